@@ -1,0 +1,88 @@
+"""Findings from what a machine shows."""
+
+from pathlib import Path
+
+import pytest
+
+from vm import doctor
+from vm.doctor import (
+    KERNEL_MEMORY_MB,
+    free_mb,
+    kernel_findings,
+    machine_finding,
+    memory_finding,
+    openvswitch_finding,
+    packages_findings,
+    program_findings,
+    wall_findings,
+)
+from vm.faults import MachineFault
+
+
+def test_another_architecture_is_a_fault_of_the_machine() -> None:
+    assert machine_finding("x86_64", 2).ok
+    assert not machine_finding("aarch64", 2).ok
+
+
+def test_missing_packages_are_named_one_by_one() -> None:
+    assert [finding.ok for finding in packages_findings(lambda _: True)] == [True]
+    (finding,) = packages_findings(lambda name: name != "os_ken")
+    assert (finding.name, finding.ok, finding.mend) == ("Python package os_ken", False, "make setup")
+
+
+def test_missing_programs_are_mended_by_their_package() -> None:
+    findings = {
+        finding.name: finding for finding in program_findings(lambda name: None if name == "mnexec" else f"/bin/{name}")
+    }
+    assert not findings["mnexec"].ok
+    assert findings["mnexec"].mend.endswith(" mininet")
+    assert findings["tc"].ok
+    assert findings["tc"].mend == ""
+
+
+def test_open_vswitch_needs_its_schema_too(tmp_path: Path) -> None:
+    schema = tmp_path / "vswitch.ovsschema"
+    finding = openvswitch_finding(lambda name: f"/bin/{name}", schema)
+    assert not finding.ok
+    assert str(schema) in finding.detail
+    schema.touch()
+    assert openvswitch_finding(lambda name: f"/bin/{name}", schema).ok
+    assert "ovs-ofctl" in openvswitch_finding(lambda name: None if name == "ovs-ofctl" else name, schema).detail
+
+
+def test_source_and_tools_are_required_only_while_there_is_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_source() -> None:
+        raise MachineFault("no kernel source: run `apt-get install ...`")
+
+    monkeypatch.setattr(doctor, "find_source", no_source)
+    monkeypatch.setattr(doctor, "missing_tools", lambda: ["flex", "xz"])
+    for kernel, required in ((None, True), (Path("/cache/kernel-6.12"), False)):
+        monkeypatch.setattr(doctor, "cached_kernel", lambda kernel=kernel: kernel)
+        findings = {finding.name: finding for finding in kernel_findings()}
+        assert not findings["kernel source"].ok
+        assert findings["kernel source"].required is required
+        assert findings["build tools"].mend.endswith("flex xz-utils")
+        assert findings["virtual-time kernel"].ok is not required
+
+
+def test_memory_needs_room_for_one_kernel_and_tells_for_how_many_there_is() -> None:
+    assert "2 kernels" in memory_finding({Path("/dev/shm"): 2 * KERNEL_MEMORY_MB + 1}).detail
+    assert memory_finding({Path("/dev/shm"): 64, Path("/tmp"): KERNEL_MEMORY_MB}).detail.startswith("/tmp")
+    finding = memory_finding({Path("/dev/shm"): 64})
+    assert not finding.ok
+    assert "remount" in finding.mend
+
+
+def test_room_is_looked_for_where_a_folder_will_be(tmp_path: Path) -> None:
+    assert free_mb(tmp_path / "not" / "yet") > 0
+
+
+def test_the_wall_clock_is_never_required(monkeypatch: pytest.MonkeyPatch) -> None:
+    (finding,) = wall_findings(root=False)
+    assert not finding.ok
+    assert not finding.required
+    monkeypatch.setattr(doctor, "_works", lambda command: "prio" not in command)
+    findings = {finding.name: finding for finding in wall_findings(root=True)}
+    assert findings["wall clock: sch_htb"].ok
+    assert findings["wall clock: sch_prio"].mend == "modprobe sch_prio"
+    assert not any(finding.required for finding in findings.values())

@@ -1,0 +1,175 @@
+"""The build's steps and what they leave behind, with a source package whose Makefile only pretends."""
+
+import fcntl
+import io
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from vm import kernel, kernel_source
+from vm.faults import InternalFault, MachineFault
+from vm.kernel import build_kernel, cached_kernel, ensure_kernel, unpack_command
+
+PRETENDED = """
+allnoconfig:
+\tcp $(KCONFIG_ALLCONFIG) .config
+linux:
+\t@echo "  CC      init/main.o"
+\t@echo "  CC      net/core/dev.o"
+\tcp /bin/true linux
+"""
+
+pytestmark = pytest.mark.skipif(
+    any(shutil.which(tool) is None for tool in ("tar", "make", "strip")), reason="tar, make or strip is not installed"
+)
+
+MakeSource = Callable[[str], None]
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("GRADWIRE_CACHE", str(folder))
+    monkeypatch.setattr(kernel, "check_tools", lambda: None)
+    return folder
+
+
+@pytest.fixture
+def make_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeSource:
+    def make(makefile: str) -> None:
+        tarball = tmp_path / "linux-source-6.12.tar.gz"
+        with tarfile.open(tarball, "w:gz") as archive:
+            member = tarfile.TarInfo("linux-source-6.12/Makefile")
+            member.size = len(makefile)
+            archive.addfile(member, io.BytesIO(makefile.encode()))
+        monkeypatch.setenv("GRADWIRE_KERNEL_SOURCE", str(tarball))
+
+    return make
+
+
+def left_in(cache: Path) -> list[str]:
+    return sorted(path.name for path in cache.iterdir() if path.name != "lock")
+
+
+def test_a_build_leaves_the_kernel_and_nothing_else(cache: Path, make_source: MakeSource) -> None:
+    make_source(PRETENDED)
+    assert cached_kernel() is None
+    reports: list[tuple[int, int, str]] = []
+    built = ensure_kernel(lambda done, total, text: reports.append((done, total, text)))
+    assert built == cached_kernel()
+    assert left_in(cache) == [built.name]
+    assert (1, kernel_source.COMPILED_OBJECTS, "init/main.o") in reports
+    assert reports[-1][0] == reports[-1][1]
+
+
+def test_a_built_kernel_is_not_built_again(cache: Path, make_source: MakeSource) -> None:
+    make_source(PRETENDED)
+    build_kernel(lambda *_: None)
+    reports: list[str] = []
+    ensure_kernel(lambda done, total, text: reports.append(text))
+    assert reports == []
+
+
+def test_a_kernel_serves_on_when_its_source_is_removed(
+    cache: Path, make_source: MakeSource, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    make_source(PRETENDED)
+    built = build_kernel(lambda *_: None)
+    monkeypatch.delenv("GRADWIRE_KERNEL_SOURCE")
+    monkeypatch.setattr(kernel, "SOURCE_FOLDER", tmp_path / "empty")
+    assert cached_kernel() == built
+
+
+def test_a_failed_build_keeps_only_its_log(cache: Path, make_source: MakeSource) -> None:
+    make_source(PRETENDED + "\t@echo 'dev.c:1: error: no such thing'; false\n")
+    with pytest.raises(MachineFault, match=r"compiling the kernel failed.*\n[^$]*no such thing"):
+        build_kernel(lambda *_: None)
+    (log,) = left_in(cache)
+    assert log.endswith(".log")
+    assert "  CC      net/core/dev.o" in (cache / log).read_text()
+
+
+def test_a_full_disk_in_the_middle_is_told_as_such(cache: Path, make_source: MakeSource) -> None:
+    make_source(PRETENDED + "\t@echo 'as: cannot write: No space left on device'; false\n")
+    with pytest.raises(MachineFault, match="no room left in"):
+        build_kernel(lambda *_: None)
+
+
+def test_too_little_room_is_told_before_anything_is_unpacked(
+    cache: Path, make_source: MakeSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_source(PRETENDED)
+    usage = shutil.disk_usage("/")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1 << 20))
+    with pytest.raises(MachineFault, match="no room left in"):
+        build_kernel(lambda *_: None)
+    assert left_in(cache) == []
+
+
+def test_a_dropped_option_stops_the_build(cache: Path, make_source: MakeSource) -> None:
+    make_source("allnoconfig:\n\tgrep -v OPENVSWITCH $(KCONFIG_ALLCONFIG) >.config\n")
+    with pytest.raises(InternalFault, match="CONFIG_OPENVSWITCH=y became n"):
+        build_kernel(lambda *_: None)
+
+
+def test_an_interrupted_build_leaves_nothing(cache: Path, make_source: MakeSource) -> None:
+    def interrupt(done: int, total: int, text: str) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    make_source(PRETENDED)
+    with pytest.raises(KeyboardInterrupt):
+        build_kernel(interrupt)
+    assert left_in(cache) == []
+
+
+def test_what_a_killed_builder_left_is_removed(cache: Path, make_source: MakeSource) -> None:
+    (cache / "build-of-yesterday" / "linux").mkdir(parents=True)
+    make_source(PRETENDED)
+    built = build_kernel(lambda *_: None)
+    assert left_in(cache) == [built.name]
+
+
+def test_the_second_of_two_builders_waits_and_takes_the_first_ones_kernel(cache: Path, make_source: MakeSource) -> None:
+    make_source(PRETENDED)
+    built = build_kernel(lambda *_: None)
+    built.rename(cache / "hidden")
+    reports: list[str] = []
+    with (cache / "lock").open("w") as first_builder:
+        fcntl.flock(first_builder, fcntl.LOCK_EX)
+
+        def first_ends(done: int, total: int, text: str) -> None:
+            reports.append(text)
+            (cache / "hidden").rename(built)
+            fcntl.flock(first_builder, fcntl.LOCK_UN)
+
+        assert build_kernel(first_ends) == built
+    assert reports == ["waiting for another build"]
+
+
+def test_a_cache_that_cannot_be_written_is_told(
+    cache: Path, make_source: MakeSource, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    make_source(PRETENDED)
+    monkeypatch.setenv("GRADWIRE_CACHE", str(tmp_path / "file"))
+    with pytest.raises(MachineFault, match="set GRADWIRE_CACHE"):
+        build_kernel(lambda *_: None)
+
+
+def test_kconfig_files_and_user_mode_code_are_unpacked_and_other_machines_code_is_not(tmp_path: Path) -> None:
+    kept = ["arch/um/kernel/um_arch.c", "arch/x86/um/fault.c", "arch/arm/Kconfig", "sound/Kconfig", "Documentation/Kconfig",
+            "drivers/net/veth.c", "include/sound/core.h", "drivers/gpu/drm/Kconfig"]  # fmt: skip
+    left = ["arch/arm/mm/fault.c", "sound/core/pcm.c", "Documentation/networking/ip.rst", "drivers/gpu/drm/a.c"]
+    tarball = tmp_path / "linux-source-6.12.tar.gz"
+    with tarfile.open(tarball, "w:gz") as archive:
+        for name in kept + left:
+            archive.addfile(tarfile.TarInfo(f"linux-source-6.12/{name}"))
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    subprocess.run(unpack_command(tarball, tree), check=True)
+    assert {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()} == set(kept)

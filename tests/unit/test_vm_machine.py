@@ -1,0 +1,141 @@
+"""The boot command, the job's file, the end of its output, and where memory goes. No kernel is booted."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from vm import machine
+from vm.faults import InputFault, MachineFault
+from vm.machine import TokenWatch, boot_command, choose_memory_folder, job_text, room_for_memory_mb, run_virtual
+
+
+def command(*, box: str = "/runs/1/.kernel", seccomp: bool = False) -> list[str]:
+    return boot_command(
+        Path("/cache/kernel"),
+        cpu=3,
+        memory_mb=512,
+        box=Path(box),
+        token="t0",
+        openvswitch=True,
+        job_fd=7,
+        seccomp=seccomp,
+    )
+
+
+def test_the_kernel_boots_in_virtual_time_on_one_cpu_with_the_job_on_its_own_line() -> None:
+    words = command()
+    assert words[:4] == ["taskset", "-c", "3", "/cache/kernel"]
+    assert {"mem=512M", "time-travel=inf-cpu", "con1=null,fd:7", "uml_dir=/runs/1/.kernel"} <= set(words)
+    assert words[words.index("--") + 1 :] == [str(machine.INIT)]
+
+
+def test_seccomp_is_asked_for_only_where_the_kernel_has_it() -> None:
+    assert "seccomp=on" in command(seccomp=True)
+    assert not [word for word in command() if "seccomp" in word]
+
+
+def test_folders_with_spaces_are_quoted_and_those_with_quotes_refused() -> None:
+    assert 'GRADWIRE_BOX="/my runs/.kernel"' in command(box="/my runs/.kernel")
+    with pytest.raises(InputFault, match="double quote"):
+        command(box='/my "runs"')
+
+
+@pytest.mark.parametrize(("listing", "known"), [("seccomp=<on/auto/off>", True), ("mem=<Amount>  seccomp=", False)])
+def test_the_kernel_is_asked_whether_it_knows_seccomp(tmp_path: Path, listing: str, known: bool) -> None:
+    kernel = tmp_path / "kernel"
+    kernel.write_text(f"#!/bin/sh\necho '{listing}'\n")
+    kernel.chmod(0o755)
+    assert machine.knows_seccomp(kernel) is known
+
+
+def test_the_job_file_lists_folder_environment_and_command() -> None:
+    text = job_text(["prog", "a b", "--x=1"], {"NAME": "v=w"}, Path("/runs/1"))
+    assert text == b"/runs/1\0NAME=v=w\0prog\0a b\0--x=1\0"
+
+
+@pytest.mark.parametrize("argv", [[], ["A=b"], ["prog", "a\0b"]])
+def test_jobs_that_cannot_be_handed_over_are_refused(argv: list[str]) -> None:
+    with pytest.raises(InputFault, match="job command"):
+        job_text(argv, {}, Path("/"))
+
+
+def test_lines_are_handed_on_until_the_token() -> None:
+    lines: list[str] = []
+    watch = TokenWatch("f00d", lines.append)
+    for line in ["one", "", "unfinished f00d", "kernel goes down"]:
+        watch.take(line)
+    assert lines == ["one", "", "unfinished "]
+    assert watch.seen
+
+
+def test_a_token_alone_is_no_line_of_the_job() -> None:
+    lines: list[str] = []
+    watch = TokenWatch("f00d", lines.append)
+    watch.take("f00d")
+    assert lines == []
+    assert watch.seen
+
+
+def test_memory_goes_to_the_first_folder_with_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    rooms = {Path("/small"): 64, Path("/large"): 9000}
+    monkeypatch.setattr(machine, "memory_folders", lambda: list(rooms))
+    monkeypatch.setattr(machine, "room_for_memory_mb", rooms.__getitem__)
+    assert choose_memory_folder(64) == Path("/small")
+    assert choose_memory_folder(3072) == Path("/large")
+    with pytest.raises(MachineFault, match=r"no room for 9999 MiB.*/small: 64 MiB.*/large: 9000 MiB"):
+        choose_memory_folder(9999)
+
+
+def test_folders_that_forbid_code_or_are_missing_have_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert room_for_memory_mb(tmp_path / "absent") == 0
+    facts = os.statvfs(tmp_path)
+    assert room_for_memory_mb(tmp_path) == facts.f_bavail * facts.f_frsize >> 20
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result([*facts[:8], os.ST_NOEXEC, 255]))
+    assert room_for_memory_mb(tmp_path) == 0
+
+
+def test_without_a_kernel_the_command_that_builds_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "cached_kernel", lambda: None)
+    with pytest.raises(MachineFault, match="make setup"):
+        run_virtual(["true"], env={}, cpu=0, time_limit_s=1, on_line=print, workdir=tmp_path)
+
+
+def dying_kernel(tmp_path: Path, text: str) -> Path:
+    kernel = tmp_path / "kernel"
+    kernel.write_text(f"#!/bin/sh\n{text}\n")
+    kernel.chmod(0o755)
+    return kernel
+
+
+def run(kernel: Path, workdir: Path, *, time_limit_s: float = 20) -> int:
+    cpu = min(os.sched_getaffinity(0))
+    return run_virtual(
+        ["true"], env={}, cpu=cpu, memory_mb=1, time_limit_s=time_limit_s, on_line=print, workdir=workdir, kernel=kernel
+    )
+
+
+def test_a_kernel_that_dies_is_told_with_its_last_words_and_leaves_nothing(tmp_path: Path) -> None:
+    workdir = tmp_path / "run"
+    with pytest.raises(MachineFault, match=r"kernel died(.|\n)*Kernel panic"):
+        run(dying_kernel(tmp_path, "echo 'Kernel panic - not syncing'; exit 1"), workdir)
+    assert list(workdir.iterdir()) == []
+
+
+def test_a_kernel_that_hangs_is_ended_at_the_time_limit(tmp_path: Path) -> None:
+    with pytest.raises(MachineFault, match=r"limit of 0\.2 s"):
+        run(dying_kernel(tmp_path, '[ "$1" = --help ] || exec sleep 1000'), tmp_path, time_limit_s=0.2)
+
+
+def test_what_a_killed_run_left_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / machine.BOX_NAME).mkdir()
+    (tmp_path / machine.BOX_NAME / "status").write_text("0\n")
+    with pytest.raises(MachineFault, match="kernel died"):
+        run(dying_kernel(tmp_path, "exit 0"), tmp_path)
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(MachineFault, match=os.strerror(errno.ENOTDIR)):
+        run(dying_kernel(tmp_path, "exit 0"), tmp_path / "file" / "run")

@@ -1,0 +1,95 @@
+"""Lines out of bytes, and why following them ends."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from vm.streaming import FollowEnd, LineSplitter, dies_with_parent, follow, pipe, process_group
+
+
+def lines_of(*chunks: bytes) -> list[str]:
+    lines: list[str] = []
+    splitter = LineSplitter(lines.append)
+    for chunk in chunks:
+        splitter.feed(chunk)
+    splitter.close()
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("chunks", "lines"),
+    [
+        ([b"one\ntwo\n"], ["one", "two"]),
+        ([b"o", b"ne\nt", b"wo"], ["one", "two"]),
+        ([b"terminal\r", b"\nline\r\n"], ["terminal", "line"]),
+        ([b"\n\n"], ["", ""]),
+        ([b"\xff\n"], ["\ufffd"]),
+        ([], []),
+    ],
+)
+def test_lines_come_out_whole_however_the_bytes_arrive(chunks: list[bytes], lines: list[str]) -> None:
+    assert lines_of(*chunks) == lines
+
+
+def test_following_ends_when_all_outputs_are_closed() -> None:
+    seen: list[str] = []
+    with pipe() as (first, first_end), pipe() as (second, second_end):
+        first_end.write(b"a\n")
+        second_end.write(b"b")
+        first_end.close()
+        second_end.close()
+        assert follow({first: seen.append, second: seen.append}, time_limit_s=5) is FollowEnd.CLOSED
+    assert sorted(seen) == ["a", "b"]
+
+
+def test_what_was_written_before_the_end_is_still_handed_on() -> None:
+    seen: list[str] = []
+    with pipe() as (reader, writer):
+        os.write(writer.fileno(), b"x" * 300_000 + b"\nlast\n")
+        end = follow({reader: seen.append}, time_limit_s=5, finished=lambda: True)
+    assert end is FollowEnd.FINISHED
+    assert seen[-1] == "last"
+
+
+def test_following_ends_at_its_time_limit() -> None:
+    with pipe() as (reader, _):
+        assert follow({reader: lambda _: None}, time_limit_s=0) is FollowEnd.TIMED_OUT
+
+
+def test_following_ends_when_stopped() -> None:
+    stop = threading.Event()
+    stop.set()
+    with pipe() as (reader, _):
+        assert follow({reader: lambda _: None}, time_limit_s=5, stop=stop) is FollowEnd.STOPPED
+
+
+def test_a_flood_does_not_outlast_the_time_limit() -> None:
+    flood = [sys.executable, "-c", "import sys\nwhile True: sys.stdout.write('x' * 999 + '\\n')"]
+    with pipe() as (reader, writer), process_group(flood, env={}, stdout=writer.fileno()):
+        writer.close()
+        assert follow({reader: lambda _: None}, time_limit_s=0.3) is FollowEnd.TIMED_OUT
+
+
+def test_leaving_a_process_group_kills_the_children_of_its_leader() -> None:
+    nested = ["sh", "-c", "sleep 1000 & echo $!; wait"]
+    seen: list[str] = []
+    with pipe() as (reader, writer), process_group(nested, env={"PATH": os.environ["PATH"]}, stdout=writer.fileno()):
+        writer.close()
+        follow({reader: seen.append}, time_limit_s=20, finished=lambda: bool(seen))
+        child = int(seen[0])
+        assert alive(child)
+    assert not alive(child)
+
+
+def alive(pid: int) -> bool:
+    """False for zombies as well, which only wait for init to take note of them."""
+    listing = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return bool(listing.stdout.strip()) and not listing.stdout.startswith("Z")
+
+
+def test_the_death_signal_is_set_by_a_program_and_the_command_is_kept() -> None:
+    assert dies_with_parent(["make", "-j2"])[-2:] == ["make", "-j2"]
+    assert "TERM" in dies_with_parent(["make"], "TERM")

@@ -1,0 +1,193 @@
+"""What this machine has and lacks for gradwire, each with the command that mends it. Looks only, changes nothing."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from vm.faults import Fault, InputFault
+from vm.host import INSTALL_OPENVSWITCH, SCHEMA, system_openvswitch_runs
+from vm.kernel import cache_folder, cached_kernel
+from vm.kernel_source import BUILD_ROOM_MB, INSTALL_SOURCE, TOOLS, find_source, missing_tools
+from vm.machine import memory_folders, room_for_memory_mb
+
+MIB = 1 << 20
+KERNEL_MEMORY_MB = 3072
+"""Memory of one virtual-time kernel by default."""
+
+PROGRAMS = {
+    "mnexec": "mininet",
+    "tc": "iproute2",
+    "ip": "iproute2",
+    "ethtool": "ethtool",
+    "ifconfig": "net-tools",
+    "setpriv": "util-linux",
+    "taskset": "util-linux",
+    "bash": "bash",
+}
+"""Programs that a run calls, each with the Debian package that brings it."""
+
+PACKAGES = ("numpy", "scipy", "pydantic", "typer", "rich", "matplotlib", "mininet", "os_ken")
+
+WALL_PROBES: Mapping[str, tuple[list[str], str]] = {
+    "openvswitch": (
+        ["ovs-dpctl", "add-dp", "gradwire-probe"],
+        "without it, runs use Open vSwitch's slower userspace datapath",
+    ),
+    "sch_htb": (["tc", "qdisc", "add", "dev", "lo", "root", "handle", "1:", "htb"], "without it, no rate can be set"),
+    "sch_prio": (
+        ["tc", "qdisc", "add", "dev", "lo", "root", "handle", "1:", "prio"],
+        "without it, runs use HTB's class priorities",
+    ),
+}
+"""Parts of the machine's own kernel: a command that works only with the part, and what lacking it means."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that gradwire needs: whether it is there, what was seen, and the command that mends it ("" when fine).
+
+    required is False for what only `--clock wall` or only a first build needs.
+    """
+
+    name: str
+    ok: bool
+    detail: str
+    mend: str = ""
+    required: bool = True
+
+
+def diagnose() -> list[Finding]:
+    """Everything that a run needs, in the order in which to mend it. Raises nothing for what is missing."""
+    return [
+        machine_finding(platform.machine(), len(os.sched_getaffinity(0))),
+        *packages_findings(lambda name: importlib.util.find_spec(name) is not None),
+        *program_findings(find_program),
+        openvswitch_finding(find_program, SCHEMA),
+        *kernel_findings(),
+        memory_finding({folder: room_for_memory_mb(folder) for folder in memory_folders()}),
+        *wall_findings(os.geteuid() == 0),
+    ]
+
+
+def find_program(name: str) -> str | None:
+    """Path of a program. Users who are not root have no sbin on their PATH, root inside the virtual-time kernel has."""
+    return shutil.which(name, path=f"{os.environ['PATH']}:/usr/local/sbin:/usr/sbin:/sbin")
+
+
+def machine_finding(architecture: str, cpus: int) -> Finding:
+    """x86-64, and how many points run side by side."""
+    ok = architecture == "x86_64"
+    mend = "" if ok else "use an x86-64 machine, or --clock wall"
+    return Finding("machine", ok, f"{architecture}, {cpus} CPUs: up to {cpus} points side by side", mend)
+
+
+def packages_findings(importable: Callable[[str], bool]) -> list[Finding]:
+    """Python packages, in one finding when all are there and one for each that is not."""
+    missing = [name for name in PACKAGES if not importable(name)]
+    if not missing:
+        return [Finding("Python packages", True, f"Python {platform.python_version()}, all {len(PACKAGES)} import")]
+    return [Finding(f"Python package {name}", False, "cannot be imported", "make setup") for name in missing]
+
+
+def program_findings(which: Callable[[str], str | None]) -> list[Finding]:
+    """Programs that a run calls."""
+    found = []
+    for program, package in PROGRAMS.items():
+        path = which(program)
+        mend = "" if path else f"apt-get install --no-install-recommends {package}"
+        found.append(Finding(program, path is not None, path or "not on the PATH", mend))
+    return found
+
+
+def openvswitch_finding(which: Callable[[str], str | None], schema: Path) -> Finding:
+    """Open vSwitch's daemons, its tools and its database schema."""
+    programs = ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl", "ovs-ofctl")
+    missing = [name for name in programs if which(name) is None] + ([] if schema.exists() else [str(schema)])
+    if missing:
+        return Finding("Open vSwitch", False, f"missing: {', '.join(missing)}", INSTALL_OPENVSWITCH)
+    return Finding("Open vSwitch", True, str(which("ovs-vswitchd")))
+
+
+def kernel_findings() -> list[Finding]:
+    """The cached virtual-time kernel and, for building it, source, tools and room. These are required only without it."""
+    try:
+        source, source_fault = str(find_source().tarball), ""
+    except Fault as fault:
+        source, source_fault = "", str(fault)
+    try:
+        kernel = cached_kernel()
+    except InputFault:  # GRADWIRE_KERNEL_SOURCE is wrong, as source_fault says
+        kernel = None
+    built = kernel is not None
+    missing = missing_tools()
+    tools_mend = f"apt-get install --no-install-recommends {' '.join(dict.fromkeys(TOOLS[t] for t in missing))}"
+    room_mb = free_mb(cache_folder())
+    roomy = room_mb >= BUILD_ROOM_MB
+    return [
+        Finding(
+            "kernel source", not source_fault, source or source_fault, INSTALL_SOURCE if source_fault else "", not built
+        ),
+        Finding("build tools", not missing, _listed(missing) or "all there", tools_mend if missing else "", not built),
+        Finding(
+            "room to build",
+            roomy,
+            f"{room_mb} MiB free in {cache_folder()}, {BUILD_ROOM_MB} needed",
+            "" if roomy else "free some, or set GRADWIRE_CACHE to a folder with room",
+            not built,
+        ),
+        Finding(
+            "virtual-time kernel",
+            built,
+            str(kernel or "not built yet"),
+            "" if built else "gradwire run builds it (some minutes), as does make setup",
+        ),
+    ]
+
+
+def _listed(missing: list[str]) -> str:
+    return f"missing: {', '.join(missing)}" if missing else ""
+
+
+def free_mb(folder: Path) -> int:
+    """MiB free where `folder` is, or will be."""
+    existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    return shutil.disk_usage(existing).free // MIB
+
+
+def memory_finding(rooms_mb: Mapping[Path, int]) -> Finding:
+    """Where the kernels' memory goes, and for how many at once there is room."""
+    folder, room_mb = next(((f, r) for f, r in rooms_mb.items() if r >= KERNEL_MEMORY_MB), (None, 0))
+    if folder is None:
+        seen = ", ".join(f"{f}: {r} MiB usable" for f, r in rooms_mb.items())
+        return Finding("kernel memory", False, seen, f"mount -o remount,exec,size={2 * KERNEL_MEMORY_MB}M /dev/shm")
+    kernels = room_mb // KERNEL_MEMORY_MB
+    return Finding(
+        "kernel memory", True, f"{folder}: {room_mb} MiB, room for {kernels} kernels of {KERNEL_MEMORY_MB} MiB"
+    )
+
+
+def wall_findings(root: bool) -> list[Finding]:
+    """What `--clock wall` can do here. Probed for real, in a network namespace that ends with the probe."""
+    if not root:
+        return [Finding("wall clock", False, "--clock wall needs root", "run as root (only for --clock wall)", False)]
+    daemon = "the machine's own runs" if system_openvswitch_runs() else "a private one is started for each run"
+    findings = [Finding("wall clock: Open vSwitch daemon", True, daemon, required=False)]
+    for part, (probe, meaning) in WALL_PROBES.items():
+        ok = _works(["unshare", "--net", *probe])
+        findings.append(
+            Finding(f"wall clock: {part}", ok, "works" if ok else meaning, "" if ok else f"modprobe {part}", False)
+        )
+    return findings
+
+
+def _works(command: list[str]) -> bool:
+    if any(find_program(program) is None for program in (command[0], command[2])):
+        return False
+    return subprocess.run(command, capture_output=True, check=False, timeout=10).returncode == 0

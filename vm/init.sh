@@ -1,0 +1,47 @@
+#!/bin/bash
+# First process of the virtual-time kernel. The root file system is the host's (hostfs), with the caller's rights, so code
+# and results are simply there; only what must be private to this kernel is mounted over it.
+#
+# From the kernel's command line: GRADWIRE_BOX, a folder on the host with the file `job`; GRADWIRE_TOKEN, the line that says
+# that the job has ended; GRADWIRE_OPENVSWITCH, 1 to start Open vSwitch. The job's exit status goes to GRADWIRE_BOX/status.
+# /dev/console is for this script and the kernel, /dev/tty1 carries the job's output and nothing else.
+
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+
+fail() { # Without its first process the kernel stops; the caller finds no status and shows these last lines.
+    echo "gradwire: $1"
+    exit 1
+}
+
+mount -t proc proc /proc || fail "cannot mount /proc"
+mount -t sysfs sysfs /sys || fail "cannot mount /sys"
+mount -t tmpfs tmpfs /run || fail "cannot mount /run"
+mkdir -p /dev/pts /dev/shm /run/openvswitch /run/tmp || fail "cannot make folders in /dev and /run"
+mount -t devpts -o ptmxmode=666 devpts /dev/pts || fail "cannot mount /dev/pts"
+mount -t tmpfs tmpfs /dev/shm || fail "cannot mount /dev/shm"
+ip link set lo up || fail "cannot raise the loopback interface"
+# A process that carries many hosts may raise its limit to a socket for each of their flows. Not the limit in force: mnexec
+# calls close() for each number up to it, a second of wall time a host at 65536.
+ulimit -Hn 65536
+
+if [ "$GRADWIRE_OPENVSWITCH" = 1 ]; then
+    # Open vSwitch counts the CPUs only after 10 s of uptime, and has no handler threads before. Sleeping is free here.
+    sleep 30
+    cd /run/openvswitch || fail "cannot enter /run/openvswitch"
+    export OVS_DBDIR=/run/openvswitch OVS_LOGDIR=/run/openvswitch OVS_RUNDIR=/run/openvswitch
+    # Without ovs-ctl: its checks for upgrades, modules and other daemons take longer than both daemons need to start.
+    ovsdb-tool create conf.db /usr/share/openvswitch/vswitch.ovsschema &&
+        ovsdb-server --remote=punix:/run/openvswitch/db.sock --verbose=console:off --detach --pidfile --log-file conf.db &&
+        ovs-vsctl --no-wait init &&
+        ovs-vswitchd --verbose=console:off --detach --pidfile --log-file ||
+        fail "Open vSwitch does not start: $(tail -n 5 /run/openvswitch/*.log)"
+fi
+
+mapfile -d '' -t job <"$GRADWIRE_BOX/job" || fail "cannot read $GRADWIRE_BOX/job"
+cd "${job[0]}" || fail "cannot enter ${job[0]}"
+env -i "${job[@]:1}" </dev/null >/dev/tty1 2>&1
+echo $? >"$GRADWIRE_BOX/status"
+sync
+echo "$GRADWIRE_TOKEN" >/dev/tty1
+# The caller now ends this kernel from outside: quicker than a shutdown, and nothing is left to lose.
+exec sleep infinity

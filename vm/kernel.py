@@ -1,0 +1,223 @@
+"""Builds the virtual-time kernel once and keeps it in the cache folder, one file a config and source."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from vm.faults import InternalFault, MachineFault
+from vm.kernel_source import (
+    BUILD_ROOM_MB,
+    COMPILED_OBJECTS,
+    COMPILER_FLAGS,
+    CONFIG,
+    SOURCE_FOLDER,
+    SOURCE_VARIABLE,
+    Source,
+    build_fault,
+    check_tools,
+    compiled_object,
+    config_digest,
+    disk_full,
+    find_source,
+    kernel_name,
+    lost_options,
+    newest_source,
+    wanted_options,
+)
+from vm.streaming import FollowEnd, LineTaker, follow, pipe, process_group
+
+Progress = Callable[[int, int, str], None]
+"""Gets (objects compiled, objects in all, what is being done)."""
+
+CACHE_VARIABLE = "GRADWIRE_CACHE"
+BUILD_LIMIT_S = 2 * 3600.0
+MIB = 1 << 20
+UNUSED_CODE = (
+    *("arch/a*", "arch/[chlmnops]*", "arch/riscv", "sound", "tools/perf", "tools/testing"),
+    *(f"drivers/{name}" for name in ("gpu", "media", "net/ethernet", "net/wireless", "scsi", "staging")),
+)
+"""Folders whose code is left in the tarball: 1 GB of files less to write. Their Kconfig files are needed all the same."""
+
+
+def cache_folder() -> Path:
+    """Where kernels are kept: GRADWIRE_CACHE, or ~/.cache/gradwire."""
+    named = os.environ.get(CACHE_VARIABLE)
+    return Path(named) if named else Path.home() / ".cache" / "gradwire"
+
+
+def cached_kernel() -> Path | None:
+    """The kernel that fits the config and the source, or None when it is not built yet.
+
+    With no source installed any more, the newest kernel of the same config is the right one.
+    Raises InputFault when GRADWIRE_KERNEL_SOURCE is wrong.
+    """
+    config = CONFIG.read_text()
+    if os.environ.get(SOURCE_VARIABLE) is None and newest_source(SOURCE_FOLDER.glob("linux-source-*")) is None:
+        kernels = cache_folder().glob(f"kernel-*-{config_digest(config)}-????????")
+        return max(kernels, key=lambda path: path.stat().st_mtime, default=None)
+    path = cache_folder() / kernel_name(find_source(), config)
+    return path if path.exists() else None
+
+
+def ensure_kernel(on_progress: Progress) -> Path:
+    """The cached kernel, built now if need be; raises what `build_kernel` raises."""
+    return cached_kernel() or build_kernel(on_progress)
+
+
+def build_kernel(on_progress: Progress) -> Path:
+    """Builds the kernel and returns its place in the cache.
+
+    Takes some minutes of all CPUs. Of two builders, the second waits for the first and takes its kernel. However it
+    ends, nothing but the kernel, or the log of a failed build, stays behind.
+    Raises MachineFault (source or tools missing, no room, compiler failed), InternalFault when the config does not fit
+    the source.
+    """
+    source = find_source()
+    check_tools()
+    cache = cache_folder()
+    target = cache / kernel_name(source, CONFIG.read_text())
+    with (
+        _out_of_room_named(cache),
+        _locked(cache, lambda: on_progress(0, COMPILED_OBJECTS, "waiting for another build")),
+    ):
+        if not target.exists():
+            if shutil.disk_usage(cache).free < BUILD_ROOM_MB * MIB:
+                raise disk_full(cache)
+            with tempfile.TemporaryDirectory(prefix="build-", dir=cache) as folder, _log(target) as log:
+                _Build(source, Path(folder), log, on_progress).run(target)
+    return target
+
+
+class _Build:
+    """One build in a folder of its own; every step's output goes to the log."""
+
+    def __init__(self, source: Source, folder: Path, log: Path, on_progress: Progress) -> None:
+        self._source = source
+        self._folder = folder
+        self._tree = folder / "linux"
+        self._log = log
+        self._report = on_progress
+        self._done = 0
+
+    def run(self, target: Path) -> None:
+        self._report(0, COMPILED_OBJECTS, f"unpacking {self._source.tarball.name}")
+        self._tree.mkdir()
+        self._step("unpacking", unpack_command(self._source.tarball, self._tree))
+        self._report(0, COMPILED_OBJECTS, "configuring")
+        self._step("configuring", self._make(f"KCONFIG_ALLCONFIG={CONFIG}", "allnoconfig"))
+        self._check_config()
+        self._step("compiling", self._make(f"-j{len(os.sched_getaffinity(0))}", "linux"), self._count)
+        part = self._folder / target.name
+        self._step("stripping", ["strip", "-o", str(part), str(self._tree / "linux")])
+        part.replace(target)
+        self._report(COMPILED_OBJECTS, COMPILED_OBJECTS, f"kernel {self._source.version_text} is built")
+
+    def _make(self, *arguments: str) -> list[str]:
+        return ["make", "-C", str(self._tree), "ARCH=um", f"KCFLAGS={COMPILER_FLAGS}", *arguments]
+
+    def _count(self, line: str) -> None:
+        name = compiled_object(line)
+        if name is not None:
+            self._done = min(self._done + 1, COMPILED_OBJECTS)
+            self._report(self._done, COMPILED_OBJECTS, name)
+
+    def _check_config(self) -> None:
+        lost = lost_options(wanted_options(CONFIG.read_text()), wanted_options((self._tree / ".config").read_text()))
+        if lost:
+            raise InternalFault(
+                f"kernel {self._source.version_text} does not take these lines of {CONFIG.name}: {'; '.join(lost)}. "
+                f"Please report this; until then set {SOURCE_VARIABLE} to a linux-source of 6.12"
+            )
+
+    def _step(self, name: str, command: list[str], on_line: LineTaker = lambda _: None) -> None:
+        """Runs one command to its end; raises MachineFault when it fails."""
+        last: deque[str] = deque(maxlen=100)  # of parallel jobs, the one that failed may be some way back
+        with self._log.open("a") as log:
+
+            def take(line: str) -> None:
+                log.write(line + "\n")
+                last.append(line)
+                on_line(line)
+
+            with (
+                pipe() as (read_end, writer),
+                process_group(command, env=build_environment(self._folder), stdout=writer.fileno()) as process,
+            ):
+                writer.close()
+                end = follow({read_end: take}, time_limit_s=BUILD_LIMIT_S)
+                status = process.wait() if end is FollowEnd.CLOSED else None
+        if status != 0:
+            raise build_fault(name, last, self._log)
+
+
+def unpack_command(tarball: Path, tree: Path) -> list[str]:
+    """Unpacks what a user-mode kernel is built from. Documentation keeps only its top level, which has a Kconfig file."""
+    top = tarball.name.split(".tar")[0]
+    unused = [f"--exclude={top}/{folder}/*.[chS]" for folder in UNUSED_CODE]
+    unused += [f"--exclude={top}/Documentation/*/*", "--exclude=*.dts", "--exclude=*.dtsi"]
+    return ["tar", "-C", str(tree), "--strip-components=1", "--anchored", "--wildcards", *unused, "-xf", str(tarball)]
+
+
+def build_environment(folder: Path) -> dict[str, str]:
+    """All that make gets: called from a Makefile, MAKEFLAGS and the like of that one would get in."""
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+        "LC_ALL": "C",
+        "KBUILD_BUILD_USER": "gradwire",
+        "KBUILD_BUILD_HOST": "gradwire",
+        "KBUILD_BUILD_TIMESTAMP": "2000-01-01",
+    }
+
+
+@contextmanager
+def _locked(cache: Path, on_wait: Callable[[], None]) -> Iterator[None]:
+    """Holds the cache folder's lock, after `on_wait()` if another has it; removes what a killed builder left."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            on_wait()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        for stale in cache.glob("build-*"):
+            shutil.rmtree(stale)
+        yield
+
+
+@contextmanager
+def _log(target: Path) -> Iterator[Path]:
+    """The build's log beside the kernel, kept only when the build fails."""
+    log = target.with_name(f"{target.name}.log")
+    log.write_text("")
+    try:
+        yield log
+    except (MachineFault, InternalFault):
+        raise
+    except BaseException:
+        log.unlink()
+        raise
+    else:
+        log.unlink()
+
+
+@contextmanager
+def _out_of_room_named(cache: Path) -> Iterator[None]:
+    """Turns the system's own errors about the cache folder into a MachineFault that names it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise disk_full(cache) from error
+        raise MachineFault(
+            f"cannot build the kernel in {cache}: {error}; set GRADWIRE_CACHE to a folder you can write"
+        ) from error

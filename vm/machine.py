@@ -1,0 +1,228 @@
+"""Boots the virtual-time kernel, runs one job in it as root, and brings out its output and exit status. Needs no root.
+
+Virtual time (`time-travel=inf-cpu`, https://docs.kernel.org/virt/uml/user_mode_linux_howto_v2.html): the kernel's clock
+stands still while a process computes and jumps to the next timer when all of them wait. The whole kernel with all its
+processes is pinned to one CPU: spread over two, a system call costs four times as much (each is a hand-over between two
+host processes).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+
+from vm.faults import InputFault, MachineFault
+from vm.kernel import cached_kernel
+from vm.streaming import FollowEnd, follow, pipe, process_group
+
+INIT = Path(__file__).with_name("init.sh")
+BOX_NAME = ".kernel"
+"""Folder inside the job's folder for what caller and kernel tell each other; removed whatever happens."""
+CONSOLE_LINES_KEPT = 40
+MIB = 1 << 20
+JOB_DEFAULTS = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/run",
+    "TMPDIR": "/run/tmp",
+    "TERM": "dumb",  # the job's output is a terminal line, but nobody looks at it
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",  # root inside may be a user outside who cannot write there
+}
+
+
+def run_virtual(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cpu: int,
+    memory_mb: int = 3072,
+    time_limit_s: float,
+    on_line: Callable[[str], None],
+    workdir: Path,
+    openvswitch: bool = True,
+    kernel: Path | None = None,
+    stop: threading.Event | None = None,
+) -> int:
+    """Runs `argv` as root in a fresh kernel in virtual time; returns its exit status (128 + n after signal n).
+
+    env: all of the job's environment; PATH, HOME, TMPDIR, TERM and two settings of Python have defaults (JOB_DEFAULTS).
+    cpu: the one CPU to use. memory_mb: memory of the kernel, taken as it is used, from a tmpfs of the machine.
+    time_limit_s: wall seconds. on_line: gets each line of the job's output (stdout and stderr), as it comes.
+    workdir: where the job starts; the host's files are all visible, with the caller's rights, but for /dev, /proc,
+    /sys and /run, which are the kernel's own. openvswitch: start Open vSwitch first, 30 virtual seconds after boot.
+    kernel: which one to boot (default: the cached one). stop: set it from another thread to end the run early.
+
+    Raises MachineFault when there is no kernel, no room for its memory, when the kernel dies, the time is over or
+    `stop` was set; InputFault when `workdir` cannot be told to the kernel. Whatever happens, on return no process
+    and no file of the kernel is left; when the calling process is killed, the kernel dies with it.
+    """
+    kernel = kernel or cached_kernel()
+    if kernel is None:
+        raise MachineFault("the virtual-time kernel is not built yet: run `make setup`, or see `gradwire doctor`")
+    memory_folder = choose_memory_folder(memory_mb)
+    token = secrets.token_hex(16)
+    with _box(workdir) as box, pipe() as (job_read, job_end), pipe() as (console_read, console_end):
+        (box / "job").write_bytes(job_text(argv, {**JOB_DEFAULTS, **env}, workdir.absolute()))
+        command = boot_command(
+            kernel,
+            cpu=cpu,
+            memory_mb=memory_mb,
+            box=box,
+            token=token,
+            openvswitch=openvswitch,
+            job_fd=job_end.fileno(),
+            seccomp=knows_seccomp(kernel),
+        )
+        console: deque[str] = deque(maxlen=CONSOLE_LINES_KEPT)
+        output = TokenWatch(token, on_line)
+        kernel_env = {"TMPDIR": str(memory_folder), "PATH": JOB_DEFAULTS["PATH"]}
+        with process_group(command, env=kernel_env, stdout=console_end.fileno(), pass_fds=(job_end.fileno(),)):
+            job_end.close()
+            console_end.close()
+            end = follow(
+                {job_read: output.take, console_read: console.append},
+                time_limit_s=time_limit_s,
+                finished=lambda: output.seen,
+                stop=stop,
+            )
+        return _exit_status(end, box / "status", console, time_limit_s)
+
+
+class TokenWatch:
+    """Hands lines on until the token that the kernel's first process writes after the job's last line."""
+
+    def __init__(self, token: str, take: Callable[[str], None]) -> None:
+        self._token = token
+        self._take = take
+        self.seen = False
+
+    def take(self, line: str) -> None:
+        """Takes one line; one that ends in the token is the last, and may start with an unfinished line of the job."""
+        if self.seen:
+            return
+        if line.endswith(self._token):
+            self.seen = True
+            line = line.removesuffix(self._token)
+            if not line:
+                return
+        self._take(line)
+
+
+def job_text(argv: Sequence[str], env: Mapping[str, str], workdir: Path) -> bytes:
+    """What init.sh reads: the folder to start in, NAME=VALUE of the environment and the command, each ended by a NUL.
+
+    Raises InputFault for a NUL inside, a `=` in the name of the command, or an empty command.
+    """
+    if not argv or "=" in argv[0]:
+        raise InputFault(f"job command {list(argv)}: must start with a program whose name has no '='")
+    words = [str(workdir), *(f"{name}={value}" for name, value in env.items()), *argv]
+    if any("\0" in word for word in words):
+        raise InputFault("job command: a NUL character cannot be handed to a program")
+    return "".join(f"{word}\0" for word in words).encode()
+
+
+def boot_command(
+    kernel: Path, *, cpu: int, memory_mb: int, box: Path, token: str, openvswitch: bool, job_fd: int, seccomp: bool
+) -> list[str]:
+    """The command that boots `kernel` on CPU `cpu`, console on its stdout, the job's output on descriptor `job_fd`."""
+    return [
+        *("taskset", "-c", str(cpu)),
+        str(kernel),
+        f"mem={memory_mb}M",
+        "time-travel=inf-cpu",
+        *(["seccomp=on"] if seccomp else []),
+        *("rootfstype=hostfs", "rootflags=/", "rw", "quiet"),
+        *("con=null", "con0=null,fd:1", f"con1=null,fd:{job_fd}"),
+        "umid=gradwire",
+        f"uml_dir={box}",  # read before the kernel's command line is put together, so without quotes
+        f"GRADWIRE_BOX={_quoted(box)}",
+        f"GRADWIRE_TOKEN={token}",
+        f"GRADWIRE_OPENVSWITCH={int(openvswitch)}",
+        "init=/bin/bash",
+        "--",
+        _quoted(INIT),
+    ]
+
+
+def _quoted(path: Path) -> str:
+    """`path` as a word of the kernel's command line, which knows double quotes and no escapes; raises InputFault."""
+    if '"' in str(path) or "\n" in str(path):
+        raise InputFault(f"folder {path}: its name must have no double quote and no line end; choose another --out")
+    return f'"{path}"' if " " in str(path) else str(path)
+
+
+@lru_cache
+def knows_seccomp(kernel: Path) -> bool:
+    """True for kernels (6.16 and later) whose system calls can go by seccomp, at 0.6 of ptrace's cost."""
+    listing = subprocess.run([kernel, "--help"], capture_output=True, text=True, check=False)
+    return any(line.startswith("seccomp=") for line in listing.stdout.splitlines())
+
+
+def memory_folders() -> list[Path]:
+    """Where the kernel's memory may live, best first: a tmpfs is faster, and never written to a disk."""
+    return [Path("/dev/shm"), Path(os.environ.get("TMPDIR", "/tmp")), Path("/tmp")]
+
+
+def room_for_memory_mb(folder: Path) -> int:
+    """MiB free for a kernel's memory in `folder`; 0 where it is missing, read-only or forbids running code (noexec)."""
+    if not os.access(folder, os.W_OK):
+        return 0
+    facts = os.statvfs(folder)
+    if facts.f_flag & os.ST_NOEXEC:
+        return 0
+    return facts.f_bavail * facts.f_frsize // MIB
+
+
+def choose_memory_folder(memory_mb: int) -> Path:
+    """First of `memory_folders` that has room; raises MachineFault when none has."""
+    rooms = {folder: room_for_memory_mb(folder) for folder in memory_folders()}
+    for folder, room_mb in rooms.items():
+        if room_mb >= memory_mb:
+            return folder
+    seen = ", ".join(f"{folder}: {room_mb} MiB usable" for folder, room_mb in rooms.items())
+    raise MachineFault(
+        f"no room for {memory_mb} MiB of kernel memory ({seen}): run fewer points at once (--jobs), enlarge /dev/shm with "
+        f"`mount -o remount,exec,size={2 * memory_mb}M /dev/shm`, or set TMPDIR to a folder with room"
+    )
+
+
+@contextmanager
+def _box(workdir: Path) -> Iterator[Path]:
+    """A fresh folder in `workdir`, removed at the end.
+
+    In the run's own folder and not in /tmp: should this process be killed, nothing stays outside the run, and the next
+    run in the same folder replaces it.
+    """
+    box = workdir.absolute() / BOX_NAME
+    if box.exists():
+        shutil.rmtree(box)
+    try:
+        box.mkdir(parents=True)
+    except OSError as error:
+        raise MachineFault(f"cannot write to {workdir}: {error.strerror}; choose another --out") from error
+    try:
+        yield box
+    finally:
+        shutil.rmtree(box)
+
+
+def _exit_status(end: FollowEnd, status_file: Path, console: Sequence[str], time_limit_s: float) -> int:
+    """The job's exit status; raises MachineFault, with the console's last lines, when there is none."""
+    last = "\n".join(console) or "(the console shows nothing)"
+    if end is FollowEnd.TIMED_OUT:
+        raise MachineFault(
+            f"the run was ended after its limit of {time_limit_s:g} s of wall time. Kernel console:\n{last}"
+        )
+    if end is FollowEnd.STOPPED:
+        raise MachineFault("the run was stopped before its job had ended")
+    if not status_file.exists():
+        raise MachineFault(f"the virtual-time kernel died before its job had ended. Kernel console:\n{last}")
+    return int(status_file.read_text())
