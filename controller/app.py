@@ -1,0 +1,151 @@
+"""The OpenFlow 1.3 application: tells every switch its groups and flows once, and says when all of them hold.
+
+Each switch gets groups, flows, the table-miss rule and then a barrier; its answer to the barrier means that all before it is in
+place. After the last switch's answer one line of JSON goes to the ready file. From then on the controller only answers echoes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+from controller import ryu_compat as ryu
+from controller.flows import FlowRule, GroupRule, SwitchRules, switch_rules
+from topo.fabric import Fabric
+
+FAILED = 3
+"""Exit status after anything that leaves a switch without its rules."""
+
+
+class ForwardingApp(ryu.BaseApp):  # type: ignore[misc]
+    """Installs the rules of one fabric. Anything unexpected ends the process, because traffic must never meet half a network."""
+
+    OFP_VERSIONS = [ryu.ofproto_v1_3.OFP_VERSION]  # noqa: RUF012 (the framework reads this attribute of the class)
+    fabric: Fabric
+    ready_path: Path | None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._rules: dict[int, SwitchRules] = {switch.dpid: switch for switch in switch_rules(self.fabric)}
+        self._waiting = set(self._rules)
+
+    @ryu.set_ev_cls(ryu.ofp_event.EventOFPSwitchFeatures, ryu.CONFIG_DISPATCHER)  # type: ignore[untyped-decorator]
+    def switch_connected(self, event: Any) -> None:
+        """Sends a switch all it needs and asks it to say when that is done."""
+        datapath = event.msg.datapath
+        rules = self._rules.get(datapath.id)
+        if rules is None:
+            known = ", ".join(str(dpid) for dpid in self._rules)
+            die(
+                f"a switch with dpid {datapath.id} connected, but the fabric's are {known}: is it someone else's controller port?"
+            )
+        if datapath.id not in self._waiting:
+            return  # Connected again: with fail mode secure it kept what it had, and a group cannot be added twice.
+        for group in rules.groups:
+            datapath.send_msg(group_message(datapath, group))
+        for flow in rules.flows:
+            datapath.send_msg(flow_message(datapath, flow))
+        datapath.send_msg(datapath.ofproto_parser.OFPBarrierRequest(datapath))
+
+    @ryu.set_ev_cls(ryu.ofp_event.EventOFPBarrierReply, [ryu.CONFIG_DISPATCHER, ryu.MAIN_DISPATCHER])  # type: ignore[untyped-decorator]
+    def switch_done(self, event: Any) -> None:
+        """Notes a switch that holds its rules; after the last one, says so."""
+        waited = bool(self._waiting)
+        self._waiting.discard(event.msg.datapath.id)
+        if waited and not self._waiting:
+            announce(self._rules, self.ready_path)
+
+    @ryu.set_ev_cls(  # type: ignore[untyped-decorator]
+        ryu.ofp_event.EventOFPErrorMsg, [ryu.HANDSHAKE_DISPATCHER, ryu.CONFIG_DISPATCHER, ryu.MAIN_DISPATCHER]
+    )
+    def switch_refused(self, event: Any) -> None:
+        """A switch did not take a message."""
+        message = event.msg
+        refused = bytes(message.data or b"")[:64].hex()
+        die(
+            f"switch {message.datapath.id} refused a message: error type {message.type}, code {message.code}, data {refused}"
+        )
+
+
+def flow_message(datapath: Any, rule: FlowRule) -> Any:
+    """The OFPFlowMod that adds `rule`."""
+    parser, protocol = datapath.ofproto_parser, datapath.ofproto
+    actions = []
+    if rule.band is not None:
+        actions.append(parser.OFPActionSetQueue(rule.band))
+    if rule.output_port is not None:
+        actions.append(parser.OFPActionOutput(rule.output_port))
+    if rule.group_id is not None:
+        actions.append(parser.OFPActionGroup(rule.group_id))
+    fields: dict[str, Any] = {}
+    if rule.match is not None:
+        fields = {"eth_type": 0x0800, "ipv4_dst": rule.match.destination_ip, "ip_dscp": rule.match.dscp}
+        if rule.match.source_ip is not None:
+            fields["ipv4_src"] = rule.match.source_ip
+    return parser.OFPFlowMod(
+        datapath=datapath,
+        priority=rule.priority,
+        match=parser.OFPMatch(**fields),
+        instructions=[parser.OFPInstructionActions(protocol.OFPIT_APPLY_ACTIONS, actions)] if actions else [],
+    )
+
+
+def group_message(datapath: Any, rule: GroupRule) -> Any:
+    """The OFPGroupMod that adds `rule`, whose every bucket gets a copy."""
+    parser, protocol = datapath.ofproto_parser, datapath.ofproto
+    buckets = [
+        parser.OFPBucket(actions=[parser.OFPActionSetQueue(b.band), parser.OFPActionOutput(b.output_port)])
+        for b in rule.buckets
+    ]
+    return parser.OFPGroupMod(datapath, protocol.OFPGC_ADD, protocol.OFPGT_ALL, rule.group_id, buckets)
+
+
+def announce(rules: dict[int, SwitchRules], ready_path: Path | None) -> None:
+    """Writes {"switches":, "flows":, "groups":} as one line, to the file at once and whole, or to standard output."""
+    counts = {
+        "switches": len(rules),
+        "flows": sum(len(switch.flows) for switch in rules.values()),
+        "groups": sum(len(switch.groups) for switch in rules.values()),
+    }
+    line = json.dumps(counts) + "\n"
+    if ready_path is None:
+        sys.stdout.write(line)
+        sys.stdout.flush()
+        return
+    draft = ready_path.with_name(ready_path.name + ".part")
+    draft.write_text(line)
+    draft.rename(ready_path)
+
+
+def die(message: str) -> NoReturn:
+    """Ends the process from whichever of the framework's threads this is; an exception there would only be logged."""
+    sys.stderr.write(f"controller: {message}\n")
+    sys.stderr.flush()
+    os._exit(FAILED)
+
+
+def serve(fabric: Fabric, port: int, ready_path: Path | None) -> None:
+    """Listens on 127.0.0.1:`port` and serves the fabric's switches until the process is ended, at once if the port is taken."""
+    refuse_taken_port(port)
+    ryu.cfg.CONF(
+        args=["--ofp-listen-host", "127.0.0.1", "--ofp-tcp-listen-port", str(port)],
+        project="gradwire",
+        default_config_files=[],
+    )
+    ForwardingApp.fabric = fabric
+    ForwardingApp.ready_path = ready_path
+    ryu.AppManager.run_apps([ryu.OFP_HANDLER, __name__])
+
+
+def refuse_taken_port(port: int) -> None:
+    """The framework would listen in a thread of its own, where a taken port ends in an error about something else."""
+    with socket.socket() as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind(("127.0.0.1", port))
+        except OSError as refused:
+            die(f"cannot listen on 127.0.0.1:{port}: {refused.strerror}; is another controller running?")

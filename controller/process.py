@@ -1,0 +1,103 @@
+"""Runs the controller as a process of its own: start, wait until every switch holds its rules, stop."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+
+from topo.fabric import Fabric
+from vm.faults import MachineFault
+
+POLL_S = 0.01
+STOP_S = 5.0
+SOURCE_ROOT = Path(__file__).resolve().parent.parent
+
+
+class ControllerProcess:
+    """Context manager: the controller for `fabric` on 127.0.0.1:`port`, with its files in `folder`.
+
+    Starts at once and without waiting, so that its imports run while the network is built. `folder` gets fabric.json,
+    controller.log (its standard error) and, when all switches hold their rules, controller.ready.
+    """
+
+    def __init__(self, fabric: Fabric, port: int, folder: Path) -> None:
+        self._fabric = fabric
+        self._port = port
+        self._fabric_path = folder / "fabric.json"
+        self._log_path = folder / "controller.log"
+        self._ready_path = folder / "controller.ready"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> ControllerProcess:
+        self._fabric_path.write_text(self._fabric.to_json())
+        self._ready_path.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "controller", "--fabric", str(self._fabric_path), "--port", str(self._port)]
+        with self._log_path.open("wb") as log:
+            self._process = subprocess.Popen(
+                [*command, "--ready-file", str(self._ready_path)],
+                cwd=SOURCE_ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int:
+        """Process id. Raises MachineFault if it was not started."""
+        return self._running().pid
+
+    def wait_ready(self, timeout_s: float) -> dict[str, int]:
+        """Waits until every switch holds its rules; returns the numbers of switches, flows and groups.
+
+        Raises MachineFault with what the controller wrote if it ends, or if `timeout_s` seconds pass.
+        """
+        process = self._running()
+        deadline = time.monotonic() + timeout_s
+        while not self._ready_path.exists():
+            if process.poll() is not None:
+                raise MachineFault(f"the controller ended with {process.returncode}: {self._log_tail()}")
+            if time.monotonic() > deadline:
+                raise MachineFault(
+                    f"not all {len(self._fabric.switch_names())} switches had their rules from the controller on "
+                    f"127.0.0.1:{self._port} within {timeout_s:.0f} s; it wrote: {self._log_tail()}"
+                )
+            time.sleep(POLL_S)
+        counts: dict[str, int] = json.loads(self._ready_path.read_text())
+        return counts
+
+    def check_alive(self) -> None:
+        """Raises MachineFault if the controller has ended."""
+        process = self._running()
+        if process.poll() is not None:
+            raise MachineFault(f"the controller ended with {process.returncode}: {self._log_tail()}")
+
+    def stop(self) -> None:
+        """Ends the process if it runs; safe to call twice."""
+        if self._process is None:
+            return
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._process = None
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise MachineFault("the controller is not running")
+        return self._process
+
+    def _log_tail(self) -> str:
+        return self._log_path.read_text(errors="replace").strip()[-2000:] or "(nothing)"

@@ -1,0 +1,146 @@
+import importlib
+import json
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from controller import app
+from controller.flows import Bucket, FlowRule, GroupRule, Match, SwitchRules
+from controller.process import ControllerProcess
+from controller.ryu_compat import FRAMEWORK, ofproto_v1_3
+from topo.fabric import Fabric
+from vm.faults import MachineFault
+
+
+@pytest.fixture
+def datapath() -> Any:
+    """What a message needs of a switch to be serialised."""
+    protocol = importlib.import_module(f"{FRAMEWORK}.ofproto.ofproto_protocol")
+    return protocol.ProtocolDesc(ofproto_v1_3.OFP_VERSION)
+
+
+def actions_of(message: Any) -> list[dict[str, Any]]:
+    (instruction,) = message.instructions
+    return [action.to_jsondict() for action in instruction.actions]
+
+
+def test_flow_message_matches_and_sets_the_queue_before_output(datapath: Any) -> None:
+    message = app.flow_message(datapath, FlowRule(200, Match("10.0.0.1", "10.0.0.2", 45), band=1, output_port=7))
+    message.serialize()
+    assert dict(message.match.items()) == {
+        "eth_type": 0x0800,
+        "ipv4_src": "10.0.0.1",
+        "ipv4_dst": "10.0.0.2",
+        "ip_dscp": 45,
+    }
+    queue, output = actions_of(message)
+    assert queue["OFPActionSetQueue"]["queue_id"] == 1
+    assert output["OFPActionOutput"]["port"] == 7
+    assert message.priority == 200
+
+
+def test_a_rule_for_any_source_does_not_match_on_it(datapath: Any) -> None:
+    message = app.flow_message(datapath, FlowRule(100, Match(None, "10.0.0.2", 0), band=0, output_port=1))
+    assert "ipv4_src" not in dict(message.match.items())
+
+
+def test_table_miss_matches_all_and_does_nothing(datapath: Any) -> None:
+    message = app.flow_message(datapath, FlowRule(0, None))
+    message.serialize()
+    assert (dict(message.match.items()), message.instructions) == ({}, [])
+
+
+def test_group_copies_to_every_bucket(datapath: Any) -> None:
+    message = app.group_message(datapath, GroupRule(5, (Bucket(1, 2), Bucket(1, 3))))
+    message.serialize()
+    assert (message.type, message.group_id) == (ofproto_v1_3.OFPGT_ALL, 5)
+    assert [bucket.actions[1].port for bucket in message.buckets] == [2, 3]
+
+
+def test_a_flow_may_lead_to_a_group(datapath: Any) -> None:
+    message = app.flow_message(datapath, FlowRule(100, Match(None, "239.0.0.1", 45), group_id=5))
+    assert [next(iter(action)) for action in actions_of(message)] == ["OFPActionGroup"]
+
+
+def connected(datapath: Any, dpid: int) -> Any:
+    """The event of a switch that keeps what it is sent in `sent`."""
+    datapath.id, datapath.sent = dpid, []
+    datapath.send_msg = datapath.sent.append
+    return SimpleNamespace(msg=SimpleNamespace(datapath=datapath))
+
+
+@pytest.fixture
+def forwarding(tmp_path: Path) -> app.ForwardingApp:
+    app.ForwardingApp.fabric = Fabric(hosts=2, rate_bps=1e9)
+    app.ForwardingApp.ready_path = tmp_path / "ready"
+    return app.ForwardingApp()
+
+
+def test_a_switch_gets_its_rules_then_a_barrier_and_ready_comes_after_its_reply(
+    forwarding: app.ForwardingApp, datapath: Any
+) -> None:
+    event = connected(datapath, 1)
+    forwarding.switch_connected(event)
+    assert [type(message).__name__ for message in datapath.sent] == ["OFPFlowMod"] * 9 + ["OFPBarrierRequest"]
+    assert forwarding.ready_path is not None
+    assert not forwarding.ready_path.exists()
+    forwarding.switch_done(event)
+    assert json.loads(forwarding.ready_path.read_text()) == {"switches": 1, "flows": 9, "groups": 0}
+    datapath.sent.clear()
+    forwarding.switch_connected(event)
+    assert datapath.sent == []
+
+
+class Ended(Exception):
+    """Stands for the end of the process."""
+
+
+def end(status: int) -> None:
+    raise Ended(status)
+
+
+def test_a_switch_that_is_not_the_fabrics_ends_the_controller(
+    forwarding: app.ForwardingApp, datapath: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("controller.app.os._exit", end)
+    with pytest.raises(Ended, match="3"):
+        forwarding.switch_connected(connected(datapath, 9))
+    assert "dpid 9 connected, but the fabric's are 1" in capsys.readouterr().err
+
+
+def test_a_refused_message_ends_the_controller(
+    forwarding: app.ForwardingApp, datapath: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("controller.app.os._exit", end)
+    datapath.id = 1
+    with pytest.raises(Ended):
+        forwarding.switch_refused(
+            SimpleNamespace(msg=SimpleNamespace(datapath=datapath, type=5, code=1, data=b"\x04\x0e"))
+        )
+    assert "switch 1 refused a message: error type 5, code 1, data 040e" in capsys.readouterr().err
+
+
+def test_ready_goes_to_standard_output_without_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    app.announce({1: SwitchRules(1, "s1", (FlowRule(0, None),))}, None)
+    assert json.loads(capsys.readouterr().out) == {"switches": 1, "flows": 1, "groups": 0}
+
+
+def test_a_controller_that_cannot_listen_is_reported_with_its_words(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        told = pytest.raises(MachineFault, match=rf"ended with 3: controller: cannot listen on 127.0.0.1:{port}")
+        with ControllerProcess(Fabric(2, 1e9), port, tmp_path) as controller, told:
+            controller.wait_ready(30)
+
+
+def test_a_controller_that_no_switch_finds_is_reported_and_ended(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with ControllerProcess(Fabric(2, 1e9), port, tmp_path) as controller:
+        pid = controller.pid
+        with pytest.raises(MachineFault, match="not all 1 switches"):
+            controller.wait_ready(0)
+    assert not Path(f"/proc/{pid}").exists()

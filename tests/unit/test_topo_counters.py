@@ -1,0 +1,124 @@
+import json
+from typing import Any
+
+import pytest
+
+from topo.counters import (
+    BandCounters,
+    DatapathCounters,
+    PortCounters,
+    TcpCounters,
+    parse_lookups,
+    parse_qdiscs,
+    parse_table_misses,
+    parse_tcp,
+)
+from topo.fabric import Port
+from vm.faults import MachineFault
+
+PORT = Port("s1", 1)
+# As `tc -s -j qdisc show` of iproute2 6.1 prints a switch port with two bands, after three pings in band 1.
+QDISCS = """[{"kind":"noqueue","handle":"0:","dev":"lo","root":true,"refcnt":2,"options":{},"bytes":0,"packets":0,"drops":0,
+"overlimits":0,"requeues":0,"backlog":0,"qlen":0},{"kind":"htb","handle":"5:","dev":"s1-eth1","root":true,"refcnt":2,
+"options":{"r2q":10,"default":"0x1","direct_packets_stat":0,"direct_qlen":1000},"bytes":294,"packets":3,"drops":0,
+"overlimits":0,"requeues":0,"backlog":0,"qlen":0},{"kind":"pfifo","handle":"8003:","dev":"s1-eth1","parent":"1:1",
+"options":{"limit":100000},"bytes":0,"packets":0,"drops":0,"overlimits":0,"requeues":0,"backlog":0,"qlen":0},{"kind":"prio",
+"handle":"1:","dev":"s1-eth1","parent":"5:1","options":{"bands":2,"priomap":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0],
+"multiqueue":false},"bytes":294,"packets":3,"drops":0,"overlimits":0,"requeues":0,"backlog":0,"qlen":0},{"kind":"pfifo",
+"handle":"8004:","dev":"s1-eth1","parent":"1:2","options":{"limit":100000},"bytes":294,"packets":3,"drops":0,"overlimits":0,
+"requeues":0,"backlog":0,"qlen":0}]"""
+# As `ovs-appctl dpctl/show` of Open vSwitch 3.1 prints it.
+SHOW = """system@ovs-system:
+  lookups: hit:4 missed:2 lost:0
+  flows: 2
+  masks: hit:5 total:1 hit/pkt:0.83
+  cache: hit:3 hit-rate:50.00%
+  port 0: ovs-system (internal)
+  port 1: s1-eth2
+"""
+# As `ovs-ofctl -O OpenFlow13 dump-flows` of Open vSwitch 3.1 prints it, with some misses.
+FLOWS = """OFPST_FLOW reply (OF1.3) (xid=0x2):
+ cookie=0x0, duration=3.053s, table=0, n_packets=3, n_bytes=294, priority=100,ip,nw_dst=10.0.0.1,nw_tos=180 actions=set_queue:1,output:1
+ cookie=0x0, duration=3.053s, table=0, n_packets=8, n_bytes=8, priority=100,ip,nw_dst=10.0.0.2,nw_tos=0 actions=set_queue:0,output:2
+ cookie=0x0, duration=3.053s, table=0, n_packets=17, n_bytes=0, priority=0 actions=drop
+"""
+# The beginning of Linux 6.12's tables, each a line of names and a line of values.
+SNMP = """Ip: Forwarding DefaultTTL InReceives
+Ip: 2 64 3
+Tcp: RtoAlgorithm RtoMin RtoMax MaxConn ActiveOpens PassiveOpens AttemptFails EstabResets CurrEstab InSegs OutSegs RetransSegs InErrs
+Tcp: 1 200 120000 -1 0 0 0 0 0 11 12 5 0
+Udp: InDatagrams NoPorts
+Udp: 0 0
+"""
+NETSTAT = """TcpExt: SyncookiesSent TCPTimeouts TCPLossProbes
+TcpExt: 0 2 1
+IpExt: InNoRoutes InTruncatedPkts
+IpExt: 0 0
+"""
+
+
+def qdiscs(**changes: Any) -> str:
+    """QDISCS with the leaf of band 1 changed."""
+    entries = json.loads(QDISCS)
+    next(entry for entry in entries if entry.get("parent") == "1:2").update(changes)
+    return json.dumps(entries)
+
+
+def test_bands_are_the_leaves_below_major_number_1() -> None:
+    (port,) = parse_qdiscs(QDISCS, {"s1-eth1": PORT}, bands=2)
+    assert port == PortCounters(PORT, (BandCounters(0, 0, 0, 0, 0), BandCounters(294, 3, 0, 0, 0)))
+
+
+def test_interfaces_on_the_machine_are_given_back_as_the_fabrics_ports() -> None:
+    (port,) = parse_qdiscs(QDISCS.replace("s1-eth1", "gws1-eth1"), {"gws1-eth1": PORT}, bands=2)
+    assert port.port == PORT
+
+
+@pytest.mark.parametrize("changes", [{"parent": "1:3"}, {"dev": "s1-eth2"}])
+def test_a_port_that_lost_a_band_is_refused(changes: dict[str, str]) -> None:
+    with pytest.raises(MachineFault, match="no qdisc for band 1"):
+        parse_qdiscs(qdiscs(**changes), {"s1-eth1": PORT}, bands=2)
+
+
+def test_since_subtracts_all_but_the_backlog() -> None:
+    (before,) = parse_qdiscs(qdiscs(backlog=500), {"s1-eth1": PORT}, bands=2)
+    (after,) = parse_qdiscs(qdiscs(bytes=1294, packets=5, drops=4, requeues=1, backlog=100), {"s1-eth1": PORT}, bands=2)
+    difference = after.since(before)
+    assert difference.bands[1] == BandCounters(1000, 2, 4, 100, 1)
+    assert (difference.sent_bytes, difference.drops) == (1000, 4)
+
+
+def test_lookups_are_summed_over_datapaths() -> None:
+    assert parse_lookups(SHOW) == (4, 2, 0)
+    assert parse_lookups(SHOW + SHOW.replace("lost:0", "lost:9")) == (8, 4, 9)
+
+
+def test_no_datapath_is_refused() -> None:
+    with pytest.raises(MachineFault, match="no datapath"):
+        parse_lookups("")
+
+
+def test_table_misses_are_the_packets_of_priority_0_alone() -> None:
+    assert parse_table_misses(FLOWS) == 17
+
+
+def test_a_switch_without_table_miss_rule_is_refused() -> None:
+    with pytest.raises(MachineFault, match="table-miss"):
+        parse_table_misses("\n".join(FLOWS.splitlines()[:-1]))
+
+
+def test_datapath_counters_since() -> None:
+    assert DatapathCounters(10, 5, 3, 2).since(DatapathCounters(4, 3, 2, 1)) == DatapathCounters(6, 2, 1, 1)
+
+
+def test_tcp_counters_are_found_by_name() -> None:
+    counters = parse_tcp(SNMP, NETSTAT)
+    assert counters == TcpCounters(segments_sent=12, segments_retransmitted=5, timeouts=2)
+    assert counters.since(TcpCounters(10, 4, 2)) == TcpCounters(2, 1, 0)
+
+
+def test_missing_tcp_counters_are_refused() -> None:
+    with pytest.raises(MachineFault, match="TCPTimeouts"):
+        parse_tcp(SNMP, NETSTAT.replace("TCPTimeouts", "Other"))
+    with pytest.raises(MachineFault, match="TcpExt"):
+        parse_tcp(SNMP, "")

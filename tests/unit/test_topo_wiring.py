@@ -1,0 +1,94 @@
+from dataclasses import replace
+
+import pytest
+
+from topo.fabric import Fabric, Topology
+from topo.wiring import Naming, bridge_arguments, check_interfaces, host_commands, link_command, near_end
+from vm.faults import InputFault, MachineFault
+
+SINGLE = Fabric(hosts=3, rate_bps=10e9)
+LEAF_SPINE = Fabric(hosts=4, rate_bps=10e9, topology=Topology.LEAF_SPINE, leaves=2, spines=2)
+PIDS = {"h1": 101, "h2": 102, "h3": 103, "h4": 104}
+
+
+def test_host_link_is_born_with_the_host_end_in_its_namespace() -> None:
+    assert " ".join(link_command(SINGLE.links()[1], Naming(SINGLE), PIDS)) == (
+        "link add s1-eth2 mtu 1500 gso_max_size 65536 type veth peer name h2-eth0 mtu 1500 gso_max_size 65536 "
+        "address 02:00:00:00:00:02 netns 102"
+    )
+
+
+def test_link_between_switches_stays_outside() -> None:
+    command = " ".join(link_command(LEAF_SPINE.links()[-1], Naming(LEAF_SPINE, "gw"), PIDS))
+    assert command.startswith("link add gws2-eth4 ")
+    assert " peer name gws4-eth2 " in command
+    assert "netns" not in command
+
+
+def test_near_ends_name_every_link_once_and_no_host() -> None:
+    ends = [near_end(link, Naming(LEAF_SPINE)) for link in LEAF_SPINE.links()]
+    assert len(set(ends)) == len(LEAF_SPINE.links())
+    assert all(end.device.startswith("s") for end in ends)
+
+
+def test_packet_by_packet_limits_segments() -> None:
+    fabric = replace(SINGLE, gso_bytes=1514)
+    assert " gso_max_size 1514 gso_max_segs 1 " in " ".join(link_command(fabric.links()[0], Naming(fabric), PIDS))
+
+
+@pytest.mark.parametrize("gso_bytes", [1000, 1513, 65537])
+def test_impossible_gso_sizes_are_refused(gso_bytes: int) -> None:
+    with pytest.raises(InputFault, match="gso"):
+        replace(SINGLE, gso_bytes=gso_bytes)
+
+
+def test_every_host_knows_every_other_and_not_itself() -> None:
+    text = [" ".join(command) for command in host_commands(1, SINGLE, "h2-eth0")]
+    assert "addr add 10.0.0.2/16 dev h2-eth0" in text
+    assert [line for line in text if line.startswith("neigh")] == [
+        "neigh add 10.0.0.1 lladdr 02:00:00:00:00:01 dev h2-eth0 nud permanent",
+        "neigh add 10.0.0.3 lladdr 02:00:00:00:00:03 dev h2-eth0 nud permanent",
+    ]
+
+
+def test_names_longer_than_linux_takes_are_refused() -> None:
+    Naming(SINGLE, "gw123456")
+    with pytest.raises(InputFault, match="switch_prefix"):
+        Naming(SINGLE, "gw1234567")
+
+
+def test_bridge_is_secure_and_has_the_fabrics_port_numbers() -> None:
+    words = bridge_arguments("s2", Naming(LEAF_SPINE, "p"), controller_port=6653, userspace=False)
+    text = " ".join(words)
+    assert "-- add-br ps2 " in text
+    assert (
+        "datapath_type=system fail_mode=secure protocols=OpenFlow13 other_config:datapath-id=0000000000000002 " in text
+    )
+    assert [word for word in words if word.startswith("ofport_request")] == [
+        f"ofport_request={n}" for n in (1, 2, 3, 4)
+    ]
+    assert "may-exist" not in text
+    assert 'target="tcp:127.0.0.1:6653"' in words
+    assert "datapath_type=netdev" in bridge_arguments("s2", Naming(LEAF_SPINE), controller_port=1, userspace=True)
+
+
+SHOWN = (
+    '{"data":[["s1-eth2",2,["set",[]]],["s1",65534,["set",[]]],["s1-eth1",%s]],"headings":["name","ofport","error"]}'
+)
+
+
+def test_ports_with_the_numbers_asked_for_pass() -> None:
+    check_interfaces(SHOWN % '1,["set",[]]', {"s1-eth1": 1, "s1-eth2": 2})
+
+
+@pytest.mark.parametrize(
+    "entry", ['-1,"could not open network device s1-eth1"', '7,["set",[]]', '["set",[]],["set",[]]']
+)
+def test_ports_that_open_vswitch_could_not_make_are_refused(entry: str) -> None:
+    with pytest.raises(MachineFault, match="s1-eth1"):
+        check_interfaces(SHOWN % entry, {"s1-eth1": 1, "s1-eth2": 2})
+
+
+def test_ports_that_are_missing_are_refused() -> None:
+    with pytest.raises(MachineFault, match="s1-eth9"):
+        check_interfaces(SHOWN % '1,["set",[]]', {"s1-eth9": 9})

@@ -1,0 +1,155 @@
+"""What the network counted, as frozen data, and the parsers that get it out of tc, Open vSwitch and /proc. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from topo.fabric import Port
+from vm.faults import MachineFault
+
+
+@dataclass(frozen=True)
+class BandCounters:
+    """One band of a port. Bytes are of frames as tc sees them (headers of every frame of a GSO packet, no preamble, FCS, gap)."""
+
+    sent_bytes: int
+    sent_packets: int
+    drops: int
+    backlog_bytes: int
+    requeues: int
+
+
+@dataclass(frozen=True)
+class PortCounters:
+    """One port's output since the network was built; `bands[b]` is band b."""
+
+    port: Port
+    bands: tuple[BandCounters, ...]
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes of all bands."""
+        return sum(band.sent_bytes for band in self.bands)
+
+    @property
+    def drops(self) -> int:
+        """Packets that any band dropped."""
+        return sum(band.drops for band in self.bands)
+
+    def since(self, earlier: PortCounters) -> PortCounters:
+        """What was counted after `earlier`, another reading of the same port; the backlog is the present one."""
+        pairs = zip(self.bands, earlier.bands, strict=True)
+        return PortCounters(
+            self.port,
+            tuple(
+                BandCounters(
+                    now.sent_bytes - then.sent_bytes,
+                    now.sent_packets - then.sent_packets,
+                    now.drops - then.drops,
+                    now.backlog_bytes,
+                    now.requeues - then.requeues,
+                )
+                for now, then in pairs
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class DatapathCounters:
+    """Open vSwitch's counters since the datapath was made; without other bridges on the machine they are this network's alone.
+
+    hits, upcalls, lost: packets that found a datapath flow, that had to ask the daemon, and that were dropped instead of asking.
+    table_misses: packets that no rule of the controller was meant for, dropped, summed over the switches.
+    """
+
+    hits: int
+    upcalls: int
+    lost: int
+    table_misses: int
+
+    def since(self, earlier: DatapathCounters) -> DatapathCounters:
+        """What was counted after `earlier`."""
+        return DatapathCounters(
+            self.hits - earlier.hits,
+            self.upcalls - earlier.upcalls,
+            self.lost - earlier.lost,
+            self.table_misses - earlier.table_misses,
+        )
+
+
+@dataclass(frozen=True)
+class TcpCounters:
+    """One host's TCP since its network namespace was made."""
+
+    segments_sent: int
+    segments_retransmitted: int
+    timeouts: int
+
+    def since(self, earlier: TcpCounters) -> TcpCounters:
+        """What was counted after `earlier`."""
+        return TcpCounters(
+            self.segments_sent - earlier.segments_sent,
+            self.segments_retransmitted - earlier.segments_retransmitted,
+            self.timeouts - earlier.timeouts,
+        )
+
+
+def parse_qdiscs(text: str, ports: Mapping[str, Port], bands: int) -> list[PortCounters]:
+    """Reads `tc -s -j qdisc show` of a network namespace: the leaf below class 1:(b + 1) of an interface is its band b.
+
+    ports: the fabric's port of each interface to read. Both layouts of topo.tc have these leaves.
+    Raises MachineFault if a band is not there: something replaced the port's qdiscs.
+    """
+    leaves = {(entry["dev"], entry["parent"]): entry for entry in json.loads(text) if "parent" in entry}
+    counters = []
+    for interface, port in ports.items():
+        found = [leaves.get((interface, f"1:{band + 1:x}")) for band in range(bands)]
+        if None in found:
+            raise MachineFault(
+                f"{interface} has no qdisc for band {found.index(None)}: another program changed it; "
+                f"see `tc qdisc show dev {interface}`"
+            )
+        counters.append(PortCounters(port, tuple(_band(entry) for entry in found if entry is not None)))
+    return counters
+
+
+def _band(entry: dict[str, Any]) -> BandCounters:
+    return BandCounters(entry["bytes"], entry["packets"], entry["drops"], entry["backlog"], entry["requeues"])
+
+
+def parse_lookups(text: str) -> tuple[int, int, int]:
+    """Reads hits, misses and lost from `ovs-appctl dpctl/show`, summed over datapaths. Raises MachineFault if there are none."""
+    lines = re.findall(r"lookups: hit:(\d+) missed:(\d+) lost:(\d+)", text)
+    if not lines:
+        raise MachineFault(f"`ovs-appctl dpctl/show` shows no datapath: {text.strip()!r}")
+    hits, misses, lost = (sum(int(line[column]) for line in lines) for column in range(3))
+    return hits, misses, lost
+
+
+def parse_table_misses(text: str) -> int:
+    """Packets of the priority 0 rule in what `ovs-ofctl dump-flows` printed. Raises MachineFault if there is no such rule."""
+    counts = re.findall(r"\bn_packets=(\d+),.*\bpriority=0\b", text)
+    if not counts:
+        raise MachineFault("a switch has no table-miss rule: its rules are not installed, or something removed them")
+    return sum(int(count) for count in counts)
+
+
+def parse_tcp(snmp: str, netstat: str) -> TcpCounters:
+    """Reads /proc/<pid>/net/snmp and /proc/<pid>/net/netstat. Raises MachineFault if a counter is missing."""
+    tcp, extended = _proc_table(snmp, "Tcp:"), _proc_table(netstat, "TcpExt:")
+    try:
+        return TcpCounters(tcp["OutSegs"], tcp["RetransSegs"], extended["TCPTimeouts"])
+    except KeyError as missing:
+        raise MachineFault(f"the kernel does not count {missing} for TCP") from missing
+
+
+def _proc_table(text: str, prefix: str) -> dict[str, int]:
+    """A line of names, then a line of values, both starting with `prefix`."""
+    rows = [line.split()[1:] for line in text.splitlines() if line.startswith(prefix)]
+    if len(rows) != 2:
+        raise MachineFault(f"the kernel's counters have no {prefix} table")
+    return {name: int(value) for name, value in zip(rows[0], rows[1], strict=True)}

@@ -1,0 +1,283 @@
+"""The fabric as frozen data: hosts, switches, links, rates, traffic classes and addresses. Imports nothing but the standard library.
+
+A fabric is either one switch with every host on it, or a leaf/spine with the same number of hosts on every leaf.
+Band 0 of every port belongs to control messages and pure ACKs; traffic class k uses band k + 1, so class 0 is the most urgent.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+from vm.faults import InputFault
+
+PREAMBLE_FCS_GAP_BYTES = 24
+"""Bytes of each Ethernet frame that a line carries and tc does not count: preamble 8, FCS 4, inter-frame gap 12 (IEEE 802.3)."""
+ETHERNET_HEADER_BYTES = 14
+IP_TCP_HEADER_BYTES = 52
+"""IPv4 20, TCP 20, timestamp option 12."""
+MULTICAST_HEADER_BYTES = 16
+"""What precedes the payload of each multicast datagram: flow, place in its burst, sequence number (agents/datagrams.py)."""
+IP_UDP_HEADER_BYTES = 28 + MULTICAST_HEADER_BYTES
+"""IPv4 20, UDP 8, and the header above."""
+MAX_GSO_BYTES = 65536
+MAX_BANDS = 16
+"""sch_prio's TCQ_PRIO_BANDS."""
+MAX_HOSTS = 2**16 - 2
+"""Host addresses of 10.0.0.0/16."""
+MAX_GROUPS = 2**16
+"""Group addresses of 239.77.0.0/16, which is of the scope that an organisation gives out itself (RFC 2365)."""
+
+
+class Topology(StrEnum):
+    """Shape of the fabric."""
+
+    SINGLE_SWITCH = "single"
+    LEAF_SPINE = "leaf-spine"
+
+
+@dataclass(frozen=True)
+class Port:
+    """One end of a link: a device's interface, numbered from 1 on switches."""
+
+    device: str
+    number: int
+
+    @property
+    def interface(self) -> str:
+        """Name of the network interface, unique on the machine for switches."""
+        return f"{self.device}-eth{self.number}"
+
+
+@dataclass(frozen=True)
+class Link:
+    """A full-duplex link; `rate_bps` is the line rate of each direction."""
+
+    a: Port
+    b: Port
+    rate_bps: float
+
+
+@dataclass(frozen=True)
+class MulticastGroup:
+    """Hosts (by index, sorted) to which host `source` sends one copy that the switches multiply. The source is no member."""
+
+    source: int
+    members: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """Everything that topo and controller need to know of the network.
+
+    rate_bps: line rate of a host's link. Uplinks carry hosts_per_leaf * rate / (spines * oversubscription) each.
+    classes: number of traffic classes (the control band is extra).
+    gso_bytes: largest burst handed to a port at once, which is the grain of preemption.
+    loss: share of frames dropped at every switch port towards a host (netem), 0 for a lossless fabric.
+    fair_queues: the flows of a band are served in turn (where the kernel can and nothing is lost), not as one FIFO.
+    seed: decides which spine a pair of hosts uses.
+    aggregators: a host that adds what passes through (in-network aggregation) is on every switch, at a port without rate limit.
+    groups: the multicast groups that switches copy for.
+
+    Hosts and aggregators together are the fabric's endpoints: hosts first, then one aggregator a switch, in the order of the switches.
+    """
+
+    hosts: int
+    rate_bps: float
+    topology: Topology = Topology.SINGLE_SWITCH
+    leaves: int = 1
+    spines: int = 0
+    oversubscription: float = 1.0
+    classes: int = 2
+    mtu_bytes: int = 1500
+    gso_bytes: int = 65536
+    queue_packets: int = 100_000
+    loss: float = 0.0
+    fair_queues: bool = True
+    seed: int = 1
+    aggregators: bool = False
+    groups: tuple[MulticastGroup, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot be built; raises InputFault."""
+        if not 1 <= self.hosts <= MAX_HOSTS:
+            raise InputFault(f"fabric.hosts = {self.hosts}: must be 1 to {MAX_HOSTS} (addresses of 10.0.0.0/16)")
+        if self.rate_bps <= 0:
+            raise InputFault(f"fabric.rate = {self.rate_bps}: must be above 0")
+        if not 1 <= self.classes < MAX_BANDS:
+            raise InputFault(f"fabric.classes = {self.classes}: must be 1 to {MAX_BANDS - 1} (one band is for control)")
+        if not self.mtu_bytes + ETHERNET_HEADER_BYTES <= self.gso_bytes <= MAX_GSO_BYTES:
+            raise InputFault(
+                f"fabric.gso = {self.gso_bytes}: must be {self.mtu_bytes + ETHERNET_HEADER_BYTES} (one frame) "
+                f"to {MAX_GSO_BYTES} (the largest IPv4 packet)"
+            )
+        if self.topology is Topology.LEAF_SPINE:
+            if self.leaves < 1 or self.spines < 1:
+                raise InputFault("fabric.topology = 'leaf-spine' needs leaves and spines of at least 1")
+            if self.hosts % self.leaves:
+                raise InputFault(f"fabric.hosts = {self.hosts}: must be a multiple of leaves = {self.leaves}")
+            if self.oversubscription <= 0:
+                raise InputFault(f"fabric.oversubscription = {self.oversubscription}: must be above 0")
+        self._check_extras()
+
+    def _check_extras(self) -> None:
+        if self.endpoints > MAX_HOSTS:
+            raise InputFault(
+                f"fabric.hosts = {self.hosts}: with an aggregator a switch there are more than {MAX_HOSTS}"
+            )
+        if len(self.groups) > MAX_GROUPS:
+            raise InputFault(
+                f"the plans need {len(self.groups)} multicast groups, and there are {MAX_GROUPS} addresses"
+            )
+        for group in self.groups:
+            if not group.members or group.source in group.members or max(group.members) >= self.hosts:
+                raise InputFault(f"{group}: members must be other hosts of the fabric's {self.hosts}")
+
+    @property
+    def bands(self) -> int:
+        """Strict-priority bands of every port: control and one a traffic class."""
+        return self.classes + 1
+
+    @property
+    def hosts_per_leaf(self) -> int:
+        """Hosts on each leaf (all of them on a single switch)."""
+        return self.hosts // self.leaves if self.topology is Topology.LEAF_SPINE else self.hosts
+
+    @property
+    def uplink_rate_bps(self) -> float:
+        """Line rate of each leaf-spine link."""
+        if self.topology is Topology.SINGLE_SWITCH:
+            return 0.0
+        return self.hosts_per_leaf * self.rate_bps / (self.spines * self.oversubscription)
+
+    def frame_bytes(self) -> int:
+        """Bytes that a full frame takes on the line."""
+        return self.mtu_bytes + ETHERNET_HEADER_BYTES + PREAMBLE_FCS_GAP_BYTES
+
+    def goodput_share(self) -> float:
+        """Payload bytes per byte on the line for full TCP segments: 1448/1538 at MTU 1500."""
+        return (self.mtu_bytes - IP_TCP_HEADER_BYTES) / self.frame_bytes()
+
+    def multicast_goodput_share(self) -> float:
+        """Payload bytes per byte on the line for full multicast datagrams: 1456/1538 at MTU 1500."""
+        return (self.mtu_bytes - IP_UDP_HEADER_BYTES) / self.frame_bytes()
+
+    def shaped_rate_bps(self, rate_bps: float) -> float:
+        """Rate to give to tc so that full frames leave at line rate `rate_bps`: tc counts all but 24 bytes of a frame.
+
+        HTB's own `overhead` is added once a GSO packet and not once a frame, so the rate is scaled instead.
+        """
+        return rate_bps * (self.frame_bytes() - PREAMBLE_FCS_GAP_BYTES) / self.frame_bytes()
+
+    def host_names(self) -> list[str]:
+        """Names of the hosts, in order of their index."""
+        return [f"h{i + 1}" for i in range(self.hosts)]
+
+    def aggregator_names(self) -> list[str]:
+        """Names of the aggregators, in the order of the switches that they are on."""
+        return [f"a{i + 1}" for i in range(len(self.switch_names()))] if self.aggregators else []
+
+    def endpoint_names(self) -> list[str]:
+        """Hosts, then aggregators."""
+        return self.host_names() + self.aggregator_names()
+
+    @property
+    def endpoints(self) -> int:
+        """Number of hosts and aggregators."""
+        return self.hosts + (len(self.switch_names()) if self.aggregators else 0)
+
+    def aggregator_of(self, switch: int) -> int:
+        """Endpoint index of the aggregator on switch index `switch`; raises InputFault on a fabric without aggregators."""
+        if not self.aggregators:
+            raise InputFault("the fabric has no aggregators: make it with aggregators=True")
+        return self.hosts + switch
+
+    def switch_of(self, endpoint: int) -> int:
+        """Index, in switch_names(), of the switch that an endpoint is on."""
+        return self.leaf_of(endpoint) if endpoint < self.hosts else endpoint - self.hosts
+
+    def leaf_names(self) -> list[str]:
+        """Switches that have hosts."""
+        count = self.leaves if self.topology is Topology.LEAF_SPINE else 1
+        return [f"s{i + 1}" for i in range(count)]
+
+    def spine_names(self) -> list[str]:
+        """Switches that have no hosts."""
+        if self.topology is Topology.SINGLE_SWITCH:
+            return []
+        return [f"s{self.leaves + i + 1}" for i in range(self.spines)]
+
+    def switch_names(self) -> list[str]:
+        """Leaves, then spines."""
+        return self.leaf_names() + self.spine_names()
+
+    def leaf_of(self, host: int) -> int:
+        """Index of the leaf that host index `host` is on."""
+        return host // self.hosts_per_leaf
+
+    def host_ip(self, host: int) -> str:
+        """IPv4 address of host index `host`: 10.0.0.1 upwards."""
+        return f"10.0.{(host + 1) >> 8}.{(host + 1) & 255}"
+
+    def host_mac(self, host: int) -> str:
+        """MAC address of host index `host`."""
+        return f"02:00:00:00:{(host + 1) >> 8:02x}:{(host + 1) & 255:02x}"
+
+    def group_ip(self, group: int) -> str:
+        """IPv4 address of multicast group index `group`: 239.77.0.0 upwards."""
+        return f"239.77.{group >> 8}.{group & 255}"
+
+    def aggregator_port(self, switch: int) -> int:
+        """Number of a switch's port towards its aggregator: the one after all others."""
+        is_leaf = switch < len(self.leaf_names())
+        return 1 + (self.hosts_per_leaf + len(self.spine_names()) if is_leaf else len(self.leaf_names()))
+
+    def links(self) -> list[Link]:
+        """All links. On a leaf, ports 1 to hosts_per_leaf go to hosts and the next `spines` go up; spine port i + 1 goes to leaf i.
+
+        Links of aggregators come last; their rate is infinite.
+        """
+        leaves, spines, names = self.leaf_names(), self.spine_names(), self.host_names()
+        down = [
+            Link(Port(names[h], 0), Port(leaves[self.leaf_of(h)], h % self.hosts_per_leaf + 1), self.rate_bps)
+            for h in range(self.hosts)
+        ]
+        up = [
+            Link(Port(leaf, self.hosts_per_leaf + s + 1), Port(spine, i + 1), self.uplink_rate_bps)
+            for i, leaf in enumerate(leaves)
+            for s, spine in enumerate(spines)
+        ]
+        extra = [
+            Link(Port(name, 0), Port(switch, self.aggregator_port(index)), math.inf)
+            for index, (name, switch) in enumerate(zip(self.aggregator_names(), self.switch_names(), strict=False))
+        ]
+        return down + up + extra
+
+    def ports(self) -> list[tuple[Port, float]]:
+        """Every port with its line rate in bit/s."""
+        return [(end, link.rate_bps) for link in self.links() for end in (link.a, link.b)]
+
+    def to_json(self) -> str:
+        """A text from which `from_json` makes an equal fabric."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @staticmethod
+    def from_json(text: str) -> Fabric:
+        """Inverse of `to_json`."""
+        fields = json.loads(text)
+        groups = tuple(MulticastGroup(group["source"], tuple(group["members"])) for group in fields["groups"])
+        return Fabric(**{**fields, "topology": Topology(fields["topology"]), "groups": groups})
+
+
+def dscp_of_band(band: int) -> int:
+    """DSCP value that marks a band: 48 (CS6) for the control band, 3 less for each band below it."""
+    if not 0 <= band < MAX_BANDS:
+        raise ValueError(f"band {band} is not in 0..{MAX_BANDS - 1}")
+    return 48 - 3 * band
+
+
+def band_of_class(traffic_class: int) -> int:
+    """Band of a traffic class; band 0 is the control band."""
+    return traffic_class + 1

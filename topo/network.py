@@ -1,0 +1,333 @@
+"""Realises a fabric with Mininet, Open vSwitch and tc, counts what went through it, and removes what it made and nothing else."""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+from mininet.topo import Topo
+
+from topo.abilities import Abilities
+from topo.command import attempt, network_namespace, run, sysctl, write_sysctl
+from topo.counters import (
+    DatapathCounters,
+    PortCounters,
+    TcpCounters,
+    parse_lookups,
+    parse_qdiscs,
+    parse_table_misses,
+    parse_tcp,
+)
+from topo.fabric import Fabric, Port
+from topo.nodes import BatchSwitch, OutsideController, QuietHost, QuietLink, QuietMininet
+from topo.tc import Classify, batch_text, port_commands
+from topo.wiring import (
+    HOST_SYSCTLS,
+    KERNEL_SYSCTLS,
+    LOSSLESS_SYSCTLS,
+    Naming,
+    bridge_arguments,
+    check_interfaces,
+    host_commands,
+    link_command,
+    near_end,
+)
+from vm.faults import MachineFault
+
+LOG = logging.getLogger(__name__)
+
+CONTROLLER_NAME = "c0"
+NAMESPACE_S = 10.0
+POLL_S = 0.002
+OVS_TIMEOUT_S = 30
+USERSPACE_SOCKET_BYTES = "67108864"
+"""The userspace datapath moves packets through packet sockets. With their default of 208 KiB, one scheduled 6 ms late drops what
+arrives at 200 Mbit/s, and all that waits in the deep FIFOs of all ports together may be 90 frames, for it counts as unsent.
+A socket takes its size from net.core.*mem_default when it is made, so these are raised for that moment only."""
+LOCAL_EXPERIMENTAL_ETHERTYPE = "88b5"
+
+
+class FabricTopo(Topo):  # type: ignore[misc]
+    """A fabric as Mininet's description of a network."""
+
+    def build(self, naming: Naming) -> None:
+        """Adds every host, switch and link, with the fabric's names, addresses and port numbers."""
+        fabric = naming.fabric
+        for host, name in enumerate(fabric.endpoint_names()):
+            self.addHost(name, ip=f"{fabric.host_ip(host)}/16", mac=fabric.host_mac(host))
+        for index, name in enumerate(fabric.switch_names()):
+            self.addSwitch(naming.device(name), dpid=f"{index + 1:016x}")
+        addresses = {name: (fabric.host_ip(host), "16") for host, name in enumerate(fabric.endpoint_names())}
+        macs = {name: fabric.host_mac(host) for host, name in enumerate(fabric.endpoint_names())}
+        for link in fabric.links():
+            self.addLink(
+                naming.device(link.a.device),
+                naming.device(link.b.device),
+                port1=link.a.number,
+                port2=link.b.number,
+                params1={"address": addresses.get(link.a.device, (None, None))},
+                params2={"address": (None, None)},
+                addr1=macs.get(link.a.device),
+                addr2=None,
+            )
+
+
+class Network:
+    """Context manager: the fabric, built when entered and removed when left, whatever happened in between or while building.
+
+    fabric: what to build.
+    abilities: what the kernel can do (topo.abilities.probe_kernel).
+    controller_port: TCP port on 127.0.0.1 where the controller listens, now or soon.
+    switch_prefix: goes before the names of switches and their interfaces; needed where another network may use s1, s2, ...
+    owns_kernel: the kernel is this run's alone (the virtual clock), so parameters of the whole kernel may be set.
+
+    `net` is the Mininet object: net.hosts, net.switches and mininet.cli.CLI(net) work as always.
+    Entering raises MachineFault with the command and its complaint if anything cannot be made, after removing what was.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        abilities: Abilities,
+        *,
+        controller_port: int,
+        switch_prefix: str = "",
+        owns_kernel: bool = False,
+    ) -> None:
+        self.fabric = fabric
+        self._abilities = abilities
+        self._naming = Naming(fabric, switch_prefix)
+        self._controller_port = controller_port
+        self._owns_kernel = owns_kernel
+        self._cleanup = ExitStack()
+        self.net: QuietMininet | None = None
+
+    @property
+    def userspace(self) -> bool:
+        """Whether packets go through Open vSwitch's userspace datapath."""
+        return not self._abilities.has_openvswitch
+
+    @property
+    def classify(self) -> Classify:
+        """How packets reach their band."""
+        return Classify.DSCP if self.userspace else Classify.SKB_PRIORITY
+
+    def __enter__(self) -> Network:
+        with ExitStack() as undo:
+            self._refuse_names_in_use()
+            self.net = QuietMininet(
+                topo=FabricTopo(self._naming),
+                host=QuietHost,
+                switch=BatchSwitch,
+                link=QuietLink,
+                controller=None,
+                build=False,
+            )
+            undo.callback(self._end_nodes)
+            self.net.addController(CONTROLLER_NAME, OutsideController, ip="127.0.0.1", port=self._controller_port)
+            self.net.build()
+            self._wait_namespaces()
+            self._set_sysctls()
+            undo.callback(self._delete_links)
+            self._make_links()
+            self._configure_hosts()
+            undo.callback(self._delete_bridges)
+            self._make_bridges()
+            self.net.start()
+            self._shape_ports()
+            self._cleanup = undo.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._cleanup.close()
+
+    def host_pid(self, host: int) -> int:
+        """Id of a process in the network namespace of endpoint index `host`: /proc/<pid>/ns/net is the host."""
+        pid: int = self._mininet().hosts[host].pid
+        return pid
+
+    def counters(self) -> list[PortCounters]:
+        """What every port has sent since the network was built: hosts' ports first, in order, then switches'.
+
+        Costs one process a host. Raises MachineFault if something replaced a port's qdiscs.
+        """
+        command = ["tc", "-s", "-j", "qdisc", "show"]
+        counters = []
+        for host, name in enumerate(self.fabric.endpoint_names()):
+            with network_namespace(self.host_pid(host)):
+                counters += parse_qdiscs(run(command), self._interfaces([name]), self.fabric.bands)
+        return counters + parse_qdiscs(run(command), self._interfaces(self.fabric.switch_names()), self.fabric.bands)
+
+    def datapath_counters(self) -> DatapathCounters:
+        """Cache hits, upcalls and table misses, after Open vSwitch has collected its statistics (up to half a second).
+
+        The first three count every bridge of the machine that uses the same datapath.
+        """
+        run(["ovs-appctl", "revalidator/wait"])
+        hits, upcalls, lost = parse_lookups(run(["ovs-appctl", "dpctl/show"]))
+        misses = 0
+        for name in self.fabric.switch_names():
+            bridge = self._naming.device(name)
+            misses += parse_table_misses(run(["ovs-ofctl", "-O", "OpenFlow13", "dump-flows", bridge]))
+        return DatapathCounters(hits, upcalls, lost, misses)
+
+    def tcp_counters(self) -> list[TcpCounters]:
+        """TCP's segments and retransmissions of every host, since the network was built."""
+        folders = [Path(f"/proc/{self.host_pid(host)}/net") for host in range(self.fabric.endpoints)]
+        return [parse_tcp((net / "snmp").read_text(), (net / "netstat").read_text()) for net in folders]
+
+    def _mininet(self) -> QuietMininet:
+        if self.net is None:
+            raise MachineFault("the network is not built: enter it first")
+        return self.net
+
+    def _interfaces(self, devices: list[str]) -> dict[str, Port]:
+        return {self._naming.interface(port): port for name in devices for port in self._naming.ports_of(name)}
+
+    def _refuse_names_in_use(self) -> None:
+        """Whatever has one of our names is someone else's, so that later all that has one is ours to delete."""
+        listed = attempt(["ovs-vsctl", f"--timeout={OVS_TIMEOUT_S}", "list-br"])
+        if listed.returncode:
+            raise MachineFault(
+                f"Open vSwitch does not answer: {listed.stderr.strip()}; `service openvswitch-switch start` starts it"
+            )
+        taken = set(listed.stdout.split()) | {entry.name for entry in Path("/sys/class/net").iterdir()}
+        bridges = [self._naming.device(name) for name in self.fabric.switch_names()]
+        for name in [*bridges, *self._naming.switch_interfaces()]:
+            if name in taken:
+                raise MachineFault(
+                    f"a bridge or interface {name} exists already: remove it or use another switch_prefix"
+                )
+
+    def _wait_namespaces(self) -> None:
+        """mnexec makes a host's namespace some time after it started; until then its pid names our own."""
+        home = Path("/proc/self/ns/net").readlink()
+        deadline = time.monotonic() + NAMESPACE_S
+        for host in self._mininet().hosts:
+            while Path(f"/proc/{host.pid}/ns/net").readlink() == home:
+                if host.holder.poll() is not None:
+                    raise MachineFault(
+                        f"`mnexec -cn sleep` for {host} ended with {host.holder.returncode}: it needs root"
+                    )
+                if time.monotonic() > deadline:
+                    raise MachineFault(
+                        f"`mnexec -cn sleep` for {host} made no network namespace in {NAMESPACE_S:.0f} s"
+                    )
+                time.sleep(POLL_S)
+
+    def _set_sysctls(self) -> None:
+        if self._owns_kernel:
+            for name, value in KERNEL_SYSCTLS.items():
+                write_sysctl(name, value)
+        settings = {**HOST_SYSCTLS, **({} if self.fabric.loss else LOSSLESS_SYSCTLS)}
+        for host in range(self.fabric.endpoints):
+            with network_namespace(self.host_pid(host)):
+                for name, value in settings.items():
+                    write_sysctl(name, value)
+                for scope in ("all", "default"):
+                    _silence_ipv6(scope)
+
+    def _make_links(self) -> None:
+        pids = {name: self.host_pid(host) for host, name in enumerate(self.fabric.endpoint_names())}
+        commands = [link_command(link, self._naming, pids) for link in self.fabric.links()]
+        run(["ip", "-batch", "-"], batch_text(commands))
+        for name in self._naming.switch_interfaces():
+            _silence_ipv6(name)
+        run(["ip", "-batch", "-"], batch_text([["link", "set", n, "up"] for n in self._naming.switch_interfaces()]))
+
+    def _configure_hosts(self) -> None:
+        for host, name in enumerate(self.fabric.endpoint_names()):
+            (interface,) = self._interfaces([name])
+            with network_namespace(self.host_pid(host)):
+                run(["ip", "-batch", "-"], batch_text(host_commands(host, self.fabric, interface)))
+                if self.userspace:
+                    # AF_PACKET hands the userspace datapath packets whose checksum is still to be computed, and it never is.
+                    run(["ethtool", "-K", interface, "tx", "off"])
+
+    def _make_bridges(self) -> None:
+        arguments = [
+            word
+            for name in self.fabric.switch_names()
+            for word in bridge_arguments(
+                name, self._naming, controller_port=self._controller_port, userspace=self.userspace
+            )
+        ]
+        with ExitStack() as sizes:
+            if self.userspace:
+                for name in ("net/core/rmem_default", "net/core/wmem_default"):
+                    sizes.enter_context(sysctl(name, USERSPACE_SOCKET_BYTES))
+            run(["ovs-vsctl", f"--timeout={OVS_TIMEOUT_S}", *arguments[1:]])
+            if self.userspace:
+                self._open_sending_socket()
+        shown = run(["ovs-vsctl", "--format=json", "--columns=name,ofport,error", "list", "Interface"])
+        switch_ports = self._interfaces(self.fabric.switch_names())
+        check_interfaces(shown, {interface: port.number for interface, port in switch_ports.items()})
+
+    def _open_sending_socket(self) -> None:
+        """Open vSwitch sends for all ports through one socket, which it opens at its first packet: one for nobody."""
+        frame = "02000000ffff" + "02000000fffe" + LOCAL_EXPERIMENTAL_ETHERTYPE + "00" * 46
+        bridge = self._naming.device(self.fabric.switch_names()[0])
+        run(
+            [
+                "ovs-ofctl",
+                "-O",
+                "OpenFlow13",
+                "packet-out",
+                bridge,
+                f"in_port=controller packet={frame} actions=output:1",
+            ]
+        )
+
+    def _shape_ports(self) -> None:
+        """Last, because Open vSwitch clears a port's qdiscs whenever it takes the port in."""
+        commands: dict[int | None, list[list[str]]] = {}
+        for port, rate_bps in self.fabric.ports():
+            is_switch = self._naming.is_switch(port.device)
+            lossy = is_switch and port.number <= self.fabric.hosts_per_leaf and port.device in self.fabric.leaf_names()
+            place = None if is_switch else self.fabric.endpoint_names().index(port.device)
+            commands.setdefault(place, []).extend(
+                port_commands(
+                    self._naming.interface(port),
+                    rate_bps,
+                    self.fabric,
+                    has_prio=self._abilities.has_prio,
+                    has_fq=self._abilities.has_fq,
+                    classify=self.classify,
+                    loss=self.fabric.loss if lossy else 0.0,
+                    netem_seed=self.fabric.seed + port.number if self._abilities.has_netem_seed else None,
+                )
+            )
+        for place, batch in commands.items():
+            if place is None:
+                run(["tc", "-batch", "-"], batch_text(batch))
+            else:
+                with network_namespace(self.host_pid(place)):
+                    run(["tc", "-batch", "-"], batch_text(batch))
+        if self.fabric.loss > 0 and not self._abilities.has_netem_seed:
+            LOG.warning("tc or the kernel does not know netem's seed: losses differ from run to run")
+
+    def _end_nodes(self) -> None:
+        """Hosts end with their processes; Mininet's own stop would also type into shells that nobody opened."""
+        self._mininet().stop()
+
+    def _delete_links(self) -> None:
+        """One end of each link, which takes the other with it; a batch that failed half way made only some."""
+        ends = [self._naming.interface(near_end(link, self._naming)) for link in self.fabric.links()]
+        names = [name for name in ends if Path("/sys/class/net", name).exists()]
+        run(["ip", "-batch", "-"], batch_text([["link", "del", name] for name in names]))
+
+    def _delete_bridges(self) -> None:
+        bridges = [self._naming.device(name) for name in self.fabric.switch_names()]
+        words = [word for bridge in bridges for word in ("--", "--if-exists", "del-br", bridge)]
+        run(["ovs-vsctl", f"--timeout={OVS_TIMEOUT_S}", *words[1:]])
+
+
+def _silence_ipv6(scope: str) -> None:
+    """Neighbour discovery and router solicitation would be traffic that nobody planned. A kernel without IPv6 has nothing to set."""
+    if Path("/proc/sys/net/ipv6/conf", scope).exists():
+        write_sysctl(f"net/ipv6/conf/{scope}/disable_ipv6", "1")

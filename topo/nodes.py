@@ -1,0 +1,182 @@
+"""Mininet's nodes and links with their work put off and batched. Only topo.network may import this, as it imports mininet.
+
+Mininet starts a shell for every node and types each command into it: some twenty processes a host. In the virtual-time kernel a
+process costs tens of milliseconds, so here a host is one process, links are made by one `ip` call, switches by one `ovs-vsctl`
+call, and a shell is started only when a person wants one (`node.cmd`, the Mininet command line). What a node, an interface and
+a link *are* stays Mininet's.
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import termios
+from collections.abc import Sequence
+from typing import Any
+
+if sys.version_info < (3, 12):
+    # setuptools puts its own distutils before Python's: a hundred modules, half a second in the virtual-time kernel, of which
+    # Mininet uses one comparison of versions.
+    import _distutils_hack  # type: ignore[import-untyped]
+
+    _distutils_hack.remove_shim()
+
+from mininet.link import Intf, Link
+from mininet.net import Mininet
+from mininet.node import Host, OVSSwitch, RemoteController
+
+from vm.faults import MachineFault
+
+PROMPT = chr(127)
+STOP_S = 5.0
+
+
+class LateShell:
+    """A Mininet node that starts its shell at the first command, and not when it is made."""
+
+    def startShell(self, _mnopts: str | None = None) -> None:  # noqa: N802
+        """Notes which process stands for the node: this one, for all that live in the first namespace."""
+        self.pid = os.getpid()
+        self.waiting = False
+        self.shell: subprocess.Popen[bytes] | None = None
+
+    def cmd(self, *words: Any, **options: Any) -> Any:
+        """Mininet's cmd."""
+        self._open_shell()
+        return super().cmd(*words, **options)  # type: ignore[misc]
+
+    def sendCmd(self, *words: Any, **options: Any) -> Any:  # noqa: N802
+        """Mininet's sendCmd."""
+        self._open_shell()
+        return super().sendCmd(*words, **options)  # type: ignore[misc]
+
+    def _open_shell(self) -> None:
+        """What Node.startShell does, but inside the namespace that the node already has."""
+        if self.shell is not None:
+            return
+        self.master, self.slave = pty.openpty()
+        settings = termios.tcgetattr(self.slave)
+        settings[3] &= ~termios.ECHO
+        termios.tcsetattr(self.slave, termios.TCSANOW, settings)
+        shell = ["env", f"PS1={PROMPT}", "bash", "--norc", "--noediting", "-is", f"mininet:{self}"]
+        self.shell = subprocess.Popen(
+            ["mnexec", "-cd", *self._enter_options(), *shell], stdin=self.slave, stdout=self.slave, stderr=self.slave
+        )
+        self.stdin = self.stdout = os.fdopen(self.master, "r")
+        self.pollOut = select.poll()
+        self.pollOut.register(self.stdout)
+        self.outToNode[self.stdout.fileno()] = self.inToNode[self.stdin.fileno()] = self  # type: ignore[attr-defined]
+        while not self.read(1024).endswith(PROMPT):  # type: ignore[attr-defined]
+            self.pollOut.poll()
+        super().cmd("unset HISTFILE; set +m")  # type: ignore[misc]
+
+    def _enter_options(self) -> list[str]:
+        return []
+
+
+class QuietHost(LateShell, Host):  # type: ignore[misc]
+    """A host is one sleeping process that holds a network namespace; `pid` is its id."""
+
+    isSetup = True  # noqa: N815
+
+    def startShell(self, _mnopts: str | None = None) -> None:  # noqa: N802
+        """Makes the namespace, without waiting for it: the network does, for all hosts."""
+        super().startShell()
+        self.holder = subprocess.Popen(
+            ["mnexec", "-cn", "sleep", "infinity"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self.pid = self.holder.pid
+
+    def config(self, **_parameters: Any) -> dict[str, Any]:
+        """Nothing: the network gives all hosts their addresses in one go."""
+        return {}
+
+    def terminate(self) -> None:
+        """Ends the host's processes, by id, and with them its namespace."""
+        super().terminate()
+        if self.holder.poll() is None:
+            self.holder.send_signal(signal.SIGKILL)
+            self.holder.wait(STOP_S)
+
+    def _enter_options(self) -> list[str]:
+        return ["-a", str(self.pid)]
+
+
+class QuietIntf(Intf):  # type: ignore[misc]
+    """An interface that exists once the network has made it, and is configured by the network."""
+
+    def config(self, **parameters: Any) -> dict[str, Any]:
+        """Only notes the address."""
+        self.ip, self.prefixLen = parameters.get("address", (None, None))
+        return {}
+
+    def delete(self) -> None:
+        """Only forgets it: the network deletes all interfaces in one go."""
+        self.node.delIntf(self)
+
+
+class QuietLink(Link):  # type: ignore[misc]
+    """A link whose veth pair the network makes, with all others, in one go."""
+
+    def __init__(self, *nodes: Any, **options: Any) -> None:
+        super().__init__(*nodes, **{**options, "fast": True, "intf": QuietIntf})
+
+    @classmethod
+    def makeIntfPair(cls, *_names: Any, **_options: Any) -> tuple[None, None]:  # noqa: N802
+        """Nothing yet."""
+        return None, None
+
+
+class BatchSwitch(LateShell, OVSSwitch):  # type: ignore[misc]
+    """An Open vSwitch bridge that is made, and removed, together with all others."""
+
+    isSetup = True  # noqa: N815
+
+    def start(self, controllers: Sequence[Any]) -> None:
+        """Nothing: the network makes all bridges in one transaction."""
+
+    @classmethod
+    def batchStartup(cls, switches: Sequence[Any], **_options: Any) -> Sequence[Any]:  # noqa: N802
+        """Nothing: see `start`."""
+        return switches
+
+    @classmethod
+    def batchShutdown(cls, switches: Sequence[Any], **_options: Any) -> Sequence[Any]:  # noqa: N802
+        """Only ends shells that a person asked for; the network removes all bridges in one transaction."""
+        for switch in switches:
+            switch.terminate()
+        return switches
+
+
+class OutsideController(LateShell, RemoteController):  # type: ignore[misc]
+    """The controller that runs as a process of its own, as Mininet sees it."""
+
+    isSetup = True  # noqa: N815
+
+    def checkListening(self) -> None:  # noqa: N802
+        """Nothing: a controller that is not there is found by the wait for its rules."""
+
+    def start(self) -> None:
+        """Nothing: it runs already."""
+
+    def stop(self, deleteIntfs: bool = False) -> None:  # noqa: ARG002, N803
+        """Only ends a shell that a person asked for."""
+        self.terminate()
+
+
+class QuietMininet(Mininet):  # type: ignore[misc]
+    """Mininet without its first act, which raises limits of the whole machine (fixLimits) and never takes that back."""
+
+    def __init__(self, **options: Any) -> None:
+        if shutil.which("mnexec") is None:
+            raise MachineFault("program mnexec is missing; `apt-get install mininet` has it")
+        Mininet.inited = True
+        super().__init__(**options)

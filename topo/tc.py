@@ -1,0 +1,174 @@
+"""Traffic control of a port as argument lists: a line rate over strict-priority bands over deep, fair queues. Pure.
+
+Every port is shaped by HTB to the rate at which full frames leave at line rate. Below it, band 0 (control and pure ACKs) always
+goes first, then band 1, and so on; the queues are so deep that a lossless fabric (PFC) is what the traffic sees.
+
+A packet names its band itself, as tc class 1:(band + 1): a host's socket by SO_PRIORITY, a switch by OpenFlow's set_queue.
+The userspace datapath of Open vSwitch ignores set_queue, so there u32 filters read the band from the DSCP.
+A kernel with sch_prio keeps the bands in a `prio` qdisc with handle 1:; one without keeps them in HTB classes of handle 1:.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+
+from topo.fabric import Fabric, dscp_of_band
+from vm.faults import InputFault
+
+PRIO_HANDLE = "1:"
+"""Open vSwitch turns set_queue:N into skb->priority 1:(N + 1), so the bands' major number has to be 1."""
+SHAPER_HANDLE = "5:"
+HTB_PRIORITIES = 8
+"""TC_HTB_NUMPRIO: the priorities that HTB tells apart."""
+MIN_BURST_BYTES = 65536
+TRICKLE_BPS = 8000
+TRICKLE_BURST_BYTES = 1600
+QUANTUM_BYTES = 65536
+UNLIMITED_BPS = 10**12
+"""Where a port without limit needs a number: HTB's bands, on the wall clock, whose links are slower by orders of magnitude."""
+
+
+class Classify(StrEnum):
+    """How a packet reaches its band."""
+
+    SKB_PRIORITY = "skb-priority"
+    DSCP = "dscp"
+
+
+def socket_priority(band: int) -> int:
+    """Value of SO_PRIORITY that puts a socket's packets into `band` of its host's port (set IP_TOS first: it resets this)."""
+    return 1 << 16 | band + 1
+
+
+def burst_bytes(fabric: Fabric) -> int:
+    """HTB's burst: what an idle port may send above its rate, once.
+
+    HTB lets a packet go whenever tokens are not negative, so even one byte of burst would carry the largest packet; what burst
+    buys is forgiveness for a timer that fires late: 64 KiB are 5 us at 100 Gbit/s (more than the virtual clock's lateness, a few
+    clock reads of 256 ns) and 2.6 ms at 200 Mbit/s (more than a loaded machine's). It is the smallest that forgives one GSO packet.
+    """
+    return max(MIN_BURST_BYTES, fabric.gso_bytes)
+
+
+def port_commands(
+    interface: str,
+    rate_bps: float,
+    fabric: Fabric,
+    *,
+    has_prio: bool,
+    classify: Classify,
+    has_fq: bool,
+    loss: float = 0.0,
+    netem_seed: int | None = None,
+) -> list[list[str]]:
+    """tc commands (without "tc") that shape `interface`, which has no qdisc of ours yet, to line rate `rate_bps` (infinite: not at all).
+
+    has_fq: the kernel has sch_fq; without it, or where `fabric.fair_queues` is off, a band is one FIFO.
+    has_prio: the kernel has sch_prio. Without it the same order comes from HTB class priorities: a lower class keeps a trickle of
+    8 kbit/s, and at most 8 bands exist.
+    loss: share of packets dropped at random on arrival in any band. netem takes the FIFO's place as the leaf, below the shaper,
+    so the rate stays exact; a GSO packet is lost as a whole, so losses are independent a frame only at gso_bytes <= mtu_bytes.
+    netem_seed: makes the losses repeatable; None where the kernel or tc does not know netem's `seed`.
+
+    Raises InputFault for more bands than the kernel can order.
+    """
+    shaped_bps = fabric.shaped_rate_bps(rate_bps)
+    rate = f"{UNLIMITED_BPS if math.isinf(shaped_bps) else round(shaped_bps)}bit"
+    burst = str(burst_bytes(fabric))
+    if not has_prio:
+        bands = _htb_bands(interface, rate, burst, fabric.bands)
+    elif math.isinf(rate_bps):
+        bands = [_prio(interface, ["root"], fabric.bands)]
+    else:
+        bands = _prio_bands(interface, rate, burst, fabric.bands)
+    leaves = [
+        ["qdisc", "add", "dev", interface, "parent", f"1:{band + 1:x}", *_leaf(fabric, has_fq, loss, netem_seed)]
+        for band in range(fabric.bands)
+    ]
+    filters = [_dscp_filter(interface, band) for band in range(fabric.bands)] if classify is Classify.DSCP else []
+    return bands + leaves + filters
+
+
+def _prio_bands(interface: str, rate: str, burst: str, bands: int) -> list[list[str]]:
+    shaper = ["rate", rate, "burst", burst, "cburst", burst, "quantum", str(QUANTUM_BYTES)]
+    return [
+        ["qdisc", "add", "dev", interface, "root", "handle", SHAPER_HANDLE, "htb", "default", "1"],
+        ["class", "add", "dev", interface, "parent", SHAPER_HANDLE, "classid", "5:1", "htb", *shaper],
+        _prio(interface, ["parent", "5:1"], bands),
+    ]
+
+
+def _prio(interface: str, place: list[str], bands: int) -> list[str]:
+    # Whatever carries no mark (a ping, a tool of the user's) is small and goes with control.
+    priomap = ["priomap", *["0"] * 16]
+    return ["qdisc", "add", "dev", interface, *place, "handle", PRIO_HANDLE, "prio", "bands", str(bands), *priomap]
+
+
+def _htb_bands(interface: str, rate: str, burst: str, bands: int) -> list[list[str]]:
+    """HTB serves classes below their own rate first and whatever their priority, so that rate is a trickle and all else is borrowed."""
+    if bands > HTB_PRIORITIES:
+        raise InputFault(
+            f"fabric.classes = {bands - 1}: this kernel has no sch_prio, and HTB orders at most {HTB_PRIORITIES - 1} classes "
+            f"beside control; use at most {HTB_PRIORITIES - 1} classes or the virtual clock"
+        )
+    quantum = ["quantum", str(QUANTUM_BYTES)]
+    line = ["rate", rate, "ceil", rate, "burst", burst, "cburst", burst, *quantum]
+    trickle = ["rate", f"{TRICKLE_BPS}bit", "ceil", rate, "burst", str(TRICKLE_BURST_BYTES), "cburst", burst, *quantum]
+    leaves = [
+        [
+            "class",
+            "add",
+            "dev",
+            interface,
+            "parent",
+            "1:ff",
+            "classid",
+            f"1:{band + 1:x}",
+            "htb",
+            *trickle,
+            "prio",
+            str(band),
+        ]
+        for band in range(bands)
+    ]
+    return [
+        ["qdisc", "add", "dev", interface, "root", "handle", PRIO_HANDLE, "htb", "default", "1"],
+        ["class", "add", "dev", interface, "parent", PRIO_HANDLE, "classid", "1:ff", "htb", *line],
+        *leaves,
+    ]
+
+
+def _leaf(fabric: Fabric, has_fq: bool, loss: float, netem_seed: int | None) -> list[str]:
+    """What a band's packets wait in.
+
+    Fair queues serve one burst of each flow in turn, as an RDMA NIC serves its queue pairs and a lossless switch its input ports.
+    In one FIFO, TCP flows share a port as their windows happen to be: of seven equal flows out of one port, the first ended
+    after 0.61 s and the last after 0.99 s (AlexNet's largest tensor, 10 Gbit/s), and iteration times of the same plan differed by 9 %.
+    """
+    limit = str(fabric.queue_packets)
+    if loss > 0:
+        seed = [] if netem_seed is None else ["seed", str(netem_seed)]
+        return ["netem", "limit", limit, "loss", f"{loss * 100:.6f}%", *seed]
+    if not (has_fq and fabric.fair_queues):
+        return ["pfifo", "limit", limit]
+    quantum = str(max(MIN_BURST_BYTES, fabric.gso_bytes))
+    # nopacing: sch_fq would hold back packets of a flow that asks for a rate; shaping is HTB's part.
+    return ["fq", "limit", limit, "flow_limit", limit, "nopacing", "quantum", quantum, "initial_quantum", quantum]
+
+
+def _dscp_filter(interface: str, band: int) -> list[str]:
+    match = ["match", "ip", "dsfield", f"{dscp_of_band(band) << 2:#04x}", "0xfc"]
+    place = ["filter", "add", "dev", interface, "parent", PRIO_HANDLE, "protocol", "ip", "prio", "1"]
+    return [*place, "u32", *match, "flowid", f"1:{band + 1:x}"]
+
+
+def batch_text(commands: list[list[str]]) -> str:
+    """Standard input for `tc -batch -` or `ip -batch -`: one process for all commands of a network namespace.
+
+    Raises ValueError for an argument that would not survive as one word of a line.
+    """
+    for word in (word for command in commands for word in command):
+        if not word or any(letter.isspace() or letter in "#\\\"'" for letter in word):
+            raise ValueError(f"argument {word!r} cannot stand in a batch file")
+    return "".join(" ".join(command) + "\n" for command in commands)

@@ -1,0 +1,174 @@
+"""What ip and ovs-vsctl are told to wire the fabric, as argument lists. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from topo.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port
+from vm.faults import InputFault, MachineFault
+
+LEGACY_GSO_MAX_BYTES = 65536
+"""GSO_LEGACY_MAX_SIZE: what `gso_max_size` means for IPv4; beyond it is BIG TCP, which needs headers that OVS cannot match."""
+MAX_INTERFACE_NAME = 15
+"""IFNAMSIZ without the final zero."""
+HOST_SYSCTLS: Mapping[str, str] = {
+    # TCP stands in for RDMA: a pause between iterations must not shrink the window, nor one transfer's end slow the next.
+    "net/ipv4/tcp_slow_start_after_idle": "0",
+    "net/ipv4/tcp_no_metrics_save": "1",
+    # A message's last bytes leave at once and do not wait for the ones before them to be sent.
+    "net/ipv4/tcp_autocorking": "0",
+    # First send buffer: at 16 KiB (Linux) a high class starts so slowly that a low one got 0.08 % beside it at 100 Gbit/s, and
+    # at 4 MiB one process that fills many sockets in turn kept the last of them waiting (all-to-all 1.046 instead of 1.021).
+    # Last: 4 MiB are 335 us at 100 Gbit/s, several round trips; 1 MiB was too little for a ring there (1.32).
+    "net/ipv4/tcp_wmem": "4096 1048576 4194304",
+    "net/ipv4/tcp_rmem": "4096 4194304 16777216",
+}
+LOSSLESS_SYSCTLS: Mapping[str, str] = {
+    # Nor does a tail that waits behind a higher class call for a probe, which would be a second copy of it.
+    "net/ipv4/tcp_early_retrans": "0",
+}
+"""For hosts of a fabric without losses."""
+STARVATION = "20s"
+"""How long a class may be held back before TCP sends again."""
+KERNEL_SYSCTLS: Mapping[str, str] = {
+    "net/core/rmem_max": "67108864",
+    "net/core/wmem_max": "67108864",
+    # In pages. The kernel's own limit, a sixteenth of memory, counts the same tmpfs page once a socket that has it in flight.
+    "net/ipv4/tcp_mem": "4194304 8388608 16777216",
+}
+"""Parameters of the whole kernel, and so only for one that is ours."""
+
+
+@dataclass(frozen=True)
+class Naming:
+    """Names on the machine: switches and their interfaces get a prefix, so that two networks can live on one machine.
+
+    Hosts need none, for their interfaces are born inside namespaces of their own.
+    """
+
+    fabric: Fabric
+    switch_prefix: str = ""
+
+    def __post_init__(self) -> None:
+        """Raises InputFault for a name that is too long for Linux."""
+        longest = max((self.interface(port) for port, _ in self.fabric.ports()), key=len)
+        if len(longest) > MAX_INTERFACE_NAME:
+            raise InputFault(
+                f"interface name {longest} is longer than {MAX_INTERFACE_NAME}: use a shorter switch_prefix"
+            )
+
+    def device(self, name: str) -> str:
+        """Name on the machine of a device of the fabric."""
+        return self.switch_prefix + name if self.is_switch(name) else name
+
+    def interface(self, port: Port) -> str:
+        """Name on the machine of a port's interface."""
+        return Port(self.device(port.device), port.number).interface
+
+    def is_switch(self, name: str) -> bool:
+        """Whether a device of the fabric is a switch."""
+        return name in self.fabric.switch_names()
+
+    def ports_of(self, device: str) -> list[Port]:
+        """The fabric's ports of one device, by number."""
+        ports = [port for port, _ in self.fabric.ports() if port.device == device]
+        return sorted(ports, key=lambda port: port.number)
+
+    def switch_interfaces(self) -> list[str]:
+        """All interfaces that live in the machine's first network namespace."""
+        return [self.interface(port) for port, _ in self.fabric.ports() if self.is_switch(port.device)]
+
+
+def near_end(link: Link, naming: Naming) -> Port:
+    """The end of a link that is in the machine's first network namespace: the switch's, or the first switch's."""
+    return link.a if naming.is_switch(link.a.device) else link.b
+
+
+def link_command(link: Link, naming: Naming, host_pids: Mapping[str, int]) -> list[str]:
+    """`ip` command (without "ip") that makes a link's veth pair, a host's end right inside its network namespace.
+
+    host_pids: a process in each host's network namespace, by the host's name. Raises InputFault for an impossible GSO size.
+    """
+    fabric = naming.fabric
+    near = near_end(link, naming)
+    far = link.b if near is link.a else link.a
+    peer = ["peer", "name", naming.interface(far), *_interface_options(fabric)]
+    if far.device in host_pids:
+        address = fabric.host_mac(fabric.endpoint_names().index(far.device))
+        peer += ["address", address, "netns", str(host_pids[far.device])]
+    return ["link", "add", naming.interface(near), *_interface_options(fabric), "type", "veth", *peer]
+
+
+def _interface_options(fabric: Fabric) -> list[str]:
+    smallest = fabric.mtu_bytes + ETHERNET_HEADER_BYTES
+    if not smallest <= fabric.gso_bytes <= LEGACY_GSO_MAX_BYTES:
+        raise InputFault(
+            f"fabric.gso_bytes = {fabric.gso_bytes}: must be {smallest} (one frame) to {LEGACY_GSO_MAX_BYTES} "
+            f"(the largest IPv4 packet)"
+        )
+    options = ["mtu", str(fabric.mtu_bytes), "gso_max_size", str(fabric.gso_bytes)]
+    if fabric.gso_bytes < 2 * fabric.mtu_bytes:
+        options += ["gso_max_segs", "1"]
+    return options
+
+
+def host_commands(host: int, fabric: Fabric, interface: str) -> list[list[str]]:
+    """`ip` commands, for inside the host's namespace, that give it its address and every other host's MAC address."""
+    neighbours = [
+        ["neigh", "add", fabric.host_ip(other), "lladdr", fabric.host_mac(other), "dev", interface, "nud", "permanent"]
+        for other in range(fabric.endpoints)
+        if other != host
+    ]
+    return [
+        ["link", "set", "lo", "up"],
+        ["addr", "add", f"{fabric.host_ip(host)}/16", "dev", interface],
+        ["link", "set", interface, "up"],
+        *_patient_route(host, fabric, interface),
+        *neighbours,
+    ]
+
+
+def _patient_route(host: int, fabric: Fabric, interface: str) -> list[list[str]]:
+    """On a lossless fabric nothing is lost however long it waits, so TCP must not send again what a higher class holds back.
+
+    With Linux's 0.2 s a starved class would be taken for lost. A fabric with losses keeps TCP's own timers.
+    """
+    if fabric.loss > 0:
+        return []
+    network = ["10.0.0.0/16", "dev", interface, "src", fabric.host_ip(host)]
+    return [["route", "replace", *network, "proto", "kernel", "scope", "link", "rto_min", STARVATION]]
+
+
+def bridge_arguments(switch: str, naming: Naming, *, controller_port: int, userspace: bool) -> list[str]:
+    """Arguments that add one switch of the fabric to an `ovs-vsctl` call. They fail, and with them the whole call, if the bridge exists.
+
+    Fail mode secure: without the controller a switch keeps its rules and never learns or floods. No inactivity probe: under load
+    on the wall clock a late echo must not end the connection.
+    """
+    name, dpid = naming.device(switch), naming.fabric.switch_names().index(switch) + 1
+    datapath = "netdev" if userspace else "system"
+    bridge = ["--", "add-br", name, "--", "set", "Bridge", name, f"datapath_type={datapath}", "fail_mode=secure"]
+    bridge += ["protocols=OpenFlow13", f"other_config:datapath-id={dpid:016x}", "other_config:disable-in-band=true"]
+    for port in naming.ports_of(switch):
+        bridge += ["--", "add-port", name, naming.interface(port)]
+        bridge += ["--", "set", "Interface", naming.interface(port), f"ofport_request={port.number}"]
+    controller = ["--", f"--id=@{name}", "create", "Controller", f'target="tcp:127.0.0.1:{controller_port}"']
+    controller += ["max_backoff=1000", "inactivity_probe=0", "--", "set", "Bridge", name, f"controller=@{name}"]
+    return bridge + controller
+
+
+def check_interfaces(text: str, numbers: Mapping[str, int]) -> None:
+    """Reads `ovs-vsctl --format=json --columns=name,ofport,error list Interface`.
+
+    Raises MachineFault if a port is not there or has another number than asked for; ovs-vsctl itself succeeds all the same.
+    """
+    found = {row[0]: (row[1], row[2]) for row in json.loads(text)["data"]}
+    for interface, wanted in numbers.items():
+        number, error = found.get(interface, (None, None))
+        if number != wanted:
+            raise MachineFault(
+                f"Open vSwitch gave {interface} port {number} instead of {wanted} (its error: {error}); "
+                f"is ovs-vswitchd running and its log clean?"
+            )
