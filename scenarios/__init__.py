@@ -1,0 +1,1 @@
+"""Scenario files: one TOML a paper's figure or table."""

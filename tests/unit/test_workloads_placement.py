@@ -1,0 +1,131 @@
+"""Where parameters go, and which of Geryon's priorities they travel with."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_jobs import compiled, job_of, profile_of
+
+from workloads.job import Cluster
+from workloads.models import model
+from workloads.plan import OpKind
+from workloads.profile import LayerKind
+from workloads.strategies import strategy
+from workloads.strategies.geryon import coarse_rule, threshold_rule, urgencies
+from workloads.strategies.placement import even_cut, partitioned, slices, whole_tensors
+
+quick = settings(max_examples=60, deadline=None)
+sizes = st.lists(st.integers(1, 5000), min_size=1, max_size=6)
+
+
+@quick
+@given(parameters=st.integers(1, 10**9), parts=st.integers(1, 300))
+def test_even_cut(parameters: int, parts: int) -> None:
+    cut = even_cut(parameters, parts)
+    assert sum(cut) == parameters
+    assert len(cut) == min(parts, parameters)
+    assert max(cut) - min(cut) <= 1
+    assert min(cut) >= 1
+
+
+@quick
+@given(parameters=st.integers(1, 10**6), threshold=st.integers(1, 10**5))
+def test_slices_are_the_fewest_under_the_threshold(parameters: int, threshold: int) -> None:
+    parameters = min(parameters, 2000 * threshold)
+    cut = slices(parameters, threshold)
+    assert sum(cut) == parameters
+    assert max(cut) <= threshold
+    assert (len(cut) - 1) * threshold < parameters
+
+
+@quick
+@given(tensors=sizes, servers=st.integers(1, 9), threshold=st.none() | st.integers(1, 400))
+def test_partitioned_places_every_parameter_once(tensors: list[int], servers: int, threshold: int | None) -> None:
+    pieces = partitioned(profile_of([(LayerKind.FC, [size]) for size in tensors]), servers, threshold)
+    for number, parameters in enumerate(tensors):
+        mine = [piece for piece in pieces if piece.tensor == number]
+        assert sum(piece.parameters for piece in mine) == parameters
+        assert {piece.layer for piece in mine} == {number}
+        shards = Counter[int]()
+        for piece in mine:
+            shards[piece.server] += piece.parameters
+        assert len(shards) == min(servers, parameters)
+        assert max(shards.values()) - min(shards.values()) <= 1
+        assert max(piece.parameters for piece in mine) <= (threshold or parameters)
+        assert all(0 <= piece.server < servers for piece in mine)
+
+
+@quick
+@given(tensors=sizes, servers=st.integers(1, 9))
+def test_small_tensors_favour_no_server(tensors: list[int], servers: int) -> None:
+    """However many tensors are smaller than the number of servers, their parameters differ by at most one over servers."""
+    profile = profile_of([(LayerKind.FC, [size % servers + 1]) for size in tensors])
+    load = Counter(dict.fromkeys(range(servers), 0))
+    for piece in partitioned(profile, servers):
+        load[piece.server] += piece.parameters
+    assert max(load.values()) - min(load.values()) <= 1
+
+
+def test_whole_tensors_go_round_the_servers() -> None:
+    profile = profile_of([(LayerKind.CONV, [10, 20]), (LayerKind.POOL, []), (LayerKind.FC, [30, 40])])
+    pieces = whole_tensors(profile, 3)
+    assert [(p.tensor, p.layer, p.server, p.parameters) for p in pieces] == [
+        (0, 0, 0, 10),
+        (1, 0, 1, 20),
+        (2, 2, 2, 30),
+        (3, 2, 0, 40),
+    ]
+    assert pieces[3].size_bytes == 160
+
+
+def test_geryons_slice_arithmetic_for_vgg19() -> None:
+    """Eight servers at 1,024K: FC6 and FC7 are cut into 13 and 2 slices a server, 120 in all; nothing else is sliced."""
+    profile = model("vgg19")
+    pieces = partitioned(profile, 8, strategy("partition-slicing").options().model_dump()["slice_parameters"])
+    weights = {layer.name: layer.tensors[0].name for layer in profile.layers if layer.kind is LayerKind.FC}
+    assert len(weights) == 3
+    counts = Counter((profile.tensors[piece.tensor].name, piece.server) for piece in pieces)
+    fc6, fc7, fc8 = (counts[name, 3] for name in weights.values())
+    assert (fc6, fc7, fc8) == (13, 2, 1)
+    sliced = [piece for piece in pieces if counts[profile.tensors[piece.tensor].name, piece.server] > 1]
+    assert len(sliced) == 8 * (13 + 2) == 120
+
+
+def test_urgency_counts_layers_with_parameters_only() -> None:
+    profile = profile_of([(LayerKind.CONV, [1]), (LayerKind.POOL, []), (LayerKind.CONV, [1]), (LayerKind.FC, [1, 1])])
+    assert urgencies(profile) == pytest.approx({0: 2 / 3, 2: 1 / 3, 3: 0.0})
+
+
+def test_coarse_rule_sends_fully_connected_layers_low() -> None:
+    profile = profile_of([(LayerKind.CONV, [1]), (LayerKind.NORM, [1]), (LayerKind.FC, [1])])
+    assert [coarse_rule(profile)(layer) for layer in range(3)] == [0, 0, 1]
+
+
+def test_thresholds_divide_layers_into_classes() -> None:
+    profile = profile_of([(LayerKind.CONV, [1])] * 4)
+    assert [threshold_rule(profile, [0.25, 0.5])(layer) for layer in range(4)] == [0, 1, 2, 2]
+    assert [threshold_rule(profile, [0.5, 0.25])(layer) for layer in range(4)] == [0, 1, 2, 2]
+    assert [threshold_rule(profile, [0.0])(layer) for layer in range(4)] == [0, 0, 0, 1]
+    assert [threshold_rule(profile, [1.0])(layer) for layer in range(4)] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("priorities", [2, 3, 5])
+def test_n_priorities_take_n_minus_one_thresholds(priorities: int) -> None:
+    profile = profile_of([(LayerKind.CONV, [5])] * 2 * priorities)
+    thresholds = [(number + 1) / priorities for number in range(priorities - 1)]
+    options = {"rule": "threshold", "thresholds": thresholds}
+    (plan,) = compiled(job_of(profile, Cluster(2, 2)), "geryon", options).values()
+    data = (plan.ops.kind == OpKind.SEND) & (plan.ops.chunk >= 0)
+    assert set(plan.ops.traffic_class[data].tolist()) == set(range(priorities))
+    rule = threshold_rule(profile, thresholds)
+    classes = [rule(layer) for layer in range(2 * priorities)]
+    assert classes == sorted(classes)
+
+
+def test_the_search_tries_the_coarse_rule_and_each_threshold() -> None:
+    profile = profile_of([(LayerKind.CONV, [5]), (LayerKind.FC, [5])])
+    plans = compiled(job_of(profile, Cluster(2, 2)), "geryon", {"rule": "search", "thresholds": [0.3, 0.6]})
+    assert list(plans) == ["coarse", "threshold 0.3", "threshold 0.6"]

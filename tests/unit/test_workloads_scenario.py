@@ -1,0 +1,228 @@
+"""Scenario files: sweeps, settings, and a message that says what would be right for everything that is wrong."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import tomli_w
+
+from topo.fabric import MAX_HOSTS
+from vm.faults import InputFault
+from workloads import units
+from workloads.checker import check
+from workloads.compilation import compile_point
+from workloads.scenario import Scenario, apply_setting, load_scenario, parameter_names, rate_text, resolve
+
+SCENARIOS = Path(__file__).resolve().parent.parent.parent / "scenarios"
+MINIMAL = """
+title = "A test"
+[cluster]
+workers = 2
+[fabric]
+rate = "10gbit"
+[model]
+name = "alexnet"
+device = "k40"
+[strategy]
+name = "vanilla"
+"""
+
+
+def scenario(text: str = MINIMAL, *settings: str) -> Scenario:
+    document = tomllib.loads(text)
+    for setting in settings:
+        apply_setting(document, setting)
+    return resolve(document, "test.toml", "test")
+
+
+def refusal(*settings: str, text: str = MINIMAL) -> str:
+    """What is said against a scenario when its points are compiled, as `gradwire plan` would."""
+    with pytest.raises(InputFault) as raised:
+        compile_all(text, settings)
+    return str(raised.value)
+
+
+def compile_all(text: str, settings: Sequence[str]) -> None:
+    for point in scenario(text, *settings).points:
+        compile_point(point.section)
+
+
+def test_without_a_sweep_there_is_one_point() -> None:
+    (point,) = scenario().points
+    assert point.parameters == {
+        "model": "alexnet",
+        "strategy": "vanilla",
+        "workers": "2",
+        "rate": "10gbit",
+        "seed": "1",
+    }
+
+
+def test_sweeps_multiply_and_the_last_changes_fastest() -> None:
+    text = MINIMAL + '[sweep]\n"cluster.workers" = [2, 4]\n"fabric.rate" = ["10gbit", "25gbit", "2.5gbit"]\n'
+    points = scenario(text).points
+    assert [(p.section.cluster.workers, p.section.fabric.rate) for p in points] == [
+        (workers, rate) for workers in (2, 4) for rate in (10e9, 25e9, 2.5e9)
+    ]
+    assert [p.parameters["rate"] for p in points[:3]] == ["10gbit", "25gbit", "2.5gbit"]
+
+
+def test_nested_and_quoted_sweeps_are_the_same() -> None:
+    nested = scenario(MINIMAL + "[sweep.cluster]\nworkers = [2, 4]\n")
+    quoted = scenario(MINIMAL + '[sweep]\n"cluster.workers" = [2, 4]\n')
+    assert nested.points == quoted.points
+    assert len(nested.points) == 2
+
+
+def test_settings_replace_values_and_sweeps() -> None:
+    text = MINIMAL + '[sweep]\n"cluster.workers" = [2, 4, 8]\n'
+    assert [p.section.cluster.workers for p in scenario(text, "cluster.workers=3").points] == [3]
+    assert [p.section.cluster.workers for p in scenario(text, "cluster.workers=[5, 6]").points] == [5, 6]
+    assert len(scenario(text, "run.seed=[1,2,3]").points) == 9
+    (point,) = scenario(MINIMAL, "fabric.rate=25gbit", "model.batch = 32", "fabric.fair_queues=false").points
+    assert (point.section.fabric.rate, point.section.model.batch) == (25e9, 32)
+    assert point.section.fabric.fair_queues is False
+
+
+def test_an_option_that_is_a_list_is_set_by_a_list_of_one() -> None:
+    settings = ("strategy.name=geryon", "strategy.options.rule=threshold", "strategy.options.thresholds=[[0.3, 0.6]]")
+    (point,) = scenario(MINIMAL, *settings).points
+    assert compile_point(point.section).fabric.classes == 3
+
+
+def test_a_swept_option_is_a_parameter() -> None:
+    points = scenario(MINIMAL, "strategy.name=partition-slicing", "strategy.options.slice_parameters=[0,1000]").points
+    assert [point.parameters["slice_parameters"] for point in points] == ["0", "1000"]
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [("model.name", "model"), ("fabric.rate", "rate"), ("strategy.options.rule", "rule"), ("name", "name")],
+)
+def test_parameter_names(key: str, name: str) -> None:
+    assert parameter_names([key]) == {key: name}
+
+
+def test_parameters_with_the_same_last_part_keep_their_whole_key() -> None:
+    keys = ["model.batch", "strategy.batch"]
+    assert parameter_names(keys) == dict(zip(keys, keys, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("rate_bps", "text"), [(10e9, "10gbit"), (2.5e9, "2.5gbit"), (1e8, "100mbit"), (1500, "1.5kbit"), (3, "3bit")]
+)
+def test_rates_as_text_and_back(rate_bps: float, text: str) -> None:
+    assert rate_text(rate_bps) == text
+    assert units.rate_bps(text) == rate_bps
+
+
+def test_units() -> None:
+    assert units.size_bytes("64KiB") == 65536
+    assert units.size_bytes("1.5 kB") == 1500
+    assert units.bytes_per_s("2GB/s") == 2e9
+    assert units.duration_s("4.4us") == pytest.approx(4.4e-6)
+    for text in ("10", "gbit", "-1gbit", "10 GBIT", "10gbit/s", "1..5gbit", ""):
+        with pytest.raises(ValueError, match="like '10gbit'"):
+            units.rate_bps(text)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["cluster.workers=0"], ["cluster.workers = 0", "greater than or equal to 1"]),
+        (["cluster.workers=many"], ["cluster.workers = 'many'", "integer"]),
+        (["cluster.servers=0"], ["cluster.servers = 0"]),
+        (["model.nmae=vgg19"], ["model.nmae: unknown key", "did you mean 'name'", "Known here: name, device"]),
+        (["fabirc.rate=1gbit"], ["fabirc: unknown key", "did you mean 'fabric'"]),
+        (["fabric.rate=10Gb"], ["fabric.rate = '10Gb'", "10gbit"]),
+        (["fabric.rate=0gbit"], ["fabric.rate"]),
+        (["fabric.rate=[]"], ["sweep.fabric.rate: the list of values is empty"]),
+        (["fabric.topology=ring"], ["fabric.topology", "leaf-spine"]),
+        (["fabric.topology=leaf-spine"], ["leaves and spines of at least 1"]),
+        (["transport.buffer=4bananas"], ["transport.buffer", "64KiB"]),
+        (["run.iterations=0"], ["run.iterations = 0"]),
+        (["model.name=vgg91"], ["'vgg91'", "did you mean 'vgg19'"]),
+        (["model.name.first=x"], ["model.name.first: 'name' is a value, not a table"]),
+        (["model.device=k04"], ["'k04'", "did you mean 'k40'"]),
+        (["model.device=p4000"], ["no time for model 'alexnet'", "k40"]),
+        (["strategy.name=vanila"], ["'vanila'", "did you mean 'vanilla'"]),
+        (["strategy.name=zzz"], ["'zzz' is unknown. Known: "]),
+        (["strategy.options.slices=3"], ["strategy.options of 'vanilla'", "slices", "options: none"]),
+        (["strategy.name=geryon", "strategy.options.rule=fine"], ["rule", "'coarse'", "thresholds"]),
+        (["strategy.name=geryon", "fabric.classes=1"], ["fabric.classes = 1", "needs at least 2"]),
+        ([f"cluster.workers={MAX_HOSTS + 1}"], [f"must be 1 to {MAX_HOSTS}", "addresses"]),
+        (["costs.aggregation_rate.value=2GB/s"], ["costs.aggregation_rate.source: missing"]),
+        (["cluster.workers"], ["write key=value"]),
+        (["=3"], ["write key=value"]),
+        (["sweep.model=x"], ["a list for its key"]),
+    ],
+)
+def test_what_is_wrong_is_refused_with_what_would_be_right(settings: list[str], said: list[str]) -> None:
+    message = refusal(*settings)
+    for words in said:
+        assert words in message
+
+
+def test_defects_of_the_file_itself() -> None:
+    assert "test.toml: title: missing" in refusal(text=MINIMAL.replace('title = "A test"', ""))
+    assert "test.toml: model: missing" in refusal(text='title = "x"\n')
+    assert "did you mean 'metric'? Known here: where, metric" in refusal(
+        text=MINIMAL + '[[printed]]\nwhere = {}\nmetrik = "x"\nvalue = 1\nsource = "x"\n'
+    )
+    assert "sweep: must be a table" in refusal(text="sweep = 3\n" + MINIMAL)
+    assert "sweep.cluster.workers = 3" in refusal(text=MINIMAL + '[sweep]\n"cluster.workers" = 3\n')
+    assert "strategy.nmae: unknown key" in refusal(text=MINIMAL + '[sweep]\n"strategy.nmae" = ["x"]\n')
+
+
+def test_every_defect_is_named_at_once() -> None:
+    message = refusal("cluster.workers=0", "fabric.rate=fast", "model.nmae=x")
+    assert [line.split(":")[0] for line in message.splitlines()] == ["test.toml"] * 3
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    broken, binary = tmp_path / "broken.toml", tmp_path / "binary.toml"
+    broken.write_text("title = \n")
+    binary.write_bytes(b"\xff\xfe")
+    for path, said in (
+        (tmp_path / "none.toml", "no such scenario file"),
+        (broken, "not valid TOML"),
+        (binary, "not valid TOML"),
+        (tmp_path, "cannot be read"),
+    ):
+        with pytest.raises(InputFault, match=said) as raised:
+            load_scenario(path)
+        assert str(path) in str(raised.value)
+
+
+def test_own_iteration_time_and_its_source() -> None:
+    (point,) = scenario(MINIMAL, "model.iteration_time=100ms", "model.iteration_time_source=measured").points
+    job = compile_point(point.section).job
+    assert job.compute_s == pytest.approx(0.1)
+    assert job.compute.source == "measured"
+
+
+def shipped() -> list[Path]:
+    found = sorted(SCENARIOS.glob("*.toml"))
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("path", shipped(), ids=lambda path: path.stem)
+def test_shipped_scenarios_resolve_and_come_back_from_what_a_run_writes(path: Path) -> None:
+    loaded = load_scenario(path, ["run.seed=[1,2]"])
+    again = resolve(tomllib.loads(tomli_w.dumps(loaded.document)), "again.toml", path.stem)
+    assert again == loaded
+    assert len(loaded.points) % 2 == 0
+
+
+@pytest.mark.parametrize("path", shipped(), ids=lambda path: path.stem)
+def test_shipped_scenarios_compile(path: Path) -> None:
+    """One point of each strategy is compiled, and the first of its plans is checked."""
+    seen: set[str] = set()
+    for point in load_scenario(path).points:
+        if point.section.strategy.name not in seen:
+            seen.add(point.section.strategy.name)
+            check(next(iter(compile_point(point.section).plans.values())))

@@ -1,0 +1,1 @@
+"""Decides: model profiles, and strategies that compile a model on a cluster into a plan."""

@@ -1,0 +1,266 @@
+"""Builds a plan op by op, or whole columns at once, and freezes it.
+
+Strategies speak in messages: `message` makes the SEND and the RECV that belong together. All columns are grown as
+flat integer arrays, so that a million ops cost megabytes and seconds.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workloads.plan import CONTROL_CLASS, OP_DTYPES, Combine, Discipline, Int64, OpKind, Ops, Plan, Role
+
+CONTROL_BYTES = 64
+"""Size of a request or token: one small frame."""
+
+Columns = int | Sequence[int] | Int64
+
+
+class PlanBuilder:
+    """Collects ranks, queues, chunks, ops and dependencies; `build` freezes them into a Plan."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.notes: list[str] = []
+        self._roles: list[int] = []
+        self._hosts: list[int] = []
+        self._queues: list[tuple[int, Discipline]] = []
+        self._chunk_bytes, self._chunk_tensor = array("q"), array("q")
+        self._tensors: list[str] = []
+        self._columns = {column: array(np.dtype(dtype).char) for column, dtype in OP_DTYPES.items()}
+        self._count = 0
+        self._deps = array("q"), array("q"), array("q")
+        self._produces, self._consumes = (array("q"), array("q")), (array("q"), array("q"))
+        self._begin: dict[int, int] = {}
+        self._end: dict[int, int] = {}
+        self._groups: list[tuple[int, ...]] = []
+
+    def rank(self, role: Role, host: int) -> int:
+        """Adds a rank on host index `host`; returns its number."""
+        self._roles.append(role)
+        self._hosts.append(host)
+        return len(self._roles) - 1
+
+    def queue(self, rank: int, discipline: Discipline = Discipline.FIFO) -> int:
+        """Adds a send queue to a rank; returns its number."""
+        self._queues.append((rank, discipline))
+        return len(self._queues) - 1
+
+    def group(self, ranks: Iterable[int]) -> int:
+        """Adds a multicast group; returns its number."""
+        self._groups.append(tuple(ranks))
+        return len(self._groups) - 1
+
+    def tensor(self, name: str) -> int:
+        """Adds a tensor; returns its number."""
+        self._tensors.append(name)
+        return len(self._tensors) - 1
+
+    def chunk(self, tensor: int, size_bytes: int) -> int:
+        """Adds a chunk of a tensor; returns its number."""
+        self._chunk_bytes.append(size_bytes)
+        self._chunk_tensor.append(tensor)
+        return len(self._chunk_bytes) - 1
+
+    def compute(self, rank: int, duration_s: float = 0.0, *, layer: int = -1, order: int = 0, lane: int = 0) -> int:
+        """Adds a COMPUTE op of `duration_s` on the rank's stream `lane`."""
+        return self._add(OpKind.COMPUTE, rank, duration_ns=round(duration_s * 1e9), layer=layer, order=order, lane=lane)
+
+    def reduce(self, rank: int, size_bytes: int, rate_bytes_per_s: float, *, chunk: int = -1, lane: int = 1) -> int:
+        """Adds a REDUCE op that adds `size_bytes` at the given rate (infinite: free)."""
+        duration_ns = round(size_bytes / rate_bytes_per_s * 1e9)
+        return self._add(OpKind.REDUCE, rank, duration_ns=duration_ns, size_bytes=size_bytes, chunk=chunk, lane=lane)
+
+    def message(
+        self,
+        queue: int,
+        dst: int,
+        size_bytes: int,
+        *,
+        chunk: int = -1,
+        combine: Combine = Combine.CONTROL,
+        traffic_class: int = CONTROL_CLASS,
+        order: int = 0,
+        layer: int = -1,
+        latency_s: float = 0.0,
+    ) -> tuple[int, int]:
+        """Adds a SEND through `queue` to rank `dst` and its RECV; returns both op numbers."""
+        src = self._queues[queue][0]
+        shared = {"size_bytes": size_bytes, "chunk": chunk, "traffic_class": traffic_class, "layer": layer}
+        send = self._add(
+            OpKind.SEND,
+            src,
+            duration_ns=round(latency_s * 1e9),
+            lane=queue,
+            peer=dst,
+            message=self._count,
+            order=order,
+            **shared,
+        )
+        recv = self._add(OpKind.RECV, dst, peer=src, message=send, combine=combine, **shared)
+        return send, recv
+
+    def group_message(
+        self,
+        queue: int,
+        group: int,
+        size_bytes: int,
+        *,
+        chunk: int = -1,
+        combine: Combine = Combine.CONTROL,
+        traffic_class: int = CONTROL_CLASS,
+        order: int = 0,
+        layer: int = -1,
+        latency_s: float = 0.0,
+    ) -> tuple[int, list[int]]:
+        """Adds a SEND through `queue` to a multicast group, whose members are on other hosts, and each member's RECV.
+
+        Returns their op numbers, RECVs in the order of the group's ranks.
+        """
+        src = self._queues[queue][0]
+        shared = {"size_bytes": size_bytes, "chunk": chunk, "traffic_class": traffic_class, "layer": layer}
+        send = self._add(
+            OpKind.SEND,
+            src,
+            duration_ns=round(latency_s * 1e9),
+            lane=queue,
+            peer=group,
+            group=1,
+            message=self._count,
+            order=order,
+            **shared,
+        )
+        recvs = [
+            self._add(OpKind.RECV, rank, peer=src, message=send, combine=combine, **shared)
+            for rank in self._groups[group]
+        ]
+        return send, recvs
+
+    def _add(self, kind: OpKind, rank: int, **values: int) -> int:
+        defaults = {"lane": -1, "chunk": -1, "peer": -1, "message": -1, "layer": -1, "traffic_class": CONTROL_CLASS}
+        row = {"kind": int(kind), "rank": rank, **defaults, **values}
+        for column, cells in self._columns.items():
+            cells.append(row.get(column, 0))
+        self._count += 1
+        return self._count - 1
+
+    def add_columns(self, kind: OpKind, count: int, **values: Columns) -> range:
+        """Adds `count` ops of one kind at once, each column an integer for all or an array of `count`; returns their numbers."""
+        defaults: dict[str, Columns] = {
+            "lane": -1,
+            "chunk": -1,
+            "peer": -1,
+            "message": -1,
+            "layer": -1,
+            "traffic_class": -1,
+        }
+        if unknown := values.keys() - OP_DTYPES.keys():
+            raise TypeError(f"ops have no column {', '.join(sorted(unknown))}")
+        row: dict[str, Columns] = {"kind": int(kind), **defaults, **values}
+        for column, cells in self._columns.items():
+            block = np.broadcast_to(np.asarray(row.get(column, 0), dtype=OP_DTYPES[column]), (count,))
+            cells.frombytes(np.ascontiguousarray(block).tobytes())
+        self._count += count
+        return range(self._count - count, self._count)
+
+    def message_columns(
+        self,
+        src: Columns,
+        dst: Columns,
+        queue: Columns,
+        size_bytes: Int64,
+        *,
+        latency_s: float = 0.0,
+        combine: Combine = Combine.CONTROL,
+        **shared: Columns,
+    ) -> tuple[range, range]:
+        """Adds a SEND from `src` through `queue` to `dst` and its RECV for each of `size_bytes`; returns the op numbers of both.
+
+        shared: further columns of both ends, as for `add_columns`: chunk, traffic_class, order and layer.
+        """
+        count = len(size_bytes)
+        numbers = np.arange(self._count, self._count + count)
+        shared = {"size_bytes": size_bytes, "message": numbers, **shared}
+        latency_ns = round(latency_s * 1e9)
+        sends = self.add_columns(OpKind.SEND, count, rank=src, peer=dst, lane=queue, duration_ns=latency_ns, **shared)
+        recvs = self.add_columns(OpKind.RECV, count, rank=dst, peer=src, combine=int(combine), **shared)
+        return sends, recvs
+
+    def depend(self, op: int, *on: int, lag: int = 0) -> None:
+        """Makes `op` wait for each of `on`, ops of the same rank, of this iteration (lag 0) or the one before (lag 1)."""
+        ops, ons, lags = self._deps
+        for other in on:
+            ops.append(op)
+            ons.append(other)
+            lags.append(lag)
+
+    def depend_columns(self, op: Columns, on: Columns, lag: int = 0) -> None:
+        """Makes each of `op` wait for the one of `on` at the same place (either may be one op for all)."""
+        pairs = np.broadcast_arrays(np.asarray(op, dtype=np.int64), np.asarray(on, dtype=np.int64))
+        for cells, values in zip(self._deps, (*pairs, np.full(pairs[0].shape, lag, dtype=np.int64)), strict=True):
+            cells.frombytes(np.ascontiguousarray(values).tobytes())
+
+    def produces(self, op: int, chunk: int) -> None:
+        """States that the rank holds its own contribution to `chunk` once `op` ends."""
+        self._produces[0].append(op)
+        self._produces[1].append(chunk)
+
+    def consumes(self, op: int, chunk: int) -> None:
+        """States that `op` needs the complete `chunk` of the iteration before."""
+        self._consumes[0].append(op)
+        self._consumes[1].append(chunk)
+
+    def iteration(self, worker: int, begin: int, end: int) -> None:
+        """States which ops begin and end the worker's iteration."""
+        self._begin[worker], self._end[worker] = begin, end
+
+    def build(self, compute_s: float, samples: int) -> Plan:
+        """Freezes the plan. compute_s: a worker's undisturbed computation; samples: of all workers together, an iteration."""
+        columns: dict[str, Any] = {
+            # Without a copy, because a million ops take 60 MB; an array that a plan looks at refuses to grow.
+            name: np.frombuffer(cells, dtype=OP_DTYPES[name]) if cells else np.zeros(0, OP_DTYPES[name])
+            for name, cells in self._columns.items()
+        }
+        dep_start, dep_op, dep_lag = self._dependencies()
+        workers = [rank for rank, role in enumerate(self._roles) if role == Role.WORKER]
+        sizes = [len(group) for group in self._groups]
+        return Plan(
+            name=self.name,
+            rank_role=np.array(self._roles, np.uint8),
+            rank_host=np.array(self._hosts, np.int32),
+            queue_rank=np.array([rank for rank, _ in self._queues], np.int32),
+            queue_discipline=np.array([discipline for _, discipline in self._queues], np.uint8),
+            chunk_bytes=np.array(self._chunk_bytes, np.int64),
+            chunk_tensor=np.array(self._chunk_tensor, np.int32),
+            tensors=tuple(self._tensors),
+            ops=Ops(**columns),
+            dep_start=dep_start,
+            dep_op=dep_op,
+            dep_lag=dep_lag,
+            produces=_pairs(self._produces),
+            consumes=_pairs(self._consumes),
+            begin_op=np.array([self._begin[w] for w in workers], np.int64),
+            end_op=np.array([self._end[w] for w in workers], np.int64),
+            group_start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            group_rank=np.array([rank for group in self._groups for rank in group], np.int32),
+            compute_s=compute_s,
+            samples=samples,
+            notes=tuple(self.notes),
+        )
+
+    def _dependencies(self) -> tuple[Int64, Int64, np.typing.NDArray[np.uint8]]:
+        ops, ons, lags = (
+            np.frombuffer(cells, dtype=np.int64) if cells else np.zeros(0, np.int64) for cells in self._deps
+        )
+        by_op = np.argsort(ops, kind="stable")
+        start = np.zeros(self._count + 1, np.int64)
+        np.cumsum(np.bincount(ops, minlength=self._count), out=start[1:])
+        return start, ons[by_op], lags[by_op].astype(np.uint8)
+
+
+def _pairs(columns: tuple[array[int], array[int]]) -> Int64:
+    return np.stack([np.array(cells, dtype=np.int64) for cells in columns], axis=1)

@@ -1,0 +1,110 @@
+"""From a point to the fabric that it needs and the plans that it replays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pydantic import ValidationError
+
+from topo.fabric import Fabric
+from vm.faults import InputFault
+from workloads.devices import ComputeTime, compute_time
+from workloads.job import Cluster, Costs, Job
+from workloads.models import model
+from workloads.plan import Plan
+from workloads.schema import CostsSection, PointSection
+from workloads.strategies import strategy
+from workloads.strategies.strategy import Options, Strategy
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A point ready to run. plans: candidates by label; more than one: the run keeps the fastest."""
+
+    fabric: Fabric
+    job: Job
+    plans: Mapping[str, Plan]
+
+
+def compile_point(section: PointSection) -> Compiled:
+    """Compiles a point. Raises InputFault for what does not fit together."""
+    chosen = strategy(section.strategy.name)
+    options = _options(chosen, section)
+    job = job_of(section, chosen)
+    fabric = replace(_fabric(section, job.cluster, chosen.classes(options)), aggregators=chosen.aggregators)
+    job = replace(job, fabric=fabric)
+    return Compiled(fabric, job, chosen.compile(job, options))
+
+
+def job_of(section: PointSection, chosen: Strategy) -> Job:
+    """What the strategy compiles."""
+    profile = model(section.model.name)
+    batch = section.model.batch or profile.batch
+    workers = section.cluster.workers
+    servers = section.cluster.servers or workers
+    return Job(
+        profile=profile,
+        compute=_compute(section, batch),
+        cluster=Cluster(
+            workers,
+            servers if chosen.needs_servers else 0,
+            section.cluster.colocated,
+            section.cluster.workers_per_host,
+        ),
+        batch=batch,
+        seed=section.run.seed,
+        costs=_costs(section.costs),
+        rate_bps=section.fabric.rate,
+    )
+
+
+def _costs(section: CostsSection) -> Costs:
+    free = float("inf")
+    return Costs(
+        aggregation_bytes_per_s=section.aggregation_rate.value if section.aggregation_rate else free,
+        message_latency_s=section.message_latency.value if section.message_latency else 0.0,
+        local_bytes_per_s=section.local_rate.value if section.local_rate else free,
+        copy_bytes_per_s=section.copy_rate.value if section.copy_rate else free,
+    )
+
+
+def _compute(section: PointSection, batch: int) -> ComputeTime:
+    chosen = section.model
+    computed = compute_time(
+        model(chosen.name), chosen.device, batch=batch, iteration_s=chosen.iteration_time, speedup=chosen.speedup
+    )
+    if chosen.iteration_time is not None and chosen.iteration_time_source:
+        return replace(computed, source=chosen.iteration_time_source)
+    return computed
+
+
+def _options(chosen: Strategy, section: PointSection) -> Options:
+    try:
+        return chosen.options.model_validate(section.strategy.options)
+    except ValidationError as error:
+        known = ", ".join(chosen.options.model_fields) or "none"
+        defects = "; ".join(f"{'.'.join(map(str, d['loc']))}: {d['msg']}" for d in error.errors())
+        raise InputFault(f"strategy.options of '{chosen.name}': {defects} (options: {known})") from error
+
+
+def _fabric(section: PointSection, cluster: Cluster, needed_classes: int) -> Fabric:
+    wanted = section.fabric
+    if wanted.classes is not None and wanted.classes < needed_classes:
+        raise InputFault(
+            f"fabric.classes = {wanted.classes}: strategy '{section.strategy.name}' needs at least {needed_classes}"
+        )
+    return Fabric(
+        hosts=cluster.hosts,
+        rate_bps=wanted.rate,
+        topology=wanted.topology,
+        leaves=wanted.leaves,
+        spines=wanted.spines,
+        oversubscription=wanted.oversubscription,
+        classes=wanted.classes or needed_classes,
+        mtu_bytes=wanted.mtu_bytes,
+        gso_bytes=wanted.gso,
+        loss=wanted.loss,
+        fair_queues=wanted.fair_queues,
+        seed=section.run.seed,
+    )

@@ -1,0 +1,59 @@
+"""Models as written layer definitions: parameter and FLOP counts follow from the shapes."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from functools import cache
+
+from vm.faults import InputFault
+from workloads.models import alexnet, inception, resnet, sockeye, synthetic, transformer, vgg, yolo
+from workloads.profile import Profile
+
+_MODELS: dict[str, Callable[[], Profile]] = {
+    "alexnet": alexnet.alexnet,
+    "alexnet-bn": alexnet.alexnet_bn,
+    "alexnet-v2": alexnet.alexnet_v2,
+    "vgg16": vgg.vgg16,
+    "vgg16-299": vgg.vgg16_299,
+    "vgg19": vgg.vgg19,
+    "inception-v1": inception.inception_v1,
+    "inception-v2": inception.inception_v2,
+    "inception-v3": inception.inception_v3,
+    "inception-v3-netops": inception.inception_v3_netops,
+    "resnet50": resnet.resnet50,
+    "resnet50-gf": resnet.resnet50_gradientflow,
+    "resnet50-slim": resnet.resnet50_slim,
+    "resnet50-v2": resnet.resnet50_v2,
+    "resnet101": resnet.resnet101,
+    "resnet101-v2": resnet.resnet101_v2,
+    "resnet152-v2": resnet.resnet152_v2,
+    "resnet200": resnet.resnet200,
+    "yolo-v1": yolo.yolo_v1,
+    "sockeye": sockeye.sockeye,
+    "bert-large": transformer.bert_large,
+    "gpt2-xl": transformer.gpt2_xl,
+    "vit-l16": transformer.vit_l16,
+    "llama3-8b": transformer.llama3_8b,
+}
+
+
+@cache
+def model(name: str) -> Profile:
+    """The model called `name`, see `model_names`; `+25compute` or `+25network` adds modules, see `synthetic`.
+
+    Raises InputFault with the known names and the nearest one when there is none.
+    """
+    base = synthetic.base_name(name)
+    if base not in _MODELS:
+        near = difflib.get_close_matches(base, _MODELS, n=1, cutoff=0.0)[0]
+        raise InputFault(f"model '{name}' is not known; did you mean '{near}'? Known: {', '.join(_MODELS)}")
+    profile = _MODELS[base]()
+    for kind, count in synthetic.parse_added(name):
+        profile = synthetic.add_modules(profile, kind, count)
+    return profile
+
+
+def model_names() -> list[str]:
+    """Names that `model` takes, without added modules."""
+    return list(_MODELS)

@@ -1,0 +1,136 @@
+"""Bottleneck ResNets, versions 1 and 2, as tf_cnn_benchmarks and TF-slim build them (He et al., 2015 and 2016)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workloads.profile import Profile
+from workloads.shapes import Network, Node
+
+UNITS = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3), 200: (3, 24, 36, 3)}
+"""Residual units in each of the four blocks, by depth."""
+WIDTHS = (64, 128, 256, 512)
+"""Bottleneck channels of each block; a unit yields four times as many."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """Where the two code bases differ.
+
+    stride_first: the first unit of blocks 2 to 4 halves the image, in its first 1x1 convolution (He et al. and
+    tf_cnn_benchmarks); else the last unit of blocks 1 to 3 does, in its 3x3 convolution (TF-slim).
+    norm_tensors: TF-slim as TicTac used it trains beta only, which is what its tensor counts say.
+    shortcut_norm: whether the projection on a shortcut is followed by a batch normalisation.
+    """
+
+    stride_first: bool
+    norm_tensors: tuple[str, ...]
+    shortcut_norm: bool = True
+
+
+TF_BENCHMARKS = Style(stride_first=True, norm_tensors=("beta", "gamma"))
+TF_SLIM = Style(stride_first=False, norm_tensors=("beta",))
+GRADIENTFLOW = Style(stride_first=True, norm_tensors=("gamma", "beta"), shortcut_norm=False)
+
+
+def _unit_v1(net: Network, x: Node, width: int, stride: int, style: Style, name: str) -> Node:
+    """1x1, 3x3, 1x1, each normalised, plus the shortcut, whose variables both code bases create first."""
+    first, middle = (stride, 1) if style.stride_first else (1, stride)
+    if x.shape[0] != 4 * width:
+        project = net.conv_norm if style.shortcut_norm else net.conv
+        shortcut = project(x, 4 * width, 1, stride, name=f"{name}/shortcut")
+    else:
+        shortcut = x if stride == 1 else net.pool(x, 1, stride, name=f"{name}/subsample")
+    y = net.conv_norm(x, width, 1, first, name=f"{name}/conv1")
+    y = net.conv_norm(y, width, 3, middle, name=f"{name}/conv2")
+    y = net.conv_norm(y, 4 * width, 1, name=f"{name}/conv3")
+    return net.add(shortcut, y, f"{name}/add")
+
+
+def _unit_v2(net: Network, x: Node, width: int, stride: int, style: Style, name: str) -> Node:
+    """Normalised before the convolutions; the projection and the last convolution have biases instead (TF-slim)."""
+    first, middle = (stride, 1) if style.stride_first else (1, stride)
+    before = net.norm(x, f"{name}/preact")
+    if x.shape[0] != 4 * width:
+        shortcut = net.conv(before, 4 * width, 1, stride, bias=True, name=f"{name}/shortcut")
+    else:
+        shortcut = x if stride == 1 else net.pool(x, 1, stride, name=f"{name}/subsample")
+    y = net.conv_norm(before, width, 1, first, name=f"{name}/conv1")
+    y = net.conv_norm(y, width, 3, middle, name=f"{name}/conv2")
+    y = net.conv(y, 4 * width, 1, bias=True, name=f"{name}/conv3")
+    return net.add(shortcut, y, f"{name}/add")
+
+
+def _strides(block: int, units: int, style: Style) -> list[int]:
+    """Stride of each unit of block 1 to 4: together the blocks halve the image three times."""
+    strides = [1] * units
+    if style.stride_first and block > 1:
+        strides[0] = 2
+    if not style.stride_first and block < 4:
+        strides[-1] = 2
+    return strides
+
+
+def _resnet(name: str, depth: int, version: int, style: Style, batch: int, source: str) -> Profile:
+    """A ResNet of `depth` weight layers for 224 x 224 images and 1000 classes."""
+    net = Network(3, 224, 224, norm_tensors=style.norm_tensors)
+    unit = _unit_v1 if version == 1 else _unit_v2
+    root = (
+        net.conv_norm(net.sample, 64, 7, 2, name="conv1")
+        if version == 1
+        else net.conv(net.sample, 64, 7, 2, bias=True, name="conv1")
+    )
+    x = net.pool(root, 3, 2, "same", name="pool1")
+    for block, (units, width) in enumerate(zip(UNITS[depth], WIDTHS, strict=True), start=1):
+        for index, stride in enumerate(_strides(block, units, style), start=1):
+            x = unit(net, x, width, stride, style, f"block{block}/unit{index}")
+    if version == 2:
+        x = net.norm(x, "postnorm")
+    net.fc(net.global_pool(x, "pool5"), 1000, name="logits")
+    return net.profile(name, batch, source)
+
+
+def resnet50() -> Profile:
+    """25.557 M parameters in 161 tensors, 8.02 % of them in the FC layer (Geryon, Sec. III-C)."""
+    return _resnet("resnet50", 50, 1, TF_BENCHMARKS, 64, "Geryon Sec. III-C and V-A; He et al. 2015; tf_cnn_benchmarks")
+
+
+def resnet50_gradientflow() -> Profile:
+    """GradientFlow's 153 tensors: the standard 161 less the normalisations of the 4 shortcuts.
+
+    The paper prints the count alone (153 in the text, 152 in Fig. 5's caption). That these 8 are the missing ones is
+    inferred; they hold 15 thousand of the 25.5 M parameters.
+    """
+    return _resnet(
+        "resnet50-gf", 50, 1, GRADIENTFLOW, 128, "GradientFlow Sec. 2.3; shortcut normalisation left out: inferred"
+    )
+
+
+def resnet50_slim() -> Profile:
+    """TF-slim's resnet_v1_50 with beta alone: 108 tensors, 97.39 MiB (TicTac, Table 1)."""
+    return _resnet("resnet50-slim", 50, 1, TF_SLIM, 32, "TicTac Table 1; TF-slim resnet_v1_50, beta only")
+
+
+def resnet101() -> Profile:
+    """TF-slim's resnet_v1_101 with beta alone: 210 tensors, 169.74 MiB (TicTac, Table 1), 1.42 Gb (NetOps, Table 2)."""
+    return _resnet("resnet101", 101, 1, TF_SLIM, 64, "TicTac Table 1, NetOps Table 2; TF-slim resnet_v1_101, beta only")
+
+
+def resnet200() -> Profile:
+    """TF-slim's resnet_v1_200 with beta alone: 2.067 Gb; NetOps (Table 2) prints 2.06."""
+    return _resnet("resnet200", 200, 1, TF_SLIM, 32, "NetOps Table 2; TF-slim resnet_v1_200, beta only")
+
+
+def resnet50_v2() -> Profile:
+    """TF-slim's resnet_v2_50 with beta alone: 125 tensors, 97.45 MiB (TicTac, Table 1)."""
+    return _resnet("resnet50-v2", 50, 2, TF_SLIM, 64, "TicTac Table 1; TF-slim resnet_v2_50, beta only")
+
+
+def resnet101_v2() -> Profile:
+    """TF-slim's resnet_v2_101 with beta alone: 244 tensors, 169.86 MiB (TicTac, Table 1)."""
+    return _resnet("resnet101-v2", 101, 2, TF_SLIM, 32, "TicTac Table 1; TF-slim resnet_v2_101, beta only")
+
+
+def resnet152_v2() -> Profile:
+    """TF-slim's resnet_v2_152 with beta alone: 363 tensors, 229.5 MiB (TicTac, Sec. 2.2)."""
+    return _resnet("resnet152-v2", 152, 2, TF_SLIM, 32, "TicTac Sec. 2.2; TF-slim resnet_v2_152, beta only")

@@ -1,0 +1,108 @@
+"""Models with modules added, as NetOps (Sec. 8.5) projects future networks from Inception-v3.
+
+A name such as `inception-v3-netops+25compute` means 25 more modules of 35x35x288, `+25network` 25 more of 17x17x768.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from vm.faults import InputFault
+from workloads.models.inception import module_17, module_35
+from workloads.profile import Layer, LayerKind, Profile
+from workloads.shapes import Network, Node
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module that yields what it takes, so that any number fit in a row behind the stage `after` of the base model."""
+
+    shape: tuple[int, int, int]
+    after: str
+    build: Callable[[Network, Node, str], Node]
+
+
+MODULES = {
+    "compute": Module((288, 35, 35), "mixed_5d", module_35),
+    "network": Module((768, 17, 17), "mixed_6e", module_17),
+}
+"""NetOps' compute-intensive (1225 MACs a parameter) and network-intensive (289) modules."""
+_ADDED = re.compile(rf"(?P<count>[1-9]\d*)(?P<kind>{'|'.join(MODULES)})")
+
+
+def base_name(name: str) -> str:
+    """Name of the model that `name` adds modules to, which is `name` itself when it adds none."""
+    return name.partition("+")[0]
+
+
+def parse_added(name: str) -> list[tuple[str, int]]:
+    """The (kind, count) pairs behind the base name. Raises InputFault when one is not `<count>compute` or `<count>network`."""
+    added = []
+    for part in name.split("+")[1:]:
+        match = _ADDED.fullmatch(part)
+        if match is None:
+            example = f"{base_name(name)}+25compute"
+            raise InputFault(
+                f"model '{name}': '+{part}' must be a count and one of {', '.join(MODULES)}, as in '{example}'"
+            )
+        added.append((match["kind"], int(match["count"])))
+    return added
+
+
+def add_modules(base: Profile, kind: str, count: int) -> Profile:
+    """`base` with `count` modules of a `kind` of MODULES behind the stage of the same shape.
+
+    Raises InputFault when the kind is not known or the base model has no such stage.
+    """
+    if kind not in MODULES:
+        raise InputFault(f"module '{kind}' is not known; known: {', '.join(MODULES)}")
+    module = MODULES[kind]
+    stage = [index for index, layer in enumerate(base.layers) if layer.name.startswith(f"{module.after}/")]
+    if not stage:
+        wanted = "x".join(map(str, (*module.shape[1:], module.shape[0])))
+        raise InputFault(
+            f"model {base.name} has no stage {module.after} of {wanted}: only Inception v3 takes '{kind}' modules"
+        )
+    at = stage[-1] + 1
+    outputs = _outputs(base.layers, stage)
+    added: list[Layer] = []
+    reads = outputs
+    for index in range(1, count + 1):
+        net = Network(*module.shape, norm_tensors=_norm_tensors(base.layers, stage))
+        last = module.build(net, net.sample, f"added_{kind}{index}")
+        offset = at + len(added)
+        added += [_moved(layer, reads, offset) for layer in net.layers]
+        reads = tuple(read + offset for read in last.reads)
+    behind = [_behind(layer, at, len(added), outputs, reads) for layer in base.layers[at:]]
+    return Profile(
+        f"{base.name}+{count}{kind}",
+        (*base.layers[:at], *added, *behind),
+        base.batch,
+        f"{base.source}; {count} {kind}-intensive modules added as in NetOps Sec. 8.5",
+    )
+
+
+def _outputs(layers: tuple[Layer, ...], stage: list[int]) -> tuple[int, ...]:
+    """Layers of the stage that layers behind it read."""
+    read = {i for layer in layers[stage[-1] + 1 :] for i in layer.inputs}
+    return tuple(index for index in stage if index in read)
+
+
+def _norm_tensors(layers: tuple[Layer, ...], stage: list[int]) -> tuple[str, ...]:
+    """Tensors that a normalisation of the stage trains, for the added ones to train the same."""
+    norm = next(layers[index] for index in stage if layers[index].kind is LayerKind.NORM)
+    return tuple(tensor.name.rpartition("/")[2] for tensor in norm.tensors)
+
+
+def _moved(layer: Layer, source: tuple[int, ...], offset: int) -> Layer:
+    """A layer of a module at its place in the whole model; what read the sample reads `source`."""
+    return replace(layer, inputs=tuple(i + offset for i in layer.inputs) or source)
+
+
+def _behind(layer: Layer, at: int, added: int, old: tuple[int, ...], new: tuple[int, ...]) -> Layer:
+    """A layer behind the insertion: indices move up, and what read the stage's outputs `old` reads `new`."""
+    kept = [i + added if i >= at else i for i in layer.inputs if i not in old]
+    joined = [*kept, *new] if set(old) & set(layer.inputs) else kept
+    return replace(layer, inputs=tuple(sorted(joined)))

@@ -1,0 +1,112 @@
+"""A model as frozen data: layers in forward order, their trainable tensors, their work and which layer reads which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from vm.faults import InputFault
+
+
+class LayerKind(StrEnum):
+    """What a layer does, as far as communication strategies and faster-compute studies tell layers apart."""
+
+    CONV = "conv"
+    FC = "fc"
+    NORM = "norm"
+    EMBEDDING = "embedding"
+    ATTENTION = "attention"
+    LSTM = "lstm"
+    POOL = "pool"
+    ACTIVATION = "activation"
+    OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A trainable tensor: the unit that frameworks place on servers and reduce."""
+
+    name: str
+    parameters: int
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One step of the forward pass.
+
+    tensors: trainable tensors in creation order; empty for pooling and additions.
+    flops: forward floating-point operations for one sample, a multiply-add counting as 2.
+    inputs: indices, in the profile, of the layers whose outputs it reads; empty when it reads the samples.
+    """
+
+    name: str
+    kind: LayerKind
+    tensors: tuple[Tensor, ...]
+    flops: float
+    inputs: tuple[int, ...]
+
+    @property
+    def parameters(self) -> int:
+        """Trainable parameters of the layer."""
+        return sum(tensor.parameters for tensor in self.tensors)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A model: layers in topological (forward) order, the samples a worker takes an iteration, and who printed it.
+
+    Raises InputFault when a layer reads a later layer or none that exists, or a count is not positive.
+    """
+
+    name: str
+    layers: tuple[Layer, ...]
+    batch: int
+    source: str
+
+    def __post_init__(self) -> None:
+        """Refuses what is no forward order; raises InputFault."""
+        if self.batch < 1:
+            raise InputFault(f"model {self.name}: batch = {self.batch}: must be at least 1")
+        if not any(layer.tensors for layer in self.layers):
+            raise InputFault(f"model {self.name}: no layer has a trainable tensor, so there is nothing to communicate")
+        for index, layer in enumerate(self.layers):
+            if any(not 0 <= read < index for read in layer.inputs):
+                raise InputFault(f"model {self.name}: layer {index} ({layer.name}) must read earlier layers only")
+            if layer.flops < 0:
+                raise InputFault(f"model {self.name}: layer {layer.name}: flops = {layer.flops}: must not be negative")
+            if any(tensor.parameters < 1 for tensor in layer.tensors):
+                raise InputFault(f"model {self.name}: layer {layer.name}: a tensor needs at least 1 parameter")
+
+    @cached_property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All trainable tensors in creation order."""
+        return tuple(tensor for layer in self.layers for tensor in layer.tensors)
+
+    @cached_property
+    def tensor_layer(self) -> tuple[int, ...]:
+        """Index of the layer of each tensor in `tensors`."""
+        return tuple(index for index, layer in enumerate(self.layers) for _ in layer.tensors)
+
+    @cached_property
+    def parameters(self) -> int:
+        """Trainable parameters of the model."""
+        return sum(layer.parameters for layer in self.layers)
+
+    @cached_property
+    def flops(self) -> float:
+        """Forward floating-point operations for one sample."""
+        return sum(layer.flops for layer in self.layers)
+
+    def size_bytes(self, bytes_per_parameter: int = 4) -> int:
+        """Bytes of all trainable tensors; 4 a parameter is fp32, 2 is fp16 or bf16."""
+        return self.parameters * bytes_per_parameter
+
+    def fc_share(self) -> float:
+        """Share of the parameters that fully connected layers hold, 0 to 1 (Geryon, Fig. 6)."""
+        return self.share(lambda layer: layer.kind is LayerKind.FC)
+
+    def share(self, chosen: Callable[[Layer], bool]) -> float:
+        """Share of the parameters in the layers that `chosen` picks, 0 to 1."""
+        return sum(layer.parameters for layer in self.layers if chosen(layer)) / self.parameters

@@ -1,0 +1,218 @@
+"""Scenario files: TOML with sweeps, resolved into points. A sweep gives lists for dotted keys; their product is the points."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import itertools
+import tomllib
+import types
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from vm.faults import InputFault
+from workloads.schema import FileSection, PointSection, PrintedSection
+
+Model = TypeVar("Model", bound=BaseModel)
+FILE_KEYS = frozenset(FileSection.model_fields)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a scenario: its parameters, as people name them, and everything that decides its result."""
+
+    parameters: dict[str, str]
+    section: PointSection
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A resolved scenario. document: the file's content after `--set`, from which an equal scenario can be read."""
+
+    name: str
+    title: str
+    about: str
+    labels: dict[str, str]
+    printed: tuple[PrintedSection, ...]
+    points: tuple[Point, ...]
+    document: dict[str, Any]
+
+
+def load_scenario(path: Path, settings: Sequence[str] = ()) -> Scenario:
+    """Reads a scenario file and applies `key=value` settings. Raises InputFault with file, key, and what would be right."""
+    try:
+        document = tomllib.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise InputFault(f"{path}: no such scenario file") from error
+    except OSError as error:
+        raise InputFault(f"{path}: cannot be read as a scenario file: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputFault(f"{path}: not valid TOML: {error}") from error
+    for setting in settings:
+        apply_setting(document, setting)
+    return resolve(document, str(path), path.stem)
+
+
+def resolve(document: dict[str, Any], origin: str, name: str) -> Scenario:
+    """Validates a scenario's content; `origin` is named in errors. Raises InputFault."""
+    common = {key: value for key, value in document.items() if key not in FILE_KEYS}
+    about_file = _validated(FileSection, {k: v for k, v in document.items() if k in FILE_KEYS}, origin)
+    for key, values in about_file.sweep.items():
+        if not values:
+            raise InputFault(f"{origin}: sweep.{key}: the list of values is empty")
+    points = tuple(_points(common, about_file.sweep, origin))
+    return Scenario(
+        name,
+        about_file.title,
+        about_file.about,
+        about_file.labels,
+        tuple(about_file.printed),
+        points,
+        document,
+    )
+
+
+def _points(common: dict[str, Any], sweep: Mapping[str, list[Any]], origin: str) -> Iterator[Point]:
+    for values in itertools.product(*sweep.values()):
+        document = copy.deepcopy(common)
+        swept = dict(zip(sweep, values, strict=True))
+        for key, value in swept.items():
+            _set(document, key, value)
+        section = _validated(PointSection, document, origin)
+        yield Point(_parameters(section, swept), section)
+
+
+KNOWN_BY = {
+    "model": "model.name",
+    "strategy": "strategy.name",
+    "workers": "cluster.workers",
+    "rate": "fabric.rate",
+    "seed": "run.seed",
+}
+"""The parameters that every point has, and their keys."""
+
+
+def parameter_names(keys: Sequence[str]) -> dict[str, str]:
+    """How swept keys are called in tables: by their last part, or whole where that would be another's name."""
+    short = {key: key.rpartition(".")[2] for key in keys}
+    counts = Counter([*short.values(), *KNOWN_BY])
+    known = {key: name for name, key in KNOWN_BY.items()}
+    return {key: known.get(key) or (name if counts[name] == 1 else key) for key, name in short.items()}
+
+
+def _parameters(section: PointSection, swept: Mapping[str, Any]) -> dict[str, str]:
+    """What a point is known by: model, strategy, workers, rate and seed, and whatever the scenario sweeps."""
+    known = {
+        "model": section.model.name,
+        "strategy": section.strategy.name,
+        "workers": str(section.cluster.workers),
+        "rate": rate_text(section.fabric.rate),
+        "seed": str(section.run.seed),
+    }
+    names = parameter_names(list(swept))
+    others = {names[key]: _value_text(value) for key, value in swept.items()}
+    if "strategy" in swept:
+        others["options"] = _value_text(section.strategy.options)
+        del others[names["strategy"]]
+    return {**others, **known}
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={_value_text(held)}" for key, held in value.items())
+    return str(value)
+
+
+def rate_text(rate_bps: float) -> str:
+    """A rate as in scenario files: 10gbit, 2.5gbit, 100mbit."""
+    for unit, factor in (("gbit", 1e9), ("mbit", 1e6), ("kbit", 1e3)):
+        if rate_bps >= factor:
+            return f"{rate_bps / factor:g}{unit}"
+    return f"{rate_bps:g}bit"
+
+
+def apply_setting(document: dict[str, Any], setting: str) -> None:
+    """Applies one `key=value`; a list is swept, anything else replaces a sweep of that key. Raises InputFault."""
+    key, equals, text = setting.partition("=")
+    if not equals or not key.strip():
+        raise InputFault(f"--set {setting}: write key=value, like --set fabric.rate=25gbit")
+    key = key.strip()
+    if key.split(".")[0] == "sweep":
+        raise InputFault(f"--set {setting}: a sweep is set by a list for its key, like --set cluster.workers=[2,4]")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    flat = _flatten(document.get("sweep", {}))
+    flat.pop(key, None)
+    if isinstance(value, list):
+        flat[key] = value
+    else:
+        _set(document, key, value)
+    document["sweep"] = flat
+
+
+def _flatten(table: Any, prefix: str = "") -> dict[str, Any]:
+    """A sweep's keys as dotted names, whether the file quotes them or nests tables."""
+    if not isinstance(table, dict):
+        raise InputFault('sweep: must be a table of keys with lists, like "model.name" = ["vgg16", "vgg19"]')
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
+
+
+def _set(document: dict[str, Any], key: str, value: Any) -> None:
+    *sections, last = key.split(".")
+    for section in sections:
+        document = document.setdefault(section, {})
+        if not isinstance(document, dict):
+            raise InputFault(f"{key}: '{section}' is a value, not a table")
+    document[last] = value
+
+
+def _validated(kind: type[Model], document: dict[str, Any], origin: str) -> Model:
+    if "sweep" in document:
+        document = {**document, "sweep": _flatten(document["sweep"])}
+    try:
+        return kind.model_validate(document)
+    except ValidationError as error:
+        lines = [f"{origin}: {_explain(kind, defect)}" for defect in error.errors()]
+        raise InputFault("\n".join(lines)) from error
+
+
+def _explain(kind: type[BaseModel], defect: Any) -> str:
+    place = [str(step) for step in defect["loc"]]
+    key = ".".join(place)
+    if defect["type"] == "extra_forbidden":
+        known = _keys_at(kind, place[:-1])
+        near = difflib.get_close_matches(place[-1], known, n=1)
+        hint = f"did you mean '{near[0]}'? " if near else ""
+        return f"{key}: unknown key; {hint}Known here: {', '.join(known)}"
+    if defect["type"] == "missing":
+        return f"{key}: missing"
+    return f"{key} = {defect['input']!r}: {defect['msg'].removeprefix('Value error, ')}"
+
+
+def _keys_at(kind: type[BaseModel], place: Sequence[str]) -> list[str]:
+    """The keys that the section at `place` knows."""
+    for step in place:
+        if step.isdigit():  # the index in a list of sections
+            continue
+        field = kind.model_fields.get(step)
+        section = _section_of(field.annotation) if field else None
+        if section is None:
+            return []
+        kind = section
+    return list(kind.model_fields)
+
+
+def _section_of(annotation: Any) -> type[BaseModel] | None:
+    if get_origin(annotation) in (Union, types.UnionType, list):
+        return next((found for found in map(_section_of, get_args(annotation)) if found), None)
+    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None

@@ -1,0 +1,159 @@
+"""What a scenario file may say about one point, validated: every wrong key, unit and value is refused with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from topo.fabric import Topology
+from workloads import units
+from workloads.profile import LayerKind
+
+
+def _quantity(parse: Callable[[str], float]) -> BeforeValidator:
+    """Only texts are taken, for a number has no unit; it then fails like a text without one."""
+    return BeforeValidator(lambda value: parse(value if isinstance(value, str) else f"{value}"))
+
+
+RateBps = Annotated[float, _quantity(units.rate_bps)]
+SizeBytes = Annotated[int, _quantity(units.size_bytes)]
+BytesPerS = Annotated[float, _quantity(units.bytes_per_s)]
+DurationS = Annotated[float, _quantity(units.duration_s)]
+
+
+class Section(BaseModel):
+    """Base of all sections: unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ClusterSection(Section):
+    """Who runs where. servers: as many as workers unless said otherwise. colocated: servers share the workers' hosts.
+
+    workers_per_host: GPUs of one machine.
+    """
+
+    workers: int = Field(ge=1)
+    servers: int | None = Field(None, ge=1)
+    colocated: bool = True
+    workers_per_host: int = Field(1, ge=1)
+
+
+class FabricSection(Section):
+    """The network; see topo.fabric.Fabric. classes: at least as many as the strategy needs."""
+
+    rate: RateBps = Field(gt=0)
+    topology: Topology = Topology.SINGLE_SWITCH
+    leaves: int = Field(1, ge=1)
+    spines: int = Field(0, ge=0)
+    oversubscription: float = Field(1.0, gt=0)
+    classes: int | None = Field(None, ge=1)
+    mtu_bytes: int = Field(1500, ge=576, le=9000)
+    gso: SizeBytes = Field(65536, ge=576)
+    loss: float = Field(0.0, ge=0, lt=1)
+    fair_queues: bool = True
+
+
+class ModelSection(Section):
+    """What is trained. iteration_time: of one worker alone, instead of the device's; iteration_time_source: where it comes from.
+
+    speedup: by kind of layer, how much faster than the device.
+    """
+
+    name: str
+    device: str
+    batch: int | None = Field(None, ge=1)
+    iteration_time: DurationS | None = Field(None, gt=0)
+    iteration_time_source: str | None = None
+    speedup: dict[LayerKind, float] = Field(default_factory=dict)
+
+
+class StrategySection(Section):
+    """How gradients travel. options: the strategy's own."""
+
+    name: str
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class SourcedRate(Section):
+    """A rate of bytes and where it comes from."""
+
+    value: BytesPerS = Field(gt=0)
+    source: str = Field(min_length=1)
+
+
+class SourcedDuration(Section):
+    """A duration and where it comes from."""
+
+    value: DurationS = Field(ge=0)
+    source: str = Field(min_length=1)
+
+
+class CostsSection(Section):
+    """Constants beside network and GPU; each needs its source. Left out: free."""
+
+    aggregation_rate: SourcedRate | None = None
+    message_latency: SourcedDuration | None = None
+    local_rate: SourcedRate | None = None
+    copy_rate: SourcedRate | None = None
+
+
+class TransportSection(Section):
+    """TCP as it stands in for RDMA. buffer: of each connection and direction. unsent: what may wait unsent in a socket.
+
+    agents: 'one' process for all hosts (faster on one core), or 'per-host'.
+    """
+
+    buffer: SizeBytes = Field(4 << 20, ge=65536)
+    unsent: SizeBytes = Field(1 << 20, ge=16384)
+    agents: Literal["one", "per-host"] = "one"
+
+
+class RunSection(Section):
+    """How long and how often. iterations: measured ones, after `warmup` that are dropped. search_iterations: of each candidate plan.
+
+    time_limit: wall time of a point. memory_mb: of the virtual-time kernel.
+    """
+
+    warmup: int = Field(1, ge=0)
+    iterations: int = Field(3, ge=1)
+    search_iterations: int = Field(1, ge=1)
+    seed: int = 1
+    time_limit: DurationS = Field(1800.0, gt=0)
+    memory_mb: int = Field(3072, ge=512)
+
+
+class PointSection(Section):
+    """One point: everything that decides its result."""
+
+    cluster: ClusterSection
+    fabric: FabricSection
+    model: ModelSection
+    strategy: StrategySection
+    costs: CostsSection = CostsSection()
+    transport: TransportSection = TransportSection()
+    run: RunSection = RunSection()
+
+
+class PrintedSection(Section):
+    """A value that a paper prints for a point, to be shown beside the measured one."""
+
+    where: dict[str, str | int | float]
+    metric: Literal["scaling_efficiency", "throughput_per_s", "iteration_time_s", "speedup"]
+    value: float
+    source: str
+    fitted: bool = False
+    note: str = ""
+    baseline: dict[str, str | int | float] = Field(default_factory=dict)
+
+
+class FileSection(Section):
+    """What a scenario file says beside its points."""
+
+    title: str
+    about: str = ""
+    labels: dict[str, str] = Field(default_factory=dict)
+    printed: list[PrintedSection] = Field(default_factory=list)
+    sweep: dict[str, list[Any]] = Field(default_factory=dict)

@@ -1,0 +1,120 @@
+"""What an allreduce reduces at once: a tensor, several fused ones, or selected gradients; and when it may start.
+
+Sources: GradientFlow, sections 2.6 (a tensor as soon as backward yields it), 3.1 (lazy allreduce, and Horovod's fusion,
+which it compares with).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from workloads.job import Job
+
+
+@dataclass(frozen=True)
+class Hold:
+    """A delay after the backward op of `layer`: Horovod looks for ready tensors once a cycle only."""
+
+    layer: int
+    delay_s: float
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """What one allreduce reduces.
+
+    values: gradients. ready_layer: layer whose backward op yields the last of them. first_layer: the first layer that the next
+    forward pass needs them for. copy_in_s, copy_out_s: time to bring them into a fused buffer or the wire's format, and back.
+    hold: what it waits for beside. selection: reduced after all others, for the next backward pass (CSC's norms).
+    """
+
+    name: str
+    values: int
+    ready_layer: int
+    first_layer: int
+    copy_in_s: float = 0.0
+    copy_out_s: float = 0.0
+    hold: Hold | None = None
+    selection: bool = False
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """A tensor's gradient as the backward pass yields it. values: its elements."""
+
+    name: str
+    values: int
+    layer: int
+
+
+def backward_order(job: Job) -> list[Gradient]:
+    """All gradients in the order in which the backward pass yields them: from tensor m to tensor 1 (GradientFlow, section 3.1)."""
+    pairs = zip(job.profile.tensors, job.profile.tensor_layer, strict=True)
+    return [Gradient(tensor.name, tensor.parameters, layer) for tensor, layer in pairs][::-1]
+
+
+def fused(gradients: Sequence[Gradient]) -> Bucket:
+    """One bucket of gradients that follow one another in backward order: it is ready with the last one, in the lowest layer."""
+    first, last = gradients[0], gradients[-1]
+    name = first.name if len(gradients) == 1 else f"{first.name} to {last.name}"
+    return Bucket(name, sum(gradient.values for gradient in gradients), last.layer, last.layer)
+
+
+def lazily_fused(gradients: Iterable[Gradient], threshold_values: int) -> list[list[Gradient]]:
+    """Lazy allreduce: gradients wait until together they are more than `threshold_values`; what is left goes at the end."""
+    groups: list[list[Gradient]] = [[]]
+    waiting = 0
+    for gradient in gradients:
+        groups[-1].append(gradient)
+        waiting += gradient.values
+        if waiting > threshold_values:
+            groups.append([])
+            waiting = 0
+    return [group for group in groups if group]
+
+
+def buffer_fused(gradients: Iterable[Gradient], buffer_values: int) -> list[list[Gradient]]:
+    """Horovod: gradients, in order, as long as they fit into the fusion buffer; one that is larger goes alone, in place."""
+    groups: list[list[Gradient]] = []
+    filled = 0
+    for gradient in gradients:
+        if not groups or filled + gradient.values > buffer_values:
+            groups.append([])
+            filled = 0
+        groups[-1].append(gradient)
+        filled += gradient.values
+    return groups
+
+
+def by_cycle(job: Job, gradients: Iterable[Gradient], cycle_s: float) -> list[tuple[Hold, list[Gradient]]]:
+    """Gradients that one cycle finds ready together, and how long after the last of them the cycle comes.
+
+    Cycles are counted from the start of the iteration and gradients' times from computation alone, so the groups are
+    the same in every iteration, as a plan needs; real cycles drift against iterations. A gradient that is ready just when a
+    cycle comes is taken by it.
+    """
+    times_s = _yield_times_s(job)
+    cycles: dict[int, list[Gradient]] = {}
+    for gradient in gradients:
+        # A thousandth of a nanosecond: sums of floats must not push a gradient into the next cycle.
+        cycles.setdefault(int(-((-times_s[gradient.layer] + 1e-12) // cycle_s)), []).append(gradient)
+    return [
+        (Hold(group[-1].layer, max(0.0, number * cycle_s - times_s[group[-1].layer])), group)
+        for number, group in cycles.items()
+    ]
+
+
+def _yield_times_s(job: Job) -> list[float]:
+    """When each layer's backward op ends, counted from the start of the iteration."""
+    now_s = sum(job.compute.forward_s)
+    times_s = [0.0] * len(job.profile.layers)
+    for layer in reversed(range(len(times_s))):
+        now_s += job.compute.backward_s[layer]
+        times_s[layer] = now_s
+    return times_s
+
+
+def after_backward(buckets: Iterable[Bucket]) -> list[Bucket]:
+    """The same buckets without overlap: none is ready before the whole backward pass is (GradientFlow, Fig. 4)."""
+    return [replace(bucket, ready_layer=0, hold=None) for bucket in buckets]

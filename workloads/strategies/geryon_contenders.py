@@ -1,0 +1,96 @@
+"""Geryon's three contenders as they can be named in a scenario: vanilla, partition-slicing, geryon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import Field
+
+from workloads.job import Job
+from workloads.plan import Plan
+from workloads.strategies.geryon import coarse_rule, threshold_rule
+from workloads.strategies.placement import partitioned, whole_tensors
+from workloads.strategies.strategy import Options, Strategy
+from workloads.strategies.tensorflow import ClassOfLayer, compile_parameter_server
+
+SLICE_PARAMETERS = 1024 * 1024
+"""Geryon's default slicing threshold, "1,024K" parameters (section V-B): slice counts 320, 440, 680 fit parameters, not bytes."""
+
+
+class VanillaOptions(Options):
+    """Vanilla has nothing to choose."""
+
+
+class PartitionOptions(Options):
+    """slice_parameters: shards with more parameters are sliced; 0 slices none."""
+
+    slice_parameters: int = Field(SLICE_PARAMETERS, ge=0)
+
+
+class GeryonOptions(PartitionOptions):
+    """rule: 'coarse' (convolutions high, fully connected low), 'threshold', or 'search' (tries the coarse rule and each threshold).
+
+    thresholds: urgencies between 0 and 1; for 'threshold', N of them make N + 1 priorities.
+    """
+
+    rule: Literal["coarse", "threshold", "search"] = "coarse"
+    thresholds: tuple[float, ...] = Field((0.25, 0.5, 0.75), min_length=1)
+
+
+def _one_class(_: int) -> int:
+    return 0
+
+
+def _vanilla(job: Job, _: VanillaOptions) -> Mapping[str, Plan]:
+    pieces = whole_tensors(job.profile, job.cluster.servers)
+    return {"vanilla": compile_parameter_server(job, pieces, _one_class, "vanilla")}
+
+
+def _partition_slicing(job: Job, options: PartitionOptions) -> Mapping[str, Plan]:
+    pieces = partitioned(job.profile, job.cluster.servers, options.slice_parameters or None)
+    return {"partition-slicing": compile_parameter_server(job, pieces, _one_class, "partition-slicing")}
+
+
+def _geryon(job: Job, options: GeryonOptions) -> Mapping[str, Plan]:
+    pieces = partitioned(job.profile, job.cluster.servers, options.slice_parameters or None)
+    rules: dict[str, ClassOfLayer] = {}
+    if options.rule in ("coarse", "search"):
+        rules["coarse"] = coarse_rule(job.profile)
+    if options.rule == "threshold":
+        rules[f"thresholds {options.thresholds}"] = threshold_rule(job.profile, list(options.thresholds))
+    if options.rule == "search":
+        rules |= {f"threshold {value:g}": threshold_rule(job.profile, [value]) for value in options.thresholds}
+    return {label: compile_parameter_server(job, pieces, rule, f"geryon, {label}") for label, rule in rules.items()}
+
+
+def _geryon_classes(options: GeryonOptions) -> int:
+    return len(options.thresholds) + 1 if options.rule == "threshold" else 2
+
+
+STRATEGIES = (
+    Strategy(
+        "vanilla",
+        "TensorFlow's parameter server: whole tensors round robin, random pull order, global barrier",
+        "Geryon, section V-A (baseline); TicTac, section 2; NetOps, section 3",
+        VanillaOptions,
+        _vanilla,
+        classes=lambda _: 1,
+    ),
+    Strategy(
+        "partition-slicing",
+        "vanilla, with every tensor cut into one shard a server, and large shards into slices",
+        "Geryon, sections IV and V-B",
+        PartitionOptions,
+        _partition_slicing,
+        classes=lambda _: 1,
+    ),
+    Strategy(
+        "geryon",
+        "partition and slicing, with flows of different priority for urgent and less urgent layers",
+        "Geryon, section III",
+        GeryonOptions,
+        _geryon,
+        classes=_geryon_classes,
+    ),
+)

@@ -1,0 +1,60 @@
+"""MXNet's KVStore with synchronous updates, the baseline of P3: notify and pull for each key, first come, first served.
+
+Source: P3, sections 2, 4.1 and 5.1, and the constants of MXNet's public code (kvstore_dist.h). Keys are tensors. Those of a million
+parameters or more are cut evenly over all servers, the others are whole on server key * 9973 mod n. Workers push a layer as soon as the
+backward pass yields it. Once all workers have pushed a key, its server notifies each of them, and the worker pulls it inside the
+iteration: a request and the answer. There is no barrier (see workloads/strategies/keywise.py).
+
+Where the paper is silent: every pair has one connection and data waits in it in the order in which it became ready; notifications
+and requests go in the control class (`control_in_line` queues them behind the pair's data, as on a single connection).
+
+Sockets hold what the pair's own queue would hold anyway, so transport.unsent does not matter here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import Field
+
+from workloads.job import Job
+from workloads.plan import Plan
+from workloads.strategies.keywise import Exchange, Updates, compile_keywise
+from workloads.strategies.placement import kvstore_keys
+from workloads.strategies.strategy import Options, Strategy
+
+SPLIT_PARAMETERS = 1_000_000
+"""MXNET_KVSTORE_BIGARRAY_BOUND, its default."""
+
+
+class KVStoreOptions(Options):
+    """split_parameters: tensors with at least this many are cut over all servers.
+
+    wait_free: push as the backward pass yields layers; false: push all of them after it. updates: of different keys one after the other
+    ("serial") or all at once ("parallel", each at costs.aggregation_rate). control_in_line: see the module.
+    """
+
+    split_parameters: int = Field(SPLIT_PARAMETERS, ge=1)
+    wait_free: bool = True
+    updates: Updates = "serial"
+    control_in_line: bool = False
+
+
+def _kvstore(job: Job, options: KVStoreOptions) -> Mapping[str, Plan]:
+    pieces = kvstore_keys(job.profile, job.cluster.servers, options.split_parameters)
+    exchange = Exchange(
+        "pull", wait_free=options.wait_free, updates=options.updates, control_in_line=options.control_in_line
+    )
+    return {"kvstore": compile_keywise(job, pieces, exchange, "kvstore")}
+
+
+STRATEGIES = (
+    Strategy(
+        "kvstore",
+        "MXNet's KVStore: push per layer, notify and pull per key inside the iteration, no barrier",
+        "P3, sections 2, 4.1 and 5.1",
+        KVStoreOptions,
+        _kvstore,
+        classes=lambda _: 1,
+    ),
+)

@@ -1,0 +1,89 @@
+"""P3: priority-based parameter propagation, slices that travel in the order in which the next forward pass needs them.
+
+Source: P3, section 4.2. Tensors are cut into slices of 50,000 parameters, round robin over the servers. A slice has the priority of its
+layer: the first layer's is the highest. Each worker has one priority queue and one thread that takes from it and sends with blocking
+calls, to all servers. A server puts what arrives into a priority queue from which one thread adds, updates and broadcasts at once: no
+notification, no pull, no barrier (see workloads/strategies/keywise.py). `p3-slicing` is the same with the priorities off, the second
+curve of Fig. 7.
+
+Where the paper is silent:
+- Of slices with the same priority the earlier part of the tensor goes first.
+- The server's thread broadcasts with blocking calls as well, so what waits there is sent by priority, one message at a time.
+- What `p3-slicing` keeps of P3 beside the slices: here all but the order (`delivery = "pull"` gives it the KVStore's notify and pull).
+
+Blocking sends: a thread returns from a send when the socket has room, not when the data has left, and what waits in the socket is
+beyond the reach of any priority. transport.unsent bounds that for each connection; its default of 1 MB is five slices towards every
+server. The paper says that the thread goes at the speed of the network, so scenarios of P3 should set transport.unsent to one slice,
+"256KB", or to one burst, "64KB" (VGG-19 on 8 workers then takes a fifth more wall time than with the default). Below that TCP's small
+queues keep about a millisecond of data in the host's own port: in Fig. 4's example, with one server, 10 Gbit/s and "64KB", an urgent
+slice waits 1.3 ms longer than on paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import Field
+
+from workloads.job import Job
+from workloads.plan import Plan
+from workloads.strategies.keywise import Delivery, Exchange, Updates, compile_keywise
+from workloads.strategies.placement import full_slices
+from workloads.strategies.strategy import Options, Strategy
+
+SLICE_PARAMETERS = 50_000
+"""P3, section 5.6: throughput is highest there (MXNet's P3Store later took 40,000)."""
+
+
+class P3Options(Options):
+    """slice_parameters: of a slice; 0 slices none. priority: in the order of the forward pass; otherwise first come, first served.
+
+    wait_free: push as the backward pass yields layers; false: push all of them after it. updates: of different slices one after the
+    other ("serial", by priority) or all at once ("parallel", each at costs.aggregation_rate). delivery: see the module.
+    """
+
+    slice_parameters: int = Field(SLICE_PARAMETERS, ge=0)
+    priority: bool = True
+    wait_free: bool = True
+    updates: Updates = "serial"
+    delivery: Delivery = "broadcast"
+
+
+class SlicingOptions(P3Options):
+    """P3's options, without the priorities."""
+
+    priority: bool = False
+
+
+def _p3(job: Job, options: P3Options) -> Mapping[str, Plan]:
+    pieces = full_slices(job.profile, job.cluster.servers, options.slice_parameters)
+    exchange = Exchange(
+        options.delivery,
+        priority=options.priority,
+        worker_thread=True,
+        server_thread=True,
+        wait_free=options.wait_free,
+        updates=options.updates,
+    )
+    name = "p3" if options.priority else "p3-slicing"
+    return {name: compile_keywise(job, pieces, exchange, name)}
+
+
+STRATEGIES = (
+    Strategy(
+        "p3",
+        "slices in the order of the next forward pass, by priority queues at workers and servers; broadcast at once",
+        "P3, section 4",
+        P3Options,
+        _p3,
+        classes=lambda _: 1,
+    ),
+    Strategy(
+        "p3-slicing",
+        "P3's slices and immediate broadcast without its priorities",
+        "P3, section 5.2 (the second curve of Fig. 7)",
+        SlicingOptions,
+        _p3,
+        classes=lambda _: 1,
+    ),
+)
