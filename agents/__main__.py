@@ -1,0 +1,138 @@
+"""An agent process: carries the ranks of one or many hosts. `python -m agents HOSTS.json`, told what to do on standard input.
+
+One JSON object a line, in and out. Commands: load (plan, iterations, log) listens; connect; go (start_ns); finish; end of input ends
+the agent. Answers: listening, ready, iteration (done), done (summary). Its errors go to standard error, with exit status 1.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agents.connections import (
+    HostEntry,
+    SocketOptions,
+    connect,
+    connection_of_send,
+    connections_of,
+    join,
+    listen,
+)
+from agents.interpreter import Interpreter
+from agents.loop import ReplayLoop
+from agents.multicast_sockets import Multicast
+from agents.records import AgentSummary
+from topo.fabric import Fabric
+from vm.faults import Fault
+from workloads.plan import Plan
+
+CONNECT_TIMEOUT_S = 30.0
+
+
+class Agent:
+    """Replays one plan after the other for its hosts."""
+
+    def __init__(self, hosts: list[HostEntry], fabric: Fabric, options: SocketOptions) -> None:
+        self._hosts = {host.index: host for host in hosts}
+        self._fabric, self._options = fabric, options
+        self._loop: ReplayLoop | None = None
+
+    def load(self, plan: str, iterations: int, log: str) -> None:
+        """Reads the plan and listens on every host."""
+        self._plan = Plan.load(Path(plan))
+        self._log = Path(log)
+        ranks = {rank for rank, host in enumerate(self._plan.rank_host.tolist()) if host in self._hosts}
+        self._interpreter = Interpreter(self._plan, ranks, iterations)
+        self._connections = connections_of(self._plan)
+        self._listeners = [listen(host, self._options) for host in self._hosts.values()]
+        self._multicast = Multicast(self._plan, self._hosts, self._fabric, self._options)
+        _say("listening")
+
+    def connect(self) -> None:
+        """Opens this agent's side of all connections, and waits for the other."""
+        self._multicast.say_hello()
+        mine = [c for c in self._connections if c.src_host in self._hosts]
+        outgoing = {c.number: connect(c, self._hosts[c.src_host], self._fabric, self._options) for c in mine}
+        expected = sum(c.dst_host in self._hosts for c in self._connections)
+        incoming = join(outgoing, self._listeners, expected, CONNECT_TIMEOUT_S)
+        for listener in self._listeners:
+            listener.close()
+        sends = connection_of_send(self._plan, self._connections)
+        self._loop = ReplayLoop(
+            self._plan, self._interpreter, sends, self._connections, outgoing, incoming, self._multicast
+        )
+        _say("ready")
+
+    def go(self, start_ns: int) -> None:
+        """Replays from `start_ns` of the monotonic clock on, and writes the log."""
+        assert self._loop is not None
+        gc.disable()
+        self._loop.run(start_ns, lambda done: _say("iteration", done=done))
+        gc.enable()
+        self._interpreter.log.freeze().save(self._log)
+        lateness = np.array(self._interpreter.lateness_ns or [0])
+        summary = AgentSummary(
+            hosts=tuple(self._hosts),
+            messages_sent=self._loop.messages_sent,
+            messages_received=self._loop.messages_received,
+            bytes_sent=self._loop.bytes_sent,
+            bytes_received=self._loop.bytes_received,
+            lateness_ns_max=int(lateness.max()),
+            lateness_ns_p99=int(np.percentile(lateness, 99)),
+            multicast_repairs=self._multicast.repairs,
+        )
+        _say("done", summary=asdict(summary), end_ns=time.monotonic_ns())
+        self._loop.answer_until(sys.stdin.fileno(), start_ns)
+
+    def finish(self) -> None:
+        """Closes the connections."""
+        if self._loop is not None:
+            self._loop.close()
+            self._loop = None
+        _say("finished")
+
+
+def _say(event: str, **values: Any) -> None:
+    sys.stdout.write(json.dumps({"event": event, **values}) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    """Runs the agent until its standard input ends."""
+    settings = json.loads(Path(sys.argv[1]).read_text())
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a socket a flow, and 1024 files are the usual limit
+    agent = Agent(
+        [HostEntry(**host) for host in settings["hosts"]],
+        Fabric.from_json(settings["fabric"]),
+        SocketOptions(**settings["sockets"]),
+    )
+    commands: dict[str, Callable[..., None]] = {
+        "load": agent.load,
+        "connect": agent.connect,
+        "go": agent.go,
+        "finish": agent.finish,
+    }
+    try:
+        for line in sys.stdin:
+            command = json.loads(line)
+            commands[command.pop("command")](**command)
+    except Fault as fault:
+        print(f"{type(fault).__name__}: {fault}", file=sys.stderr, flush=True)
+        # Not by return: that closes the sockets first, and then an agent that misses them would be found dead before this one.
+        os._exit(1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""The framing of messages on the wire: a fixed header, the set of contributions, then the payload.
+
+Header, big-endian, 48 bytes, then `workers` bits rounded up to bytes (least significant byte first), then the payload:
+
+    0  magic 0x47574952 ("GWIR")      4  version 1           5  flags (0)
+    6  bytes of the contribution set   8  iteration          12 iteration of the contributions (signed)
+    16 message (the SEND's op number)  24 source rank        28 destination rank (or group)
+    32 tensor (-1: control)            36 chunk (-1: control) 40 payload bytes
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from vm.faults import InternalFault
+from workloads.plan import Contributions
+
+MAGIC = 0x47574952
+VERSION = 1
+_FIXED = struct.Struct(">IBBHIiqiiiiq")
+HELLO = struct.Struct(">II")
+"""First bytes of a connection: magic and the connection's number."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """One message's header. size_bytes: of the payload that follows."""
+
+    iteration: int
+    message: int
+    src_rank: int
+    dst_rank: int
+    tensor: int
+    chunk: int
+    size_bytes: int
+    contributions: Contributions
+
+
+class Framing:
+    """Packs and unpacks headers for a plan with a given number of workers."""
+
+    def __init__(self, workers: int) -> None:
+        self.mask_bytes = (workers + 7) // 8
+        self.header_bytes = _FIXED.size + self.mask_bytes
+
+    def pack(self, header: Header) -> bytes:
+        """The header as bytes, always `header_bytes` long."""
+        fixed = _FIXED.pack(
+            MAGIC,
+            VERSION,
+            0,
+            self.mask_bytes,
+            header.iteration,
+            header.contributions.iteration,
+            header.message,
+            header.src_rank,
+            header.dst_rank,
+            header.tensor,
+            header.chunk,
+            header.size_bytes,
+        )
+        return fixed + header.contributions.workers.to_bytes(self.mask_bytes, "little")
+
+    def unpack(self, data: bytes | memoryview) -> Header:
+        """Inverse of `pack`; raises InternalFault if the bytes are no header of this plan."""
+        magic, version, _, mask_bytes, iteration, of, message, src, dst, tensor, chunk, size = _FIXED.unpack_from(data)
+        if magic != MAGIC or version != VERSION or mask_bytes != self.mask_bytes:
+            raise InternalFault(
+                f"a connection lost its framing: magic {magic:#x}, version {version}, mask of {mask_bytes} bytes"
+            )
+        workers = int.from_bytes(data[_FIXED.size : self.header_bytes], "little")
+        return Header(iteration, message, src, dst, tensor, chunk, size, Contributions(of, workers))

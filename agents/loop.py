@@ -1,0 +1,210 @@
+"""The event loop of an agent: moves messages and timers of its hosts until the plan is replayed."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+from collections.abc import Callable
+
+from agents.connections import Connection
+from agents.framing import Framing, Header
+from agents.interpreter import Interpreter, Outgoing
+from agents.multicast_sockets import FlowSender, Multicast, interest
+from agents.timer import Timer
+from agents.transfer import Receiver, Sender, payload_file
+from vm.faults import MachineFault
+from workloads.plan import Plan
+
+BROKEN = select.EPOLLERR | select.EPOLLHUP
+
+
+class ReplayLoop:
+    """Replays an interpreter's plan over sockets: one call for each ready socket a turn, so that none starves the others."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        interpreter: Interpreter,
+        connection_of_send: dict[int, int],
+        connections: list[Connection],
+        outgoing: dict[int, socket.socket],
+        incoming: dict[int, socket.socket],
+        multicast: Multicast,
+    ) -> None:
+        self._plan, self._interpreter = plan, interpreter
+        self._framing = Framing(len(plan.workers))
+        self._connection_of_send = connection_of_send
+        self._connections = connections
+        self._payload = payload_file()
+        self._senders = {number: Sender(sock, self._payload) for number, sock in outgoing.items()}
+        self._receivers = {sock.fileno(): Receiver(sock, self._framing) for sock in incoming.values()}
+        self._sender_by_fd = {sender.sock.fileno(): sender for sender in self._senders.values()}
+        self._multicast = multicast
+        self._waiting: set[int] = set()
+        self._timer = Timer()
+        self._poll = select.epoll()
+        self._size = plan.ops.size_bytes.tolist()
+        self._rank = plan.ops.rank.tolist()
+        self._chunk = plan.ops.chunk.tolist()
+        self._tensor = plan.chunk_tensor.tolist()
+        self.messages_sent = self.messages_received = self.bytes_sent = 0
+
+    @property
+    def bytes_received(self) -> int:
+        """Payload and framing taken in so far."""
+        return sum(receiver.bytes_received for receiver in self._receivers.values()) + self._multicast.bytes_received
+
+    def run(self, start_ns: int, on_iteration: Callable[[int], None]) -> None:
+        """Replays from `start_ns` (monotonic clock) on; `on_iteration` is told how many iterations are done."""
+        self._poll.register(self._timer.descriptor, select.EPOLLIN)
+        self._timer.set(start_ns)
+        self._poll.poll()
+        for descriptor in (*self._receivers, *self._multicast.senders, *self._multicast.takers):
+            self._poll.register(descriptor, select.EPOLLIN)
+        for descriptor in self._sender_by_fd:
+            self._poll.register(descriptor, 0)
+        interpreter = self._interpreter
+        now_ns = time.monotonic_ns() - start_ns
+        interpreter.start(now_ns)
+        self._flush(now_ns)
+        done = 0
+        while not (interpreter.finished and self._multicast.is_quiet):
+            self._set_timer(start_ns)
+            events = self._poll.poll()
+            self._turn(events, time.monotonic_ns() - start_ns)
+            if interpreter.iterations_done != done:
+                done = interpreter.iterations_done
+                on_iteration(done)
+
+    def _set_timer(self, start_ns: int) -> None:
+        times = (self._interpreter.next_timer_ns(), self._multicast.next_timer_ns())
+        next_ns = min((time for time in times if time is not None), default=None)
+        self._timer.set(None if next_ns is None else next_ns + start_ns)
+
+    def answer_until(self, descriptor: int, start_ns: int) -> None:
+        """Goes on answering multicast senders, whose last report may be lost, until there is something to read from `descriptor`."""
+        if not self._multicast.takers:
+            return
+        # Agents that are told first close their connections, which is no fault any more.
+        for connection in (*self._receivers, *self._sender_by_fd):
+            self._poll.unregister(connection)
+        self._poll.register(descriptor, select.EPOLLIN)
+        is_told = False
+        while not is_told:
+            self._set_timer(start_ns)
+            events = self._poll.poll()
+            is_told = any(ready == descriptor for ready, _ in events)
+            self._turn(events, time.monotonic_ns() - start_ns)
+        self._poll.unregister(descriptor)
+
+    def _turn(self, events: list[tuple[int, int]], now_ns: int) -> None:
+        interpreter = self._interpreter
+        interpreter.advance(now_ns)  # first, so that a timer that woke late keeps its place before what arrived later
+        for descriptor, what in events:
+            if descriptor in self._receivers:
+                for arrival in self._receivers[descriptor].pump(now_ns):
+                    header = arrival.header
+                    self.messages_received += 1
+                    interpreter.arrived(
+                        header.message,
+                        header.dst_rank,
+                        header.iteration,
+                        header.contributions,
+                        arrival.start_ns,
+                        now_ns,
+                    )
+            elif descriptor in self._sender_by_fd:
+                if what & BROKEN:
+                    raise MachineFault(
+                        f"the connection to {self._sender_by_fd[descriptor].peer} broke in the middle of the run"
+                    )
+                self._pump(self._sender_by_fd[descriptor], now_ns)
+            elif descriptor in self._multicast.takers:
+                self._take(descriptor, now_ns)
+            elif descriptor in self._multicast.senders:
+                sender = self._multicast.senders[descriptor]
+                if what & select.EPOLLIN:
+                    sender.hear(now_ns)
+                self._pump_multicast(sender, now_ns)
+        self._multicast.probe(now_ns)
+        self._flush(now_ns)
+
+    def _take(self, descriptor: int, now_ns: int) -> None:
+        member, sock = self._multicast.takers[descriptor]
+        taken = member.take(sock, now_ns)
+        if taken is None:
+            return
+        flow, messages = taken
+        for header, begun_ns in messages:
+            for rank in flow.ranks[member.host.index]:
+                self.messages_received += 1
+                self._interpreter.arrived(
+                    header.message, rank, header.iteration, header.contributions, begun_ns, now_ns
+                )
+
+    def _flush(self, now_ns: int) -> None:
+        """Sends until nothing more may be sent now: a message handed over whole may let the next of its queue go."""
+        outbox = self._interpreter.take_outbox()
+        while outbox:
+            self._send_all(outbox, now_ns)
+            outbox = self._interpreter.take_outbox()
+
+    def _send_all(self, outbox: list[Outgoing], now_ns: int) -> None:
+        for message in outbox:
+            self.messages_sent += 1
+            self.bytes_sent += self._framing.header_bytes + self._size[message.op]
+            if message.op not in self._connection_of_send:
+                flow = self._multicast.sender_of(message.op)
+                head = self._framing.pack(self._header(message, flow.flow.group))
+                flow.begin(message.iteration, message.op, head, self._size[message.op], now_ns)
+                self._pump_multicast(flow, now_ns)
+                continue
+            sender = self._senders[self._connection_of_send[message.op]]
+            connection = self._connections[self._connection_of_send[message.op]]
+            head = self._framing.pack(self._header(message, connection.dst))
+            sender.begin(message.iteration, message.op, head, self._size[message.op], now_ns)
+            self._pump(sender, now_ns)
+
+    def _header(self, message: Outgoing, destination: int) -> Header:
+        chunk = self._chunk[message.op]
+        return Header(
+            message.iteration,
+            message.op,
+            self._rank[message.op],
+            destination,
+            self._tensor[chunk] if chunk >= 0 else -1,
+            chunk,
+            self._size[message.op],
+            message.contributions,
+        )
+
+    def _pump(self, sender: Sender, now_ns: int) -> None:
+        descriptor = sender.sock.fileno()
+        if sender.pump():
+            if descriptor in self._waiting:
+                self._waiting.remove(descriptor)
+                self._poll.modify(descriptor, 0)
+            self._interpreter.sent(sender.iteration, sender.op, sender.start_ns, now_ns)
+        elif descriptor not in self._waiting:
+            self._waiting.add(descriptor)
+            self._poll.modify(descriptor, select.EPOLLOUT)
+
+    def _pump_multicast(self, sender: FlowSender, now_ns: int) -> None:
+        was_blocked = sender.is_blocked
+        if sender.pump(now_ns):
+            self._interpreter.sent(sender.iteration, sender.op, sender.start_ns, now_ns)
+        if sender.is_blocked != was_blocked:
+            self._poll.modify(sender.sock.fileno(), interest(sender))
+
+    def close(self) -> None:
+        """Closes every connection; only after all agents are done, because the others take an early close for a broken run."""
+        self._poll.close()
+        self._timer.close()
+        os.close(self._payload)
+        for sender in self._senders.values():
+            sender.sock.close()
+        for receiver in self._receivers.values():
+            receiver.sock.close()
+        self._multicast.close()

@@ -1,0 +1,191 @@
+"""Agent processes as the run loop sees them: start, replay plans in step, and notice at once when one dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from agents.connections import HostEntry, SocketOptions
+from agents.records import AgentSummary, OpLog
+from topo.fabric import Fabric
+from vm.faults import MachineFault
+from workloads.plan import Plan
+
+START_DELAY_NS = 5_000_000
+"""Between the command to start and the start itself, so that every agent has its timer set."""
+
+
+class AgentDied(MachineFault):
+    """An agent process ended in the middle of a run."""
+
+
+class _Process:
+    """One agent process and the hosts that it carries."""
+
+    def __init__(
+        self, number: int, hosts: list[HostEntry], fabric: Fabric, sockets: SocketOptions, folder: Path
+    ) -> None:
+        self.number, self.hosts = number, hosts
+        self.ranks: list[int] = []
+        self._unread = b""
+        self.log_path = folder / f"agent-{number}.npz"
+        self.error_path = folder / f"agent-{number}.log"
+        settings = {"hosts": [asdict(host) for host in hosts], "fabric": fabric.to_json(), "sockets": asdict(sockets)}
+        settings_path = folder / f"agent-{number}.json"
+        settings_path.write_text(json.dumps(settings))
+        with self.error_path.open("w") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "agents", str(settings_path)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                bufsize=0,  # what a dead agent did not read must not come up again when its input is closed
+                cwd=Path(__file__).parent.parent,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def output(self) -> IO[bytes]:
+        """Where it answers."""
+        assert self._process.stdout is not None
+        return self._process.stdout
+
+    def answers(self) -> list[dict[str, Any]]:
+        """The answers that are there, read past Python's buffer so that waiting for the descriptor misses none; none: it has ended."""
+        data = os.read(self.output.fileno(), 1 << 16)
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        while data and not lines:
+            data = os.read(self.output.fileno(), 1 << 16)
+            *lines, self._unread = (self._unread + data).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def tell(self, command: str, **values: Any) -> None:
+        """Sends a command."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps({"command": command, **values}).encode() + b"\n")
+        except BrokenPipeError as error:
+            raise self.death() from error
+
+    def death(self) -> AgentDied:
+        """The error for a process that ended early; waits for it, so call only when its output has ended."""
+        status = self._process.wait()
+        how = f"signal {-status}" if status < 0 else f"exit status {status}"
+        said = self.error_path.read_text().strip().splitlines()
+        hosts = ", ".join(f"h{host.index + 1}" for host in self.hosts)
+        which = f"ranks {', '.join(map(str, self.ranks))}" if self.ranks else "no ranks"
+        last = f": {said[-1]}" if said else ""
+        return AgentDied(
+            f"agent {self.number} ({which} on {hosts}) died with {how}{last}; its log is {self.error_path}"
+        )
+
+    def kill(self) -> None:
+        """Ends it by force; `stop` still has to follow. In the middle of a replay it does not notice that its input is closed."""
+        self._process.kill()
+
+    def stop(self) -> None:
+        """Ends it by closing its input, and by force if it does not go."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self.output.close()
+
+
+class AgentGroup:
+    """All agents of a point, as a context manager that ends them whatever happens.
+
+    per_host: one process a host; otherwise one process carries all hosts, which is faster on one core.
+    """
+
+    def __init__(
+        self, hosts: list[HostEntry], fabric: Fabric, sockets: SocketOptions, folder: Path, *, per_host: bool = False
+    ) -> None:
+        groups = [[host] for host in hosts] if per_host else [hosts]
+        self._folder = folder
+        self._arguments = (groups, fabric, sockets)
+        self._processes: list[_Process] = []
+
+    def __enter__(self) -> Self:
+        """Starts the processes."""
+        groups, fabric, sockets = self._arguments
+        with ExitStack() as undo:
+            undo.push(self.__exit__)
+            for number, group in enumerate(groups):
+                self._processes.append(_Process(number, group, fabric, sockets, self._folder))
+            undo.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Ends the processes, at once after an error."""
+        if error is not None:
+            for process in self._processes:
+                process.kill()
+        for process in self._processes:
+            process.stop()
+
+    def replay(
+        self, plan: Plan, path: Path, iterations: int, on_iteration: Callable[[int], None]
+    ) -> tuple[OpLog, tuple[AgentSummary, ...]]:
+        """Replays the plan (stored at `path`); `on_iteration` hears how many iterations all agents have done.
+
+        Raises AgentDied, naming ranks and hosts, as soon as an agent ends early.
+        """
+        for process in self._processes:
+            hosts = {host.index for host in process.hosts}
+            process.ranks = [rank for rank, host in enumerate(plan.rank_host.tolist()) if host in hosts]
+            process.tell("load", plan=str(path), iterations=iterations, log=str(process.log_path))
+        self._collect("listening")
+        for process in self._processes:
+            process.tell("connect")
+        self._collect("ready")
+        start_ns = time.monotonic_ns() + START_DELAY_NS
+        for process in self._processes:
+            process.tell("go", start_ns=start_ns)
+        answers = self._collect("done", on_iteration)
+        for process in self._processes:
+            process.tell("finish")
+        self._collect("finished")
+        summaries = tuple(AgentSummary(**{**a["summary"], "hosts": tuple(a["summary"]["hosts"])}) for a in answers)
+        return OpLog.concatenate([OpLog.load(process.log_path) for process in self._processes]), summaries
+
+    def _collect(self, event: str, on_iteration: Callable[[int], None] | None = None) -> list[dict[str, Any]]:
+        """Waits until every agent has answered with `event`; returns the answers in the agents' order."""
+        answers: dict[int, dict[str, Any]] = {}
+        iterations = dict.fromkeys((p.number for p in self._processes), 0)
+        with selectors.DefaultSelector() as selector:
+            for process in self._processes:
+                selector.register(process.output, selectors.EVENT_READ, process)
+            while len(answers) < len(self._processes):
+                for key, _ in selector.select():
+                    process = key.data
+                    heard = process.answers()
+                    if not heard:
+                        raise process.death()
+                    for answer in heard:
+                        if answer["event"] == event:
+                            # It stays registered: that it dies while others are still at it has to be seen.
+                            answers[process.number] = answer
+                        elif answer["event"] == "iteration" and on_iteration:
+                            iterations[process.number] = answer["done"]
+                            on_iteration(min(iterations.values()))
+        return [answers[process.number] for process in self._processes]

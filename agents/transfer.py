@@ -1,0 +1,149 @@
+"""One message at a time over one connection, without copying its payload in either direction.
+
+Out: the header with `send`, the payload with `sendfile` from a memory file (0.2 GB/s with copies, 2 GB/s without). In: headers
+and small messages through a small buffer, the rest with `recv(MSG_TRUNC)`, which takes bytes off a TCP socket without copying them.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from agents.framing import Framing, Header
+from vm.faults import MachineFault
+
+PAYLOAD_FILE_BYTES = 1 << 24
+INLINE_BYTES = 4096
+"""Messages up to this size are sent with their header in one call."""
+READ_BYTES = 16384
+SKIP_BYTES = 1 << 28
+"""Most that one call takes off a socket; nothing is written, so the buffer costs address space only."""
+LOW_WATER_BYTES = 1 << 20
+"""A receiver of a long message is woken once a megabyte and not once a packet: a wake-up costs several system calls."""
+
+
+def payload_file() -> int:
+    """A descriptor of PAYLOAD_FILE_BYTES zeros in memory, to send from."""
+    descriptor = os.memfd_create("gradwire-payload")
+    os.ftruncate(descriptor, PAYLOAD_FILE_BYTES)
+    return descriptor
+
+
+class Sender:
+    """The sending end of a connection."""
+
+    def __init__(self, sock: socket.socket, payload: int) -> None:
+        self.sock = sock
+        self.iteration = self.op = -1
+        self.start_ns = 0
+        self.peer = str(sock.getpeername()[0])
+        self._payload = payload
+        self._head = b""
+        self._left = 0
+
+    def begin(self, iteration: int, op: int, header: bytes, size_bytes: int, now_ns: int) -> None:
+        """Takes on a message; `pump` then moves it."""
+        self.iteration, self.op, self.start_ns = iteration, op, now_ns
+        if size_bytes <= INLINE_BYTES:
+            self._head, self._left = header + bytes(size_bytes), 0
+        else:
+            self._head, self._left = header, size_bytes
+
+    def pump(self) -> bool:
+        """Hands over as much as the kernel takes; True once the whole message is handed over."""
+        try:
+            while self._head:
+                more = socket.MSG_MORE if self._left else 0
+                self._head = self._head[self.sock.send(self._head, more) :]
+            while self._left:
+                self._left -= os.sendfile(self.sock.fileno(), self._payload, 0, min(self._left, PAYLOAD_FILE_BYTES))
+        except BlockingIOError:
+            return False
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise MachineFault(f"the connection to {self.peer} broke while sending: {error}") from error
+        return True
+
+
+@dataclass
+class Arrival:
+    """A message that has arrived whole. start_ns: when its header was read."""
+
+    header: Header
+    start_ns: int
+
+
+_skipped = mmap.mmap(-1, SKIP_BYTES)
+
+
+class Receiver:
+    """The receiving end of a connection."""
+
+    def __init__(self, sock: socket.socket, framing: Framing) -> None:
+        self.sock = sock
+        self.bytes_received = 0
+        self.peer = str(sock.getpeername()[0])
+        self._framing = framing
+        self._buffer = b""
+        self._header: Header | None = None
+        self._left = 0
+        self._start_ns = 0
+        self._low_water = 1
+
+    def pump(self, now_ns: int) -> Iterator[Arrival]:
+        """Takes what is there, with one call; yields the messages that are complete now."""
+        try:
+            if self._header is not None and not self._buffer:
+                yield from self._skip()
+            else:
+                yield from self._read(now_ns)
+        except BlockingIOError:
+            return
+        except ConnectionResetError as error:
+            raise MachineFault(f"the connection from {self.peer} broke in the middle of the run: {error}") from error
+
+    def _skip(self) -> Iterator[Arrival]:
+        taken = self.sock.recv_into(_skipped, min(self._left, SKIP_BYTES), socket.MSG_TRUNC)
+        self._closed_if(taken == 0)
+        self.bytes_received += taken
+        self._left -= taken
+        if not self._left:
+            yield self._complete()
+        self._set_low_water()
+
+    def _read(self, now_ns: int) -> Iterator[Arrival]:
+        data = self.sock.recv(READ_BYTES)
+        self._closed_if(not data)
+        self.bytes_received += len(data)
+        data = self._buffer + data
+        at, header_bytes = 0, self._framing.header_bytes
+        while len(data) - at >= header_bytes:
+            self._header = self._framing.unpack(data[at : at + header_bytes])
+            self._start_ns = now_ns
+            at += header_bytes
+            here = min(self._header.size_bytes, len(data) - at)
+            at += here
+            self._left = self._header.size_bytes - here
+            if self._left:
+                break
+            yield self._complete()
+        self._buffer = data[at:]
+        self._set_low_water()
+
+    def _complete(self) -> Arrival:
+        assert self._header is not None
+        arrival = Arrival(self._header, self._start_ns)
+        self._header = None
+        return arrival
+
+    def _set_low_water(self) -> None:
+        wanted = min(self._left, LOW_WATER_BYTES) if self._left > LOW_WATER_BYTES // 8 else 1
+        if wanted != self._low_water:
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted)
+            self._low_water = wanted
+
+    def _closed_if(self, closed: bool) -> None:
+        if closed:
+            raise MachineFault(f"the connection from {self.peer} closed in the middle of the run")
