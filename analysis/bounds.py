@@ -1,0 +1,291 @@
+"""Closed-form lower bounds of the iteration time: how far a strategy is from the best possible.
+
+Each bound drops every limit but one, so that the greatest of them is a lower bound as well. They are bounds of the mean over
+steady iterations: a single iteration may be shorter where the one before it did a part of its work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from topo.fabric import Fabric, Topology
+from vm.faults import InternalFault
+from workloads.plan import Int64, OpKind, Plan, Role
+
+Float64 = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+
+MAX_CHAINED_ITERATIONS = 9
+"""Iterations after which the critical path is averaged rather than awaited to be steady."""
+AVERAGED_ITERATIONS = 4
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Lower bounds of an iteration, in seconds.
+
+    compute_s: the busiest compute stream of any rank. aggregation_s: the busiest stream that only adds (0 without one).
+    bandwidth_s: bytes over line rate on the busiest direction of a host link, or of a leaf's uplinks together.
+    critical_path_s: the longest path of dependencies, each message alone on an empty network.
+    """
+
+    compute_s: float
+    bandwidth_s: float
+    critical_path_s: float
+    aggregation_s: float = 0.0
+
+    @property
+    def lower_bound_s(self) -> float:
+        """The greatest of the bounds."""
+        return max(self._by_kind().values())
+
+    @property
+    def kind(self) -> str:
+        """Which bound is the greatest: "compute", "aggregation", "bandwidth" or "critical path"."""
+        by_kind = self._by_kind()
+        return max(by_kind, key=lambda kind: by_kind[kind])
+
+    def _by_kind(self) -> dict[str, float]:
+        return {
+            "compute": self.compute_s,
+            "aggregation": self.aggregation_s,
+            "bandwidth": self.bandwidth_s,
+            "critical path": self.critical_path_s,
+        }
+
+
+def bounds(plan: Plan, fabric: Fabric) -> Bounds:
+    """All bounds of one steady iteration of `plan` on `fabric`. Raises InternalFault if the plan has a cycle."""
+    compute_s, aggregation_s = _stream_bounds_s(plan)
+    return Bounds(compute_s, _bandwidth_bound_s(plan, fabric), critical_path_s(plan, fabric), aggregation_s)
+
+
+def _stream_bounds_s(plan: Plan) -> tuple[float, float]:
+    """Busiest serial stream that computes, and busiest that only adds."""
+    ops = plan.ops
+    serial = (ops.kind == OpKind.COMPUTE) | (ops.kind == OpKind.REDUCE)
+    if not serial.any():
+        return 0.0, 0.0
+    lanes = int(ops.lane.max()) + 1
+    stream = ops.rank[serial].astype(np.int64) * lanes + ops.lane[serial]
+    busy_s = np.bincount(stream, weights=ops.duration_ns[serial]) / 1e9
+    computes = np.bincount(stream, weights=ops.kind[serial] == OpKind.COMPUTE) > 0
+    return float(busy_s[computes].max(initial=0.0)), float(busy_s[~computes].max(initial=0.0))
+
+
+@dataclass(frozen=True)
+class Transfers:
+    """What crosses the network in one iteration, a row each pair of sending and receiving host of a message.
+
+    op: index of the SEND. src, dst: host indices. size_bytes: payload. first: whether this is the message's first row; a multicast
+    message has a row for each receiving host, but leaves its sender once.
+    """
+
+    op: Int64
+    src: Int64
+    dst: Int64
+    size_bytes: Int64
+    first: Bool
+
+
+def transfers(plan: Plan) -> Transfers:
+    """Every remote message of one iteration, multicast ones with a row for each receiving host but the sender's own."""
+    ops, host = plan.ops, plan.rank_host.astype(np.int64)
+    remote = plan.is_remote()
+    unicast = np.flatnonzero(remote & (ops.group == 0))
+    op, dst = [unicast], [host[ops.peer[unicast]]]
+    first = [np.ones(len(unicast), dtype=np.bool_)]
+    for index in np.flatnonzero(remote & (ops.group == 1)):
+        group = ops.peer[index]
+        members = np.unique(host[plan.group_rank[plan.group_start[group] : plan.group_start[group + 1]]])
+        members = members[members != host[ops.rank[index]]]
+        op.append(np.full(len(members), index))
+        dst.append(members)
+        first.append(np.arange(len(members)) == 0)
+    ops_all = np.concatenate(op).astype(np.int64)
+    return Transfers(
+        ops_all, host[ops.rank[ops_all]], np.concatenate(dst), ops.size_bytes[ops_all], np.concatenate(first)
+    )
+
+
+def once(wanted: Bool, *keys: Int64) -> Bool:
+    """The first wanted row of each combination of the keys.
+
+    A multicast message is copied where its ways part: it goes up from its leaf once, and down to each other leaf once.
+    """
+    rows = np.flatnonzero(wanted)
+    _, first = np.unique(np.stack([key[rows] for key in keys]), axis=1, return_index=True)
+    chosen: Bool = np.zeros(len(wanted), dtype=np.bool_)
+    chosen[rows[first]] = True
+    return chosen
+
+
+def _line_bytes(plan: Plan, fabric: Fabric, moved: Transfers) -> Float64:
+    """Bytes that each transfer takes on the line: payload and the overhead of full frames."""
+    multicast = plan.ops.group[moved.op] == 1
+    share = np.where(multicast, fabric.multicast_goodput_share(), fabric.goodput_share())
+    line: Float64 = moved.size_bytes / share
+    return line
+
+
+def _bandwidth_bound_s(plan: Plan, fabric: Fabric) -> float:
+    moved = transfers(plan)
+    line = _line_bytes(plan, fabric, moved)
+    count = max(plan.hosts, fabric.hosts)
+    # An aggregator sits on a switch: its port has no rate limit, so it bounds nothing.
+    limited = ~_aggregating(plan, count)
+    out = np.bincount(moved.src[moved.first], weights=line[moved.first], minlength=count)
+    into = np.bincount(moved.dst, weights=line, minlength=count)
+    busiest_s = float(np.maximum(out, into)[limited].max(initial=0.0)) * 8 / fabric.rate_bps
+    return max(busiest_s, _uplink_bound_s(fabric, moved, line))
+
+
+def _aggregating(plan: Plan, count: int) -> Bool:
+    """Of each of `count` endpoints: whether an aggregator is there."""
+    found: Bool = np.zeros(count, dtype=np.bool_)
+    found[plan.rank_host[plan.rank_role == Role.AGGREGATOR]] = True
+    return found
+
+
+def switches_of(fabric: Fabric, endpoints: Int64) -> Int64:
+    """Of each endpoint (see Fabric): the index of the switch that it is on; leaves come before spines."""
+    switches: Int64 = np.where(endpoints < fabric.hosts, endpoints // fabric.hosts_per_leaf, endpoints - fabric.hosts)
+    return switches
+
+
+def _uplink_bound_s(fabric: Fabric, moved: Transfers, line: Float64) -> float:
+    """Bytes between leaves over the sum of a leaf's uplinks, however they are spread over spines."""
+    if fabric.topology is not Topology.LEAF_SPINE:
+        return 0.0
+    source, target = switches_of(fabric, moved.src), switches_of(fabric, moved.dst)
+    crosses = source != target
+    goes_up, goes_down = once(crosses & (source < fabric.leaves), moved.op), once(crosses, moved.op, target)
+    goes_down &= target < fabric.leaves
+    up = np.bincount(source[goes_up], weights=line[goes_up])
+    down = np.bincount(target[goes_down], weights=line[goes_down])
+    return float(max(up.max(initial=0.0), down.max(initial=0.0))) * 8 / (fabric.spines * fabric.uplink_rate_bps)
+
+
+def critical_path_s(plan: Plan, fabric: Fabric) -> float:
+    """Time from one end boundary to the next in the steady state, if nothing ever waited for a shared link, queue or stream.
+
+    Iterations are chained from a cold start until two in a row take the same time; a plan whose iterations alternate for good is
+    averaged over the last AVERAGED_ITERATIONS. Raises InternalFault if the plan has a cycle.
+    """
+    levels = _levels(plan, _message_ns(plan, fabric))
+    ends: Float64 | None = None
+    boundary_ns: list[float] = []
+    for _ in range(MAX_CHAINED_ITERATIONS):
+        ends = _chain(plan, levels, ends)
+        boundary_ns.append(float(ends[plan.end_op].max()))
+        spans = np.diff(boundary_ns)
+        if len(spans) >= 2 and abs(spans[-1] - spans[-2]) <= 1e-9 * spans[-1]:
+            return float(spans[-1]) / 1e9
+    return (boundary_ns[-1] - boundary_ns[-1 - AVERAGED_ITERATIONS]) / AVERAGED_ITERATIONS / 1e9
+
+
+def _message_ns(plan: Plan, fabric: Fabric) -> Float64:
+    """Of each op: time that a message of a SEND spends on an empty network; 0 on its own host and for other ops.
+
+    A message between leaves takes one spine and so no more than one uplink's rate.
+    """
+    moved = transfers(plan)
+    aggregating = _aggregating(plan, max(plan.hosts, fabric.hosts))
+    rate = np.where(aggregating[moved.src] & aggregating[moved.dst], np.inf, fabric.rate_bps)
+    if fabric.topology is Topology.LEAF_SPINE:
+        # A message between a leaf and an aggregator on a spine crosses an uplink as well.
+        crosses = switches_of(fabric, moved.src) != switches_of(fabric, moved.dst)
+        rate[crosses] = np.minimum(rate[crosses], fabric.uplink_rate_bps)
+    wire: Float64 = np.full(len(plan.ops), np.inf)
+    # The nearest receiver of a multicast message stands for all: a bound must not take the farthest for granted.
+    np.minimum.at(wire, moved.op, _line_bytes(plan, fabric, moved) * 8 * 1e9 / rate)
+    wire[np.isinf(wire)] = 0.0
+    return wire
+
+
+@dataclass(frozen=True)
+class _Edges:
+    """Edges into the ops of one level: `source` and `weight_ns` in runs that begin at `run`, each run into one op of `target`."""
+
+    source: Int64
+    weight_ns: Float64
+    target: Int64
+    run: Int64
+
+
+def _edges_of(source: Int64, target: Int64, weight_ns: Float64) -> _Edges:
+    order = np.argsort(target, kind="stable")
+    targets, run = np.unique(target[order], return_index=True)
+    return _Edges(source[order], weight_ns[order], targets, run.astype(np.int64))
+
+
+@dataclass(frozen=True)
+class _Levels:
+    """Ops in topological levels, the edges into each level, and the edges from the iteration before."""
+
+    ops: list[Int64]
+    edges: list[_Edges]
+    lagged: _Edges
+
+
+def _levels(plan: Plan, message_ns: Float64) -> _Levels:
+    count = len(plan.ops)
+    consumer = np.repeat(np.arange(count), np.diff(plan.dep_start))
+    same = plan.dep_lag == 0
+    recvs = np.flatnonzero(plan.ops.kind == OpKind.RECV)
+    sends = plan.ops.message[recvs]
+    source = np.concatenate([plan.dep_op[same], sends]).astype(np.int64)
+    target = np.concatenate([consumer[same], recvs]).astype(np.int64)
+    weight = np.concatenate([np.zeros(int(same.sum())), message_ns[sends]])
+    level = _level_of(count, source, target)
+
+    by_level = np.argsort(level, kind="stable").astype(np.int64)
+    op_cuts = np.searchsorted(level[by_level], np.arange(1, level.max(initial=0) + 1))
+    edge_order = np.argsort(level[target], kind="stable")
+    edge_cuts = np.searchsorted(level[target][edge_order], np.arange(1, level.max(initial=0) + 1))
+    edges = [_edges_of(source[part], target[part], weight[part]) for part in np.split(edge_order, edge_cuts)]
+    lagged = _edges_of(plan.dep_op[~same], consumer[~same], np.zeros(int((~same).sum())))
+    return _Levels(np.split(by_level, op_cuts), edges, lagged)
+
+
+def _level_of(count: int, source: Int64, target: Int64) -> Int64:
+    """Length of the longest path into each op, in edges (Kahn's algorithm, a whole frontier at a time)."""
+    waiting = np.bincount(target, minlength=count)
+    order = np.argsort(source, kind="stable")
+    start = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=count))])
+    successors = target[order]
+    level: Int64 = np.full(count, -1, dtype=np.int64)
+    frontier, depth = np.flatnonzero(waiting == 0), 0
+    while len(frontier):
+        level[frontier] = depth
+        lengths = start[frontier + 1] - start[frontier]
+        first = np.repeat(start[frontier] - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
+        touched = successors[first + np.arange(int(lengths.sum()))]
+        np.subtract.at(waiting, touched, 1)
+        frontier = np.unique(touched[waiting[touched] == 0])
+        depth += 1
+    stuck = np.flatnonzero(level < 0)
+    if len(stuck):
+        raise InternalFault(
+            f"the plan's dependencies form a cycle: {len(stuck)} of its {count} ops can never start, "
+            f"op {int(stuck[0])} among them; report this with the scenario"
+        )
+    return level
+
+
+def _chain(plan: Plan, levels: _Levels, ends_before: Float64 | None) -> Float64:
+    """End of each op in ns, when it starts as soon as its dependencies are done; those of the iteration before ended at `ends_before`."""
+    takes_ns = np.where(plan.ops.kind == OpKind.RECV, 0, plan.ops.duration_ns)
+    start = np.zeros(len(plan.ops))
+    if ends_before is not None and len(levels.lagged.target):
+        start[levels.lagged.target] = np.maximum.reduceat(ends_before[levels.lagged.source], levels.lagged.run)
+    ends: Float64 = np.zeros(len(plan.ops))
+    for ops, edges in zip(levels.ops, levels.edges, strict=True):
+        if len(edges.target):
+            arrived = np.maximum.reduceat(ends[edges.source] + edges.weight_ns, edges.run)
+            start[edges.target] = np.maximum(start[edges.target], arrived)
+        ends[ops] = start[ops] + takes_ns[ops]
+    return ends

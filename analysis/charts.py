@@ -1,0 +1,326 @@
+"""Charts of a run: bars beside printed values, or lines over a swept number. Drawn without a display and without pyplot's global state."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from analysis.compare import EFFICIENCY, SPEEDUP, Comparison, as_number, find_row, parameter_names
+from analysis.points import PointResult
+
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
+"""Okabe and Ito's colours (2008), told apart with any colour vision; the strongest contrasts first."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+STYLE: Any = {
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "hatch.linewidth": 0.7,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "gradwire",
+}
+DPI = 200
+RATE_UNITS = {"bit": 1e0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How a metric is drawn: its axis label, and the factor from the stored unit to the drawn one."""
+
+    label: str
+    factor: float = 1.0
+
+
+METRIC_AXES = {
+    EFFICIENCY: Metric("Scaling efficiency (%)", 100),
+    "throughput_per_s": Metric("Throughput (samples/s)"),
+    "iteration_time_s": Metric("Iteration time (s)"),
+}
+
+
+def chart(
+    rows: Sequence[PointResult],
+    comparison: Comparison,
+    title: str,
+    series_key: str = "strategy",
+    labels: Mapping[str, str] | None = None,
+) -> Figure:
+    """The chart that suits the points: bars beside printed values where there are some, lines over a swept number, else bars.
+
+    Rows must be pooled over seeds. Invalid points are absent, and a note says how many. labels: what to write for a value or key.
+    """
+    write = Labels(labels or {})
+    with mpl.rc_context(STYLE):
+        printed = [c for c in comparison.cells if c.cell.metric != SPEEDUP]
+        numeric = _numeric_axis(rows, series_key)
+        if printed:
+            figure = _bars(rows, comparison, printed[0].cell.metric, series_key, write)
+        elif numeric is not None:
+            figure = _lines(rows, numeric, series_key, write)
+        else:
+            figure = _bars(rows, comparison, "throughput_per_s", series_key, write)
+        _finish(figure, rows, title)
+    return figure
+
+
+def save_chart(figure: Figure, folder: Path, name: str = "chart", dpi: int = DPI) -> None:
+    """Writes `name`.png and `name`.svg."""
+    with mpl.rc_context(STYLE):
+        figure.savefig(folder / f"{name}.png", dpi=dpi, bbox_inches="tight", facecolor="white")
+        (folder / f"{name}.svg").write_text(svg_text(figure))
+
+
+def svg_text(figure: Figure) -> str:
+    """The figure as SVG; equal figures give equal texts, as no date is in it."""
+    buffer = io.StringIO()
+    with mpl.rc_context(STYLE):
+        figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
+    return buffer.getvalue()
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What is written for a parameter's key or value."""
+
+    given: Mapping[str, str]
+
+    def __call__(self, text: str) -> str:
+        """The given label, else the last part of the key with its dashes and underscores as spaces."""
+        return self.given.get(text) or text.rsplit(".", 1)[-1].replace("_", " ")
+
+
+def _series(rows: Sequence[PointResult], series_key: str) -> list[str]:
+    return list(dict.fromkeys(row.parameters[series_key] for row in rows if series_key in row.parameters))
+
+
+def _color(index: int) -> str:
+    return PALETTE[index % len(PALETTE)]
+
+
+def _bars(rows: Sequence[PointResult], comparison: Comparison, metric: str, series_key: str, write: Labels) -> Figure:
+    """Groups of bars, one a combination of the other parameters; in each, every series measured and, if there, printed beside it."""
+    axis = METRIC_AXES[metric]
+    keys = [key for key in parameter_names(rows) if key != series_key]
+    groups = list(dict.fromkeys(tuple(row.parameters.get(key, "") for key in keys) for row in rows))
+    series: list[str | None] = [*_series(rows, series_key)] or [None]
+    printed = {id(find_row(rows, c.cell.where)): c.cell for c in comparison.cells if c.cell.metric == metric}
+    printed.pop(id(None), None)
+    slots = len(series) * (2 if printed else 1)
+    width = min(0.84 / slots, 0.28)
+    figure = Figure(figsize=(min(16.0, max(5.5, 1.6 + 0.30 * slots * len(groups))), 3.8), layout="constrained")
+    axes = figure.add_subplot()
+    small = 6.5 if slots * len(groups) > 16 else 8
+    for number, group in enumerate(groups):
+        for index, name in enumerate(series):
+            row = next((r for r in rows if _is_in(r, keys, group, series_key, name)), None)
+            if row is None:
+                continue
+            left = number + width * (index * (2 if printed else 1) + 0.5 - slots / 2)
+            cell = printed.get(id(row))
+            fitted = cell is not None and cell.fitted
+            _measured_bar(axes, left, width, row, metric, fitted, _color(index), small)
+            if cell is not None:
+                _printed_bar(axes, left + width, width, cell.value * axis.factor, cell.fitted, _color(index), small)
+    axes.set_xticks(range(len(groups)), ["\n".join(write(value) for value in group) or "all" for group in groups])
+    axes.set_xlim(-0.55, len(groups) - 0.45)
+    axes.tick_params(axis="x", length=0)
+    axes.set_xlabel(", ".join(write(key).capitalize() for key in keys))
+    axes.set_ylabel(axis.label)
+    axes.yaxis.grid(visible=True, color="#DDDDDD", linewidth=0.6)
+    if metric == EFFICIENCY:
+        axes.set_ylim(0, 108)
+        axes.set_yticks(range(0, 101, 20))
+    else:
+        axes.margins(y=0.14)
+    _bar_legend(figure, [write(name) for name in series if name is not None], comparison, metric, bool(printed))
+    return figure
+
+
+def _is_in(row: PointResult, keys: list[str], group: tuple[str, ...], series_key: str, name: str | None) -> bool:
+    return tuple(row.parameters.get(key, "") for key in keys) == group and row.parameters.get(series_key) == name
+
+
+def _measured_bar(
+    axes: Axes, left: float, width: float, row: PointResult, metric: str, fitted: bool, color: str, size: float
+) -> None:
+    if not row.valid:
+        axes.annotate(
+            "invalid", (left, 0), (0, 2), textcoords="offset points", rotation=90, ha="center", va="bottom",
+            fontsize=size + 0.5, color="#777777", style="italic",
+        )  # fmt: skip
+        return
+    value = float(getattr(row, metric)) * METRIC_AXES[metric].factor
+    axes.bar(left, value, width * 0.94, color=color, edgecolor=color, linewidth=0.8)
+    low, high = interval(row, metric)
+    factor = METRIC_AXES[metric].factor
+    if high > low:
+        axes.errorbar(
+            left,
+            value,
+            yerr=[[value - low * factor], [high * factor - value]],
+            color="black",
+            capsize=1.6,
+            linewidth=0.9,
+        )
+    _value_label(axes, left, max(value, high * factor), value, size, "normal", "*" if fitted else "")
+
+
+def _printed_bar(axes: Axes, left: float, width: float, value: float, fitted: bool, color: str, size: float) -> None:
+    axes.bar(left, value, width * 0.94, facecolor="white", edgecolor=color, hatch="////", linewidth=0.8)
+    _value_label(axes, left, value, value, size, "italic", "*" if fitted else "")
+
+
+def _value_label(axes: Axes, left: float, top: float, value: float, size: float, style: str, mark: str = "") -> None:
+    text = f"{value:.0f}" if value >= 9.95 else f"{value:.2g}"
+    axes.annotate(
+        text + mark,
+        (left, top),
+        (0, 1.5),
+        textcoords="offset points",
+        ha="center",
+        va="bottom",
+        fontsize=size,
+        style=style,
+    )
+
+
+def interval(row: PointResult, metric: str) -> tuple[float, float]:
+    """Ends of the 95 % interval of a metric, from that of the mean iteration time; both the value itself where that is unknown.
+
+    Throughput and efficiency are a constant over the time, so their ends are that constant over the time's ends.
+    """
+    value = float(getattr(row, metric))
+    if not row.ci95_s or row.ci95_s >= row.iteration_time_s:
+        return value, value
+    if metric == "iteration_time_s":
+        return value - row.ci95_s, value + row.ci95_s
+    constant = value * row.iteration_time_s
+    return constant / (row.iteration_time_s + row.ci95_s), constant / (row.iteration_time_s - row.ci95_s)
+
+
+def _bar_legend(figure: Figure, names: list[str], comparison: Comparison, metric: str, printed: bool) -> None:
+    _legend(figure, [Patch(color=_color(index), label=name) for index, name in enumerate(names)], 0)
+    kinds: list[Patch | Line2D] = []
+    if printed:
+        kinds.append(Patch(facecolor="#777777", edgecolor="#777777", label="measured"))
+        kinds.append(Patch(facecolor="white", edgecolor="#777777", hatch="////", label="printed"))
+    if any(c.cell.fitted for c in comparison.cells if c.cell.metric == metric):
+        kinds.append(Line2D([], [], linestyle="none", marker="$*$", color="black", label="fitted, no prediction"))
+    _legend(figure, kinds, 1)
+
+
+def _legend(figure: Figure, handles: Sequence[Patch | Line2D], row: int) -> None:
+    """A row of keys below the axes: there it never covers data."""
+    if handles:
+        figure.legend(
+            handles=handles,
+            loc="upper center",
+            bbox_to_anchor=(0.5, _below(figure, row)),
+            ncols=min(len(handles), 4),
+            frameon=False,
+        )
+
+
+def _below(figure: Figure, row: float) -> float:
+    """Height, as a share of the figure's, of a row of text below it; rows are 0.22 inches."""
+    return -0.22 * row / figure.get_figheight()
+
+
+def parameter_number(text: str) -> float | None:
+    """A parameter's value as a number, in bit/s for rates like "10gbit"; None for words."""
+    rate = re.fullmatch(r"([0-9.]+)\s*([kmgt]?bit)(/s)?", text.strip().lower())
+    return float(rate[1]) * RATE_UNITS[rate[2]] if rate else as_number(text)
+
+
+def _numeric_axis(rows: Sequence[PointResult], series_key: str) -> str | None:
+    """The numeric parameter with the most values, the first of equals; None if every parameter is a word or has one value."""
+    best, most = None, 1
+    for key in parameter_names(rows):
+        values = {row.parameters.get(key, "") for row in rows}
+        if key != series_key and len(values) > most and all(parameter_number(value) is not None for value in values):
+            best, most = key, len(values)
+    return best
+
+
+def _lines(rows: Sequence[PointResult], x_key: str, series_key: str, write: Labels) -> Figure:
+    """Throughput over a swept number, one line a series, one panel a combination of the other parameters."""
+    others = [key for key in parameter_names(rows) if key not in (x_key, series_key)]
+    panels = list(dict.fromkeys(tuple(row.parameters.get(key, "") for key in others) for row in rows))
+    names: list[str | None] = [*_series(rows, series_key)] or [None]
+    columns = min(len(panels), 3)
+    lines = -(-len(panels) // columns)
+    figure = Figure(figsize=(max(4.8, 3.4 * columns), 3.2 * lines + 0.4), layout="constrained")
+    is_rate = any(row.parameters.get(x_key, "").strip().lower().endswith(("bit", "bit/s")) for row in rows)
+    for number, panel in enumerate(panels):
+        axes = figure.add_subplot(lines, columns, number + 1)
+        inside = [row for row in rows if tuple(row.parameters.get(key, "") for key in others) == panel]
+        for index, name in enumerate(names):
+            _line(
+                axes, [r for r in inside if r.parameters.get(series_key) == name], x_key, index, 1e9 if is_rate else 1.0
+            )
+        if any(panel):
+            axes.set_title(", ".join(write(value) for value in panel), fontsize=9, fontweight="normal")
+        axes.set_xlabel(write(x_key).capitalize() + (" (Gbit/s)" if is_rate else ""))
+        axes.set_ylabel(METRIC_AXES["throughput_per_s"].label)
+        axes.set_ylim(bottom=0)
+        axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
+        _scale_x(
+            axes, sorted({(parameter_number(r.parameters[x_key]) or 0.0) / (1e9 if is_rate else 1.0) for r in inside})
+        )
+    handles = [
+        Line2D([], [], color=_color(index), marker=MARKERS[index % len(MARKERS)], markersize=5, label=write(name))
+        for index, name in enumerate(names)
+        if name is not None
+    ]
+    _legend(figure, handles, 0)
+    return figure
+
+
+def _line(axes: Axes, rows: Sequence[PointResult], x_key: str, index: int, unit: float) -> None:
+    """One series. An invalid point breaks the line, which else would claim a value there."""
+    points = sorted(
+        ((parameter_number(row.parameters[x_key]) or 0.0) / unit, number) for number, row in enumerate(rows)
+    )
+    x = [position for position, _ in points]
+    ordered = [rows[number] for _, number in points]
+    y = [row.throughput_per_s if row.valid else math.nan for row in ordered]
+    ends = [interval(row, "throughput_per_s") for row in ordered]
+    spread = [
+        [v - low for v, (low, _) in zip(y, ends, strict=True)],
+        [high - v for v, (_, high) in zip(y, ends, strict=True)],
+    ]
+    if any(row.valid for row in rows):
+        marker = MARKERS[index % len(MARKERS)]
+        axes.errorbar(x, y, yerr=spread, color=_color(index), marker=marker, markersize=4.5, linewidth=1.4, capsize=2)
+
+
+def _scale_x(axes: Axes, values: list[float]) -> None:
+    """Ticks at the swept values; a logarithmic axis where they span more than a factor of 8."""
+    if values and values[0] > 0 and values[-1] / values[0] > 8:
+        axes.set_xscale("log")
+        axes.minorticks_off()
+    axes.set_xticks(values, [f"{value:g}" for value in values])
+
+
+def _finish(figure: Figure, rows: Sequence[PointResult], title: str) -> None:
+    figure.suptitle(title, fontsize=11, fontweight="bold")
+    invalid = sum(not row.valid for row in rows)
+    if invalid:
+        note = f"Not drawn, as their verdicts are invalid: {invalid} of {len(rows)} points."
+        style: Any = {"fontsize": 8, "color": "#666666", "style": "italic"}
+        figure.text(0.5, _below(figure, len(figure.legends) + 0.4), note, ha="center", va="top", **style)

@@ -1,0 +1,61 @@
+"""Iteration times out of the op log: from barrier to barrier, over all workers and of each worker alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from agents.records import Int64, OpLog
+from vm.faults import InternalFault
+from workloads.plan import Plan
+
+Float64 = npt.NDArray[np.float64]
+
+
+def iteration_times_s(plan: Plan, log: OpLog, iterations: int) -> Float64:
+    """Time of each iteration in seconds, shape (iterations,): the boundary of an iteration is the last worker's end.
+
+    Iteration 0 counts from the first start of any worker's begin op. Warm-up is included: the caller drops it.
+    Raises InternalFault where the log lacks a worker's begin or end.
+    """
+    ends = worker_ends_ns(plan, log, iterations).max(axis=1)
+    first = _times_of(log, log.start_ns, plan.begin_op, 1).min()
+    times: Float64 = np.diff(ends, prepend=first) / 1e9
+    return times
+
+
+def worker_times_s(plan: Plan, log: OpLog, iterations: int) -> Float64:
+    """Time of each worker's iterations in seconds, shape (iterations, workers): from its own end to its own next end.
+
+    A worker that stands out is a straggler. Raises InternalFault where the log lacks a worker's begin or end.
+    """
+    ends = worker_ends_ns(plan, log, iterations)
+    times: Float64 = np.diff(ends, axis=0, prepend=_times_of(log, log.start_ns, plan.begin_op, 1)) / 1e9
+    return times
+
+
+def worker_ends_ns(plan: Plan, log: OpLog, iterations: int) -> Int64:
+    """When each worker ended each iteration, nanoseconds of the run's clock, shape (iterations, workers)."""
+    return _times_of(log, log.end_ns, plan.end_op, iterations)
+
+
+def _times_of(log: OpLog, times_ns: Int64, ops: Int64, iterations: int) -> Int64:
+    """`times_ns` of `ops` in the first iterations, shape (iterations, len(ops))."""
+    if iterations < 1 or len(ops) == 0:
+        raise InternalFault(
+            f"no iteration time: {iterations} iterations of {len(ops)} workers; report this with the plan"
+        )
+    column_of = np.full(int(max(log.op.max(initial=-1), ops.max())) + 1, -1, dtype=np.int64)
+    column_of[ops] = np.arange(len(ops))
+    wanted = (column_of[log.op] >= 0) & (log.iteration >= 0) & (log.iteration < iterations)
+    found: Int64 = np.full((iterations, len(ops)), -1, dtype=np.int64)
+    found[log.iteration[wanted], column_of[log.op[wanted]]] = times_ns[wanted]
+    # Two workers may share an op's row only by mistake, and then one of them has no column and shows up as missing here.
+    missing = np.argwhere(found < 0)
+    if len(missing):
+        iteration, worker = (int(index) for index in missing[0])
+        raise InternalFault(
+            f"the op log lacks op {int(ops[worker])} of worker {worker} in iteration {iteration}: "
+            f"the run ended early or an agent's log is missing ({len(missing)} such gaps)"
+        )
+    return found

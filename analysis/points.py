@@ -1,0 +1,203 @@
+"""One row a point: what was swept, what was measured, and whether it may be believed. Read and written as points.csv."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from agents.records import OpLog, PointRecord
+from analysis.bounds import bounds
+from analysis.iterations import iteration_times_s
+from analysis.statistics import summarise
+from analysis.verdict import Verdict
+from topo.fabric import Fabric
+from vm.faults import InputFault
+from workloads.plan import Plan
+
+VALID = "valid"
+
+
+@dataclass(frozen=True)
+class PointResult:
+    """What is known of one point. Times in seconds; the numbers of an invalid point are kept but are no results.
+
+    parameters: every swept parameter and its value, as text. iteration_time_s: mean over measured iterations (or over seeds).
+    iteration_time_std_s, ci95_s: sample standard deviation, and half the 95 % confidence interval of the mean; None with one value.
+    throughput_per_s: samples of all workers a second. scaling_efficiency: compute time over iteration time, 1 is perfect.
+    bytes_sent: payload and framing that crossed the network in the whole run. wall_s: wall time that the point took.
+    lower_bound_s, lower_bound_kind: the greatest closed-form bound and which it is. verdict: "valid" or "invalid: " and why.
+    """
+
+    parameters: dict[str, str]
+    iteration_time_s: float
+    iteration_time_std_s: float | None
+    ci95_s: float | None
+    throughput_per_s: float
+    scaling_efficiency: float
+    bytes_sent: int
+    wall_s: float
+    lower_bound_s: float
+    lower_bound_kind: str
+    plan_digest: str
+    verdict: str
+
+    @property
+    def valid(self) -> bool:
+        """Whether the numbers are results."""
+        return self.verdict == VALID
+
+
+RESULT_COLUMNS = tuple(field.name for field in fields(PointResult) if field.name != "parameters")
+
+
+def point_result(
+    parameters: dict[str, str],
+    plan: Plan,
+    fabric: Fabric,
+    log: OpLog,
+    record: PointRecord,
+    verdict: Verdict,
+    wall_s: float,
+) -> PointResult:
+    """The row of a run that came to its end. Raises InternalFault if the log lacks a worker's begin or end."""
+    times = summarise(iteration_times_s(plan, log, record.iterations)[record.warmup :])
+    lower = bounds(plan, fabric)
+    return PointResult(
+        parameters=dict(parameters),
+        iteration_time_s=times.mean,
+        iteration_time_std_s=times.std,
+        ci95_s=times.ci,
+        throughput_per_s=plan.samples / times.mean,
+        scaling_efficiency=plan.compute_s / times.mean,
+        bytes_sent=sum(agent.bytes_sent for agent in record.agents),
+        wall_s=wall_s,
+        lower_bound_s=lower.lower_bound_s,
+        lower_bound_kind=lower.kind,
+        plan_digest=plan.digest(),
+        verdict=verdict.summary,
+    )
+
+
+def failed_point(
+    parameters: dict[str, str], plan: Plan, fabric: Fabric, verdict: Verdict, wall_s: float
+) -> PointResult:
+    """The row of a run without measurements: its bounds are known, its times are nan."""
+    lower = bounds(plan, fabric)
+    return PointResult(
+        parameters=dict(parameters),
+        iteration_time_s=math.nan,
+        iteration_time_std_s=None,
+        ci95_s=None,
+        throughput_per_s=math.nan,
+        scaling_efficiency=math.nan,
+        bytes_sent=0,
+        wall_s=wall_s,
+        lower_bound_s=lower.lower_bound_s,
+        lower_bound_kind=lower.kind,
+        plan_digest=plan.digest(),
+        verdict=verdict.summary,
+    )
+
+
+def pool_seeds(rows: Sequence[PointResult], seed_key: str = "seed") -> list[PointResult]:
+    """Rows that differ in nothing but their seed become one: means over seeds, spread and interval over the seeds' means.
+
+    A row without a sibling stays as it is, with its spread over iterations, but loses its seed. One invalid seed makes the pooled row
+    invalid: what is left would be a choice of seeds.
+    """
+    groups: dict[tuple[tuple[str, str], ...], list[PointResult]] = {}
+    for row in rows:
+        rest = {key: value for key, value in row.parameters.items() if key != seed_key}
+        groups.setdefault(tuple(sorted(rest.items())), []).append(replace(row, parameters=rest))
+    return [group[0] if len(group) == 1 else _pooled(group) for group in groups.values()]
+
+
+def _pooled(group: list[PointResult]) -> PointResult:
+    times = summarise([row.iteration_time_s for row in group])
+    first = group[0]
+    invalid = [row.verdict for row in group if not row.valid]
+    return replace(
+        first,
+        iteration_time_s=times.mean,
+        iteration_time_std_s=times.std,
+        ci95_s=times.ci,
+        # Samples and compute time are the same for all seeds, so both scale with the mean time.
+        throughput_per_s=first.throughput_per_s * first.iteration_time_s / times.mean,
+        scaling_efficiency=first.scaling_efficiency * first.iteration_time_s / times.mean,
+        bytes_sent=sum(row.bytes_sent for row in group),
+        wall_s=sum(row.wall_s for row in group),
+        lower_bound_s=min(row.lower_bound_s for row in group),
+        verdict=f"invalid: {len(invalid)} of {len(group)} seeds; {invalid[0]}" if invalid else VALID,
+    )
+
+
+def write_points_csv(path: Path, rows: Sequence[PointResult]) -> None:
+    """Writes one row a point: the swept parameters first, then RESULT_COLUMNS; unknown numbers are empty.
+
+    The file is replaced as a whole, so that a reader never sees half of it. Raises InputFault if a parameter has a result's name.
+    """
+    keys = list(dict.fromkeys(key for row in rows for key in row.parameters))
+    clash = sorted(set(keys) & set(RESULT_COLUMNS))
+    if clash:
+        raise InputFault(f"the swept parameter '{clash[0]}' has the name of a column of points.csv; sweep another key")
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*keys, *RESULT_COLUMNS])
+        for row in rows:
+            values = [_cell(getattr(row, column)) for column in RESULT_COLUMNS]
+            writer.writerow([*(row.parameters.get(key, "") for key in keys), *values])
+    partial.replace(path)
+
+
+def _cell(value: str | float | None) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _number(text: str) -> float:
+    return float(text) if text else math.nan
+
+
+def _optional(text: str) -> float | None:
+    return float(text) if text else None
+
+
+_READERS: dict[str, Callable[[str], str | float | None]] = {
+    "iteration_time_s": _number,
+    "iteration_time_std_s": _optional,
+    "ci95_s": _optional,
+    "throughput_per_s": _number,
+    "scaling_efficiency": _number,
+    "bytes_sent": int,
+    "wall_s": _number,
+    "lower_bound_s": _number,
+    "lower_bound_kind": str,
+    "plan_digest": str,
+    "verdict": str,
+}
+
+
+def read_points_csv(path: Path) -> list[PointResult]:
+    """Reads what `write_points_csv` wrote. Raises InputFault, naming file and column, for anything else."""
+    with path.open(newline="") as file:
+        reader = csv.DictReader(file)
+        missing = [column for column in RESULT_COLUMNS if column not in (reader.fieldnames or [])]
+        if missing:
+            raise InputFault(f"{path}: has no column '{missing[0]}'; run `gradwire run` on this folder again")
+        return [_row(path, number, stored) for number, stored in enumerate(reader, start=2)]
+
+
+def _row(path: Path, line: int, stored: dict[str, str]) -> PointResult:
+    parameters = {key: value for key, value in stored.items() if key not in RESULT_COLUMNS and value}
+    results: dict[str, str | float | None] = {}
+    for column in RESULT_COLUMNS:
+        try:
+            results[column] = _READERS[column](stored[column])
+        except (ValueError, TypeError) as error:
+            raise InputFault(f"{path}, line {line}: {column} = {stored[column]!r} is not a number") from error
+    return PointResult(parameters=parameters, **results)  # type: ignore[arg-type]

@@ -1,0 +1,49 @@
+"""Times and shares of plain transfers: what calibration measures, and the ideal that it is compared with."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from agents.records import OpLog
+from analysis.bounds import transfers
+from topo.fabric import Fabric
+from workloads.plan import OpKind, Plan
+
+
+def transfer_time_s(plan: Plan, log: OpLog, iteration: int) -> float:
+    """From the first byte sent to the last byte received of an iteration's transfers (control messages apart), in seconds."""
+    now = (log.iteration == iteration) & (plan.ops.traffic_class[log.op] >= 0)
+    kinds = plan.ops.kind[log.op]
+    first = log.start_ns[now & (kinds == OpKind.SEND)].min()
+    last = log.end_ns[now & (kinds == OpKind.RECV)].max()
+    return float(last - first) / 1e9
+
+
+def ideal_s(plan: Plan, fabric: Fabric) -> float:
+    """Time that the busiest host port needs at line rate for an iteration's transfers, with the overhead of full frames."""
+    moved = transfers(plan)
+    data = plan.ops.traffic_class[moved.op] >= 0
+    multicast = plan.ops.group[moved.op] == 1
+    line = moved.size_bytes / np.where(multicast, fabric.multicast_goodput_share(), fabric.goodput_share())
+    out = np.bincount(moved.src[data & moved.first], line[data & moved.first])
+    into = np.bincount(moved.dst[data], line[data])
+    return float(max(out.max(), into.max())) * 8 / fabric.rate_bps
+
+
+def low_share(plan: Plan, log: OpLog, iteration: int) -> float:
+    """Bytes of class 1 that arrived between its start and the end of class 0, over all bytes that arrived then.
+
+    Class 0 is taken to arrive evenly, which it does when it saturates its port.
+    """
+    kind, traffic_class = plan.ops.kind[log.op], plan.ops.traffic_class[log.op]
+    now = log.iteration == iteration
+    high_sent = now & (kind == OpKind.SEND) & (traffic_class == 0)
+    high = now & (kind == OpKind.RECV) & (traffic_class == 0)
+    low_sent = now & (kind == OpKind.SEND) & (traffic_class == 1)
+    high_start, high_end = log.start_ns[high_sent].min(), log.end_ns[high].max()
+    low_start = log.start_ns[low_sent].min()
+    low = now & (kind == OpKind.RECV) & (traffic_class == 1) & (log.end_ns <= high_end)
+    low_bytes = float(plan.ops.size_bytes[log.op[low]].sum())
+    overlap = float(high_end - low_start) / float(high_end - high_start)
+    high_bytes = float(plan.ops.size_bytes[log.op[high]].sum()) * overlap
+    return low_bytes / (low_bytes + high_bytes)
