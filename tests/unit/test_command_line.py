@@ -1,0 +1,139 @@
+"""The command line: what it prints, and that every fault becomes one message and an exit status."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import gradwire
+from vm.campaign import Campaign
+from vm.faults import InternalFault, MachineFault
+
+SCENARIO = """
+title = "A test"
+[cluster]
+workers = 2
+[fabric]
+rate = "10gbit"
+[model]
+name = "alexnet"
+device = "k40"
+[strategy]
+name = "vanilla"
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(SCENARIO)
+    return path
+
+
+Answer = tuple[int, str, str]
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
+    """Runs the command line; gives exit status, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["gradwire", *words])
+        monkeypatch.setattr(gradwire, "console", Console(soft_wrap=True))
+        monkeypatch.setattr(gradwire, "errors", Console(stderr=True, soft_wrap=True))
+        with pytest.raises(SystemExit) as ended:
+            gradwire.main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return run
+
+
+def test_plan_prints_every_plan_and_writes_nothing(call: Any, scenario: Path, tmp_path: Path) -> None:
+    status, out, err = call("plan", str(scenario), "--set", 'strategy.name=["vanilla","geryon"]')
+    assert (status, err) == (0, "")
+    assert "TensorFlow's parameter server" in out
+    assert "plan 'vanilla', digest " in out
+    assert "plan 'coarse', digest " in out
+    assert "2 workers, 2 servers on 2 hosts" in out
+    assert "busiest port: h" in out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["small.toml"]
+
+
+def test_plan_prints_the_same_digest_every_time(call: Any, scenario: Path) -> None:
+    assert call("plan", str(scenario)) == call("plan", str(scenario))
+
+
+def test_a_shipped_scenario_is_found_by_its_name_alone(call: Any, tmp_path: Path) -> None:
+    options = ("--set", "model.name=alexnet", "--set", "strategy.name=vanilla", "--set", "cluster.workers=2")
+    assert call("plan", "geryon-table2", *options)[0] == 0
+    status, _, err = call("plan", str(tmp_path / "geryon-table2.toml"), *options)
+    assert status == 2
+    assert "no such" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["plan", "none.toml"], ["none.toml", "no such", "geryon-table2"]),
+        (["plan", "small.toml", "--set", "model.nmae=x"], ["small.toml: model.nmae: unknown key", "'name'"]),
+        (["plan", "small.toml", "--set", "cluster.workers=0"], ["cluster.workers = 0"]),
+        (["plan", "small.toml", "--set", "strategy.name=[bold]"], ["strategy '[bold]' is unknown"]),
+        (["run", "small.toml", "--clock", "foo"], ["--clock foo: must be virtual or wall"]),
+        (["run", "small.toml", "--scale", "10"], ["--scale belongs to --clock wall"]),
+        (["run", "small.toml", "--scale", "0", "--clock", "wall"], ["--scale"]),
+        (["calibrate", "--rate", "fast"], ["--rate", "10gbit"]),
+        (["calibrate", "--clock", "foo"], ["--clock foo"]),
+        (["report", "."], ["no scenario.toml", "gradwire run"]),
+        (["frobnicate"], ["frobnicate"]),
+    ],
+)
+def test_wrong_input_ends_with_2_and_says_what_is_wrong(
+    call: Any, scenario: Path, words: list[str], said: list[str]
+) -> None:
+    status, out, err = call(*words)
+    assert (status, out) == (2, "")
+    for text in said:
+        assert text in err
+    assert "Traceback" not in err
+    assert not (scenario.parent / "runs").exists()
+
+
+def test_a_report_of_a_folder_that_never_ran(call: Any, scenario: Path, tmp_path: Path) -> None:
+    (tmp_path / "scenario.toml").write_text(SCENARIO)
+    status, _, err = call("report", ".")
+    assert status == 2
+    assert "clock.json" in err
+    (tmp_path / "clock.json").write_text(json.dumps({"name": "virtual", "scale": 1}))
+    status, _, err = call("report", ".")
+    assert status == 2
+    assert "has not run" in err
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (MachineFault("no [room]; run `mount [x]`"), 1, "error (machine): no [room]; run `mount [x]`"),
+        (InternalFault("it is [/broken]"), 1, "error (bug in gradwire, please report it): it is [/broken]"),
+        (KeyboardInterrupt(), 130, "the same command goes on from there"),
+    ],
+)
+def test_faults_and_ctrl_c_of_a_run(
+    call: Any, scenario: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int, said: str
+) -> None:
+    def run(self: Campaign) -> Mapping[str, Any]:
+        raise error
+
+    monkeypatch.setattr(Campaign, "run", run)
+    monkeypatch.setattr(gradwire, "_ensure_kernel", lambda: None)
+    ended, _, err = call("run", str(scenario), "--out", "results")
+    assert ended == status
+    assert said in err
+    assert (scenario.parent / "results" / "scenario.toml").exists()

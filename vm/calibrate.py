@@ -1,0 +1,82 @@
+"""Measures the fabric itself: traffic patterns against their ideal times, and strict priority at both kinds of port."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from analysis.transfers import ideal_s, low_share, transfer_time_s
+from topo.fabric import Fabric
+from vm.machines import Clock
+from vm.replay import replay_plans
+from workloads.patterns import all_to_all, compile_transfers, incast, one, outcast, priority_clash, ring
+
+FLOW_S = 0.0512
+"""Length of one flow at line rate: 64 MB at 10 Gbit/s. The same time at every rate, for what is fixed (the way through two ports,
+agents starting one flow after the other) weighs the same then."""
+FLOW_BYTES_MAX = 256_000_000
+"""So that 100 Gbit/s takes a minute and not two: the ratios are the same to 0.1 % with 640 MB."""
+WARMUP = 1
+
+
+@dataclass(frozen=True)
+class PatternResult:
+    """A pattern's time and its ideal."""
+
+    measured_s: float
+    ideal_s: float
+
+    @property
+    def ratio(self) -> float:
+        """Measured over ideal."""
+        return self.measured_s / self.ideal_s
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What was measured. low_share: of the bytes while a saturating high class was there, by place."""
+
+    hosts: int
+    rate_bps: float
+    clock: str
+    patterns: dict[str, PatternResult]
+    low_share: dict[str, float]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        patterns = {name: {**asdict(result), "ratio": result.ratio} for name, result in self.patterns.items()}
+        priority = {place: {"low_share": share} for place, share in self.low_share.items()}
+        return {
+            "hosts": self.hosts,
+            "rate_bps": self.rate_bps,
+            "clock": self.clock,
+            "patterns": patterns,
+            "priority": priority,
+        }
+
+
+def calibrate_fabric(hosts: int, rate_bps: float, clock: Clock, on_pattern: Callable[[str], None]) -> Calibration:
+    """Calibrates one switch with `hosts` hosts; `on_pattern` hears what is done. Raises a Fault of the machine."""
+    fabric = Fabric(hosts, rate_bps)
+    size_bytes = min(FLOW_BYTES_MAX, int(FLOW_S * rate_bps / 8))
+    wanted = {
+        "one": one(size_bytes),
+        "ring": ring(hosts, size_bytes),
+        "incast": incast(hosts, size_bytes),
+        "outcast": outcast(hosts, size_bytes),
+        "all-to-all": all_to_all(hosts, size_bytes),
+        "host_port": priority_clash(size_bytes, rate_bps, at_switch=False),
+        "switch_port": priority_clash(size_bytes, rate_bps, at_switch=True),
+    }
+    plans = {name: compile_transfers(name, hosts, transfers) for name, transfers in wanted.items()}
+    replayed = replay_plans(plans, fabric, WARMUP + 1, clock=clock, on_plan=on_pattern)
+    patterns, shares = {}, {}
+    for name, done in replayed.items():
+        if name.endswith("_port"):
+            shares[name] = low_share(done.plan, done.log, WARMUP)
+        else:
+            patterns[name] = PatternResult(
+                transfer_time_s(done.plan, done.log, WARMUP), ideal_s(done.plan, done.fabric)
+            )
+    return Calibration(hosts, rate_bps, clock.name, patterns, shares)

@@ -1,0 +1,201 @@
+"""Points made ready to run, and what became of them: kept in the point's folder, and judged anew whenever it is read.
+
+So a changed check or statistic needs no new run; a changed plan, fabric, agent or kernel does.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from agents.records import OpLog, PointRecord
+from analysis.iterations import iteration_times_s
+from analysis.points import PointResult, failed_point, point_result
+from analysis.verdict import Verdict, failed_run, judge
+from topo.fabric import Fabric
+from vm.faults import InputFault
+from vm.kernel import cached_kernel
+from vm.machines import SOURCE_ROOT, Clock
+from workloads.checker import check
+from workloads.compilation import Compiled, compile_point
+from workloads.plan import Plan
+from workloads.scaling import scaled_fabric, scaled_plan
+from workloads.scenario import Point
+
+CODE_FOLDERS = ("agents", "controller", "topo", "vm")
+"""What a result depends on beside its plan."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A compiled point and its folder. key: hash of everything that decides its result."""
+
+    point: Point
+    compiled: Compiled
+    fabric: Fabric
+    plans: Mapping[str, Plan]
+    folder: Path
+    clock: Clock
+    key: str
+
+    @property
+    def iterations(self) -> int:
+        """All iterations, warm-up included."""
+        return self.point.section.run.warmup + self.point.section.run.iterations
+
+    @property
+    def label(self) -> str:
+        """The point in a few words."""
+        return " ".join(value for value in self.point.parameters.values() if value)
+
+    @property
+    def cost_bytes(self) -> int:
+        """Bytes that it moves: about how long it takes."""
+        per_iteration = [int(plan.ops.size_bytes[plan.is_remote()].sum()) for plan in self.plans.values()]
+        searched = len(per_iteration) > 1
+        return max(per_iteration) * self.iterations + searched * sum(per_iteration) * 2
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How fast the run itself was, in wall time: from its start to the first byte, and payload a second of replay."""
+
+    first_byte_s: float
+    replay_s: float
+    payload_bytes: int
+    total_s: float
+
+    @property
+    def payload_bytes_per_s(self) -> float:
+        """Emulated payload a second of one core."""
+        return self.payload_bytes / self.replay_s if self.replay_s else 0.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a point. verdict and speed are None where it never ran to its end; reused: it was there already."""
+
+    prepared: Prepared
+    result: PointResult
+    verdict: Verdict
+    speed: Speed | None
+    reused: bool = False
+
+
+def prepare(points: Sequence[Point], out: Path, clock: Clock) -> list[Prepared]:
+    """Compiles every point, and checks each plan that did not run before. Raises Fault before anything boots."""
+    prepared = []
+    for point in points:
+        compiled = compile_point(point.section)
+        fabric = scaled_fabric(compiled.fabric, clock.scale)
+        plans = {label: scaled_plan(plan, clock.scale) for label, plan in compiled.plans.items()}
+        folder = out / "points" / _folder_name(point)
+        ready = Prepared(point, compiled, fabric, plans, folder, clock, _key(point, fabric, plans, clock))
+        if _completed(ready) is None:
+            for plan in compiled.plans.values():
+                check(plan)
+        prepared.append(ready)
+    return prepared
+
+
+def _folder_name(point: Point) -> str:
+    """Readable, and the same whatever else the scenario sweeps; a hash tells points apart that read alike."""
+    words = "_".join(value for value in point.parameters.values() if value)
+    safe = "".join(c if c.isalnum() or c in ".-" else "_" for c in words)
+    return f"{safe[:80]}-{_hash(point.section.model_dump_json())[:6]}"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _key(point: Point, fabric: Fabric, plans: Mapping[str, Plan], clock: Clock) -> str:
+    kernel = cached_kernel() if clock.name == "virtual" else None
+    decisive = {
+        "run": point.section.run.model_dump(exclude={"time_limit", "memory_mb"}),
+        "transport": point.section.transport.model_dump(),
+        "fabric": fabric.to_json(),
+        "plans": {label: plan.digest() for label, plan in plans.items()},
+        "clock": asdict(clock),
+        "kernel": kernel.name if kernel else "",
+        "code": _code_digest(),
+    }
+    return _hash(json.dumps(decisive, sort_keys=True))
+
+
+@functools.cache
+def _code_digest() -> str:
+    """Of the source of everything that carries a plan out."""
+    files = sorted(file for folder in CODE_FOLDERS for file in (SOURCE_ROOT / folder).glob("*.*"))
+    return _hash("".join(f"{file.name}\n{file.read_text()}" for file in files if file.suffix in (".py", ".sh")))
+
+
+def keep(prepared: Prepared, plan: str, speed: Speed) -> None:
+    """Notes in the point's folder that its machine came to its end with the plan labelled `plan`.
+
+    Under its name only once it is whole: a run that is killed in between must be able to go on.
+    """
+    stored = {"key": prepared.key, "plan": plan, "speed": asdict(speed)}
+    (prepared.folder / "completed.tmp").write_text(json.dumps(stored, indent=1) + "\n")
+    (prepared.folder / "completed.tmp").replace(prepared.folder / "completed.json")
+
+
+def _completed(prepared: Prepared) -> tuple[str, Speed] | None:
+    """What `keep` noted about this very point, or None."""
+    path = prepared.folder / "completed.json"
+    if not path.exists():
+        return None
+    stored = json.loads(path.read_text())
+    return (stored["plan"], Speed(**stored["speed"])) if stored["key"] == prepared.key else None
+
+
+def kept_outcome(prepared: Prepared) -> Outcome | None:
+    """The outcome of a run that came to its end, judged from its logs; writes verdict.json and iterations.csv. None: there is none."""
+    completed = _completed(prepared)
+    if completed is None:
+        return None
+    label, speed = completed
+    folder, plan = prepared.folder, prepared.plans[label]
+    log, record = OpLog.load(folder / "ops.npz"), PointRecord.load(folder / "record.json")
+    record = replace(record, first_byte_wall_s=speed.first_byte_s, replay_wall_s=speed.replay_s)
+    verdict = judge(plan, prepared.fabric, log, record)
+    verdict.save(folder / "verdict.json")
+    _write_iterations(folder / "iterations.csv", plan, log, record)
+    row = point_result(prepared.point.parameters, plan, prepared.fabric, log, record, verdict, speed.total_s)
+    return Outcome(prepared, row, verdict, speed)
+
+
+def failed_outcome(prepared: Prepared, reason: str, total_s: float) -> Outcome:
+    """The outcome of a run that did not come to its end; writes verdict.json."""
+    verdict = failed_run(reason)
+    verdict.save(prepared.folder / "verdict.json")
+    plan = next(iter(prepared.plans.values()))
+    row = failed_point(prepared.point.parameters, plan, prepared.fabric, verdict, total_s)
+    return Outcome(prepared, row, verdict, None)
+
+
+def stored_outcomes(points: Sequence[Point], out: Path, clock: Clock) -> list[Outcome]:
+    """The outcomes in a run folder, valid or not, without running anything. Raises InputFault if a point never ran."""
+    outcomes = []
+    for prepared in prepare(points, out, clock):
+        outcome = kept_outcome(prepared)
+        if outcome is None:
+            path = prepared.folder / "verdict.json"
+            if not path.exists():
+                raise InputFault(f"{prepared.folder}: this point has not run; `gradwire run` completes the folder")
+            outcome = failed_outcome(prepared, Verdict.load(path).summary.removeprefix("invalid: "), 0.0)
+        outcomes.append(outcome)
+    return outcomes
+
+
+def _write_iterations(path: Path, plan: Plan, log: OpLog, record: PointRecord) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["iteration", "warmup", "iteration_time_s"])
+        for number, seconds in enumerate(iteration_times_s(plan, log, record.iterations)):
+            writer.writerow([number, int(number < record.warmup), f"{seconds:.9f}"])
