@@ -19,6 +19,19 @@ def transfer_time_s(plan: Plan, log: OpLog, iteration: int) -> float:
     return float(last - first) / 1e9
 
 
+def slowest_transfer_s(plan: Plan, log: OpLog, iteration: int) -> float:
+    """The longest that one transfer of an iteration took from its own first byte to its last (control messages apart), in seconds.
+
+    Transfers that one process starts one after the other do not start at once: eight take about 20 us, which is no property of the links.
+    """
+    now = log.iteration == iteration
+    start_ns = np.zeros(len(plan.ops), dtype=np.int64)
+    start_ns[log.op[now]] = log.start_ns[now]
+    arrived = now & (plan.ops.kind[log.op] == OpKind.RECV) & (plan.ops.traffic_class[log.op] >= 0)
+    sent_ns = start_ns[plan.ops.message[log.op[arrived]]]
+    return float((log.end_ns[arrived] - sent_ns).max()) / 1e9
+
+
 def ideal_s(plan: Plan, fabric: Fabric) -> float:
     """Time that the busiest host port needs at line rate for an iteration's transfers, with the overhead of full frames."""
     moved = transfers(plan)
