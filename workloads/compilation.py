@@ -30,11 +30,17 @@ class Compiled:
 def compile_point(section: PointSection) -> Compiled:
     """Compiles a point. Raises InputFault for what does not fit together."""
     chosen = strategy(section.strategy.name)
-    options = _options(chosen, section)
-    job = job_of(section, chosen)
-    fabric = replace(_fabric(section, job.cluster, chosen.classes(options)), aggregators=chosen.aggregators)
-    job = replace(job, fabric=fabric)
-    return Compiled(fabric, job, chosen.compile(job, options))
+    fabric = fabric_of(section)
+    job = replace(job_of(section, chosen), fabric=fabric)
+    return Compiled(fabric, job, chosen.compile(job, _options(chosen, section)))
+
+
+def fabric_of(section: PointSection) -> Fabric:
+    """The fabric that a point needs. Raises InputFault for what does not fit together."""
+    chosen = strategy(section.strategy.name)
+    classes = chosen.classes(_options(chosen, section))
+    fabric = _fabric(section, job_of(section, chosen).cluster, classes)
+    return replace(fabric, aggregators=chosen.aggregators)
 
 
 def job_of(section: PointSection, chosen: Strategy) -> Job:
