@@ -147,7 +147,8 @@ def _constants(outcomes: list[Outcome]) -> list[Constant]:
     for outcome in outcomes:
         section = outcome.prepared.point.section
         compute = outcome.prepared.compiled.job.compute
-        name = f"iteration of {section.model.name} on {section.model.device}, alone"
+        device = f" on {section.model.device}" if section.model.device else ""
+        name = f"iteration of {section.model.name}{device}, alone"
         fitted = f"; fitted on {compute.fitted_on}" if compute.fitted_on else ""
         found = [Constant(name, round(compute.iteration_s, 4), "s", compute.source + fitted)]
         for cost_name, cost in section.costs:

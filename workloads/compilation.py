@@ -11,6 +11,7 @@ from topo.fabric import Fabric
 from vm.faults import InputFault
 from workloads.devices import ComputeTime, compute_time
 from workloads.job import Cluster, Costs, Job
+from workloads.made_up import made_up, made_up_times
 from workloads.models import model
 from workloads.plan import Plan
 from workloads.schema import CostsSection, PointSection
@@ -45,13 +46,13 @@ def fabric_of(section: PointSection) -> Fabric:
 
 def job_of(section: PointSection, chosen: Strategy) -> Job:
     """What the strategy compiles."""
-    profile = model(section.model.name)
+    profile = made_up(section.model) if section.model.layers else model(section.model.name)
     batch = section.model.batch or profile.batch
     workers = section.cluster.workers
     servers = section.cluster.servers or workers
     return Job(
         profile=profile,
-        compute=_compute(section, batch),
+        compute=made_up_times(section.model) if section.model.layers else _compute(section, batch),
         cluster=Cluster(
             workers,
             servers if chosen.needs_servers else 0,
@@ -77,6 +78,7 @@ def _costs(section: CostsSection) -> Costs:
 
 def _compute(section: PointSection, batch: int) -> ComputeTime:
     chosen = section.model
+    assert chosen.device is not None  # the schema wants either a device or layers
     computed = compute_time(
         model(chosen.name), chosen.device, batch=batch, iteration_s=chosen.iteration_time, speedup=chosen.speedup
     )
