@@ -49,11 +49,12 @@ def scoreboard(evaluated: Sequence[Evaluated]) -> TextTable:
         rows.append((name, *_score_cells(found)))
         tones.append("bad" if found.unexplained else "good" if found.all.hold == found.all.counted else "")
     headers = (
-        "paper", *GROUPS, "all", "median error", "largest", "> 15 %", "unexplained", "fitted", "predicted", "not counted"
+        "paper", *GROUPS, "all", "median", "largest", "> 15 %", "unexpl.", "fitted", "pred.", "listed"
     )  # fmt: skip
     foot = (
-        "Claims that hold / claims that count, by kind. Errors are relative, of the numeric claims that count. "
-        "Fitted, predicted, contradicted and non-emulable claims never count."
+        "Claims that hold / claims that count, by kind. Median and largest relative error are of the numeric claims that count; so are "
+        "those beyond 15 %, and of these the unexplained. Fitted, predicted, and listed claims (contradicted in the paper, or not "
+        "emulable) never count."
     )
     return TextTable("Score", headers, tuple(rows), 1, tuple(tones), foot)
 

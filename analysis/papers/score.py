@@ -117,9 +117,8 @@ def _evaluate(
     try:
         measured = _measure(scenario, claim, points)
     except NoEvidence as missing:
-        status = Status.CONTRADICTED if claim.kind is Kind.CONTRADICTED else Status.NO_EVIDENCE
         reason = f"{claim.reason}; {missing}" if claim.reason else str(missing)
-        return Result(paper, scenario, claim, Status.PREDICTED if claim.predicted else status, reason=reason)
+        return Result(paper, scenario, claim, _never_counted(claim) or Status.NO_EVIDENCE, reason=reason)
     error = relative_error(claim, measured) if measured else None
     status = _status(claim, measured)
     fitted_on = points.fitted_on(**claim.where)
@@ -142,13 +141,19 @@ def _measure(scenario: ScenarioReference, claim: Claim, points: Points) -> Measu
 
 
 def _status(claim: Claim, measured: Measured | None) -> Status:
-    if claim.kind is Kind.CONTRADICTED or measured is None:
+    special = _never_counted(claim)
+    if special or measured is None:
+        return special or Status.CONTRADICTED
+    return Status.HOLDS if holds(claim, measured) else Status.DIFFERS
+
+
+def _never_counted(claim: Claim) -> Status | None:
+    """The status of a claim that does not count whatever is measured; None: it counts."""
+    if claim.kind is Kind.CONTRADICTED:
         return Status.CONTRADICTED
     if claim.predicted:
         return Status.PREDICTED
-    if claim.fitted:
-        return Status.FITTED
-    return Status.HOLDS if holds(claim, measured) else Status.DIFFERS
+    return Status.FITTED if claim.fitted else None
 
 
 def relative_error(claim: Claim, measured: Measured) -> float | None:
