@@ -14,13 +14,14 @@ Curves = Callable[[Points], Mapping[str, Series]]
 
 @dataclass(frozen=True)
 class Drawing:
-    """How the curves are drawn. steps: as a staircase, each value lasting until the next. log_x: logarithmic."""
+    """How the curves are drawn. steps: as a staircase, each value lasting until the next; bars: side by side. log_x: logarithmic."""
 
     title: str
     x_label: str
     y_label: str
     curves: Curves
     steps: bool = False
+    bars: bool = False
     log_x: bool = False
 
 
@@ -28,12 +29,19 @@ _drawings: dict[str, list[Drawing]] = {}
 
 
 def draws(
-    scenario: str, title: str, x_label: str, y_label: str, *, steps: bool = False, log_x: bool = False
+    scenario: str,
+    title: str,
+    x_label: str,
+    y_label: str,
+    *,
+    steps: bool = False,
+    bars: bool = False,
+    log_x: bool = False,
 ) -> Callable[[Curves], Curves]:
     """Binds curves to a scenario's report."""
 
     def bind(curves: Curves) -> Curves:
-        _drawings.setdefault(scenario, []).append(Drawing(title, x_label, y_label, curves, steps, log_x))
+        _drawings.setdefault(scenario, []).append(Drawing(title, x_label, y_label, curves, steps, bars, log_x))
         return curves
 
     return bind

@@ -223,12 +223,15 @@ def _draw_curves(drawing: Drawing, points: Points) -> Figure:
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(6.4, 3.3), layout="constrained")
         axes = figure.add_subplot()
+        width = 0.8 / len(curves)
         for index, (name, series) in enumerate(curves.items()):
             x, y = _columns(series)
             color = PALETTE[index % len(PALETTE)]
-            axes.plot(
-                x, y, color=color, linewidth=1.3, label=name, drawstyle="steps-post" if drawing.steps else "default"
-            )
+            if drawing.bars:
+                axes.bar([at + width * (index + 0.5) - 0.4 for at in x], y, width * 0.94, color=color, label=name)
+            else:
+                style = "steps-post" if drawing.steps else "default"
+                axes.plot(x, y, color=color, linewidth=1.3, label=name, drawstyle=style)
         if drawing.log_x:
             axes.set_xscale("log")
         axes.set_xlabel(drawing.x_label)

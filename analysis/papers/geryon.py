@@ -141,7 +141,7 @@ def _conv_and_fc(points: Points, _: Claim) -> Measured:
     "Fig. 4a: forward time and transfer time at 10 Gbit/s by layer",
     "layer with parameters",
     "ms",
-    steps=True,
+    bars=True,
 )
 def _layer_times(points: Points) -> Mapping[str, Series]:
     model = points.model(device="k40")
