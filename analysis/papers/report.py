@@ -26,9 +26,11 @@ from analysis.papers.score import (
 from analysis.report import STYLE
 from analysis.tables import ABSENT, TextTable, html_table, markdown_table, rich_table
 
+INTRODUCTION = """\
+Written by `gradwire reproduce`, which runs every scenario of the papers' evaluations on an emulated network and judges each claim:
+numbers within a tolerance, bounds, orders, and shapes by named predicates (analysis/papers/holds.py gives each tolerance with its
+reason). A cell that a constant was fitted on never counts."""
 TONES = {Status.HOLDS: "good", Status.DIFFERS: "bad", Status.NO_EVIDENCE: "bad", Status.PREDICTED: ""}
-LONG_TEXT = 160
-"""Longer explanations stand in a list below their table."""
 
 
 @dataclass(frozen=True)
@@ -140,10 +142,9 @@ def claims_table(one: Evaluated) -> TextTable:
     rows = []
     for result in one.results:
         claim = result.claim
-        error = ABSENT if result.relative_error is None else f"{result.relative_error:+.1%}"
         note = result.explanation or result.reason or (result.measured.detail if result.measured else "")
         head = (claim.id, claim.kind.value, claim.metric, claim.source, note, tolerance_text(claim))
-        rows.append((*head, printed_text(claim), measured_text(result), error, result.status.value))
+        rows.append((*head, printed_text(claim), measured_text(result), _error(result), result.status.value))
     headers = ("claim", "kind", "metric", "source", "note", "tolerance", "printed", "measured", "error", "outcome")
     tones = tuple(TONES.get(result.status, "quiet") for result in one.results)
     return TextTable("Claims", headers, tuple(rows), 6, tones)
@@ -166,6 +167,33 @@ def _where(claim: Claim) -> str:
     return ", ".join(str(value) for value in claim.where.values())
 
 
+def headline_table(evaluated: Sequence[Evaluated]) -> TextTable:
+    """What the papers put first, in the order of their groups."""
+    found = sorted(
+        ((one, result) for one in evaluated for result in one.results if result.claim.headline),
+        key=lambda pair: (pair[0].paper.paper, pair[1].claim.headline),
+    )
+    rows = [
+        (
+            one.scenario.id,
+            r.claim.id,
+            r.claim.source,
+            printed_text(r.claim),
+            measured_text(r),
+            _error(r),
+            r.status.value,
+        )
+        for one, r in found
+    ]
+    headers = ("scenario", "claim", "source", "printed", "measured", "error", "outcome")
+    tones = tuple(TONES.get(result.status, "quiet") for _, result in found)
+    return TextTable("Headlines", headers, tuple(rows), 3, tones)
+
+
+def _error(result: Result) -> str:
+    return ABSENT if result.relative_error is None else f"{result.relative_error:+.1%}"
+
+
 def predictions_table(evaluated: Sequence[Evaluated]) -> TextTable:
     """The claims whose printed values are withheld: what the same constants predict."""
     rows = [
@@ -185,10 +213,10 @@ def far_table(evaluated: Sequence[Evaluated]) -> TextTable:
     for one in evaluated:
         for result in one.results:
             if result.needs_explanation or result.status in (Status.DIFFERS, Status.NO_EVIDENCE):
-                error = ABSENT if result.relative_error is None else f"{result.relative_error:+.1%}"
                 why = result.explanation or result.reason or "not explained"
                 words = (one.scenario.id, result.claim.id, why)
-                rows.append((*words, printed_text(result.claim), measured_text(result), error, result.status.value))
+                values = (printed_text(result.claim), measured_text(result), _error(result), result.status.value)
+                rows.append((*words, *values))
                 tones.append(TONES[result.status])
     headers = ("scenario", "claim", "why", "printed", "measured", "error", "outcome")
     foot = f"Numbers beyond {EXPLAINED_BEYOND:.0%}, and every counted claim that does not hold."
@@ -201,6 +229,10 @@ def not_counted_table(evaluated: Sequence[Evaluated]) -> TextTable:
     return _listed(evaluated, "Not counted", foot, Status.CONTRADICTED, Status.NOT_EMULABLE)
 
 
+OVERVIEW = (headline_table, far_table, predictions_table, not_counted_table)
+"""The tables over all scenarios, in the order of a report."""
+
+
 def write_page(path: Path, evaluated: Sequence[Evaluated], about: About) -> None:
     """Writes the HTML report."""
     summary = "".join(f"<li>{html.escape(line)}</li>" for line in summary_lines(evaluated))
@@ -208,7 +240,7 @@ def write_page(path: Path, evaluated: Sequence[Evaluated], about: About) -> None
     failed = "".join(
         f"<li class=bad>{html.escape(label)}: {html.escape(reason)}</li>" for label, reason in about.failed
     )
-    tables = [far_table(evaluated), predictions_table(evaluated), not_counted_table(evaluated)]
+    tables = [table(evaluated) for table in OVERVIEW]
     parts = [
         f"<h1>{html.escape(about.title)}</h1><ul>{summary}</ul>",
         html_table(scoreboard(evaluated)),
@@ -252,10 +284,10 @@ def _how(scenario: ScenarioReference) -> str:
 
 
 def markdown(evaluated: Sequence[Evaluated], about: About) -> str:
-    """The documentation's page: score, versions, what disagrees, predictions, and every claim."""
-    parts = [f"# {about.title}\n", *(f"- {line}" for line in summary_lines(evaluated)), ""]
+    """The documentation's page: score, versions, headlines, what disagrees, predictions, and every claim."""
+    parts = [f"# {about.title}\n", INTRODUCTION, "", *(f"- {line}" for line in summary_lines(evaluated)), ""]
     parts += [*(f"- {name}: {value}" for name, value in about.facts.items()), "", markdown_table(scoreboard(evaluated))]
-    for table in (far_table(evaluated), predictions_table(evaluated), not_counted_table(evaluated)):
+    for table in (make(evaluated) for make in OVERVIEW):
         if table.rows:
             parts.append(f"## {table.title}\n\n{markdown_table(table)}")
     parts.append("## All claims\n")
