@@ -39,7 +39,7 @@ def compile_point(section: PointSection) -> Compiled:
 
 def job_of(section: PointSection, chosen: Strategy) -> Job:
     """What the strategy compiles."""
-    profile = model(section.model.name)
+    profile = model(section.model.name).fused(section.model.fused_parameters)
     batch = section.model.batch or profile.batch
     workers = section.cluster.workers
     servers = section.cluster.servers or workers

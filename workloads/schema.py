@@ -60,6 +60,7 @@ class ModelSection(Section):
     """What is trained. iteration_time: of one worker alone, instead of the device's; iteration_time_source: where it comes from.
 
     speedup: by kind of layer, how much faster than the device.
+    fused_parameters: consecutive tensors travel as one until they have so many parameters (Profile.fused); 0: each by itself.
     """
 
     name: str
@@ -68,6 +69,7 @@ class ModelSection(Section):
     iteration_time: DurationS | None = Field(None, gt=0)
     iteration_time_source: str | None = None
     speedup: dict[LayerKind, float] = Field(default_factory=dict)
+    fused_parameters: int = Field(0, ge=0)
 
 
 class StrategySection(Section):
