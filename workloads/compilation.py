@@ -46,7 +46,8 @@ def fabric_of(section: PointSection) -> Fabric:
 
 def job_of(section: PointSection, chosen: Strategy) -> Job:
     """What the strategy compiles."""
-    profile = made_up(section.model) if section.model.layers else model(section.model.name)
+    chosen_model = made_up(section.model) if section.model.layers else model(section.model.name)
+    profile = chosen_model.fused(section.model.fused_parameters)
     batch = section.model.batch or profile.batch
     workers = section.cluster.workers
     servers = section.cluster.servers or workers

@@ -161,7 +161,7 @@ DEVICES: dict[str, Device] = {
         (
             _netops("inception-v3-netops", 0.176, 0.296),
             _netops("vgg16-299", 0.169, 0.024),
-            _netops("resnet101", 0.176, 0.180),
+            _netops("resnet101-netops", 0.176, 0.180),
             _netops("resnet200", 0.357, 0.340),
         ),
     ),

@@ -75,6 +75,7 @@ class ModelSection(Section):
 
     speedup: by kind of layer, how much faster than the device.
     layers: of a made-up model, such as a paper's toy, instead of one that `name` knows; its times are its own, without a device.
+    fused_parameters: consecutive tensors travel as one until they have so many parameters (Profile.fused); 0: each by itself.
     """
 
     name: str
@@ -84,6 +85,7 @@ class ModelSection(Section):
     iteration_time: DurationS | None = Field(None, gt=0)
     iteration_time_source: str | None = None
     speedup: dict[LayerKind, float] = Field(default_factory=dict)
+    fused_parameters: int = Field(0, ge=0)
 
     @model_validator(mode="after")
     def _one_source_of_times(self) -> Self:
