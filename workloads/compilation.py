@@ -93,7 +93,7 @@ def _options(chosen: Strategy, section: PointSection) -> Options:
         return chosen.options.model_validate(section.strategy.options)
     except ValidationError as error:
         known = ", ".join(chosen.options.model_fields) or "none"
-        defects = "; ".join(f"{'.'.join(map(str, d['loc']))}: {d['msg']}" for d in error.errors())
+        defects = "; ".join(": ".join([*map(str, d["loc"]), d["msg"]]) for d in error.errors())
         raise InputFault(f"strategy.options of '{chosen.name}': {defects} (options: {known})") from error
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -31,14 +31,13 @@ class PartitionOptions(Options):
 class GeryonOptions(PartitionOptions):
     """rule: 'coarse' (convolutions high, fully connected low), 'threshold', or 'search' (tries the coarse rule and each threshold).
 
-    thresholds: urgencies between 0 and 1; for 'threshold', N of them make N + 1 priorities.
+    thresholds: urgencies between 0 and 1; for 'threshold', N of them make N + 1 priorities; 'coarse' has no use for them.
     partition: whether tensors are cut; without, they stay whole and only the flows' priorities differ from vanilla (Fig. 5).
     """
 
     partition: bool = True
-
     rule: Literal["coarse", "threshold", "search"] = "coarse"
-    thresholds: tuple[float, ...] = Field((0.25, 0.5, 0.75), min_length=1)
+    thresholds: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field((0.25, 0.5, 0.75), min_length=1)
 
 
 def _one_class(_: int) -> int:
