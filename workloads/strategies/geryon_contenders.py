@@ -31,13 +31,13 @@ class PartitionOptions(Options):
 class GeryonOptions(PartitionOptions):
     """rule: 'coarse' (convolutions high, fully connected low), 'threshold', or 'search' (tries the coarse rule and each threshold).
 
-    thresholds: urgencies between 0 and 1; for 'threshold', N of them make N + 1 priorities; 'coarse' has no use for them.
+    thresholds: urgencies, which are 0 to 1 (below 0: all layers are urgent); for 'threshold', N of them make N + 1 priorities; 'coarse' has no use for them.
     partition: whether tensors are cut; without, they stay whole and only the flows' priorities differ from vanilla (Fig. 5).
     """
 
     partition: bool = True
     rule: Literal["coarse", "threshold", "search"] = "coarse"
-    thresholds: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field((0.25, 0.5, 0.75), min_length=1)
+    thresholds: tuple[Annotated[float, Field(ge=-1, le=1)], ...] = Field((0.25, 0.5, 0.75), min_length=1)
 
 
 def _one_class(_: int) -> int:
