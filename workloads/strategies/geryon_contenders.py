@@ -31,7 +31,8 @@ class PartitionOptions(Options):
 class GeryonOptions(PartitionOptions):
     """rule: 'coarse' (convolutions high, fully connected low), 'threshold', or 'search' (tries the coarse rule and each threshold).
 
-    thresholds: urgencies, which are 0 to 1 (below 0: all layers are urgent); for 'threshold', N of them make N + 1 priorities; 'coarse' has no use for them.
+    thresholds: urgencies, which are 0 to 1 (below 0: all layers are urgent); for 'threshold', N of them make N + 1 priorities;
+    'coarse' has no use for them.
     partition: whether tensors are cut; without, they stay whole and only the flows' priorities differ from vanilla (Fig. 5).
     """
 
