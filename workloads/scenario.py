@@ -78,6 +78,8 @@ def resolve(document: dict[str, Any], origin: str, name: str) -> Scenario:
 
 
 def _points(common: dict[str, Any], sweep: Mapping[str, list[Any]], origin: str) -> Iterator[Point]:
+    """The first key varies slowest; keys that sweep tables come last, as TOML writers put tables behind plain values."""
+    sweep = dict(sorted(sweep.items(), key=lambda item: any(isinstance(value, dict) for value in item[1])))
     for values in itertools.product(*sweep.values()):
         document = copy.deepcopy(common)
         swept = dict(zip(sweep, values, strict=True))

@@ -249,7 +249,7 @@ def _thresholds(row: PointResult) -> tuple[float, ...]:
 
 
 def _by_threshold(points: Points) -> Series:
-    rows = [(_thresholds(row), row.iteration_time_s) for row in points.rows(run="geryon-threshold")]
+    rows = [(_thresholds(row), row.iteration_time_s) for row in points.rows(run="geryon-sec3c")]
     return sorted((thresholds[0], time_s) for thresholds, time_s in rows if len(thresholds) == 1)
 
 
@@ -271,7 +271,7 @@ def _best_threshold(points: Points, _: Claim) -> Measured:
 def _two_priorities(points: Points, _: Claim) -> Measured:
     """Two priorities are enough if four gain less than 1 % of an iteration on them."""
     two_s = min(time_s for _, time_s in _by_threshold(points))
-    four_s = min(r.iteration_time_s for r in points.rows(run="geryon-threshold") if len(_thresholds(r)) == 3)
+    four_s = min(r.iteration_time_s for r in points.rows(run="geryon-sec3c") if len(_thresholds(r)) == 3)
     return Measured(f"2 priorities {two_s:.4f} s, 4 priorities {four_s:.4f} s", holds=four_s >= two_s * 0.99)
 
 
