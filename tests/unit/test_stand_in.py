@@ -31,9 +31,8 @@ stands_for_per_host = 8
 [fabric]
 rate = "56gbit"
 [model]
-name = "tensor-768KiB"
-device = "none"
-iteration_time = "1us"
+name = "tensor"
+layers = [{ name = "tensor", size = ["768KiB"], forward = "1us", backward = "0us" }]
 [strategy]
 name = "layer-allreduce"
 [costs]

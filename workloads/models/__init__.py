@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 
 from vm.faults import InputFault
-from workloads.models import alexnet, inception, resnet, single, sockeye, synthetic, transformer, vgg, yolo
+from workloads.models import alexnet, inception, resnet, sockeye, synthetic, transformer, vgg, yolo
 from workloads.profile import Profile
 
 _MODELS: dict[str, Callable[[], Profile]] = {
@@ -40,13 +40,10 @@ _MODELS: dict[str, Callable[[], Profile]] = {
 
 @cache
 def model(name: str) -> Profile:
-    """The model called `name`, see `model_names`; `+25compute` or `+25network` adds modules, see `synthetic`; `tensor-16MiB` is
-    a tensor alone, see `single`.
+    """The model called `name`, see `model_names`; `+25compute` or `+25network` adds modules, see `synthetic`.
 
     Raises InputFault with the known names and the nearest one when there is none.
     """
-    if name.startswith(single.PREFIX):
-        return single.single_tensor(name)
     base = synthetic.base_name(name)
     if base not in _MODELS:
         near = difflib.get_close_matches(base, _MODELS, n=1, cutoff=0.0)[0]
