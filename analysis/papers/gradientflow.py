@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from analysis.papers import gradientflow_reasons as _reasons  # noqa: F401  binds the explanations
 from analysis.papers.evidence import Measured, ModelFacts, NoEvidence, Order, Points, StoredPoint, measures, ranked
+from analysis.papers.gradientflow_points import FUSED, by_size, chosen, comm_s, size_mib, workers_of
 from analysis.papers.reference import Claim, Where
 from analysis.papers.shapes import close, increasing
 from analysis.points import PointResult
@@ -23,32 +25,8 @@ OTHERS_MIN = {"vs-jia": 4.0, "vs-akiba": 15.0}
 """Minutes of Jia et al. (AlexNet) and Akiba et al. (ResNet-50), each on 1024 GPUs: Tables 3 and 4."""
 NOMINAL_BYTES_PER_S = 56e9 / 8
 """What the paper divides by when it speaks of the network's full rate."""
-WITHOUT_OVERLAP = "overlap=False"
 FP16_BYTES = 2
 FP32_BYTES = 4
-
-
-def chosen(points: Points, where: Where) -> PointResult:
-    """The claim's point; where it leaves the options open, the fastest of those that overlap, or of all if none does."""
-    rows = points.rows(**where)
-    if "options" not in where:
-        rows = [row for row in rows if WITHOUT_OVERLAP not in row.parameters.get("options", "")] or rows
-    return max(rows, key=lambda row: row.throughput_per_s)
-
-
-def stored_of(points: Points, row: PointResult, run: str) -> StoredPoint:
-    """The stored point behind a row of one scenario file."""
-    return points.point(**{**row.parameters, "run": run})
-
-
-def workers_of(row: PointResult) -> int:
-    """Workers of the cluster that is meant."""
-    return int(row.parameters.get("stands_for") or row.parameters["workers"])
-
-
-def comm_s(row: PointResult) -> float:
-    """What an iteration takes beyond its computation."""
-    return row.iteration_time_s * (1 - row.scaling_efficiency)
 
 
 def _speedup_ratio(points: Points, claim: Claim) -> float:
@@ -252,25 +230,6 @@ def _hierarchical(points: Points, claim: Claim) -> Measured:
     return Measured("; ".join(seen), holds=right, detail="counted in the compiled plans")
 
 
-NAMES = {"layer-allreduce": "nccl", "hierarchical-ring": "nccl-h", "halving-doubling": "openmpi"}
-
-
-def by_size(points: Points, run: str) -> dict[float, dict[str, PointResult]]:
-    """Of each tensor size in MiB: the fastest point of each library."""
-    sizes: dict[float, dict[str, PointResult]] = {}
-    for row in points.rows(run=run):
-        name = NAMES[row.parameters["strategy"]]
-        at = sizes.setdefault(_mib(row), {})
-        if name not in at or row.iteration_time_s < at[name].iteration_time_s:
-            at[name] = row
-    return dict(sorted(sizes.items()))
-
-
-def _mib(row: PointResult) -> float:
-    number = row.parameters["model"].removeprefix("tensor-")
-    return float(number[:-3]) / 1024 if number.endswith("KiB") else float(number[:-3])
-
-
 @measures("gradientflow-fig8", "order-gt-1mb", "both-beat-mpi")
 def _libraries(points: Points, claim: Claim) -> Measured:
     at_least_mib = 1.0 if claim.id == "order-gt-1mb" else 0.0
@@ -284,7 +243,7 @@ def _libraries(points: Points, claim: Claim) -> Measured:
 
 @measures("gradientflow-fig8", "small-tensors")
 def _small_tensors(points: Points, claim: Claim) -> Measured:
-    rates = [(_mib(row), _mib(row) * 2**20 / row.iteration_time_s / 1e9) for row in points.rows(**claim.where)]
+    rates = [(size_mib(row), size_mib(row) * 2**20 / row.iteration_time_s / 1e9) for row in points.rows(**claim.where)]
     rates.sort()
     text = ", ".join(f"{mib:g} MiB: {rate:.2f} GB/s" for mib, rate in rates)
     return Measured(text, holds=increasing(rates) and rates[0][1] < rates[-1][1] / 4)
@@ -309,8 +268,7 @@ def _fusion(points: Points, _: Claim) -> Measured:
         for model in ("alexnet-bn", "resnet50-gf"):
             where: Where = {"run": f"gradientflow-tables-{cluster}-mixed", "model": model}
             single = points.row(**where, strategy="layer-allreduce", options="wire=fp16, overlap=False")
-            all_in_one = "wire=fp16, overlap=False, threshold_bytes=1073741824"
-            fused = points.row(**where, strategy="lazy-allreduce", options=all_in_one)
+            fused = points.row(**where, strategy="lazy-allreduce", options=FUSED)
             gains[cluster, model] = fused.throughput_per_s / single.throughput_per_s
             efficiencies[cluster, model] = fused.scaling_efficiency
     right = all(gains["v", model] > gains["p", model] for model in ("alexnet-bn", "resnet50-gf"))
