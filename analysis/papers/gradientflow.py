@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from analysis.papers import gradientflow_curves as _curves  # noqa: F401  binds the figures
 from analysis.papers import gradientflow_reasons as _reasons  # noqa: F401  binds the explanations
 from analysis.papers.evidence import Measured, ModelFacts, NoEvidence, Order, Points, StoredPoint, measures, ranked
-from analysis.papers.gradientflow_points import FUSED, by_size, chosen, comm_s, size_mib, workers_of
+from analysis.papers.gradientflow_points import FUSED, STEPS, by_size, chosen, columns, comm_s, size_mib, workers_of
 from analysis.papers.reference import Claim, Where
 from analysis.papers.shapes import close, increasing
 from analysis.points import PointResult
@@ -53,8 +54,6 @@ METRICS: dict[str, Callable[[Points, Claim], float]] = {
     "time_min": _time_min,
 }
 
-STEPS = ("mpi", "nccl", "nccl+mp", "nccl+mp+overlap", "nccl+mp+la+overlap", "nccl+mp+la+csc+overlap")
-"""Columns of Tables 1 and 2."""
 _CELLS = [
     f"{cluster}-{step}-{what}" for cluster in "pv" for step in STEPS for what in ("throughput", "iter", "speedup")
 ]
@@ -105,24 +104,8 @@ def _versus(points: Points, claim: Claim) -> Measured:
 @measures("gradientflow-table1", "p-order", "v-order")
 @measures("gradientflow-table2", "p-order", "v-order")
 def _columns(points: Points, claim: Claim) -> Measured:
-    """The six columns of a table by throughput. In Table 2 the first three of Cluster-P have another batch, as printed."""
-    assert isinstance(claim.printed, list)
-    model, cluster = claim.where["model"], claim.id[0]
-    fp32 = f"gradientflow-tables-{cluster}-fp32"
-    mpi = fp32 if cluster == "p" else "gradientflow-tables-v-mpi"
-    mixed = f"gradientflow-tables-{cluster}-mixed"
-    half = "gradientflow-table2-p-b64" if (cluster, model) == ("p", "resnet50-gf") else mixed
-    wheres: dict[str, Where] = {
-        "mpi": {"run": mpi, "strategy": "halving-doubling"},
-        "nccl": {"run": fp32, "strategy": "layer-allreduce"},
-        "nccl+mp": {"run": half, "strategy": "layer-allreduce", "options": "wire=fp16, overlap=False"},
-        "nccl+mp+overlap": {"run": mixed, "strategy": "layer-allreduce", "options": "wire=fp16"},
-        "nccl+mp+la+overlap": {"run": mixed, "strategy": "lazy-allreduce"},
-        "nccl+mp+la+csc+overlap": {"run": mixed, "strategy": "csc"},
-    }
-    return ranked(
-        Order({name: chosen(points, {**where, "model": model}).throughput_per_s for name, where in wheres.items()})
-    )
+    rows = columns(points, claim.id[0], str(claim.where["model"]))
+    return ranked(Order({name: row.throughput_per_s for name, row in rows.items()}))
 
 
 @measures("gradientflow-sec1-traffic", "bytes-per-gpu", "ideal-time", "gloo-comm", "gloo-util")

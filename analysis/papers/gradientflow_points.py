@@ -34,6 +34,25 @@ def comm_s(row: PointResult) -> float:
     return row.iteration_time_s * (1 - row.scaling_efficiency)
 
 
+STEPS = ("mpi", "nccl", "nccl+mp", "nccl+mp+overlap", "nccl+mp+la+overlap", "nccl+mp+la+csc+overlap")
+"""Columns of Tables 1 and 2."""
+
+
+def columns(points: Points, cluster: str, model: str) -> dict[str, PointResult]:
+    """The columns of Table 1 or 2, by STEPS. In Table 2 the first three of Cluster-P have another batch, as printed."""
+    fp32, mixed = f"gradientflow-tables-{cluster}-fp32", f"gradientflow-tables-{cluster}-mixed"
+    half = "gradientflow-table2-p-b64" if (cluster, model) == ("p", "resnet50-gf") else mixed
+    wheres: tuple[Where, ...] = (
+        {"run": fp32 if cluster == "p" else "gradientflow-tables-v-mpi", "strategy": "halving-doubling"},
+        {"run": fp32, "strategy": "layer-allreduce"},
+        {"run": half, "strategy": "layer-allreduce", "options": "wire=fp16, overlap=False"},
+        {"run": mixed, "strategy": "layer-allreduce", "options": "wire=fp16"},
+        {"run": mixed, "strategy": "lazy-allreduce"},
+        {"run": mixed, "strategy": "csc"},
+    )
+    return {step: chosen(points, {**where, "model": model}) for step, where in zip(STEPS, wheres, strict=True)}
+
+
 NAMES = {"layer-allreduce": "nccl", "hierarchical-ring": "nccl-h", "halving-doubling": "openmpi"}
 """Libraries of Fig. 8."""
 
