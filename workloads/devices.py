@@ -137,6 +137,14 @@ DEVICES: dict[str, Device] = {
         (_rate("alexnet-bn", 128, 1670, "GradientFlow Fig. 6"), _rate("resnet50", 64, 172, "GradientFlow Fig. 6")),
         {"resnet50-gf": "resnet50"},
     ),
+    "pascal-gf-pytorch": Device(
+        "The Pascal GPU of GradientFlow's Cluster-P under PyTorch 0.4, fp32",
+        (
+            _rate("alexnet-bn", 128, 1475, "GradientFlow Sec. 2.3.3"),
+            _rate("resnet50", 64, 167, "GradientFlow Sec. 2.3.3"),
+        ),
+        {"resnet50-gf": "resnet50"},
+    ),
     "pascal-gf-mixed": Device(
         "The Pascal GPU of GradientFlow's Cluster-P, mixed precision",
         (

@@ -108,7 +108,7 @@ def parameter_names(keys: Sequence[str]) -> dict[str, str]:
 
 
 def _parameters(section: PointSection, swept: Mapping[str, Any]) -> dict[str, str]:
-    """What a point is known by: model, strategy, workers, rate and seed, and whatever the scenario sweeps."""
+    """What a point is known by: model, strategy, workers, rate, seed, whom the workers stand for, and whatever the scenario sweeps."""
     known = {
         "model": section.model.name,
         "strategy": section.strategy.name,
@@ -117,6 +117,8 @@ def _parameters(section: PointSection, swept: Mapping[str, Any]) -> dict[str, st
         "seed": str(section.run.seed),
     }
     names = parameter_names(list(swept))
+    if section.cluster.stands_for is not None:
+        known["stands_for"] = str(section.cluster.stands_for)
     others = {names[key]: _value_text(value) for key, value in swept.items()}
     if "strategy" in swept:
         others["options"] = _value_text(section.strategy.options)

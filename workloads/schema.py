@@ -32,13 +32,16 @@ class Section(BaseModel):
 class ClusterSection(Section):
     """Who runs where. servers: as many as workers unless said otherwise. colocated: servers share the workers' hosts.
 
-    workers_per_host: GPUs of one machine.
+    workers_per_host: GPUs of one machine. stands_for: workers of a larger cluster that this one stands for (workloads.stand_in), on
+    machines of stands_for_per_host; costs and rates are given as they are there.
     """
 
     workers: int = Field(ge=1)
     servers: int | None = Field(None, ge=1)
     colocated: bool = True
     workers_per_host: int = Field(1, ge=1)
+    stands_for: int | None = Field(None, ge=2)
+    stands_for_per_host: int = Field(1, ge=1)
 
 
 class FabricSection(Section):
