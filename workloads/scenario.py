@@ -78,8 +78,9 @@ def resolve(document: dict[str, Any], origin: str, name: str) -> Scenario:
 
 
 def _points(common: dict[str, Any], sweep: Mapping[str, list[Any]], origin: str) -> Iterator[Point]:
-    """The first key varies slowest; keys that sweep tables come last, as TOML writers put tables behind plain values."""
-    sweep = dict(sorted(sweep.items(), key=lambda item: any(isinstance(value, dict) for value in item[1])))
+    """The first key varies slowest; keys that sweep tables come last, by name, as TOML writers put tables where they like."""
+    tables = sorted(key for key, values in sweep.items() if any(isinstance(value, dict) for value in values))
+    sweep = {key: sweep[key] for key in (*(key for key in sweep if key not in tables), *tables)}
     for values in itertools.product(*sweep.values()):
         document = copy.deepcopy(common)
         swept = dict(zip(sweep, values, strict=True))
