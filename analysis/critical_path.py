@@ -93,7 +93,7 @@ class CriticalPath:
         send = int(ops.message[segment.op])
         if send >= 0:
             chunk = names.tensor(send) if segment.kind in NETWORK else names.chunk(int(ops.chunk[send]))
-            return f"{chunk} from {names.rank(int(ops.rank[send]))} to {names.receiver(send)}"
+            return f"{chunk}: {names.rank(int(ops.rank[send]))} -> {names.receiver(send)}"
         return f"{names.rank(int(ops.rank[segment.op]))}: {names.op(segment.op)}"
 
     def merged(self, segments: Iterable[Segment] | None = None) -> list[Contribution]:

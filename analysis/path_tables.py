@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from analysis.critical_path import PARTS, Contribution, CriticalPath
 from analysis.path_walk import Kind
@@ -10,31 +11,41 @@ from analysis.tables import TextTable
 
 MOST_CONTRIBUTIONS = 10
 MOST_LINES = 40
-OF_NO_NOTE = 1e-3
-"""Share of the iteration below which a kind without a place in every table is left out."""
+ALWAYS = ("compute", "network", "straggler", "aggregation")
+"""Parts that every table has."""
+MEANING = {
+    Kind.COMPUTE: "GPUs compute",
+    Kind.TRANSFER: "messages are on their way",
+    Kind.SERIALISATION: "as long as messages take on an empty network",
+    Kind.SHARING: "what they take longer: others have the links",
+    Kind.QUEUEING: "behind other messages of their own send queue",
+    Kind.STRAGGLER: "a worker computes while at least half of the others wait for it",
+    Kind.AGGREGATION: "gradients are added",
+    Kind.LATENCY: "latency of messages, copies, waiting for a fusion cycle",
+    Kind.LOCAL: "messages between ranks of one host",
+    Kind.LATENESS: "agents act later than they should have",
+    Kind.UNEXPLAINED: "nothing in the plan held the next op back",
+}
 
 
 def parts_table(path: CriticalPath) -> TextTable:
-    """One row a kind of time; network is divided further."""
+    """One row a kind of time; network is divided further. Kinds that no iteration need have are left out where they took no time."""
     rows = []
     for part, kinds in PARTS.items():
         for kind in kinds:
-            spent = path.kinds_ns[kind]
-            if spent or part in ("compute", "network", "straggler", "aggregation"):
+            if path.kinds_ns[kind] or (part in ALWAYS and kind is not Kind.TRANSFER):
                 name = f"network: {kind}" if part == "network" else str(kind)
-                rows.append((name, _ms(spent), _share(spent, path)))
-    rows = [row for row in rows if row[0] != f"network: {Kind.TRANSFER}" or path.kinds_ns[Kind.TRANSFER]]
-    rows.append(("iteration", _ms(path.duration_ns), _share(path.duration_ns, path)))
-    return TextTable("Where the time went", ("part", "ms", "share"), tuple(rows), 1, ("",) * len(rows))
+                rows.append((name, _ms(path.kinds_ns[kind]), _share(path.kinds_ns[kind], path), MEANING[kind]))
+    rows.append(("iteration", _ms(path.duration_ns), _share(path.duration_ns, path), ""))
+    headers = ("part", "ms", "share", "meaning")
+    return TextTable("Where the time went", headers, tuple(rows), 1, ("",) * len(rows))
 
 
 def contributions_table(path: CriticalPath, most: int = MOST_CONTRIBUTIONS) -> TextTable:
     """The largest contributions, first the largest; network ones with what was in their way."""
-    rows = []
-    for found in path.contributions()[:most]:
-        rows.append((*_row(path, found), f"{_in_the_way(path, found)}"))
+    rows = tuple((*_row(path, found), _in_the_way(path, found)) for found in path.contributions()[:most])
     headers = ("what", "kind", "ms", "share", "in its way")
-    return TextTable("Largest contributions", headers, tuple(rows), 2, ("",) * len(rows))
+    return TextTable("Largest contributions", headers, rows, 2, ("",) * len(rows))
 
 
 def path_table(path: CriticalPath, most: int | None = MOST_LINES) -> TextTable:
@@ -44,28 +55,24 @@ def path_table(path: CriticalPath, most: int | None = MOST_LINES) -> TextTable:
     """
     merged = path.merged()
     kept = _longest(merged, len(merged) if most is None else most)
+    begin_ns = path.segments[0].begin_ns if path.segments else 0
     rows: list[tuple[str, ...]] = []
-    begin = path.segments[0].begin_ns if path.segments else 0
-    skipped: list[Contribution] = []
-    for index, found in enumerate(merged):
-        if index not in kept:
-            skipped.append(found)
-            continue
-        rows += _skipped_row(path, skipped, begin)
-        skipped = []
-        rows.append((_ms(found.segments[0].begin_ns - begin), *_row(path, found)))
-    rows += _skipped_row(path, skipped, begin)
-    headers = ("at ms", "what", "kind", "ms", "share")
-    turned = tuple((what, kind, at, spent, share) for at, what, kind, spent, share in rows)
+    for has_line, group in groupby(range(len(merged)), key=lambda index: index in kept):
+        found = [merged[index] for index in group]
+        if has_line:
+            rows += [(piece.what, *_times(path, [piece], begin_ns), str(piece.kind)) for piece in found]
+        else:
+            what = f"{len(found)} shorter segment{'s' if len(found) > 1 else ''}"
+            rows.append((what, *_times(path, found, begin_ns), ""))
+    headers = ("what", "at ms", "ms", "share", "kind")
     foot = "" if len(kept) == len(merged) else f"{len(merged)} segments; --all lists each."
-    return TextTable(
-        "The path in order",
-        (headers[1], headers[2], headers[0], headers[3], headers[4]),
-        turned,
-        2,
-        ("",) * len(turned),
-        foot,
-    )
+    return TextTable("The path in order", headers, tuple(rows), 1, ("",) * len(rows), foot)
+
+
+def _times(path: CriticalPath, found: Sequence[Contribution], begin_ns: int) -> tuple[str, str, str]:
+    """When pieces that follow one another begin, how long they take together, and their share of the iteration."""
+    spent_ns = sum(piece.duration_ns for piece in found)
+    return _ms(found[0].segments[0].begin_ns - begin_ns), _ms(spent_ns), _share(spent_ns, path)
 
 
 def _longest(merged: Sequence[Contribution], most: int) -> set[int]:
@@ -85,14 +92,6 @@ def _gaps(kept: set[int], count: int) -> int:
     return sum(index not in kept and (index == 0 or index - 1 in kept) for index in range(count))
 
 
-def _skipped_row(path: CriticalPath, skipped: Sequence[Contribution], begin: int) -> list[tuple[str, ...]]:
-    if not skipped:
-        return []
-    spent = sum(found.duration_ns for found in skipped)
-    what = f"{len(skipped)} shorter segment{'s' if len(skipped) > 1 else ''}"
-    return [(_ms(skipped[0].segments[0].begin_ns - begin), what, "", _ms(spent), _share(spent, path))]
-
-
 def _row(path: CriticalPath, found: Contribution) -> tuple[str, str, str, str]:
     return found.what, str(found.kind), _ms(found.duration_ns), _share(found.duration_ns, path)
 
@@ -102,8 +101,8 @@ def _in_the_way(path: CriticalPath, found: Contribution) -> str:
     if contention is None:
         return ""
     if contention.flows < 2:
-        return f"nothing at {contention.place}"
-    largest = f", most for {contention.others[0][0]}" if contention.others else ""
+        return f"alone at {contention.place}"
+    largest = f", most of it {contention.others[0][0]}" if contention.others else ""
     return f"{contention.flows} flows at {contention.place}{largest}"
 
 

@@ -25,7 +25,7 @@ from analysis.iterations import iteration_ends_ns
 from analysis.logged import LoggedOps
 from analysis.names import Names
 from analysis.timeline_tracks import Slice, Track, Tracks
-from analysis.utilisation import LinkLoad, SpineOf, link_loads
+from analysis.utilisation import LinkLoad, SpineOf, link_loads, unknown_spine
 from topo.fabric import Fabric
 from vm.faults import InputFault
 from workloads.plan import Plan
@@ -40,7 +40,7 @@ def trace_events(
     log: OpLog,
     iteration: int,
     fabric: Fabric,
-    spine_of: SpineOf = lambda _source, _target: None,
+    spine_of: SpineOf = unknown_spine,
     bins: int = BINS,
 ) -> list[Event]:
     """The events of one iteration, sorted by time. Raises InputFault for an iteration that the log does not have.

@@ -15,7 +15,7 @@ from analysis.names import Names
 from analysis.wire import Bool
 from workloads.plan import OpKind, Role
 
-MOST_WAITING_ROWS = 16
+MOST_WAITING_ROWS = 8
 """A send queue: messages that are drawn waiting at the same time; its counter shows how many more there are."""
 
 

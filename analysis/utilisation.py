@@ -17,9 +17,18 @@ from analysis.bounds import message_ns, once, switches_of
 from analysis.logged import LoggedOps
 from analysis.wire import Bool, Float64, WireMessages, wire_messages
 from topo.fabric import Fabric, Topology
+from workloads.plan import Plan
 
-SpineOf = Callable[[int, int], int | None]
-"""From two endpoints on different leaves to the index of the spine between them, None where that is not known."""
+SpineOf = Callable[[int, int, tuple[int, ...]], int | None]
+"""From two endpoints on different leaves to the index of the spine between them, None where that is not known.
+
+The third argument is empty, or the hosts of the multicast group that the message goes to.
+"""
+
+
+def unknown_spine(_source: int, _target: int, _members: tuple[int, ...]) -> None:
+    """Knows no way."""
+    return
 
 
 @dataclass(frozen=True)
@@ -31,9 +40,7 @@ class LinkLoad:
     share: Float64
 
 
-def link_loads(
-    logged: LoggedOps, fabric: Fabric, edges_ns: Int64, spine_of: SpineOf = lambda _source, _target: None
-) -> list[LinkLoad]:
+def link_loads(logged: LoggedOps, fabric: Fabric, edges_ns: Int64, spine_of: SpineOf = unknown_spine) -> list[LinkLoad]:
     """Load of every host port in both directions, and of every leaf-spine link, between bin edges (increasing) of the run's clock.
 
     Messages of which `spine_of` knows no way are in no leaf-spine link's load. Ports of aggregators have no line rate and no load.
@@ -53,7 +60,7 @@ def link_loads(
         add(f"{name} out", fabric.rate_bps, (messages.src == host) & messages.first)
         add(f"{name} in", fabric.rate_bps, messages.dst == host)
     if fabric.topology is Topology.LEAF_SPINE:
-        spines = _spines(messages, fabric, spine_of)
+        spines = _spines(logged.plan, messages, fabric, spine_of)
         for (source, target), chosen in _hops(messages, fabric, spines).items():
             add(f"{source} to {target}", fabric.uplink_rate_bps, chosen)
     return loads
@@ -91,19 +98,31 @@ def binned_bytes(edges_ns: Int64, begun: Float64, ended: Float64, size: Float64,
     return moved
 
 
-def _spines(messages: WireMessages, fabric: Fabric, spine_of: SpineOf) -> Int64:
+def _spines(plan: Plan, messages: WireMessages, fabric: Fabric, spine_of: SpineOf) -> Int64:
     """Index of the spine that each message passes, -1 for none or an unknown one."""
     source, target = switches_of(fabric, messages.src), switches_of(fabric, messages.dst)
-    known: dict[tuple[int, int], int] = {}
+    known: dict[tuple[int, int, tuple[int, ...]], int | None] = {}
     found = np.full(len(messages), -1, np.int64)
     for row in np.flatnonzero(source != target).tolist():
-        ends = int(messages.src[row]), int(messages.dst[row])
-        if ends not in known:
-            beyond = [int(end[row]) - fabric.leaves for end in (source, target) if end[row] >= fabric.leaves]
-            spine = beyond[0] if beyond else 0 if fabric.spines == 1 else spine_of(*ends)
-            known[ends] = -1 if spine is None else spine
-        found[row] = known[ends]
+        beyond = max(int(source[row]), int(target[row])) - fabric.leaves
+        if beyond >= 0 or fabric.spines == 1:
+            found[row] = max(beyond, 0)
+            continue
+        way = int(messages.src[row]), int(messages.dst[row]), _members(plan, int(messages.send[row]))
+        if way not in known:
+            known[way] = spine_of(*way)
+        spine = known[way]
+        found[row] = -1 if spine is None else spine
     return found
+
+
+def _members(plan: Plan, send: int) -> tuple[int, ...]:
+    """Hosts of the multicast group of a SEND, sorted; none for one receiver."""
+    if not plan.ops.group[send]:
+        return ()
+    group = plan.ops.peer[send]
+    members = plan.group_rank[plan.group_start[group] : plan.group_start[group + 1]]
+    return tuple(np.unique(plan.rank_host[members]).tolist())
 
 
 def _hops(messages: WireMessages, fabric: Fabric, spines: Int64) -> dict[tuple[str, str], Bool]:

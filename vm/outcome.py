@@ -94,7 +94,7 @@ def prepare(points: Sequence[Point], out: Path, clock: Clock) -> list[Prepared]:
         compiled = compile_point(point.section)
         fabric = scaled_fabric(compiled.fabric, clock.scale)
         plans = {label: scaled_plan(plan, clock.scale) for label, plan in compiled.plans.items()}
-        folder = out / "points" / _folder_name(point)
+        folder = out / "points" / folder_name(point)
         ready = Prepared(point, compiled, fabric, plans, folder, clock, _key(point, fabric, plans, clock))
         if _completed(ready) is None:
             for plan in compiled.plans.values():
@@ -103,7 +103,7 @@ def prepare(points: Sequence[Point], out: Path, clock: Clock) -> list[Prepared]:
     return prepared
 
 
-def _folder_name(point: Point) -> str:
+def folder_name(point: Point) -> str:
     """Readable, and the same whatever else the scenario sweeps; a hash tells points apart that read alike."""
     words = "_".join(value for value in point.parameters.values() if value)
     safe = "".join(c if c.isalnum() or c in ".-" else "_" for c in words)

@@ -135,7 +135,7 @@ def test_the_line_and_sharing_are_told_apart_where_the_fabric_is_known() -> None
     push = Push((0.010, 0.010))
     log = log_of(push.iteration(0, 0, (10, 10), (26, 26)))
     path = critical_path(push.plan, log, 0, Fabric(hosts=3, rate_bps=RATE_BPS))
-    assert pieces(path)[:3] == [("compute", 0, 10), ("behind others at a port", 10, 18), ("on the line", 18, 26)]
+    assert pieces(path)[:3] == [("compute", 0, 10), ("shared port", 10, 18), ("on the line", 18, 26)]
     assert path.sentence() == (
         "55% of iteration 0 is network, 32% compute and 13% aggregation: server 0 waits for fc6/weights from rank 0; "
         "2 flows share the port into h3."
@@ -148,7 +148,7 @@ def test_others_wait_for_a_straggler_from_the_moment_at_which_they_are_ready() -
     path = critical_path(push.plan, log, 0)
     assert pieces(path) == [
         ("compute", 0, 10),
-        ("waiting for a straggler", 10, 30),
+        ("straggler", 10, 30),
         ("transfer", 30, 38),
         ("aggregation", 38, 40),
         ("transfer", 40, 41),
@@ -215,11 +215,11 @@ def queue_plan() -> tuple[Plan, list[Row]]:
 def test_a_message_waits_behind_others_in_its_send_queue() -> None:
     plan, rows = queue_plan()
     path = critical_path(plan, log_of(rows), 0, Fabric(hosts=2, rate_bps=RATE_BPS))
-    behind = "behind others in a send queue"
+    behind = "send queue"
     assert pieces(path) == [
-        ("compute", 0, 1), (behind, 1, 6), (behind, 6, 11), ("behind others at a port", 11, 12), ("on the line", 12, 17),
+        ("compute", 0, 1), (behind, 1, 6), (behind, 6, 11), ("shared port", 11, 12), ("on the line", 12, 17),
     ]  # fmt: skip
-    assert [found.what for found in path.merged()[1:3]] == [f"fc{i}/weights from rank 0 to rank 1" for i in (0, 1)]
+    assert [found.what for found in path.merged()[1:3]] == [f"fc{i}/weights: rank 0 -> rank 1" for i in (0, 1)]
     assert path.sentence() == (
         "94% of iteration 0 is network and 6% compute: rank 1 waits for fc2/weights from rank 0, "
         "behind fc0/weights -> rank 1 and 1 more in its send queue; it has the port out of h1 to itself."
@@ -245,7 +245,7 @@ def test_a_message_that_waits_for_its_receiver_is_not_on_the_path() -> None:
     rows = [(0, compute[0], 0, 0, 1), (0, compute[1], 0, 0, 9), (0, send, 1, 1, 1), (0, recv, 2, 2, 9)]
     rows += [(0, end[0], 1, 1, 1), (0, end[1], 9, 9, 9)]
     path = critical_path(plan, log_of([(i, op, a * MS, b * MS, c * MS) for i, op, a, b, c in rows]), 0)
-    assert pieces(path) == [("compute", 0, 1), ("waiting for a straggler", 1, 9)]
+    assert pieces(path) == [("compute", 0, 1), ("straggler", 1, 9)]
 
 
 def test_a_control_barrier_has_stragglers_too() -> None:
@@ -267,7 +267,7 @@ def test_a_control_barrier_has_stragglers_too() -> None:
         builder.build(4e-3, 4), log_of([(i, op, a * MS, b * MS, c * MS) for i, op, a, b, c in rows]), 0
     )
     # Workers 0 to 2 are ready after 1, 2 and 3 ms: at 2 ms half of them are.
-    assert pieces(path) == [("compute", 0, 2), ("waiting for a straggler", 2, 4), ("transfer", 4, 5)]
+    assert pieces(path) == [("compute", 0, 2), ("straggler", 2, 4), ("transfer", 4, 5)]
 
 
 def check_path(plan: Plan, late_ns: int = 0) -> None:

@@ -203,7 +203,7 @@ def test_links_of_a_leaf_spine_carry_what_crosses() -> None:
     edges = np.array([0, 10_000])
 
     def loads(spine: int | None) -> dict[str, float]:
-        found = link_loads(LoggedOps.of(plan, log), fabric, edges, lambda _a, _b: spine)
+        found = link_loads(LoggedOps.of(plan, log), fabric, edges, lambda _source, _target, _members: spine)
         return {load.name: round(float(load.share[0]) * load.rate_bps / 8e9 * 10_000 / 1538, 6) for load in found}
 
     frames = loads(1)
