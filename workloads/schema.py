@@ -179,10 +179,17 @@ class PrintedSection(Section):
 
 
 class FileSection(Section):
-    """What a scenario file says beside its points."""
+    """What a scenario file says beside its points.
+
+    cases: sweeps of their own, each on top of `sweep`; the points are those of all of them (none: of `sweep` alone).
+    chart: "auto", or "ranking": one bar a strategy, the fastest first. left_out: strategies that cannot run here, and why.
+    """
 
     title: str
     about: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
     printed: list[PrintedSection] = Field(default_factory=list)
     sweep: dict[str, list[Any]] = Field(default_factory=dict)
+    cases: list[dict[str, list[Any]]] = Field(default_factory=list)
+    chart: Literal["auto", "ranking"] = "auto"
+    left_out: dict[str, str] = Field(default_factory=dict)
