@@ -22,10 +22,10 @@ import numpy as np
 
 from agents.records import Int64, OpLog
 from analysis.iterations import iteration_ends_ns
+from analysis.link_loads import LinkLoad, SpineOf, link_loads, unknown_spine
 from analysis.logged import LoggedOps
 from analysis.names import Names
 from analysis.timeline_tracks import Slice, Track, Tracks
-from analysis.utilisation import LinkLoad, SpineOf, link_loads, unknown_spine
 from topo.fabric import Fabric
 from vm.faults import InputFault
 from workloads.plan import Plan

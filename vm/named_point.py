@@ -61,7 +61,7 @@ class StoredPoint:
         return wanted
 
     def spine_of(self, source: int, target: int, members: tuple[int, ...]) -> int | None:
-        """The spine that the controller's rules put messages of two endpoints on (analysis.utilisation.SpineOf)."""
+        """The spine that the controller's rules put messages of two endpoints on (analysis.link_loads.SpineOf)."""
         if not members:
             return self._choice(source, target)
         group = self.fabric.groups.index(MulticastGroup(source, members))

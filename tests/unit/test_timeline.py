@@ -18,10 +18,10 @@ from test_agents_interpreter import replay
 
 from agents.records import OpLog
 from analysis.iterations import iteration_ends_ns
+from analysis.link_loads import binned_bytes, link_loads
 from analysis.logged import LoggedOps
 from analysis.timeline import trace_events, write_trace
 from analysis.timeline_tracks import Slice, Track
-from analysis.utilisation import binned_bytes, link_loads
 from topo.fabric import Fabric, Topology
 from vm.faults import InputFault
 from workloads.builder import PlanBuilder
