@@ -1,0 +1,247 @@
+"""Evidence: the points that a scenario's runs gave, and the functions that read a claim's value out of them.
+
+Claims on a point's iteration time, throughput, efficiency or speed-up, and ranks by one of them, are looked up
+(analysis/papers/lookup.py). Every other claim is bound to a function of its own, in <paper>.py:
+
+    @measures("p3-fig7", "resnet50-knee")
+    def _knee(points: Points, claim: Claim) -> Measured: ...
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from agents.records import OpLog, PointRecord
+from analysis.charts import parameter_number
+from analysis.compare import as_number, describe
+from analysis.papers.reference import Claim
+from analysis.points import PointResult, pool_seeds
+from topo.fabric import Fabric
+from vm.faults import InternalFault
+from workloads.plan import Plan
+
+Value = str | int | float
+
+
+class NoEvidence(Exception):
+    """There is nothing to measure a claim with: a point is missing or its run is invalid. The message says which and why."""
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What a point computes with, by layer (in forward order) and by tensor (in creation order).
+
+    layer_kinds: conv, fc, ...: as in workloads.profile. flops: of one sample's forward pass, a multiplication and an addition as two.
+    forward_s, backward_s: of one iteration. fitted_on: the printed cell that the compute time was inferred from.
+    """
+
+    name: str
+    batch: int
+    layer_names: tuple[str, ...]
+    layer_kinds: tuple[str, ...]
+    flops: tuple[float, ...]
+    forward_s: tuple[float, ...]
+    backward_s: tuple[float, ...]
+    tensor_names: tuple[str, ...]
+    tensor_layer: tuple[int, ...]
+    tensor_parameters: tuple[int, ...]
+    compute_source: str
+    fitted_on: str | None = None
+
+    @property
+    def parameters(self) -> int:
+        """All of the model's."""
+        return sum(self.tensor_parameters)
+
+    def layer_parameters(self) -> tuple[int, ...]:
+        """Of each layer."""
+        counts = [0] * len(self.layer_names)
+        for layer, parameters in zip(self.tensor_layer, self.tensor_parameters, strict=True):
+            counts[layer] += parameters
+        return tuple(counts)
+
+
+@dataclass(frozen=True)
+class StoredPoint:
+    """One point of one seed. result: None where the scenario is only compiled. folder: its plans, logs and captures; None likewise.
+
+    parameters: as in points.csv, and `run`, the name of the scenario file. plan, log and record are read when they are asked for.
+    """
+
+    parameters: Mapping[str, str]
+    result: PointResult | None
+    fabric: Fabric
+    model: ModelFacts
+    plan: Callable[[], Plan]
+    log: Callable[[], OpLog]
+    record: Callable[[], PointRecord]
+    folder: Path | None = None
+
+
+class Points:
+    """All points of a scenario's runs. A point is asked for by its parameters, numbers compared as numbers: row(model="vgg19", workers=8).
+
+    Everything raises NoEvidence where nothing fits, and where a run that fits is invalid: what is left would be a choice of points.
+    """
+
+    def __init__(self, stored: Sequence[StoredPoint]) -> None:
+        self._stored = tuple(stored)
+
+    def rows(self, **where: Value) -> list[PointResult]:
+        """The points with these parameters, seeds pooled."""
+        return pool_seeds(self.unpooled(**where))
+
+    def unpooled(self, **where: Value) -> list[PointResult]:
+        """The points with these parameters, one a seed."""
+        results = []
+        for point in self.stored(**where):
+            if point.result is None:
+                raise NoEvidence(f"{describe(dict(point.parameters))}: was only compiled, not run")
+            if not point.result.valid:
+                raise NoEvidence(f"{describe(dict(point.parameters))}: {point.result.verdict}")
+            results.append(point.result)
+        return results
+
+    def row(self, **where: Value) -> PointResult:
+        """The one point with these parameters, seeds pooled. Raises InternalFault where several fit: the claim says too little."""
+        rows = self.rows(**where)
+        if len(rows) > 1:
+            differing = sorted({k for row in rows for k, v in row.parameters.items() if v != rows[0].parameters.get(k)})
+            raise InternalFault(f"{describe(where)} fits {len(rows)} points: say which {', '.join(differing)} is meant")
+        return rows[0]
+
+    def series(self, key: str, **where: Value) -> list[tuple[float, PointResult]]:
+        """The points with these parameters by the number that `key` is (bit/s for rates), rising. One point a number."""
+        pairs = []
+        for row in self.rows(**where):
+            number = parameter_number(row.parameters.get(key, ""))
+            if number is None:
+                raise InternalFault(f"{key} = '{row.parameters.get(key, '')}' of {describe(where)} is no number")
+            pairs.append((number, row))
+        pairs.sort(key=lambda pair: pair[0])
+        if len({number for number, _ in pairs}) < len(pairs):
+            raise InternalFault(f"several points of {describe(where)} have the same {key}: say which series is meant")
+        return pairs
+
+    def stored(self, **where: Value) -> list[StoredPoint]:
+        """The points with these parameters as they are kept, one a seed, valid or not, run or only compiled."""
+        found = [p for p in self._stored if all(_equal(p.parameters.get(k), v) for k, v in where.items())]
+        if not found:
+            raise NoEvidence(f"no point with {describe(where) or 'any parameters'} was run")
+        return found
+
+    def point(self, **where: Value) -> StoredPoint:
+        """The one point with these parameters, the first seed of several. Raises InternalFault where several fit."""
+        found = self.stored(**where)
+        if len({tuple(sorted((k, v) for k, v in p.parameters.items() if k != "seed")) for p in found}) > 1:
+            raise InternalFault(f"{describe(where)} fits {len(found)} points: say which is meant")
+        result = found[0].result
+        if result is not None and not result.valid:
+            raise NoEvidence(f"{describe(where)}: {result.verdict}")
+        return found[0]
+
+    def plan(self, **where: Value) -> Plan:
+        """The plan of the one point with these parameters (the one that was kept, where candidates were searched)."""
+        return self.point(**where).plan()
+
+    def log(self, **where: Value) -> OpLog:
+        """The op log of the one point with these parameters."""
+        return self.point(**where).log()
+
+    def model(self, **where: Value) -> ModelFacts:
+        """The model of the first point with these parameters."""
+        return self.stored(**where)[0].model
+
+
+def _equal(held: str | None, wanted: Value) -> bool:
+    left, right = as_number(held), as_number(wanted)
+    return left == right if left is not None and right is not None else held == str(wanted)
+
+
+@dataclass(frozen=True)
+class Order:
+    """Scores of what is ranked, higher is better, with half the 95 % intervals where known. row: which row of several."""
+
+    scores: Mapping[str, float]
+    ci95: Mapping[str, float] = field(default_factory=dict)
+    row: str = ""
+
+    @property
+    def best_first(self) -> tuple[str, ...]:
+        """Names by falling score."""
+        return tuple(sorted(self.scores, key=lambda name: -self.scores[name]))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured for a claim. value: a number in the claim's unit, or what a shape turned out to be, in a few words.
+
+    ci95: half the 95 % confidence interval. orders: for ranks (see `ranked`); the claim holds if every order does.
+    holds: what the predicate said, for shapes and formulas; None for everything that analysis/papers/holds.py decides.
+    detail: where the value comes from, if not from a run's iteration times ("computed from the compiled plan").
+    """
+
+    value: float | str
+    ci95: float | None = None
+    holds: bool | None = None
+    detail: str = ""
+    orders: tuple[Order, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuses a number that is none; raises InternalFault."""
+        if isinstance(self.value, float) and not math.isfinite(self.value):
+            raise InternalFault(f"a measured value is {self.value}: raise NoEvidence where there is none")
+
+
+def ranked(*orders: Order, detail: str = "") -> Measured:
+    """What a rank claim measures: one order, or one a row."""
+    shown = [" > ".join(order.best_first) for order in orders]
+    if len(set(shown)) == 1:
+        return Measured(shown[0], orders=orders, detail=detail)
+    rows = "; ".join(f"{order.row}: {text}" for order, text in zip(orders, shown, strict=True))
+    return Measured(rows, orders=orders, detail=detail)
+
+
+Measure = Callable[[Points, Claim], Measured]
+Explain = Callable[[Points, Claim], str]
+Bound = TypeVar("Bound", Measure, Explain)
+
+_measures: dict[tuple[str, str], Measure] = {}
+_explanations: dict[tuple[str, str], Explain] = {}
+
+
+def measures(scenario: str, *claims: str) -> Callable[[Measure], Measure]:
+    """Binds a function to claims of a scenario. Raises InternalFault where one is bound already."""
+    return lambda function: _bind(_measures, scenario, claims, function)
+
+
+def explains(scenario: str, *claims: str) -> Callable[[Explain], Explain]:
+    """Binds a function that says, from a run's logs, why claims of a scenario differ from what is printed."""
+    return lambda function: _bind(_explanations, scenario, claims, function)
+
+
+def measure_of(scenario: str, claim: str) -> Measure | None:
+    """The function bound to a claim."""
+    return _measures.get((scenario, claim))
+
+
+def explanation_of(scenario: str, claim: str) -> Explain | None:
+    """The explanation bound to a claim."""
+    return _explanations.get((scenario, claim))
+
+
+def bound_claims() -> list[tuple[str, str]]:
+    """Scenario and claim of every binding, explanations included: each must exist in the reference data."""
+    return sorted({*_measures, *_explanations})
+
+
+def _bind(registry: dict[tuple[str, str], Bound], scenario: str, claims: Sequence[str], function: Bound) -> Bound:
+    for claim in claims:
+        if (scenario, claim) in registry:
+            raise InternalFault(f"claim {claim} of {scenario} is bound twice")
+        registry[scenario, claim] = function
+    return function

@@ -1,0 +1,201 @@
+"""What the papers print: reference values and their sources, read from <paper>.toml beside this file and checked whole.
+
+Nothing here is measured, and nothing in the emulator is computed from it.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from vm.faults import InputFault
+
+FOLDER = Path(__file__).parent
+PAPERS = ("geryon", "p3", "gradientflow", "tictac", "netops")
+"""In the order in which reports list them."""
+
+
+class Kind(StrEnum):
+    """How a paper states a claim, and so how it is judged (analysis/papers/holds.py)."""
+
+    CELL = "cell"
+    """A number in a table."""
+    PROSE = "prose"
+    """A number in a sentence or read off a figure."""
+    DERIVED = "derived"
+    """Computed from printed numbers, not printed itself."""
+    MAX = "max"
+    """"Up to": the maximum over a sweep."""
+    APPROX = "approx"
+    """"Around", "about"."""
+    BOUND = "bound"
+    """An inequality, as text: "<= 0.37"."""
+    RANK = "rank"
+    """An order, best first."""
+    SHAPE = "shape"
+    """How a curve runs, in words."""
+    FORMULA = "formula"
+    CONTRADICTED = "contradicted"
+    """Printed, but contradicted elsewhere in the same paper."""
+
+
+class _Reference(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+Where = dict[str, str | int | float]
+
+
+class Claim(_Reference):
+    """One claim. printed: a number in `unit`, a bound's text, a rank (best first), or a shape in words; None: withheld, to be predicted.
+
+    where: parameters of the point that it speaks of, as in points.csv, and `run` for the scenario file where several have such a
+    point. baseline: for speed-ups, what differs from `where` in the point that it is relative to. series: for ranks, the parameter
+    whose values are ranked, and by which metric. fitted: a constant was chosen to meet it. reason: why it is not counted.
+    headline: number of the headline group it belongs to, 0 for none.
+    """
+
+    id: str
+    kind: Kind
+    metric: str
+    printed: float | str | list[str] | None = None
+    unit: str = ""
+    source: str
+    where: Where = Field(default_factory=dict)
+    baseline: Where = Field(default_factory=dict)
+    series: str = ""
+    ranked_by: str = "throughput_per_s"
+    fitted: bool = False
+    emulable: bool = True
+    reason: str = ""
+    headline: int = 0
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.kind is Kind.CONTRADICTED or not self.emulable) and not self.reason:
+            raise ValueError("a claim that is contradicted or not emulable needs its reason")
+        if self.printed is None:
+            return self
+        wanted: dict[Kind, type] = {Kind.RANK: list, Kind.SHAPE: str, Kind.BOUND: str}
+        if self.kind in wanted and not isinstance(self.printed, wanted[self.kind]):
+            raise ValueError(f"printed must be {'a list' if self.kind is Kind.RANK else 'a text'} for a {self.kind}")
+        if self.kind in NUMERIC and not isinstance(self.printed, float):
+            raise ValueError(f"printed must be a number for a {self.kind}")
+        return self
+
+    @property
+    def predicted(self) -> bool:
+        """Whether the printed value is withheld."""
+        return self.printed is None
+
+
+NUMERIC = frozenset({Kind.CELL, Kind.PROSE, Kind.DERIVED, Kind.MAX, Kind.APPROX})
+"""Kinds that state one number."""
+
+
+class FigureReference(_Reference):
+    """How a scenario's figure is drawn: lines over x, or bars; a line or bar colour each value of `series`, a panel each of `panel`.
+
+    metric: of a point (throughput_per_s, scaling_efficiency, iteration_time_s) or speedup, which needs `baseline`.
+    """
+
+    title: str
+    kind: Literal["line", "bar"]
+    x: str
+    series: str = "strategy"
+    metric: str = "throughput_per_s"
+    panel: str = ""
+    where: Where = Field(default_factory=dict)
+    baseline: Where = Field(default_factory=dict)
+
+
+class ScenarioReference(_Reference):
+    """One figure, table or section. runs: files in scenarios/ that are run; plans: files that are only compiled.
+
+    direct: False where it runs scaled; `note` says how. not_emulable: why it is no traffic result; empty: it is one.
+    quick: whether `gradwire reproduce --quick` runs it.
+    """
+
+    id: str
+    title: str
+    setup: str = ""
+    runs: list[str] = Field(default_factory=list)
+    plans: list[str] = Field(default_factory=list)
+    direct: bool = True
+    not_emulable: str = ""
+    note: str = ""
+    quick: bool = False
+    claim: Annotated[list[Claim], Field(default_factory=list)]
+    figure: Annotated[list[FigureReference], Field(default_factory=list)]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        twice = sorted({claim.id for claim in self.claim if [c.id for c in self.claim].count(claim.id) > 1})
+        if twice:
+            raise ValueError(f"two claims are called '{twice[0]}'")
+        if not self.direct and not self.note:
+            raise ValueError("a scaled scenario (direct = false) needs a note that says how")
+        if self.not_emulable and (self.runs or self.plans or self.quick):
+            raise ValueError("what is not emulable has no runs")
+        return self
+
+
+class Paper(_Reference):
+    """A paper: its short name, its citation, and its scenarios."""
+
+    paper: str
+    title: str
+    scenario: list[ScenarioReference]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        ids = [scenario.id for scenario in self.scenario]
+        twice = sorted({name for name in ids if ids.count(name) > 1})
+        if twice:
+            raise ValueError(f"two scenarios are called '{twice[0]}'")
+        foreign = [name for name in ids if not name.startswith(f"{self.paper}-")]
+        if foreign:
+            raise ValueError(f"scenario '{foreign[0]}' must begin with '{self.paper}-'")
+        return self
+
+
+def load_paper(paper: str, folder: Path = FOLDER) -> Paper:
+    """Reads and checks <paper>.toml. Raises InputFault with the file, the place and what is wrong."""
+    path = folder / f"{paper}.toml"
+    try:
+        loaded = Paper.model_validate(tomllib.loads(path.read_text()))
+    except FileNotFoundError as error:
+        raise InputFault(f"{path}: there is no reference data of a paper '{paper}'") from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputFault(f"{path}: not valid TOML: {error}") from error
+    except ValidationError as error:
+        raise InputFault("\n".join(f"{path}: {_explain(defect)}" for defect in error.errors())) from error
+    if loaded.paper != paper:
+        raise InputFault(f"{path}: paper = '{loaded.paper}': must be '{paper}', like the file")
+    return loaded
+
+
+def load_papers(folder: Path = FOLDER) -> list[Paper]:
+    """All papers whose reference data is there, in the order of PAPERS. Raises InputFault."""
+    return [load_paper(paper, folder) for paper in PAPERS if (folder / f"{paper}.toml").exists()]
+
+
+def chosen(papers: Sequence[Paper], names: Sequence[str]) -> list[tuple[Paper, ScenarioReference]]:
+    """The scenarios that `names` (papers or scenarios; none: all) mean, each once. Raises InputFault for an unknown name."""
+    every = [(paper, scenario) for paper in papers for scenario in paper.scenario]
+    for name in names:
+        if not any(name in (paper.paper, scenario.id) for paper, scenario in every):
+            known = [paper.paper for paper in papers] + [scenario.id for _, scenario in every]
+            raise InputFault(f"{name}: no such paper or scenario; there are {', '.join(known)}")
+    return [(paper, scenario) for paper, scenario in every if not names or {paper.paper, scenario.id} & set(names)]
+
+
+def _explain(defect: object) -> str:
+    assert isinstance(defect, dict)
+    place = ".".join(str(step) for step in defect["loc"])
+    return f"{place}: {str(defect['msg']).removeprefix('Value error, ')}"
