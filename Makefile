@@ -15,7 +15,7 @@ demo: setup
 	$(VENV)/bin/gradwire run geryon-table2
 
 test: setup
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest -n auto --dist loadfile
 
 lint: $(VENV)/installed
 	$(VENV)/bin/ruff check .

@@ -16,11 +16,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from agents.connections import HostEntry, SocketOptions, namespace_of
 from agents.process import AgentGroup
 from agents.records import AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
 from analysis.iterations import iteration_times_s
-from analysis.transfers import transfer_time_s
+from analysis.transfers import steady_flow_time_s
 from controller.process import ControllerProcess
 from topo.abilities import Abilities, probe_kernel
 from topo.fabric import Fabric, MulticastGroup
@@ -31,8 +33,10 @@ from workloads.plan import Plan
 
 PROBE_BYTES = 20_000_000
 """Of each flow of the rate probe: long against the one burst of `gso_bytes` by which the second port on the path lags the first."""
-PROBE_S_MAX = 0.5
-"""At line rate, for slow links."""
+PROBE_S_MIN, PROBE_S_MAX = 4e-3, 0.5
+"""At line rate, for fast links and slow ones."""
+PROBE_MESSAGES = 5
+"""Of each flow of the rate probe: from the first one's arrival to the last one's, four fifths of the bytes have to pass."""
 CONTROLLER_PORT = 6653
 CONTROLLER_TIMEOUT_S = 60.0
 
@@ -205,15 +209,16 @@ def _probe_rate(task: Task, folder: Path, agents: AgentGroup) -> float:
     fabric = task.fabric
     if fabric.hosts < 2:
         return 1.0
-    size_bytes = min(PROBE_BYTES, int(fabric.rate_bps * PROBE_S_MAX / 8))
+    size_bytes = int(np.clip(PROBE_BYTES, fabric.rate_bps * PROBE_S_MIN / 8, fabric.rate_bps * PROBE_S_MAX / 8))
     ratios = []
     for transfers, rate_bps in probe_phases(fabric, size_bytes):
-        plan = compile_transfers("rate probe", fabric.hosts, transfers)
+        in_messages = [replace(transfer, messages=PROBE_MESSAGES) for transfer in transfers]
+        plan = compile_transfers("rate probe", fabric.hosts, in_messages)
         path = folder / "probe.npz"
         plan.save(path)
         log, _ = _replay(agents, plan, path, 2, "probe")
-        ideal_s = size_bytes * 8 / fabric.goodput_share() / rate_bps
-        ratios.append(transfer_time_s(plan, log, 1) / ideal_s)
+        ideal_s = size_bytes * (1 - 1 / PROBE_MESSAGES) * 8 / fabric.goodput_share() / rate_bps
+        ratios.append(steady_flow_time_s(plan, log, 1) / ideal_s)
     return max(ratios)
 
 

@@ -133,7 +133,12 @@ DEVICES: dict[str, Device] = {
             _by_peak("inception-v3", 32, 128, _TF_P100, 5.3 / 10.6),
             _by_peak("vgg16", 32, 144, _TF_P100, 5.3 / 10.6),
         ),
-        {"inception-v3-netops": "inception-v3", "resnet50-slim": "resnet50", "vgg19": "vgg16"},
+        {
+            "inception-v3-mxnet": "inception-v3",
+            "inception-v3-netops": "inception-v3",
+            "resnet50-slim": "resnet50",
+            "vgg19": "vgg16",
+        },
     ),
     "m60-half": Device(
         "One of the two GPUs of an NVIDIA Tesla M60, as in P3's AWS g3.4xlarge machines. No single-GPU times are printed: those of a "
@@ -141,13 +146,6 @@ DEVICES: dict[str, Device] = {
         (
             _by_peak("resnet50", 32, 16 / 0.15962, _TORCH_TITAN_X, 4.8 / 6.6),
             _by_peak("vgg19", 32, 16 / 0.22514, _TORCH_TITAN_X, 4.8 / 6.6),
-        ),
-    ),
-    "toy": Device(
-        "What computes in P3's examples: forward and backward op of a layer take a unit each in Fig. 4, and no time in Fig. 6",
-        (
-            Fact("p3-fig4", 1, (0.15, 0.15), "P3 Fig. 4: three units of 50 ms a pass"),
-            Fact("p3-fig6", 1, (3e-8, 3e-8), "P3 Fig. 6 shows communication alone"),
         ),
     ),
     "k80-half": Device(
@@ -193,7 +191,7 @@ DEVICES: dict[str, Device] = {
         (
             _netops("inception-v3-netops", 0.176, 0.296),
             _netops("vgg16-299", 0.169, 0.024),
-            _netops("resnet101", 0.176, 0.180),
+            _netops("resnet101-netops", 0.176, 0.180),
             _netops("resnet200", 0.357, 0.340),
         ),
     ),

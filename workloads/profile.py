@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
@@ -39,6 +39,8 @@ class Layer:
     tensors: trainable tensors in creation order; empty for pooling and additions.
     flops: forward floating-point operations for one sample, a multiply-add counting as 2.
     inputs: indices, in the profile, of the layers whose outputs it reads; empty when it reads the samples.
+    untrained: variables that TensorFlow creates behind `tensors` and that no gradient belongs to, such as a normalisation's moving
+    mean and variance. They take their turn where variables are placed round robin, and are never sent.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Layer:
     tensors: tuple[Tensor, ...]
     flops: float
     inputs: tuple[int, ...]
+    untrained: int = 0
 
     @property
     def parameters(self) -> int:
@@ -110,3 +113,23 @@ class Profile:
     def share(self, chosen: Callable[[Layer], bool]) -> float:
         """Share of the parameters in the layers that `chosen` picks, 0 to 1."""
         return sum(layer.parameters for layer in self.layers if chosen(layer)) / self.parameters
+
+    def fused(self, parameters: int) -> Profile:
+        """The same model with consecutive tensors joined, in backward order, until they have so many parameters (0: as it is).
+
+        Tensors that are joined belong to the lowest of their layers, whose backward op comes last and whose forward op comes first.
+        No byte is added or lost; only the number of messages falls.
+        """
+        if not parameters:
+            return self
+        joined: dict[int, list[Tensor]] = {}
+        waiting: list[Tensor] = []
+        for number in reversed(range(len(self.tensors))):
+            waiting.insert(0, self.tensors[number])
+            count = sum(tensor.parameters for tensor in waiting)
+            if count >= parameters or number == 0:
+                name = waiting[0].name if len(waiting) == 1 else f"{waiting[0].name} to {waiting[-1].name}"
+                joined.setdefault(self.tensor_layer[number], []).insert(0, Tensor(name, count))
+                waiting = []
+        layers = [replace(layer, tensors=tuple(joined.get(index, ()))) for index, layer in enumerate(self.layers)]
+        return replace(self, layers=tuple(layers))

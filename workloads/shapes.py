@@ -14,6 +14,8 @@ Padding = int | Literal["same", "valid"]
 """Zeros on each side, or TensorFlow's words: "same" keeps ceil(size / stride), "valid" pads nothing."""
 Window = int | tuple[int, int]
 """A square's side, or (height, width)."""
+MOVING_AVERAGES = 2
+"""Untrained variables of a batch normalisation: moving mean and moving variance."""
 NORM_FLOPS_PER_ELEMENT = 2
 """Scale and shift; statistics are left out, since they change no layer's share of the time noticeably."""
 
@@ -67,11 +69,18 @@ class Network:
         return tuple(self._layers)
 
     def layer(
-        self, kind: LayerKind, name: str, x: Node, shape: tuple[int, ...], flops: float, tensors: Mapping[str, int]
+        self,
+        kind: LayerKind,
+        name: str,
+        x: Node,
+        shape: tuple[int, ...],
+        flops: float,
+        tensors: Mapping[str, int],
+        untrained: int = 0,
     ) -> Node:
         """Appends a layer that reads `x` and yields `shape`; `tensors` maps short names to parameter counts."""
         full = tuple(Tensor(f"{name}/{short}", count) for short, count in tensors.items())
-        self._layers.append(Layer(name, kind, full, float(flops), x.reads))
+        self._layers.append(Layer(name, kind, full, float(flops), x.reads, untrained))
         return Node(shape, (len(self._layers) - 1,))
 
     def _auto_name(self, stem: str, name: str | None) -> str:
@@ -101,10 +110,11 @@ class Network:
         return self.layer(LayerKind.CONV, name, x, (out, *image), 2 * weights * math.prod(image), tensors)
 
     def norm(self, x: Node, name: str | None = None) -> Node:
-        """Batch normalisation over channels: one number a channel and trainable tensor."""
+        """Batch normalisation over channels: one number a channel and trainable tensor, and moving mean and variance beside."""
         flops = NORM_FLOPS_PER_ELEMENT * x.elements
         name = self._auto_name("norm", name)
-        return self.layer(LayerKind.NORM, name, x, x.shape, flops, dict.fromkeys(self._norm_tensors, x.shape[0]))
+        tensors = dict.fromkeys(self._norm_tensors, x.shape[0])
+        return self.layer(LayerKind.NORM, name, x, x.shape, flops, tensors, MOVING_AVERAGES)
 
     def conv_norm(
         self, x: Node, out: int, kernel: Window, stride: int = 1, padding: Padding = "same", *, name: str | None = None

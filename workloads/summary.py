@@ -17,7 +17,7 @@ def summary_lines(plan: Plan, fabric: Fabric) -> list[str]:
     kinds = ", ".join(f"{int((ops.kind == kind).sum()):,} {kind.name.lower()}" for kind in OpKind)
     sent = int(ops.size_bytes[remote].sum())
     lines = [
-        f"{ranks} on {plan.hosts} hosts; {len(plan.chunk_bytes):,} chunks of {len(plan.tensors)} tensors, "
+        f"{ranks} on {_hosts(plan)} hosts; {len(plan.chunk_bytes):,} chunks of {len(plan.tensors)} tensors, "
         f"{plan.chunk_bytes.sum() / 1e6:,.1f} MB",
         f"{len(ops):,} ops: {kinds}; {len(plan.dep_op):,} dependencies",
         f"{int(remote.sum()):,} messages and {sent / 1e9:,.3f} GB cross the network",
@@ -30,11 +30,19 @@ def summary_lines(plan: Plan, fabric: Fabric) -> list[str]:
     return lines
 
 
+def _hosts(plan: Plan) -> int:
+    """Hosts, without the aggregators' places on switches."""
+    return len(np.unique(plan.rank_host[plan.rank_role != Role.AGGREGATOR]))
+
+
 def _busiest(plan: Plan, fabric: Fabric, remote: np.typing.NDArray[np.bool_]) -> str:
+    """The host port with the most bytes in a direction; a multicast message leaves once and arrives at each member."""
     ops = plan.ops
-    unicast = remote & (ops.group == 0)
+    arrives = (ops.kind == OpKind.RECV) & remote[np.maximum(ops.message, 0)]
     out = np.bincount(plan.rank_host[ops.rank[remote]], ops.size_bytes[remote], plan.hosts)
-    into = np.bincount(plan.rank_host[ops.peer[unicast]], ops.size_bytes[unicast], plan.hosts)
+    into = np.bincount(plan.rank_host[ops.rank[arrives]], ops.size_bytes[arrives], plan.hosts)
+    on_switch = plan.rank_host[plan.rank_role == Role.AGGREGATOR]
+    out[on_switch] = into[on_switch] = 0
     host, direction, size = max(
         (int(out.argmax()), "out", out.max()), (int(into.argmax()), "in", into.max()), key=lambda item: item[2]
     )

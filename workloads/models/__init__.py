@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 
 from vm.faults import InputFault
-from workloads.models import alexnet, inception, resnet, sockeye, synthetic, toys, transformer, vgg, yolo
+from workloads.models import alexnet, inception, resnet, sockeye, synthetic, toy, transformer, vgg, yolo
 from workloads.profile import Profile
 
 _MODELS: dict[str, Callable[[], Profile]] = {
@@ -20,19 +20,21 @@ _MODELS: dict[str, Callable[[], Profile]] = {
     "inception-v1": inception.inception_v1,
     "inception-v2": inception.inception_v2,
     "inception-v3": inception.inception_v3,
+    "inception-v3-mxnet": inception.inception_v3_mxnet,
     "inception-v3-netops": inception.inception_v3_netops,
+    "inception-v3-with-head": inception.inception_v3_with_head,
     "resnet50": resnet.resnet50,
     "resnet50-gf": resnet.resnet50_gradientflow,
     "resnet50-slim": resnet.resnet50_slim,
     "resnet50-v2": resnet.resnet50_v2,
     "resnet101": resnet.resnet101,
+    "resnet101-netops": resnet.resnet101_netops,
     "resnet101-v2": resnet.resnet101_v2,
     "resnet152-v2": resnet.resnet152_v2,
     "resnet200": resnet.resnet200,
     "yolo-v1": yolo.yolo_v1,
     "sockeye": sockeye.sockeye,
-    "p3-fig4": toys.p3_fig4,
-    "p3-fig6": toys.p3_fig6,
+    "netops-toy": toy.netops_toy,
     "bert-large": transformer.bert_large,
     "gpt2-xl": transformer.gpt2_xl,
     "vit-l16": transformer.vit_l16,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -31,11 +31,14 @@ class PartitionOptions(Options):
 class GeryonOptions(PartitionOptions):
     """rule: 'coarse' (convolutions high, fully connected low), 'threshold', or 'search' (tries the coarse rule and each threshold).
 
-    thresholds: urgencies between 0 and 1; for 'threshold', N of them make N + 1 priorities.
+    thresholds: urgencies, which are 0 to 1 (below 0: all layers are urgent); for 'threshold', N of them make N + 1 priorities;
+    'coarse' has no use for them.
+    partition: whether tensors are cut; without, they stay whole and only the flows' priorities differ from vanilla (Fig. 5).
     """
 
+    partition: bool = True
     rule: Literal["coarse", "threshold", "search"] = "coarse"
-    thresholds: tuple[float, ...] = Field((0.25, 0.5, 0.75), min_length=1)
+    thresholds: tuple[Annotated[float, Field(ge=-1, le=1)], ...] = Field((0.25, 0.5, 0.75), min_length=1)
 
 
 def _one_class(_: int) -> int:
@@ -53,7 +56,9 @@ def _partition_slicing(job: Job, options: PartitionOptions) -> Mapping[str, Plan
 
 
 def _geryon(job: Job, options: GeryonOptions) -> Mapping[str, Plan]:
-    pieces = partitioned(job.profile, job.cluster.servers, options.slice_parameters or None)
+    pieces = whole_tensors(job.profile, job.cluster.servers)
+    if options.partition:
+        pieces = partitioned(job.profile, job.cluster.servers, options.slice_parameters or None)
     rules: dict[str, ClassOfLayer] = {}
     if options.rule in ("coarse", "search"):
         rules["coarse"] = coarse_rule(job.profile)

@@ -8,6 +8,7 @@ Source: NetOps, sections 3, 5, 6 and 9. The iteration is that of workloads/strat
 | | block: all parameters to worker 0, then all to worker 1 | 9.4 |
 | | random: an order of its own for each worker, all of them at once | 9.4, after TicTac |
 | placement | whole: tensors round robin over the servers in creation order | 9.1 (TensorFlow's default) |
+| | variables: the same, untrained variables included, which take turns as well | 9.1, Table 7 (what TensorFlow does) |
 | | shares: each server gets its printed share of the bytes, option `shares` | Table 7 |
 | | greedy: whole tensors, largest first, each to the server with the least | evenly, without cutting |
 | | split: every tensor cut into one even part a server | 9.1 (Table 8) |
@@ -32,7 +33,15 @@ from vm.faults import InputFault
 from workloads.job import Job
 from workloads.plan import Plan
 from workloads.strategies.keywise import Exchange, compile_keywise
-from workloads.strategies.placement import Piece, by_shares, greedy_by_size, in_messages, partitioned, whole_tensors
+from workloads.strategies.placement import (
+    Piece,
+    by_shares,
+    greedy_by_size,
+    in_messages,
+    partitioned,
+    whole_tensors,
+    whole_variables,
+)
 from workloads.strategies.strategy import Options, Strategy
 from workloads.strategies.tensorflow import DistributionOrder, Variant, compile_parameter_server
 
@@ -41,7 +50,7 @@ class NetOpsOptions(Options):
     """See the table above. shares: for placement = "shares", one for each server, summing to 1."""
 
     distribution: DistributionOrder = "round-robin"
-    placement: Literal["whole", "shares", "greedy", "split"] = "whole"
+    placement: Literal["whole", "variables", "shares", "greedy", "split"] = "whole"
     shares: tuple[float, ...] = ()
     barrier: bool = True
     message_parameters: int = Field(0, ge=0)
@@ -56,6 +65,8 @@ def _placed(job: Job, options: NetOpsOptions) -> list[Piece]:
         )
     if options.placement == "shares":
         return by_shares(profile, servers, options.shares)
+    if options.placement == "variables":
+        return whole_variables(profile, servers)
     if options.placement == "greedy":
         return greedy_by_size(profile, servers)
     if options.placement == "split":

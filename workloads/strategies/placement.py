@@ -52,6 +52,23 @@ def whole_tensors(profile: Profile, servers: int) -> list[Piece]:
     ]
 
 
+def whole_variables(profile: Profile, servers: int) -> list[Piece]:
+    """Whole tensors, round robin over the servers as TensorFlow creates all its variables, those that are not trained included.
+
+    replica_device_setter gives every variable the next server. Moving means and variances take turns of their own, which decides where
+    weights go: with weights, beta, mean and variance for each convolution, four servers put all weights on the first one. This
+    rule, and TF-slim's lists of variables, give the shares that NetOps measured (Table 7), where trained tensors alone do not.
+    """
+    pieces: list[Piece] = []
+    turn = tensor = 0
+    for number, layer in enumerate(profile.layers):
+        for held in layer.tensors:
+            pieces.append(Piece(tensor, number, turn % servers, held.parameters))
+            turn, tensor = turn + 1, tensor + 1
+        turn += layer.untrained
+    return pieces
+
+
 def partitioned(profile: Profile, servers: int, slice_parameters: int | None = None) -> list[Piece]:
     """Geryon, section IV: every tensor cut into one even shard a server, and shards above the threshold into slices.
 
