@@ -17,22 +17,29 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
-from analysis.compare import PrintedCell, check_cells
+from analysis.compare import check_cells
+from analysis.critical_path import critical_path
 from analysis.papers import quick_score
 from analysis.papers.score import Evaluated
-from analysis.report import report as write_report
-from analysis.tables import Constant
+from analysis.path_tables import MOST_LINES, contributions_table, parts_table, path_table
+from analysis.tables import rich_table
+from analysis.timeline import trace_events, write_trace
 from vm.calibrate import Calibration, calibrate_fabric
 from vm.campaign import Campaign
+from vm.comparison import Question, prepare_comparison
 from vm.doctor import diagnose
 from vm.faults import Fault, InputFault, InternalFault
 from vm.kernel import build_kernel, cached_kernel, ensure_kernel
 from vm.machines import Clock
+from vm.named_point import stored_point
 from vm.outcome import Outcome, Prepared, prepare, stored_outcomes
 from vm.progress import LiveProgress
+from vm.reporting import printed_cells, report_run
 from vm.reproduce import Reproduction, judge_claims, wanted_scenarios, write_reproduction
 from workloads.compilation import job_of
+from workloads.lineup import contenders
 from workloads.scenario import Scenario, load_scenario, resolve
 from workloads.strategies import strategy
 from workloads.summary import summary_lines
@@ -47,11 +54,18 @@ app = typer.Typer(
 console = Console(width=None if sys.stdout.isatty() else PLAIN_COLUMNS)
 errors = Console(stderr=True, soft_wrap=True)
 
+Jobs = Annotated[int | None, typer.Option(min=1, help="points side by side; default: one a core")]
+RunFolder = Annotated[Path | None, typer.Option(help="run folder; default: one in runs/, named after what is run")]
 ScenarioFile = Annotated[Path, typer.Argument(help="scenario file (TOML), or the name of one in scenarios/")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", help="key=value, e.g. fabric.rate=25gbit; a list is swept: cluster.workers=[2,4]"),
 ]
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="run folder, or the name of one in runs/")]
+PointName = Annotated[
+    str, typer.Argument(help="a point's folder or a unique part of its name, or key=value,... of points.csv")
+]
+IterationNumber = Annotated[int | None, typer.Option(help="default: the slowest measured one")]
 ClockName = Annotated[str, typer.Option(help="virtual (exact, no root) or wall (this machine's kernel, needs root)")]
 Scale = Annotated[int, typer.Option(min=1, help="wall clock: divide bytes and rates by this")]
 
@@ -93,8 +107,8 @@ def _ensure_kernel() -> None:
 def run(
     scenario: ScenarioFile,
     settings: Settings = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="points side by side; default: one a core")] = None,
-    out: Annotated[Path | None, typer.Option(help="run folder; default: runs/<scenario>")] = None,
+    jobs: Jobs = None,
+    out: RunFolder = None,
     clock: ClockName = "virtual",
     scale: Scale = 1,
 ) -> None:
@@ -102,15 +116,17 @@ def run(
     chosen = _clock(clock, scale)
     loaded = load_scenario(_scenario_path(scenario), settings or [])
     folder = out or Path("runs") / loaded.name
-    printed = _printed(loaded)
-    check_cells([point.parameters for point in loaded.points], printed)
-    prepared = prepare(loaded.points, folder, chosen)
-    if chosen.name == "virtual":
+    check_cells([point.parameters for point in loaded.points], printed_cells(loaded))
+    _run(loaded, prepare(loaded.points, folder, chosen), folder, chosen, jobs)
+
+
+def _run(loaded: Scenario, prepared: list[Prepared], folder: Path, clock: Clock, jobs: int | None) -> None:
+    if clock.name == "virtual":
         _ensure_kernel()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "scenario.toml").write_text(tomli_w.dumps(loaded.document))
-    (folder / "clock.json").write_text(json.dumps(asdict(chosen)))
-    parallel = 1 if chosen.name == "wall" else min(jobs or len(os.sched_getaffinity(0)), len(prepared))
+    (folder / "clock.json").write_text(json.dumps(asdict(clock)))
+    parallel = 1 if clock.name == "wall" else min(jobs or len(os.sched_getaffinity(0)), len(prepared))
     with LiveProgress(console, len(prepared)) as progress:
         try:
             outcomes = Campaign(prepared, folder, parallel, progress).run()
@@ -122,56 +138,43 @@ def run(
         raise typer.Exit(1)
 
 
-def _printed(scenario: Scenario) -> list[PrintedCell]:
-    return [PrintedCell(**cell.model_dump()) for cell in scenario.printed]
+@app.command()
+def compare(
+    model_name: Annotated[str, typer.Option("--model", help="e.g. alexnet, resnet50, bert-large")],
+    workers: Annotated[int, typer.Option(help="number of workers, one a host")],
+    rate: Annotated[str, typer.Option(help="line rate of a host, e.g. 10gbit")],
+    device: Annotated[str | None, typer.Option(help="GPU; default: the first that has a time for the model")] = None,
+    iteration_time: Annotated[
+        str | None, typer.Option(help="of one worker alone, e.g. 350ms, instead of a device's")
+    ] = None,
+    servers: Annotated[
+        int | None, typer.Option(help="parameter servers, on the workers' hosts; default: one a worker")
+    ] = None,
+    strategies: Annotated[
+        list[str] | None, typer.Option("--strategy", help="only this one; may be given again")
+    ] = None,
+    leaf_spine: Annotated[
+        bool, typer.Option("--leaf-spine", help="two leaves and two spines instead of one switch")
+    ] = False,
+    oversubscription: Annotated[float | None, typer.Option(help="of the leaves' uplinks; implies --leaf-spine")] = None,
+    seeds: Annotated[int, typer.Option(min=2, help="runs of strategies with random orders")] = 3,
+    settings: Settings = None,
+    jobs: Jobs = None,
+    out: RunFolder = None,
+) -> None:
+    """Runs every strategy on one model and network, and ranks them."""
+    question = Question(
+        model_name, workers, rate, device, iteration_time, servers, leaf_spine, oversubscription, tuple(settings or ())
+    )
+    chosen = contenders(strategies or [])
+    folder = out or Path("runs") / question.name
+    loaded, prepared = prepare_comparison(question, chosen, seeds, folder)
+    _run(loaded, prepared, folder, Clock(), jobs)
 
 
 def _report(scenario: Scenario, outcomes: list[Outcome], folder: Path) -> None:
-    shown = write_report(
-        folder,
-        [outcome.result for outcome in outcomes],
-        _printed(scenario),
-        scenario.title,
-        _constants(outcomes),
-        [outcome.verdict for outcome in outcomes],
-        labels=scenario.labels,
-        notes=_speed_notes(outcomes),
-    )
-    console.print(shown)
+    console.print(report_run(scenario, outcomes, folder))
     console.print(f"report: {folder / 'report.html'}   chart: {folder / 'chart.png'}   rows: {folder / 'points.csv'}")
-
-
-def _constants(outcomes: list[Outcome]) -> list[Constant]:
-    """Every constant that the results rest on, once."""
-    constants: dict[tuple[str, str], Constant] = {}
-    for outcome in outcomes:
-        section = outcome.prepared.point.section
-        compute = outcome.prepared.compiled.job.compute
-        device = f" on {section.model.device}" if section.model.device else ""
-        name = f"iteration of {section.model.name}{device}, alone"
-        fitted = f"; fitted on {compute.fitted_on}" if compute.fitted_on else ""
-        found = [Constant(name, round(compute.iteration_s, 4), "s", compute.source + fitted)]
-        for cost_name, cost in section.costs:
-            if cost is not None:
-                unit = "bytes/s" if cost_name.endswith("rate") else "s"
-                found.append(Constant(cost_name.replace("_", " "), cost.value, unit, cost.source))
-        for constant in found:
-            constants[constant.name, str(constant.value)] = constant
-    return list(constants.values())
-
-
-def _speed_notes(outcomes: list[Outcome]) -> list[str]:
-    speeds = [outcome.speed for outcome in outcomes if outcome.speed]
-    if not speeds:
-        return []
-    payload = sum(speed.payload_bytes for speed in speeds)
-    replay_s = sum(speed.replay_s for speed in speeds)
-    slowest = max(speed.first_byte_s for speed in speeds)
-    mean = sum(speed.first_byte_s for speed in speeds) / len(speeds)
-    return [
-        f"speed: boot to first byte {mean:.1f} s (slowest {slowest:.1f} s); {payload / 1e9:.0f} GB of emulated payload at "
-        f"{payload / replay_s / 1e9:.2f} GB/s of one core; {sum(speed.total_s for speed in speeds):.0f} core seconds in all"
-    ]
 
 
 @app.command()
@@ -310,6 +313,46 @@ def _quick_score_kept(evaluated: Sequence[Evaluated], *, check: bool, accept: bo
     if change.gained:
         console.print(f"new: {', '.join(change.gained)}; `--accept` keeps them", highlight=False)
     return not change.lost
+
+
+@app.command()
+def trace(
+    run_path: RunPath,
+    point: PointName,
+    iteration: IterationNumber = None,
+    out: Annotated[
+        Path | None, typer.Option(help="file; default: trace-N.json in the point's folder; .gz compresses")
+    ] = None,
+) -> None:
+    """Exports one iteration as a timeline for ui.perfetto.dev: streams, send queues, receives, arrows, load of links."""
+    stored = stored_point(run_path, point)
+    chosen = stored.iteration(iteration)
+    path = out or stored.folder / f"trace-{chosen}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    events = trace_events(stored.plan, stored.log, chosen, stored.fabric, stored.spine_of)
+    write_trace(path, events, {"point": stored.label, "iteration": str(chosen), "verdict": stored.verdict.summary})
+    console.print(f"iteration {chosen} of {escape(stored.label)}: {len(events):,} events", highlight=False)
+    console.print(f"trace: {path}   open it at https://ui.perfetto.dev", highlight=False)
+
+
+@app.command()
+def why(
+    run_path: RunPath,
+    point: PointName,
+    iteration: IterationNumber = None,
+    every: Annotated[bool, typer.Option("--all", help="print every segment of the path")] = False,
+) -> None:
+    """Says where an iteration's time went: its critical path, divided into compute, network, stragglers and aggregation."""
+    stored = stored_point(run_path, point)
+    path = critical_path(stored.plan, stored.log, stored.iteration(iteration), stored.fabric)
+    slowest = ", the slowest that was measured" if path.iteration == stored.slowest_iteration() else ""
+    title = f"{stored.label}: iteration {path.iteration}{slowest}, {path.duration_ns / 1e9:.6f} s"
+    console.print(Text(title, style="bold"))
+    if not stored.verdict.valid:
+        console.print(Text(f"{stored.verdict.summary}: its times are no results", style="red"))
+    for table in (parts_table(path), contributions_table(path), path_table(path, None if every else MOST_LINES)):
+        console.print(rich_table(table))
+    console.print(Text(path.sentence(), style="bold"))
 
 
 @app.command()

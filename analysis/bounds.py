@@ -180,7 +180,7 @@ def critical_path_s(plan: Plan, fabric: Fabric, grain_s: float = 0.0) -> float:
     Iterations are chained from a cold start until two in a row take the same time; a plan whose iterations alternate for good is
     averaged over the last AVERAGED_ITERATIONS. Raises InternalFault if the plan has a cycle.
     """
-    levels = _levels(plan, np.maximum(_message_ns(plan, fabric) - grain_s * 1e9, 0.0))
+    levels = _levels(plan, np.maximum(message_ns(plan, fabric) - grain_s * 1e9, 0.0))
     ends: Float64 | None = None
     boundary_ns: list[float] = []
     for _ in range(MAX_CHAINED_ITERATIONS):
@@ -192,7 +192,7 @@ def critical_path_s(plan: Plan, fabric: Fabric, grain_s: float = 0.0) -> float:
     return (boundary_ns[-1] - boundary_ns[-1 - AVERAGED_ITERATIONS]) / AVERAGED_ITERATIONS / 1e9
 
 
-def _message_ns(plan: Plan, fabric: Fabric) -> Float64:
+def message_ns(plan: Plan, fabric: Fabric) -> Float64:
     """Of each op: time that a message of a SEND spends on an empty network; 0 on its own host and for other ops.
 
     A message between leaves takes one spine and so no more than one uplink's rate.

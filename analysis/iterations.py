@@ -18,10 +18,18 @@ def iteration_times_s(plan: Plan, log: OpLog, iterations: int) -> Float64:
     Iteration 0 counts from the first start of any worker's begin op. Warm-up is included: the caller drops it.
     Raises InternalFault where the log lacks a worker's begin or end.
     """
-    ends = worker_ends_ns(plan, log, iterations).max(axis=1)
-    first = _times_of(log, log.start_ns, plan.begin_op, 1).min()
-    times: Float64 = np.diff(ends, prepend=first) / 1e9
+    times: Float64 = np.diff(iteration_ends_ns(plan, log, iterations)) / 1e9
     return times
+
+
+def iteration_ends_ns(plan: Plan, log: OpLog, iterations: int) -> Int64:
+    """Boundaries of the iterations in nanoseconds of the run's clock, shape (iterations + 1,): iteration i is from i to i + 1.
+
+    Raises InternalFault where the log lacks a worker's begin or end.
+    """
+    first = _times_of(log, log.start_ns, plan.begin_op, 1).min()
+    bounds_ns: Int64 = np.concatenate([[first], worker_ends_ns(plan, log, iterations).max(axis=1)])
+    return bounds_ns
 
 
 def worker_times_s(plan: Plan, log: OpLog, iterations: int) -> Float64:

@@ -12,6 +12,8 @@ from rich.text import Text
 from analysis.charts import DPI, chart, save_chart, svg_text
 from analysis.compare import Comparison, PrintedCell, compare, describe
 from analysis.points import PointResult, pool_seeds
+from analysis.ranking import Ranking, ranking_table, reasons
+from analysis.ranking_chart import ranking_chart
 from analysis.tables import (
     Constant,
     TextTable,
@@ -47,13 +49,15 @@ def report(
     series_key: str = "strategy",
     labels: Mapping[str, str] | None = None,
     notes: Sequence[str] = (),
+    ranking: Ranking | None = None,
     dpi: int = DPI,
 ) -> RenderableType:
     """Writes report.html, table.md, chart.png and chart.svg into `run_dir` and returns what a terminal shows (it fits 100 columns).
 
     rows: one a point and seed, as in points.csv; seeds are pooled here. verdicts: one a row, None where its run left none.
     series_key: the parameter that is compared and coloured. labels: what to write for a parameter's key or value.
-    notes: lines for the end of the report, such as the run's speed. Raises InputFault for a printed cell that fits no or many points.
+    notes: lines for the end of the report, such as the run's speed. ranking: of the rows, to be told and drawn first.
+    Raises InputFault for a printed cell that fits no or many points.
     """
     written = dict(labels or {})
     pooled = pool_seeds(rows)
@@ -63,11 +67,20 @@ def report(
         tables += [comparison_table(comparison, written), order_table(comparison, written)]
     if constants:
         tables.append(constants_table(constants))
-    figure = chart(pooled, comparison, title, series_key, written)
+    summary = comparison.summary if comparison.cells else ""
+    if ranking is not None:
+        tables, summary = [ranking_table(ranking), *tables], ranking.sentence()
+        notes = [*reasons(ranking), *notes]
+        figure = ranking_chart(ranking, title)
+    else:
+        figure = chart(pooled, comparison, title, series_key, written)
     save_chart(figure, run_dir, dpi=dpi)
-    page = _page(title, comparison, svg_text(figure), tables, list(zip(rows, verdicts, strict=True)), notes)
+    page = _page(title, summary, svg_text(figure), tables, list(zip(rows, verdicts, strict=True)), notes)
     (run_dir / "report.html").write_text(page, encoding="utf-8")
-    (run_dir / "table.md").write_text(_markdown(title, comparison, tables, notes), encoding="utf-8")
+    (run_dir / "table.md").write_text(_markdown(title, summary, tables, notes), encoding="utf-8")
+    if ranking is not None:
+        shown = rich_table(tables[0], without=("options",))
+        return Group(Text(title, style="bold"), shown, *_dim(notes), Text(summary, style="bold"))
     return terminal(title, comparison, tables[0], rows, notes)
 
 
@@ -83,11 +96,15 @@ def terminal(
     for row in rows:
         if not row.valid:
             parts.append(Text(f"{describe(row.parameters)}: {row.verdict}", style="red"))
-    return Group(*parts, *(Text(note, style="dim") for note in notes))
+    return Group(*parts, *_dim(notes))
 
 
-def _markdown(title: str, comparison: Comparison, tables: Sequence[TextTable], notes: Sequence[str]) -> str:
-    parts = [f"# {title}\n", f"{comparison.summary}\n" if comparison.cells else ""]
+def _dim(notes: Sequence[str]) -> list[Text]:
+    return [Text(note, style="dim") for note in notes]
+
+
+def _markdown(title: str, summary: str, tables: Sequence[TextTable], notes: Sequence[str]) -> str:
+    parts = [f"# {title}\n", f"{summary}\n" if summary else ""]
     parts += [f"## {table.title}\n\n{markdown_table(table)}" for table in tables]
     parts += [f"- {note}" for note in notes]
     return "\n".join(part for part in parts if part) + "\n"
@@ -95,7 +112,7 @@ def _markdown(title: str, comparison: Comparison, tables: Sequence[TextTable], n
 
 def _page(
     title: str,
-    comparison: Comparison,
+    summary: str,
     svg: str,
     tables: Sequence[TextTable],
     judged: Sequence[tuple[PointResult, Verdict | None]],
@@ -104,13 +121,13 @@ def _page(
     safe = html.escape(title)
     # The XML prologue and document type stand before the element and are not allowed inside a page.
     drawing = svg[svg.index("<svg") :]
-    summary = f"<p><strong>{html.escape(comparison.summary)}</strong></p>" if comparison.cells else ""
+    told = f"<p><strong>{html.escape(summary)}</strong></p>" if summary else ""
     sections = "\n".join(f"<h2>{html.escape(table.title)}</h2>\n{html_table(table)}" for table in tables)
     verdicts = "\n".join(_verdict_section(row, verdict) for row, verdict in judged)
     lines = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
     return (
         f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{safe}</title><style>{STYLE}</style></head>\n'
-        f"<body>\n<h1>{safe}</h1>\n{summary}\n<figure>{drawing}</figure>\n{sections}\n"
+        f"<body>\n<h1>{safe}</h1>\n{told}\n<figure>{drawing}</figure>\n{sections}\n"
         f"<h2>Verdicts</h2>\n<p>A point whose run fails any check is invalid: it is no result and is in no chart.</p>\n{verdicts}\n"
         + (f"<h2>Notes</h2><ul>{lines}</ul>\n" if lines else "")
         + "</body>\n</html>\n"

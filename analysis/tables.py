@@ -172,7 +172,8 @@ def rich_table(table: TextTable, without: Sequence[str] = ()) -> Table:
     for index in shown:
         words = index < table.left
         last = index == len(table.headers) - 1
-        drawn.add_column(table.headers[index], justify="left" if words or last else "right", no_wrap=not words)
+        folds = words or (last and any(" " in row[index] for row in table.rows))
+        drawn.add_column(table.headers[index], justify="left" if words or last else "right", no_wrap=not folds)
     for row, tone in zip(table.rows, table.tone, strict=True):
         cells = [Text(row[index]) for index in shown]
         cells[-1].stylize(STATUS_STYLE[tone])

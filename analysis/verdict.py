@@ -130,11 +130,13 @@ def _retransmits(fabric: Fabric, record: PointRecord) -> Check:
 def _upcalls(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     """Each datapath flow asks the switch process once, and maybe once more before the answer arrives.
 
-    There can be one flow an ordered pair of hosts, band and switch on the way, and one a multicast group and switch.
+    There can be one flow an ordered pair of hosts, band and switch on the way, and one a multicast group and switch. Where hosts have
+    several ranks, more connections than that can open at once, and each may ask for both of its directions.
     """
     switches_on_path = 3 if fabric.topology is Topology.LEAF_SPINE else 1
     groups = max(0, len(plan.group_start) - 1)
     flows = (fabric.endpoints * (fabric.endpoints - 1) * fabric.bands + groups) * switches_on_path
+    flows = max(flows, 2 * _connections(plan) * switches_on_path)
     limit = UPCALLS_PER_FLOW * flows
     return Check(
         "upcalls",
@@ -143,6 +145,13 @@ def _upcalls(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
         record.counts.upcalls <= limit,
         "Packets went through the switch process instead of the kernel, which reorders and delays them.",
     )
+
+
+def _connections(plan: Plan) -> int:
+    """Connections between ranks on different hosts: one a send queue, receiver and class."""
+    ops = plan.ops
+    sends = plan.is_remote() & (ops.group == 0)
+    return len(np.unique(np.column_stack([ops.lane[sends], ops.peer[sends], ops.traffic_class[sends]]), axis=0))
 
 
 def _table_misses(record: PointRecord) -> Check:

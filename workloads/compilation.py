@@ -14,7 +14,8 @@ from workloads.job import Cluster, Costs, Job
 from workloads.made_up import made_up, made_up_times
 from workloads.models import model
 from workloads.plan import Plan
-from workloads.schema import CostsSection, PointSection
+from workloads.schema import ClusterSection, CostsSection, PointSection
+from workloads.stand_in import StandIn
 from workloads.strategies import strategy
 from workloads.strategies.strategy import Options, Strategy
 
@@ -40,18 +41,18 @@ def fabric_of(section: PointSection) -> Fabric:
     """The fabric that a point needs. Raises InputFault for what does not fit together."""
     chosen = strategy(section.strategy.name)
     classes = chosen.classes(_options(chosen, section))
-    fabric = _fabric(section, job_of(section, chosen).cluster, classes)
+    fabric = _fabric(section, job_of(section, chosen), classes)
     return replace(fabric, aggregators=chosen.aggregators)
 
 
 def job_of(section: PointSection, chosen: Strategy) -> Job:
-    """What the strategy compiles."""
+    """What the strategy compiles; for a cluster that stands for a larger one, with its costs and rate scaled."""
     chosen_model = made_up(section.model) if section.model.layers else model(section.model.name)
     profile = chosen_model.fused(section.model.fused_parameters)
     batch = section.model.batch or profile.batch
     workers = section.cluster.workers
     servers = section.cluster.servers or workers
-    return Job(
+    job = Job(
         profile=profile,
         compute=made_up_times(section.model) if section.model.layers else _compute(section, batch),
         cluster=Cluster(
@@ -65,6 +66,29 @@ def job_of(section: PointSection, chosen: Strategy) -> Job:
         costs=_costs(section.costs),
         rate_bps=section.fabric.rate,
     )
+    meant = _stands_for(section.cluster)
+    return job if meant is None else _standing_in(job, meant, chosen, _options(chosen, section))
+
+
+def _stands_for(section: ClusterSection) -> Cluster | None:
+    if section.stands_for is None:
+        return None
+    if section.stands_for < section.workers or section.stands_for % section.stands_for_per_host:
+        raise InputFault(
+            f"cluster.stands_for = {section.stands_for}: must be at least cluster.workers = {section.workers}, and a multiple of "
+            f"cluster.stands_for_per_host = {section.stands_for_per_host}"
+        )
+    return Cluster(section.stands_for, workers_per_host=section.stands_for_per_host)
+
+
+def _standing_in(job: Job, meant: Cluster, chosen: Strategy, options: Options) -> Job:
+    if chosen.load is None:
+        raise InputFault(
+            f"cluster.stands_for: not known how strategy '{chosen.name}' grows with workers; allreduces by one algorithm are"
+        )
+    scaling = StandIn(chosen.load(job.cluster, options), chosen.load(meant, options))
+    rate_bps = None if job.rate_bps is None else scaling.rate_bps(job.rate_bps)
+    return replace(job, costs=scaling.costs(job.costs), rate_bps=rate_bps, stands_for=meant)
 
 
 def _costs(section: CostsSection) -> Costs:
@@ -97,15 +121,15 @@ def _options(chosen: Strategy, section: PointSection) -> Options:
         raise InputFault(f"strategy.options of '{chosen.name}': {defects} (options: {known})") from error
 
 
-def _fabric(section: PointSection, cluster: Cluster, needed_classes: int) -> Fabric:
+def _fabric(section: PointSection, job: Job, needed_classes: int) -> Fabric:
     wanted = section.fabric
     if wanted.classes is not None and wanted.classes < needed_classes:
         raise InputFault(
             f"fabric.classes = {wanted.classes}: strategy '{section.strategy.name}' needs at least {needed_classes}"
         )
     return Fabric(
-        hosts=cluster.hosts,
-        rate_bps=wanted.rate,
+        hosts=job.cluster.hosts,
+        rate_bps=job.rate_bps or wanted.rate,
         topology=wanted.topology,
         leaves=wanted.leaves,
         spines=wanted.spines,

@@ -167,6 +167,14 @@ DEVICES: dict[str, Device] = {
         (_rate("alexnet-bn", 128, 1670, "GradientFlow Fig. 6"), _rate("resnet50", 64, 172, "GradientFlow Fig. 6")),
         {"resnet50-gf": "resnet50"},
     ),
+    "pascal-gf-pytorch": Device(
+        "The Pascal GPU of GradientFlow's Cluster-P under PyTorch 0.4, fp32",
+        (
+            _rate("alexnet-bn", 128, 1475, "GradientFlow Sec. 2.3.3"),
+            _rate("resnet50", 64, 167, "GradientFlow Sec. 2.3.3"),
+        ),
+        {"resnet50-gf": "resnet50"},
+    ),
     "pascal-gf-mixed": Device(
         "The Pascal GPU of GradientFlow's Cluster-P, mixed precision",
         (
@@ -288,15 +296,19 @@ def _fact(profile: Profile, device: str, batch: int) -> Fact:
     )
 
 
+def devices_for(profile: Profile) -> list[str]:
+    """Devices that have a time for a model: those with a fact of its own first, then by a kin's, then by their FLOP rate."""
+    base = base_name(profile.name)
+    own = [name for name, device in DEVICES.items() if any(fact.model == base for fact in device.facts)]
+    kin = [name for name, device in DEVICES.items() if base in device.alike]
+    rated = [name for name, device in DEVICES.items() if device.flops_per_s]
+    return list(dict.fromkeys([*own, *kin, *rated]))
+
+
 def _known_for(profile: Profile) -> str:
     """A sentence that says what would work for this model."""
-    base = base_name(profile.name)
-    names = [
-        name
-        for name, device in DEVICES.items()
-        if device.flops_per_s or base in device.alike or any(fact.model == base for fact in device.facts)
-    ]
-    return f"Devices with a time for '{profile.name}': {', '.join(names)}; or give the iteration time in the scenario."
+    names = ", ".join(devices_for(profile))
+    return f"Devices with a time for '{profile.name}': {names}; or give the iteration time in the scenario."
 
 
 def _transferred(fact: Fact, profile: Profile, batch: int) -> Fact:

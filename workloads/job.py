@@ -78,7 +78,7 @@ class Job:
 
     seed: decides every random order of the strategy. rate_bps: line rate of a host's link, for strategies that weigh
     transfers against computation; None where nobody said. fabric: the network, for strategies that use its switches;
-    None: a single switch.
+    None: a single switch. stands_for: the cluster that this one stands for, whose samples count; costs and rates are scaled already.
     """
 
     profile: Profile
@@ -89,6 +89,7 @@ class Job:
     costs: Costs = field(default_factory=Costs)
     rate_bps: float | None = None
     fabric: Fabric | None = None
+    stands_for: Cluster | None = None
 
     @property
     def compute_s(self) -> float:
@@ -98,4 +99,4 @@ class Job:
     @property
     def samples(self) -> int:
         """Samples that all workers process together in an iteration."""
-        return self.batch * self.cluster.workers
+        return self.batch * (self.stands_for or self.cluster).workers

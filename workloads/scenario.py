@@ -9,7 +9,7 @@ import tomllib
 import types
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin
 
@@ -41,6 +41,8 @@ class Scenario:
     printed: tuple[PrintedSection, ...]
     points: tuple[Point, ...]
     document: dict[str, Any]
+    chart: str = "auto"
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def load_scenario(path: Path, settings: Sequence[str] = ()) -> Scenario:
@@ -62,10 +64,14 @@ def resolve(document: dict[str, Any], origin: str, name: str) -> Scenario:
     """Validates a scenario's content; `origin` is named in errors. Raises InputFault."""
     common = {key: value for key, value in document.items() if key not in FILE_KEYS}
     about_file = _validated(FileSection, {k: v for k, v in document.items() if k in FILE_KEYS}, origin)
-    for key, values in about_file.sweep.items():
-        if not values:
-            raise InputFault(f"{origin}: sweep.{key}: the list of values is empty")
-    points = tuple(_points(common, about_file.sweep, origin))
+    sweeps = [{**about_file.sweep, **case} for case in about_file.cases] or [about_file.sweep]
+    for sweep in sweeps:
+        for key, values in sweep.items():
+            if not values:
+                raise InputFault(f"{origin}: sweep.{key}: the list of values is empty")
+    points = tuple(point for sweep in sweeps for point in _points(common, sweep, origin))
+    if about_file.chart == "ranking":
+        _check_one_network(points, origin)
     return Scenario(
         name,
         about_file.title,
@@ -74,10 +80,15 @@ def resolve(document: dict[str, Any], origin: str, name: str) -> Scenario:
         tuple(about_file.printed),
         points,
         document,
+        about_file.chart,
+        about_file.left_out,
     )
 
 
 def _points(common: dict[str, Any], sweep: Mapping[str, list[Any]], origin: str) -> Iterator[Point]:
+    """The first key varies slowest; keys that sweep tables come last, by name, as TOML writers put tables where they like."""
+    tables = sorted(key for key, values in sweep.items() if any(isinstance(value, dict) for value in values))
+    sweep = {key: sweep[key] for key in (*(key for key in sweep if key not in tables), *tables)}
     for values in itertools.product(*sweep.values()):
         document = copy.deepcopy(common)
         swept = dict(zip(sweep, values, strict=True))
@@ -85,6 +96,17 @@ def _points(common: dict[str, Any], sweep: Mapping[str, list[Any]], origin: str)
             _set(document, key, value)
         section = _validated(PointSection, document, origin)
         yield Point(_parameters(section, swept), section)
+
+
+def _check_one_network(points: Sequence[Point], origin: str) -> None:
+    """A ranking is of strategies on one network, model and cluster."""
+    sections = {
+        (p.section.cluster, p.section.fabric, p.section.model.model_dump_json(), p.section.costs) for p in points
+    }
+    if len(sections) > 1:
+        raise InputFault(
+            f'{origin}: chart = "ranking" ranks strategies at one setting; leave it out, or sweep nothing but strategy and run.seed'
+        )
 
 
 KNOWN_BY = {
@@ -106,7 +128,7 @@ def parameter_names(keys: Sequence[str]) -> dict[str, str]:
 
 
 def _parameters(section: PointSection, swept: Mapping[str, Any]) -> dict[str, str]:
-    """What a point is known by: model, strategy, workers, rate and seed, and whatever the scenario sweeps."""
+    """What a point is known by: model, strategy, workers, rate, seed, whom the workers stand for, and whatever the scenario sweeps."""
     known = {
         "model": section.model.name,
         "strategy": section.strategy.name,
@@ -115,6 +137,8 @@ def _parameters(section: PointSection, swept: Mapping[str, Any]) -> dict[str, st
         "seed": str(section.run.seed),
     }
     names = parameter_names(list(swept))
+    if section.cluster.stands_for is not None:
+        known["stands_for"] = str(section.cluster.stands_for)
     others = {names[key]: _value_text(value) for key, value in swept.items()}
     if "strategy" in swept:
         others["options"] = _value_text(section.strategy.options)
@@ -179,6 +203,8 @@ def _set(document: dict[str, Any], key: str, value: Any) -> None:
 def _validated(kind: type[Model], document: dict[str, Any], origin: str) -> Model:
     if "sweep" in document:
         document = {**document, "sweep": _flatten(document["sweep"])}
+    if isinstance(document.get("cases"), list):
+        document = {**document, "cases": [_flatten(case) for case in document["cases"]]}
     try:
         return kind.model_validate(document)
     except ValidationError as error:

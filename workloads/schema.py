@@ -32,13 +32,16 @@ class Section(BaseModel):
 class ClusterSection(Section):
     """Who runs where. servers: as many as workers unless said otherwise. colocated: servers share the workers' hosts.
 
-    workers_per_host: GPUs of one machine.
+    workers_per_host: GPUs of one machine. stands_for: workers of a larger cluster that this one stands for (workloads.stand_in), on
+    machines of stands_for_per_host; costs and rates are given as they are there.
     """
 
     workers: int = Field(ge=1)
     servers: int | None = Field(None, ge=1)
     colocated: bool = True
     workers_per_host: int = Field(1, ge=1)
+    stands_for: int | None = Field(None, ge=2)
+    stands_for_per_host: int = Field(1, ge=1)
 
 
 class FabricSection(Section):
@@ -176,10 +179,17 @@ class PrintedSection(Section):
 
 
 class FileSection(Section):
-    """What a scenario file says beside its points."""
+    """What a scenario file says beside its points.
+
+    cases: sweeps of their own, each on top of `sweep`; the points are those of all of them (none: of `sweep` alone).
+    chart: "auto", or "ranking": one bar a strategy, the fastest first. left_out: strategies that cannot run here, and why.
+    """
 
     title: str
     about: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
     printed: list[PrintedSection] = Field(default_factory=list)
     sweep: dict[str, list[Any]] = Field(default_factory=dict)
+    cases: list[dict[str, list[Any]]] = Field(default_factory=list)
+    chart: Literal["auto", "ranking"] = "auto"
+    left_out: dict[str, str] = Field(default_factory=dict)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import importlib
-import importlib.util
+import pkgutil
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+import analysis.papers
 from analysis.papers.evidence import Measured, NoEvidence, Points, explanation_of, measure_of
 from analysis.papers.holds import holds
 from analysis.papers.lookup import can_look_up, look_up
@@ -85,11 +86,10 @@ class Evaluated:
 
 
 def load_bindings() -> None:
-    """Imports every paper's evidence functions, so that they are bound."""
-    for paper in PAPERS:
-        name = f"analysis.papers.{paper}"
-        if importlib.util.find_spec(name):
-            importlib.import_module(name)
+    """Imports every paper's evidence functions, so that they are bound: the modules <paper>.py and <paper>_<part>.py."""
+    for module in pkgutil.iter_modules(analysis.papers.__path__):
+        if module.name.partition("_")[0] in PAPERS:
+            importlib.import_module(f"analysis.papers.{module.name}")
 
 
 def evaluate(

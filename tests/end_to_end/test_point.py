@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from analysis.points import PointResult, read_points_csv
+from agents.records import OpLog
+from analysis.charts import parameter_number
+from analysis.critical_path import critical_path
+from analysis.iterations import iteration_times_s
+from analysis.path_walk import Kind
+from analysis.points import PointResult, pool_seeds, read_points_csv
 from vm.machines import SOURCE_ROOT
+from vm.point import Task
+from workloads.plan import OpKind, Plan
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -64,6 +74,58 @@ def test_a_run_writes_everything_and_is_not_repeated(tmp_path: Path) -> None:
     assert "already there" in said
     assert again == row
     assert gradwire("report", str(out)).returncode == 0
+    explained_from_its_logs(out, point, row)
+
+
+def explained_from_its_logs(out: Path, point: Path, row: PointResult) -> None:
+    """The critical path of every iteration explains all of its time, and the timeline is a trace that viewers load."""
+    task = Task.load(point)
+    plan, log = Plan.load(point / task.plans[0][1]), OpLog.load(point / "ops.npz")
+    times_s = iteration_times_s(plan, log, task.iterations)
+    for iteration in range(task.iterations):
+        path = critical_path(plan, log, iteration, task.fabric)
+        assert path.duration_ns == round(times_s[iteration] * 1e9) == sum(path.kinds_ns.values())
+        assert path.kinds_ns[Kind.UNEXPLAINED] == 0
+        assert path.kinds_ns[Kind.LATENESS] < 1e-3 * path.duration_ns
+        # What GPUs compute on a path is at most one worker's forward and backward pass.
+        assert path.kinds_ns[Kind.COMPUTE] + path.kinds_ns[Kind.STRAGGLER] <= plan.compute_s * 1e9 * 1.001
+    said = gradwire("why", str(out), "strategy=geryon")
+    assert said.returncode == 0, said.stderr
+    assert f"{max(times_s[task.warmup :]):.6f} s" in said.stdout
+    exported = gradwire("trace", str(out), "geryon", "--iteration", "1", "--out", str(out / "trace.json"))
+    assert exported.returncode == 0, exported.stderr
+    events = json.loads((out / "trace.json").read_text())["traceEvents"]
+    ours = (log.iteration == 1) & (plan.ops.kind[log.op] == OpKind.RECV)
+    drawn = [event for event in events if event.get("cat") == "receive" and event["args"]["iteration"] == 1]
+    assert len(drawn) == int(ours.sum())
+    assert {event["id"] for event in events if event["ph"] == "s"} == {e["id"] for e in events if e["ph"] == "f"}
+    moved = [load_bytes(events, f"h{host} out:", row) for host in range(1, 5)]
+    planned = plan.ops.size_bytes[plan.is_remote()].sum() / task.fabric.goodput_share()
+    assert sum(moved) == pytest.approx(planned, rel=0.01)
+
+
+def load_bytes(events: list[dict[str, Any]], name: str, row: PointResult) -> float:
+    """Bytes on the line by a link's counter: its load over time."""
+    counted = [(e["ts"] / 1e6, next(iter(e["args"].values())) / 100) for e in events if e.get("name") == name]
+    rate_bps = parameter_number(row.parameters["rate"])
+    assert rate_bps is not None
+    busy_s = sum((later - at) * share for (at, share), (later, _) in pairwise(counted))
+    return float(busy_s * rate_bps / 8)
+
+
+def test_comparing_strategies_runs_and_ranks_them(tmp_path: Path) -> None:
+    words = ["--model", "alexnet", "--workers", "3", "--rate", "25gbit", "--seeds", "2", "--out", str(tmp_path / "run")]
+    chosen = [word for name in ("vanilla", "ring", "butterfly") for word in ("--strategy", name)]
+    done = gradwire("compare", *words, *chosen)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = {row.parameters["strategy"]: row for row in pool_seeds(read_points_csv(tmp_path / "run" / "points.csv"))}
+    assert set(rows) == {"vanilla", "ring"}
+    assert all(row.valid for row in rows.values())
+    speedup = rows["vanilla"].iteration_time_s / rows["ring"].iteration_time_s
+    assert f"on this network ring is fastest: {rows['ring'].iteration_time_s:.4g} s" in done.stdout
+    assert f"{speedup:.2f}x vanilla" in done.stdout
+    assert "butterfly cannot run here: cluster.workers = 3" in done.stdout
+    assert (tmp_path / "run" / "chart.png").stat().st_size > 0
 
 
 def test_the_same_seed_gives_the_same_times(tmp_path: Path) -> None:

@@ -121,6 +121,25 @@ def moved_band(record: PointRecord, port: str) -> PointRecord:
 SENT = sound_record().agents[0].bytes_sent
 PAYLOAD = (6 * SIZE_BYTES + 3 * 64) * ITERATIONS
 
+
+def test_several_ranks_on_a_host_open_more_connections_than_there_are_flows() -> None:
+    """Two hosts have 6 flows in three bands, so 12 questions; 25 connections between them may ask 100."""
+    builder = PlanBuilder("crowd")
+    ranks = [builder.rank(Role.WORKER, host) for host in (0, 1) for _ in range(5)]
+    ops = [builder.compute(rank) for rank in ranks]
+    for rank in ranks[:5]:
+        queue = builder.queue(rank)
+        for other in ranks[5:]:
+            builder.depend(builder.message(queue, other, 64, traffic_class=0)[0], ops[rank])
+    for rank in ranks:
+        builder.iteration(rank, ops[rank], ops[rank])
+    plan, fabric = builder.build(compute_s=0.0, samples=1), Fabric(hosts=2, rate_bps=1e9)
+    record = sound_record()
+    for upcalls, fails in ((100, False), (101, True)):
+        found = judge(plan, fabric, sound_log(plan), with_counts(record, upcalls=upcalls))
+        assert ("upcalls" in failed(found)) == fails
+
+
 FAULTS: dict[str, tuple[Callable[[PointRecord], PointRecord], list[str]]] = {
     "drop": (lambda r: with_band(r, "s1-eth4", 1, drops=3), ["drops"]),
     "retransmit": (lambda r: with_counts(r, tcp_retransmits=1), ["TCP retransmits"]),

@@ -13,8 +13,12 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDERS = ("topo", "controller", "agents", "workloads", "analysis", "vm")
 DATA_MODULES = frozenset({"workloads.plan", "topo.fabric", "agents.records", "vm.faults"})
 RUN_LOOP = frozenset(
-    {"vm.campaign", "vm.point", "vm.calibrate", "vm.replay", "vm.outcome", "vm.progress", "vm.reproduce", "vm.store"}
-)
+    f"vm.{name}"
+    for name in (
+        "calibrate", "campaign", "comparison", "named_point", "outcome", "point", "progress", "replay", "reporting",
+        "reproduce", "store",
+    )
+)  # fmt: skip
 OWNERS = {"mininet": "topo", "os_ken": "controller", "ryu": "controller"}
 MAX_LINES = 450
 VAGUE_NAMES = re.compile(r"(util|utils|helper|helpers|manager|managers|misc|common)$")

@@ -226,3 +226,34 @@ def test_shipped_scenarios_compile(path: Path) -> None:
         if point.section.strategy.name not in seen:
             seen.add(point.section.strategy.name)
             check(next(iter(compile_point(point.section).plans.values())))
+
+
+def test_cases_are_sweeps_of_their_own_on_top_of_the_common_one() -> None:
+    text = (
+        MINIMAL
+        + """
+[[cases]]
+"strategy.name" = ["vanilla"]
+"run.seed" = [1, 2]
+[[cases]]
+"strategy.name" = ["ring", "p3"]
+transport.unsent = ["256KB"]
+"""
+    )
+    found = scenario(text, 'fabric.rate=["10gbit","25gbit"]')
+    points = [(p.section.fabric.rate, p.section.strategy.name, p.section.run.seed) for p in found.points]
+    assert points == [
+        (rate, name, seed)
+        for names, seeds in ((["vanilla"], [1, 2]), (["ring", "p3"], [1]))
+        for rate in (10e9, 25e9)
+        for name in names
+        for seed in seeds
+    ]
+    assert [p.section.transport.unsent for p in found.points] == [1 << 20] * 4 + [256_000] * 4
+    again = resolve(tomllib.loads(tomli_w.dumps(found.document)), "test.toml", "test")
+    assert again.points == found.points
+
+
+def test_an_empty_or_wrong_case_is_refused() -> None:
+    assert "sweep.run.seed: the list of values is empty" in refusal(text=MINIMAL + '[[cases]]\n"run.seed" = []\n')
+    assert "cases.0.run.seed = 1" in refusal(text=MINIMAL + '[[cases]]\n"run.seed" = 1\n')

@@ -12,9 +12,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from workloads.job import BYTES_PER_PARAMETER, Job
+from workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from workloads.plan import Plan
+from workloads.stand_in import Load
 from workloads.strategies.allreduce_buckets import Bucket, after_backward, backward_order, fused
+from workloads.strategies.allreduce_load import allreduce_load
 from workloads.strategies.allreduce_plan import Communicator, ForwardWaits, compile_allreduce
 from workloads.strategies.collectives import (
     Schedule,
@@ -144,6 +146,14 @@ def _ring(job: Job, options: RingOptions) -> Mapping[str, Plan]:
     return compile_buckets(job, "ring", buckets, schedules, options)
 
 
+def _ring_load(cluster: Cluster, options: RingOptions) -> Load:
+    return allreduce_load("ring" if options.messaging else "ring of whole parameters", cluster)
+
+
+def _load_of(algorithm: Algorithm) -> Callable[[Cluster, AllreduceOptions], Load]:
+    return lambda cluster, _: allreduce_load(algorithm, cluster)
+
+
 STRATEGIES = (
     Strategy(
         "ring",
@@ -153,6 +163,7 @@ STRATEGIES = (
         _ring,
         classes=lambda _: 1,
         needs_servers=False,
+        load=_ring_load,
     ),
     Strategy(
         "hierarchical-ring",
@@ -171,6 +182,7 @@ STRATEGIES = (
         _by_algorithm("butterfly", "butterfly"),
         classes=lambda _: 1,
         needs_servers=False,
+        load=_load_of("butterfly"),
     ),
     Strategy(
         "halving-doubling",
@@ -180,6 +192,7 @@ STRATEGIES = (
         _by_algorithm("halving-doubling", "halving-doubling"),
         classes=lambda _: 1,
         needs_servers=False,
+        load=_load_of("halving-doubling"),
     ),
     Strategy(
         "butterfly-mixing",
@@ -189,5 +202,6 @@ STRATEGIES = (
         _by_algorithm("butterfly-mixing", "butterfly"),
         classes=lambda _: 1,
         needs_servers=False,
+        load=_load_of("butterfly"),
     ),
 )

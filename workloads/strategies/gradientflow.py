@@ -12,8 +12,9 @@ from itertools import pairwise
 
 from pydantic import Field
 
-from workloads.job import BYTES_PER_PARAMETER, Job
+from workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from workloads.plan import Plan
+from workloads.stand_in import Load
 from workloads.strategies.allreduce import (
     BYTES_ON_WIRE,
     Algorithm,
@@ -31,6 +32,7 @@ from workloads.strategies.allreduce_buckets import (
     fused,
     lazily_fused,
 )
+from workloads.strategies.allreduce_load import allreduce_load
 from workloads.strategies.strategy import Strategy
 
 CHUNK_VALUES = 32_000
@@ -134,6 +136,10 @@ def _csc(job: Job, options: CscOptions) -> Mapping[str, Plan]:
     return _compile(job, "csc", buckets, options)
 
 
+def _load(cluster: Cluster, options: BackendOptions) -> Load:
+    return allreduce_load(options.algorithm, cluster)
+
+
 def pool_chunks(gradients: Sequence[Gradient], chunk_values: int) -> list[Gradient]:
     """The memory pool, gradients in backward order, in chunks of `chunk_values`, the last one smaller.
 
@@ -166,6 +172,7 @@ STRATEGIES = (
         _per_tensor,
         classes=lambda _: 1,
         needs_servers=False,
+        load=_load,
     ),
     Strategy(
         "horovod",
@@ -175,6 +182,7 @@ STRATEGIES = (
         _horovod,
         classes=lambda _: 1,
         needs_servers=False,
+        load=_load,
     ),
     Strategy(
         "lazy-allreduce",
@@ -184,6 +192,7 @@ STRATEGIES = (
         _lazy,
         classes=lambda _: 1,
         needs_servers=False,
+        load=_load,
     ),
     Strategy(
         "csc",
@@ -193,5 +202,6 @@ STRATEGIES = (
         _csc,
         classes=lambda _: 1,
         needs_servers=False,
+        load=_load,
     ),
 )

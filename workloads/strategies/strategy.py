@@ -8,8 +8,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from workloads.job import Job
+from workloads.job import Cluster, Job
 from workloads.plan import Plan
+from workloads.stand_in import Load
 
 
 class Options(BaseModel):
@@ -26,6 +27,7 @@ class Strategy:
     compile: from a job and options to the candidate plans by label: one, or several of which the run keeps the fastest.
     classes: traffic classes that it needs from the fabric, given its options.
     aggregators: whether it needs an aggregator on every switch.
+    load: what each of its allreduces asks of a cluster, by which a small cluster can stand for a large one; None: not known.
     """
 
     name: str
@@ -36,3 +38,4 @@ class Strategy:
     classes: Callable[[Any], int]
     needs_servers: bool = True
     aggregators: bool = False
+    load: Callable[[Cluster, Any], Load] | None = None

@@ -1,0 +1,97 @@
+"""A run's op log as tables: times of every op by iteration, and what went before it on its stream or send queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from agents.records import Int64, OpLog
+from vm.faults import InternalFault
+from workloads.plan import OpKind, Plan
+
+MISSING = -1
+
+
+@dataclass(frozen=True)
+class LoggedOps:
+    """Times in nanoseconds of the run's clock, shape (iterations, ops); MISSING where an op was not carried out.
+
+    nominal, start, end: the log's columns. finish: when what waits for the op could go on: the end of a message, and of a timed op
+    its nominal end, because agents pass nominal times on so that waking up late never adds up (agents/interpreter.py).
+    """
+
+    plan: Plan
+    nominal: Int64
+    start: Int64
+    end: Int64
+    finish: Int64
+    in_turn: Int64
+    """Flat indices (iteration * ops + op) in the order of the log."""
+
+    @staticmethod
+    def of(plan: Plan, log: OpLog) -> LoggedOps:
+        """Sorts a log into tables. Raises InternalFault for an op that the plan does not have."""
+        count, iterations = len(plan.ops), int(log.iteration.max(initial=-1)) + 1
+        if len(log.op) and (log.op.max() >= count or log.op.min() < 0):
+            raise InternalFault(
+                f"the op log has op {int(log.op.max())}, and the plan has {count}: they are not of one run"
+            )
+        flat = log.iteration * count + log.op
+        columns = []
+        for values in (log.nominal_start_ns, log.start_ns, log.end_ns):
+            table = np.full(iterations * count, MISSING, np.int64)
+            table[flat] = values
+            columns.append(table.reshape(iterations, count))
+        nominal, start, end = columns
+        timed = (plan.ops.kind == OpKind.COMPUTE) | (plan.ops.kind == OpKind.REDUCE)
+        finish = np.where(timed[None, :] & (end != MISSING), nominal + plan.ops.duration_ns[None, :], end)
+        return LoggedOps(plan, nominal, start, end, finish, flat)
+
+    @property
+    def iterations(self) -> int:
+        """Iterations that the log has anything of."""
+        return len(self.end)
+
+    @cached_property
+    def _lane_before(self) -> Int64:
+        """Of each flat index: that of the op before it on its stream or send queue, or MISSING."""
+        ops = self.plan.ops
+        streams = int(ops.lane.max(initial=0)) + 1
+        stream = len(self.plan.queue_rank) + ops.rank.astype(np.int64) * streams + ops.lane
+        place = np.where(ops.kind == OpKind.SEND, ops.lane.astype(np.int64), stream)
+        serial = self.in_turn[(ops.kind != OpKind.RECV)[self.in_turn % len(ops)]]
+        key = place[serial % len(ops)]
+        # A rank's rows are in the log in the order in which they ended, and one lane does one thing at a time.
+        by_lane = serial[np.argsort(key, kind="stable")]
+        lane = place[by_lane % len(ops)]
+        before = np.full(self.end.size, MISSING, np.int64)
+        same = lane[1:] == lane[:-1]
+        before[by_lane[1:][same]] = by_lane[:-1][same]
+        return before
+
+    def lane_before(self, iteration: int, op: int) -> tuple[int, int] | None:
+        """(iteration, op) of what the same stream or send queue did just before; None: nothing."""
+        flat = int(self._lane_before[iteration * len(self.plan.ops) + op])
+        return None if flat == MISSING else divmod(flat, len(self.plan.ops))
+
+    def dependencies(self, iteration: int, op: int) -> list[tuple[int, int]]:
+        """(iteration, op) of all that an op waited for at its own rank, as far as the log has it."""
+        plan = self.plan
+        edges = slice(int(plan.dep_start[op]), int(plan.dep_start[op + 1]))
+        found = zip(
+            (iteration - plan.dep_lag[edges].astype(np.int64)).tolist(), plan.dep_op[edges].tolist(), strict=True
+        )
+        return [(at, on) for at, on in found if at >= 0 and self.end[at, on] != MISSING]
+
+    def latest_dependency_ns(self, iteration: int) -> Int64:
+        """Of each op: when the agent had acted on the last of its dependencies, MISSING for none; shape (ops,)."""
+        plan = self.plan
+        latest = np.full(len(plan.ops), MISSING, np.int64)
+        waiting = np.repeat(np.arange(len(plan.ops)), np.diff(plan.dep_start))
+        for lag in (0, 1):
+            chosen = plan.dep_lag == lag
+            if iteration - lag >= 0:
+                np.maximum.at(latest, waiting[chosen], self.end[iteration - lag][plan.dep_op[chosen]])
+        return latest

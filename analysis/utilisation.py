@@ -1,0 +1,138 @@
+"""How busy each link was over time, from the op log: bytes of messages, binned.
+
+The log says when a message's first byte arrived and when its last did (a short message, read in one go, began as long before its
+end as it takes at line rate). In between its bytes are taken to pass evenly, but no link carries more than its line rate: where messages
+want more, the one that arrived first goes first and the others catch up later. So bins are estimates and sums are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from agents.records import Int64
+from analysis.bounds import message_ns, once, switches_of
+from analysis.logged import LoggedOps
+from analysis.wire import Bool, Float64, WireMessages, wire_messages
+from topo.fabric import Fabric, Topology
+from workloads.plan import Plan
+
+SpineOf = Callable[[int, int, tuple[int, ...]], int | None]
+"""From two endpoints on different leaves to the index of the spine between them, None where that is not known.
+
+The third argument is empty, or the hosts of the multicast group that the message goes to.
+"""
+
+
+def unknown_spine(_source: int, _target: int, _members: tuple[int, ...]) -> None:
+    """Knows no way."""
+    return
+
+
+@dataclass(frozen=True)
+class LinkLoad:
+    """One direction of a link. name: "h3 out", or "s1 to s3". share: of the line rate in each bin, shape (bins,)."""
+
+    name: str
+    rate_bps: float
+    share: Float64
+
+
+def link_loads(logged: LoggedOps, fabric: Fabric, edges_ns: Int64, spine_of: SpineOf = unknown_spine) -> list[LinkLoad]:
+    """Load of every host port in both directions, and of every leaf-spine link, between bin edges (increasing) of the run's clock.
+
+    Messages of which `spine_of` knows no way are in no leaf-spine link's load. Ports of aggregators have no line rate and no load.
+    """
+    messages = wire_messages(logged)
+    alone_ns = message_ns(logged.plan, fabric)[messages.send]
+    begun = np.minimum(messages.header_ns, messages.arrived_ns - alone_ns).astype(np.float64)
+    line_bytes = _line_bytes(logged, messages, fabric)
+    loads = []
+
+    def add(name: str, rate_bps: float, chosen: Bool) -> None:
+        arrived = messages.arrived_ns[chosen].astype(np.float64)
+        moved = binned_bytes(edges_ns, begun[chosen], arrived, line_bytes[chosen], rate_bps / 8e9)
+        loads.append(LinkLoad(name, rate_bps, moved * 8 * 1e9 / np.diff(edges_ns) / rate_bps))
+
+    for host, name in enumerate(fabric.host_names()):
+        add(f"{name} out", fabric.rate_bps, (messages.src == host) & messages.first)
+        add(f"{name} in", fabric.rate_bps, messages.dst == host)
+    if fabric.topology is Topology.LEAF_SPINE:
+        spines = _spines(logged.plan, messages, fabric, spine_of)
+        for (source, target), chosen in _hops(messages, fabric, spines).items():
+            add(f"{source} to {target}", fabric.uplink_rate_bps, chosen)
+    return loads
+
+
+def _line_bytes(logged: LoggedOps, messages: WireMessages, fabric: Fabric) -> Float64:
+    ops = logged.plan.ops
+    grouped = ops.group[messages.send] == 1
+    share = np.where(grouped, fabric.multicast_goodput_share(), fabric.goodput_share())
+    line: Float64 = ops.size_bytes[messages.send] / share
+    return line
+
+
+def binned_bytes(edges_ns: Int64, begun: Float64, ended: Float64, size: Float64, bytes_per_ns: float) -> Float64:
+    """Bytes that passed in each bin, shape (bins,), of messages that began and ended at these times."""
+    ended = np.maximum(ended, begun + 1.0)
+    left = size * np.clip((ended - edges_ns[0]) / (ended - begun), 0.0, 1.0)
+    order = np.argsort(begun, kind="stable")
+    moved = np.zeros(len(edges_ns) - 1)
+    active, taken_in = np.zeros(0, np.int64), 0
+    for number, (since, until) in enumerate(zip(edges_ns[:-1].tolist(), edges_ns[1:].tolist(), strict=True)):
+        begun_by_now = int(np.searchsorted(begun[order], until))
+        active = np.concatenate([active, order[taken_in:begun_by_now]])
+        taken_in = begun_by_now
+        active = active[left[active] > 0]
+        active = active[np.argsort(ended[active], kind="stable")]
+        start = np.maximum(begun[active], since)
+        wanted = left[active] * np.clip((until - start) / np.maximum(ended[active] - start, 1e-9), 0.0, 1.0)
+        # Beyond its end a message wants all that is left of it.
+        wanted[ended[active] <= until] = left[active][ended[active] <= until]
+        room = np.maximum(bytes_per_ns * (until - since) - np.concatenate([[0.0], np.cumsum(wanted)[:-1]]), 0.0)
+        passed = np.minimum(wanted, room)
+        left[active] -= passed
+        moved[number] = passed.sum()
+    return moved
+
+
+def _spines(plan: Plan, messages: WireMessages, fabric: Fabric, spine_of: SpineOf) -> Int64:
+    """Index of the spine that each message passes, -1 for none or an unknown one."""
+    source, target = switches_of(fabric, messages.src), switches_of(fabric, messages.dst)
+    known: dict[tuple[int, int, tuple[int, ...]], int | None] = {}
+    found = np.full(len(messages), -1, np.int64)
+    for row in np.flatnonzero(source != target).tolist():
+        beyond = max(int(source[row]), int(target[row])) - fabric.leaves
+        if beyond >= 0 or fabric.spines == 1:
+            found[row] = max(beyond, 0)
+            continue
+        way = int(messages.src[row]), int(messages.dst[row]), _members(plan, int(messages.send[row]))
+        if way not in known:
+            known[way] = spine_of(*way)
+        spine = known[way]
+        found[row] = -1 if spine is None else spine
+    return found
+
+
+def _members(plan: Plan, send: int) -> tuple[int, ...]:
+    """Hosts of the multicast group of a SEND, sorted; none for one receiver."""
+    if not plan.ops.group[send]:
+        return ()
+    group = plan.ops.peer[send]
+    members = plan.group_rank[plan.group_start[group] : plan.group_start[group + 1]]
+    return tuple(np.unique(plan.rank_host[members]).tolist())
+
+
+def _hops(messages: WireMessages, fabric: Fabric, spines: Int64) -> dict[tuple[str, str], Bool]:
+    """Of each leaf-spine link and direction, by the names of its ends: the messages on it; a multicast one is on each link once."""
+    source, target = switches_of(fabric, messages.src), switches_of(fabric, messages.dst)
+    leaves, tops = fabric.leaf_names(), fabric.spine_names()
+    hops: dict[tuple[str, str], Bool] = {}
+    for leaf, below in enumerate(leaves):
+        for spine, above in enumerate(tops):
+            via = (spines == spine) & (source != target)
+            hops[below, above] = once(via & (source == leaf), messages.iteration, messages.send)
+            hops[above, below] = once(via & (target == leaf), messages.iteration, messages.send)
+    return hops

@@ -1,0 +1,145 @@
+"""`gradwire compare`: which strategies take part and how, and a run of it without a machine."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_command_line import call as call  # noqa: PLC0414
+from test_named_point import replaying_job
+from test_run_loop import machine
+
+import gradwire
+from vm.comparison import Question, prepare_comparison
+from vm.faults import InputFault
+from workloads.compilation import compile_point
+from workloads.lineup import CONTENDERS, contenders, lineup
+from workloads.scenario import Scenario, resolve
+from workloads.strategies import strategy_names
+
+
+def scenario(question: Question, *names: str, seeds: int = 3) -> Scenario:
+    return resolve(lineup(question.document(), contenders(names), seeds), "test", "test")
+
+
+SMALL = Question("alexnet", 2, "10gbit")
+
+
+def test_every_strategy_of_the_catalogue_takes_part() -> None:
+    assert {contender.strategy for contender in CONTENDERS} == set(strategy_names())
+    assert [contender.strategy for contender in contenders()] == [contender.strategy for contender in CONTENDERS]
+    with pytest.raises(InputFault, match="strategy 'p4' is unknown"):
+        contenders(["p4"])
+
+
+@pytest.mark.parametrize("contender", CONTENDERS, ids=lambda contender: contender.strategy)
+def test_a_strategy_is_called_random_just_if_its_plans_differ_by_seed(contender: Any) -> None:
+    nested = Question("alexnet", 2, "10gbit", leaf_spine=True, settings=("fabric.spines=1",))
+    first = resolve(lineup(nested.document(), [contender], 2), "test", "test").points[0].section
+    second = first.model_copy(update={"run": first.run.model_copy(update={"seed": 2})})
+    digests = [[plan.digest() for plan in compile_point(section).plans.values()] for section in (first, second)]
+    assert (digests[0] != digests[1]) == contender.random
+
+
+def test_seeds_belong_to_strategies_with_random_orders() -> None:
+    found = scenario(SMALL, "vanilla", "ring", "p3")
+    seeds = {
+        name: [p.section.run.seed for p in found.points if p.section.strategy.name == name]
+        for name in ("vanilla", "ring", "p3")
+    }
+    assert seeds == {"vanilla": [1, 2, 3], "ring": [1], "p3": [1]}
+    assert {p.section.transport.unsent for p in found.points if p.section.strategy.name == "p3"} == {256_000}
+    assert found.chart == "ranking"
+
+
+def test_where_spines_are_chosen_by_seed_every_strategy_has_several() -> None:
+    found = scenario(Question("alexnet", 4, "10gbit", oversubscription=2.0), "ring", "hierarchical-ring")
+    assert [(p.section.strategy.name, p.section.run.seed) for p in found.points] == [
+        (name, seed) for name in ("ring", "hierarchical-ring") for seed in (1, 2, 3)
+    ]
+    fabric = found.points[0].section.fabric
+    assert (fabric.topology, fabric.leaves, fabric.spines, fabric.oversubscription) == ("leaf-spine", 2, 2, 2.0)
+    assert found.points[3].section.strategy.options["group"] == 2
+
+
+def test_the_question_names_the_folder_and_finds_a_device() -> None:
+    assert SMALL.name == "compare-alexnet-2-10gbit"
+    assert SMALL.document()["model"] == {"name": "alexnet", "device": "k40"}
+    assert Question("gpt2-xl", 2, "10gbit").document()["model"]["device"] == "v100"
+    asked = Question("sockeye", 2, "1gbit", iteration_time="300ms", servers=1, settings=("model.batch=8",))
+    document = asked.document()
+    assert asked.name == "compare-sockeye-300ms-2-1gbit-1servers-model.batch=8"
+    assert document["cluster"] == {"workers": 2, "servers": 1}
+    assert (document["model"]["iteration_time"], document["model"]["batch"]) == ("300ms", 8)
+
+
+def test_what_cannot_run_is_left_out_with_its_reason(tmp_path: Path) -> None:
+    question = Question("alexnet", 3, "10gbit")
+    found, prepared = prepare_comparison(question, contenders(["ring", "butterfly", "hierarchical-ring"]), 2, tmp_path)
+    assert [ready.point.section.strategy.name for ready in prepared] == ["ring"]
+    assert "power of two" in found.left_out["butterfly"]
+    assert "--leaf-spine" in found.left_out["hierarchical-ring"]
+    with pytest.raises(InputFault, match=r"no strategy can run: .*power of two"):
+        prepare_comparison(question, contenders(["butterfly"]), 2, tmp_path)
+
+
+def test_strategies_are_ranked_at_one_setting() -> None:
+    with pytest.raises(InputFault, match=r"--set cluster.workers: strategies are ranked at one setting"):
+        scenario(Question("alexnet", 2, "10gbit", settings=("cluster.workers=[2,4]",)), "ring")
+    document = {**lineup(SMALL.document(), contenders(["ring"]), 2), "sweep": {"fabric.rate": ["1gbit", "2gbit"]}}
+    with pytest.raises(InputFault, match='chart = "ranking" ranks strategies at one setting'):
+        resolve(document, "test", "test")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--model", "alexnte"], ["model 'alexnte' is not known", "did you mean 'alexnet'"]),
+        (["--device", "k41"], ["device 'k41' is not known", "Devices with a time for 'alexnet': k40"]),
+        (["--device", "p4000"], ["device 'p4000' has no time for model 'alexnet'", "Devices with a time"]),
+        (["--rate", "fast"], ["gradwire compare: fabric.rate", "10gbit"]),
+        (["--workers", "0"], ["cluster.workers = 0"]),
+        (["--strategy", "rign"], ["strategy 'rign' is unknown", "did you mean 'ring'"]),
+        (["--workers", "3", "--leaf-spine"], ["multiple of leaves"]),
+        (["--seeds", "1"], ["--seeds"]),
+    ],
+)
+def test_wrong_input_ends_with_2_before_anything_runs(
+    call: Any, tmp_path: Path, words: list[str], said: list[str]
+) -> None:
+    status, out, err = call("compare", *_with_defaults(words))
+    assert (status, out) == (2, "")
+    for text in said:
+        assert text in err
+    assert not (tmp_path / "runs").exists()
+
+
+def _with_defaults(words: list[str]) -> list[str]:
+    defaults = {"--model": "alexnet", "--workers": "2", "--rate": "10gbit", "--strategy": "ring"}
+    return [*(word for key, value in defaults.items() if key not in words for word in (key, value)), *words]
+
+
+def test_a_comparison_runs_reports_and_resumes(call: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    machine(monkeypatch, replaying_job)
+    monkeypatch.setattr(gradwire, "_ensure_kernel", lambda: None)
+    words = ["compare", "--model", "alexnet", "--workers", "3", "--rate", "10gbit", "--seeds", "2"]
+    words += ["--strategy", "vanilla", "--strategy", "ring", "--strategy", "butterfly"]
+    status, out, err = call(*words)
+    assert (status, err) == (0, "")
+    folder = tmp_path / "runs" / "compare-alexnet-3-10gbit"
+    assert "butterfly cannot run here: cluster.workers = 3: butterfly pairs workers" in out
+    assert "on this network ring is fastest" in out
+    assert len(list((folder / "points").iterdir())) == 3
+    for name in ("report.html", "chart.png", "chart.svg", "points.csv", "table.md"):
+        assert (folder / name).stat().st_size > 0
+    assert "power of two" in tomllib.loads((folder / "scenario.toml").read_text())["left_out"]["butterfly"]
+    status, again, _ = call(*words)
+    assert status == 0
+    assert again.count("already there") == 3
+    status, reported, _ = call("report", str(folder))
+    assert status == 0
+    answer = next(line for line in out.splitlines() if line.startswith("on this network"))
+    assert answer in again
+    assert answer in reported

@@ -1,0 +1,104 @@
+"""`gradwire compare`: one question, a model on a network, as a scenario that runs every strategy that can run there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vm.faults import InputFault
+from vm.machines import Clock
+from vm.outcome import Prepared, folder_name, prepare
+from workloads.devices import devices_for
+from workloads.lineup import ITERATIONS, LEAVES, SPINES, WARMUP, Contender, lineup, refusal
+from workloads.models import model
+from workloads.scenario import Scenario, apply_setting, resolve
+
+ORIGIN = "gradwire compare"
+GIVEN = "given"
+"""Device of a model whose iteration time is given."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked on the command line. settings: further `key=value` of a scenario."""
+
+    model: str
+    workers: int
+    rate: str
+    device: str | None = None
+    iteration_time: str | None = None
+    servers: int | None = None
+    leaf_spine: bool = False
+    oversubscription: float | None = None
+    settings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the run folder: the question in a few words."""
+        words = ["compare", self.model, self.device or self.iteration_time, f"{self.workers}", self.rate]
+        words += [f"{self.servers}servers"] if self.servers else []
+        words += [f"leaf-spine-{self.oversubscription or 1:g}"] if self._nested else []
+        return "-".join(word.replace("/", "_") for word in (*filter(None, words), *self.settings))
+
+    @property
+    def _nested(self) -> bool:
+        return self.leaf_spine or self.oversubscription is not None
+
+    def document(self) -> dict[str, Any]:
+        """The scenario that all strategies share. Raises InputFault for an unknown model."""
+        device = self.device or (GIVEN if self.iteration_time else devices_for(model(self.model))[0])
+        about = "Every strategy on one model and network. Adding gradients, copying and software cost nothing unless they are set."
+        document: dict[str, Any] = {
+            "title": f"{self.model} on {self.workers} x {device}, {self.rate}",
+            "about": about,
+            "cluster": {"workers": self.workers},
+            "fabric": {"rate": self.rate},
+            "model": {"name": self.model, "device": device},
+            "run": {"warmup": WARMUP, "iterations": ITERATIONS},
+        }
+        if self.iteration_time:
+            source = {"iteration_time": self.iteration_time, "iteration_time_source": "given on the command line"}
+            document["model"] |= source
+        if self.servers is not None:
+            document["cluster"]["servers"] = self.servers
+        if self._nested:
+            ratio = 1.0 if self.oversubscription is None else self.oversubscription
+            shape = {"topology": "leaf-spine", "leaves": LEAVES, "spines": SPINES, "oversubscription": ratio}
+            document["fabric"] |= shape
+            document["title"] += f", leaf/spine {ratio:g}:1"
+        for setting in self.settings:
+            apply_setting(document, setting)
+        return document
+
+
+def prepare_comparison(
+    question: Question, chosen: Sequence[Contender], seeds: int, out: Path
+) -> tuple[Scenario, list[Prepared]]:
+    """The scenario of a question, and its points ready to run; strategies that cannot run are in its `left_out` with the reason.
+
+    Raises InputFault if none can, or for what is wrong whatever the strategy.
+    """
+    base = question.document()
+    left_out: dict[str, str] = {}
+    ready: dict[str, Prepared] = {}
+    able: list[Contender] = []
+    for contender in chosen:
+        points = resolve(lineup(base, [contender], seeds), ORIGIN, question.name).points
+        reason = refusal(contender, base)
+        try:
+            found = [] if reason else prepare(points, out, Clock())
+        except InputFault as fault:
+            reason = str(fault)
+        if reason:
+            left_out[contender.strategy] = reason
+            continue
+        able.append(contender)
+        ready.update({prepared.folder.name: prepared for prepared in found})
+    if not able:
+        # What is wrong for all of them is said once.
+        raise InputFault(f"{ORIGIN}: no strategy can run: {'; '.join(dict.fromkeys(left_out.values()))}")
+    document = {**lineup(base, able, seeds), "left_out": left_out}
+    scenario = resolve(document, ORIGIN, question.name)
+    return scenario, [ready[folder_name(point)] for point in scenario.points]

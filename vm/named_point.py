@@ -1,0 +1,144 @@
+"""A point of a run folder, found by name and read back: what `gradwire trace` and `gradwire why` explain.
+
+Only what the run left there is read (task.json, plans, op log, record, verdict): nothing is compiled, so an old run stays readable
+after strategies have changed.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from agents.records import OpLog, PointRecord
+from analysis.iterations import iteration_times_s
+from analysis.verdict import Verdict
+from controller.flows import SpineChoice, SwitchRules, switch_rules, trace_group
+from topo.fabric import Fabric, MulticastGroup, dscp_of_band
+from vm.faults import InputFault
+from vm.outcome import folder_name
+from vm.point import Task, fabric_for
+from workloads.plan import Plan
+from workloads.scenario import resolve
+
+NEEDED = ("task.json", "completed.json", "record.json", "ops.npz", "verdict.json")
+
+
+@dataclass(frozen=True)
+class StoredPoint:
+    """A point that came to its end. parameters: as in points.csv, empty for one that the folder's scenario no longer has."""
+
+    folder: Path
+    parameters: Mapping[str, str]
+    plan: Plan
+    fabric: Fabric
+    log: OpLog
+    record: PointRecord
+    verdict: Verdict
+
+    @property
+    def label(self) -> str:
+        """The point in a few words."""
+        return " ".join(value for value in self.parameters.values() if value) or self.folder.name
+
+    def slowest_iteration(self) -> int:
+        """Number of the measured iteration that took longest."""
+        times_s = iteration_times_s(self.plan, self.log, self.record.iterations)
+        return self.record.warmup + int(times_s[self.record.warmup :].argmax())
+
+    def iteration(self, wanted: int | None) -> int:
+        """The wanted iteration, by default the slowest measured one. Raises InputFault if there is none of that number."""
+        if wanted is None:
+            return self.slowest_iteration()
+        if not 0 <= wanted < self.record.iterations:
+            last, warmup = self.record.iterations - 1, self.record.warmup
+            raise InputFault(
+                f"--iteration {wanted}: {self.label} has iterations 0 to {last}, of which {warmup} are warm-up"
+            )
+        return wanted
+
+    def spine_of(self, source: int, target: int, members: tuple[int, ...]) -> int | None:
+        """The spine that the controller's rules put messages of two endpoints on (analysis.utilisation.SpineOf)."""
+        if not members:
+            return self._choice(source, target)
+        group = self.fabric.groups.index(MulticastGroup(source, members))
+        spines = self.fabric.spine_names()
+        hops = trace_group(self.fabric, self._rules, group, dscp_of_band(1))
+        return next((spines.index(hop.switch) for hop in hops if hop.switch in spines), None)
+
+    @cached_property
+    def _choice(self) -> SpineChoice:
+        return SpineChoice(self.fabric)
+
+    @cached_property
+    def _rules(self) -> list[SwitchRules]:
+        return switch_rules(self.fabric)
+
+
+def run_folder(run: Path) -> Path:
+    """The run folder at a path, or of that name in runs/. Raises InputFault, with what there is, if it is none."""
+    for path in (run, Path("runs") / run):
+        if (path / "scenario.toml").exists():
+            return path
+    there = ", ".join(sorted(path.parent.name for path in Path("runs").glob("*/scenario.toml")))
+    hint = f"; in runs/ there are {there}" if there else ""
+    raise InputFault(f"{run}: no run folder (it has no scenario.toml); `gradwire run` makes one{hint}")
+
+
+def stored_point(run: Path, wanted: str) -> StoredPoint:
+    """The point `wanted` of a run folder: its folder's name or a unique part of it, or `key=value,...` as in points.csv.
+
+    Raises InputFault, with all there is, for what names no point or several, and for one whose run did not come to its end.
+    """
+    run = run_folder(run)
+    known = _points(run)
+    folder = _chosen(run, known, wanted)
+    missing = [name for name in NEEDED if not (folder / name).exists()]
+    if missing:
+        verdict = folder / "verdict.json"
+        why = f": {Verdict.load(verdict).summary}" if verdict.exists() else f" (it has no {missing[0]})"
+        raise InputFault(f"{folder}: this point has not come to its end{why}; `gradwire run` completes the folder")
+    task = Task.load(folder)
+    label = json.loads((folder / "completed.json").read_text())["plan"]
+    plans = {name: Plan.load(folder / path) for name, path in task.plans}
+    return StoredPoint(
+        folder,
+        known[folder.name],
+        plans[label],
+        fabric_for(task.fabric, list(plans.values())),
+        OpLog.load(folder / "ops.npz"),
+        PointRecord.load(folder / "record.json"),
+        Verdict.load(folder / "verdict.json"),
+    )
+
+
+def _points(run: Path) -> dict[str, Mapping[str, str]]:
+    """Parameters of each point by its folder's name: those of the scenario first, then others that are there."""
+    path = run / "scenario.toml"
+    scenario = resolve(tomllib.loads(path.read_text()), str(path), run.name)
+    known: dict[str, Mapping[str, str]] = {folder_name(point): point.parameters for point in scenario.points}
+    there = sorted(entry.name for entry in (run / "points").glob("*") if entry.is_dir())
+    return {**known, **{name: {} for name in there if name not in known}}
+
+
+def _chosen(run: Path, known: Mapping[str, Mapping[str, str]], wanted: str) -> Path:
+    names = [wanted] if wanted in known else [name for name in known if _fits(name, known[name], wanted)]
+    if len(names) == 1:
+        return run / "points" / names[0]
+    fault = f"fits {len(names)} points" if names else "fits no point"
+    listed = "\n".join(f"  {name}   {_parameters_text(known[name])}" for name in (names or known))
+    raise InputFault(f"point '{wanted}' {fault} of {run}; {'it could be' if names else 'there are'}:\n{listed}")
+
+
+def _fits(name: str, parameters: Mapping[str, str], wanted: str) -> bool:
+    if "=" not in wanted:
+        return wanted in name
+    pairs = [part.partition("=") for part in wanted.split(",")]
+    return all(parameters.get(key.strip()) == value.strip() for key, _, value in pairs)
+
+
+def _parameters_text(parameters: Mapping[str, str]) -> str:
+    return ",".join(f"{key}={value}" for key, value in parameters.items() if value)

@@ -1,0 +1,70 @@
+"""What a finished run is reported with: its printed cells, its constants, its own speed, and the ranking if it has one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import RenderableType
+
+from analysis.compare import PrintedCell
+from analysis.ranking import rank
+from analysis.report import report
+from analysis.tables import Constant
+from vm.outcome import Outcome
+from workloads.lineup import FAMILIES, PARTIAL
+from workloads.scenario import Scenario
+
+
+def printed_cells(scenario: Scenario) -> list[PrintedCell]:
+    """The values of a paper that a scenario has beside its points."""
+    return [PrintedCell(**cell.model_dump()) for cell in scenario.printed]
+
+
+def report_run(scenario: Scenario, outcomes: Sequence[Outcome], folder: Path) -> RenderableType:
+    """Writes the report of a run into its folder; returns what a terminal shows of it."""
+    rows = [outcome.result for outcome in outcomes]
+    return report(
+        folder,
+        rows,
+        printed_cells(scenario),
+        scenario.title,
+        _constants(outcomes),
+        [outcome.verdict for outcome in outcomes],
+        labels=scenario.labels,
+        notes=_speed_notes(outcomes),
+        ranking=rank(rows, FAMILIES, PARTIAL, scenario.left_out) if scenario.chart == "ranking" else None,
+    )
+
+
+def _constants(outcomes: Sequence[Outcome]) -> list[Constant]:
+    """Every constant that the results rest on, once."""
+    constants: dict[tuple[str, str], Constant] = {}
+    for outcome in outcomes:
+        section = outcome.prepared.point.section
+        compute = outcome.prepared.compiled.job.compute
+        device = f" on {section.model.device}" if section.model.device else ""
+        name = f"iteration of {section.model.name}{device}, alone"
+        fitted = f"; fitted on {compute.fitted_on}" if compute.fitted_on else ""
+        found = [Constant(name, round(compute.iteration_s, 4), "s", compute.source + fitted)]
+        for cost_name, cost in section.costs:
+            if cost is not None:
+                unit = "bytes/s" if cost_name.endswith("rate") else "s"
+                found.append(Constant(cost_name.replace("_", " "), cost.value, unit, cost.source))
+        for constant in found:
+            constants[constant.name, str(constant.value)] = constant
+    return list(constants.values())
+
+
+def _speed_notes(outcomes: Sequence[Outcome]) -> list[str]:
+    speeds = [outcome.speed for outcome in outcomes if outcome.speed]
+    if not speeds:
+        return []
+    payload = sum(speed.payload_bytes for speed in speeds)
+    replay_s = sum(speed.replay_s for speed in speeds)
+    slowest = max(speed.first_byte_s for speed in speeds)
+    mean = sum(speed.first_byte_s for speed in speeds) / len(speeds)
+    return [
+        f"speed: boot to first byte {mean:.1f} s (slowest {slowest:.1f} s); {payload / 1e9:.0f} GB of emulated payload at "
+        f"{payload / replay_s / 1e9:.2f} GB/s of one core; {sum(speed.total_s for speed in speeds):.0f} core seconds in all"
+    ]

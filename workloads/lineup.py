@@ -1,0 +1,119 @@
+"""Every strategy side by side on one network: which options stand for each, and the scenario that runs them all.
+
+Options are those that suit any model and network: a strategy that searches for its own setting does so, whole tensors are cut
+evenly over servers where the strategy leaves that open, everything else stays at its default. What adding gradients, copying and
+software cost is left free unless it is set, so that what is compared is what the network does.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from topo.fabric import Topology
+from vm.faults import InputFault
+from workloads.strategies import strategy, strategy_names
+
+PARAMETER_SERVER, ALLREDUCE, SWITCHES, PLUG_IN = "parameter server", "allreduce", "support by switches", "plug-in"
+WARMUP, ITERATIONS = 1, 2
+LEAVES = SPINES = 2
+P3_UNSENT = "256KB"
+"""About one slice of 50,000 parameters may wait in a socket, as P3's blocking sends have it (workloads/strategies/p3.py)."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """How a strategy takes part.
+
+    random: whether its plan has a random order, so that one seed says little. settings: scenario keys beside its options.
+    partial: whether it sends a part of the gradients only, and so trains something else than the others.
+    """
+
+    strategy: str
+    family: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    random: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    partial: bool = False
+
+
+CONTENDERS = (
+    Contender("vanilla", PARAMETER_SERVER, random=True),
+    Contender("partition-slicing", PARAMETER_SERVER, random=True),
+    Contender("geryon", PARAMETER_SERVER, {"rule": "search"}, random=True),
+    Contender("kvstore", PARAMETER_SERVER),
+    Contender("p3-slicing", PARAMETER_SERVER, settings={"transport.unsent": P3_UNSENT}),
+    Contender("p3", PARAMETER_SERVER, settings={"transport.unsent": P3_UNSENT}),
+    Contender("tictac", PARAMETER_SERVER),
+    Contender("tictac-slicing", PARAMETER_SERVER),
+    Contender("netops-ps", PARAMETER_SERVER, {"placement": "split"}),
+    Contender("ring", ALLREDUCE),
+    Contender("hierarchical-ring", ALLREDUCE, {"inside": "scatter-gather"}),
+    Contender("butterfly", ALLREDUCE),
+    Contender("halving-doubling", ALLREDUCE),
+    Contender("butterfly-mixing", ALLREDUCE),
+    Contender("layer-allreduce", ALLREDUCE),
+    Contender("horovod", ALLREDUCE),
+    Contender("lazy-allreduce", ALLREDUCE),
+    Contender("csc", ALLREDUCE, random=True, partial=True),
+    Contender("multicast-ps", SWITCHES, {"placement": "split"}),
+    Contender("aggregation-ps", SWITCHES, {"placement": "split"}),
+    Contender("multicast-aggregation-ps", SWITCHES, {"placement": "split"}),
+    Contender("ring-multicast", SWITCHES),
+)
+FAMILIES = {contender.strategy: contender.family for contender in CONTENDERS}
+PARTIAL = tuple(contender.strategy for contender in CONTENDERS if contender.partial)
+
+
+def contenders(names: Sequence[str] = ()) -> list[Contender]:
+    """The named ones, or all, plug-ins with their default options included. Raises InputFault for a name that does not exist."""
+    for name in names:
+        strategy(name)
+    known = {contender.strategy: contender for contender in CONTENDERS}
+    every = [*known, *(name for name in strategy_names() if name not in known)]
+    # Whether a plug-in draws from the seed cannot be known from here, so it is taken to.
+    return [known.get(name, Contender(name, PLUG_IN, random=True)) for name in dict.fromkeys(names or every)]
+
+
+def lineup(base: Mapping[str, Any], chosen: Sequence[Contender], seeds: int) -> dict[str, Any]:
+    """The scenario document in which the contenders run on the cluster, network and model of `base`.
+
+    Those with a random order run with seeds 1 to `seeds`; where several spines share the traffic, all do, for the seed decides which
+    spine a pair of hosts uses.
+    """
+    document = copy.deepcopy(dict(base))
+    if document.get("sweep"):
+        keys = ", ".join(document["sweep"])
+        raise InputFault(f"--set {keys}: strategies are ranked at one setting; a list is swept by `gradwire run`")
+    chance = int(document["fabric"].get("spines", 0)) > 1
+    cases: dict[tuple[bool, str], dict[str, list[Any]]] = {}
+    for contender in chosen:
+        random = contender.random or chance
+        case = cases.setdefault((random, repr(contender.settings)), {"strategy": []})
+        case["strategy"].append({"name": contender.strategy, "options": _options(contender, document)})
+        case.update({key: [value] for key, value in contender.settings.items()})
+        case["run.seed"] = list(range(1, seeds + 1)) if random else [1]
+    document["strategy"] = {"name": chosen[0].strategy}
+    document["cases"] = list(cases.values())
+    document["chart"] = "ranking"
+    return document
+
+
+def _options(contender: Contender, document: Mapping[str, Any]) -> dict[str, Any]:
+    """Its options; a hierarchical ring's groups are machines or, where a machine has one worker, leaves."""
+    options = dict(contender.options)
+    cluster, fabric = document["cluster"], document["fabric"]
+    if contender.strategy == "hierarchical-ring" and cluster.get("workers_per_host", 1) == 1 and fabric.get("leaves"):
+        options["group"] = max(1, cluster["workers"] // fabric["leaves"])
+    return options
+
+
+def refusal(contender: Contender, document: Mapping[str, Any]) -> str | None:
+    """Why a contender would say nothing here although it can run, or None."""
+    cluster, fabric = document["cluster"], document["fabric"]
+    nested = cluster.get("workers_per_host", 1) > 1 or fabric.get("topology") == Topology.LEAF_SPINE
+    if contender.strategy == "hierarchical-ring" and not nested:
+        return "one worker a machine and one switch: no workers are nearer to one another than to the rest; give --leaf-spine"
+    return None
