@@ -1,8 +1,9 @@
 """Compute times: how long each layer of a model takes on a device, from printed single-GPU facts.
 
 An iteration's time comes from a table of facts, each with its source, and is divided over the layers in proportion to
-their FLOPs. GPUs take less time a FLOP in wide, small layers: GradientFlow measured 7.1 % of the backward time in the top
-8 layers of AlexNet and 8.9 % in the top 20 of ResNet-50 (Fig. 13), where FLOPs say 8.1 and about 16 %.
+their FLOPs, which recurrent layers carry out at a lower rate. GPUs take less time a FLOP in wide, small layers: GradientFlow
+measured 7.1 % of the backward time in the top 8 layers of AlexNet and 8.9 % in the top 20 of ResNet-50 (Fig. 13), where FLOPs
+say 8.1 and about 16 %.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from workloads.profile import LayerKind, Profile
 
 TRAINING_PER_FORWARD = 3
 """A training step costs three forward passes: the backward pass computes two gradients, of inputs and of weights."""
+RELATIVE_RATE = {LayerKind.LSTM: 1356 / 9900}
+"""FLOP/s that layers of a kind reach, relative to others. A recurrent layer multiplies one token of each sample at a time: cuBLAS on a
+Titan X (Pascal) reaches 1356 GFLOP/s for 32 rows by 2048 x 2048, and 9900 for 7000 rows (measured by openai-gemm, fp32)."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,16 @@ def _rate(name: str, batch: int, samples_per_s: float, source: str) -> Fact:
     return Fact(name, batch, batch / samples_per_s, f"{source}: {samples_per_s:g} samples/s")
 
 
+def _by_peak(name: str, batch: int, samples_per_s: float, source: str, peak_ratio: float) -> Fact:
+    """Another GPU's rate times the ratio of peak rates; about 10 % may be wrong with it, for memory is not in proportion."""
+    return Fact(
+        name,
+        batch,
+        batch / (samples_per_s * peak_ratio),
+        f"{source}: {samples_per_s:.4g} samples/s, times {peak_ratio:.3g}, the ratio of peak rates",
+    )
+
+
 def _inferred(name: str, batch: int, seconds: float, cell: str) -> Fact:
     return Fact(name, batch, seconds, "inferred: no single-GPU time is printed", fitted_on=cell)
 
@@ -85,6 +99,8 @@ def _netops(name: str, forward_s: float, backward_s: float) -> Fact:
 
 
 _TF_K80 = "TensorFlow benchmarks, May 2017, Google Compute Engine K80, 1 GPU, synthetic data"
+_TF_P100 = "TensorFlow benchmarks, May 2017, DGX-1 P100, 1 GPU, synthetic data"
+_TORCH_TITAN_X = "jcjohnson/cnn-benchmarks, Maxwell Titan X, cuDNN 5.1, batch 16"
 _GF_IMPLIED = "GradientFlow Sec. 2.5 and Table 2, implied by throughput / speed-up ratio"
 _SLIM_ALIKE = {
     "resnet50-slim": "resnet50",
@@ -110,13 +126,27 @@ DEVICES: dict[str, Device] = {
         ),
     ),
     "p4000": Device(
-        "NVIDIA Quadro P4000, P3's testbed. The two knees of Fig. 7 for ResNet-50, 0.307 s for the iteration and 0.205 s for "
-        "its backward pass, imply forward:backward = 1:2 exactly",
+        "NVIDIA Quadro P4000, P3's testbed. No single-GPU times are printed: those of a P100, of the same architecture, at 5.3 of its "
+        "10.6 TFLOP/s (data sheets). P3's Fig. 7 agrees: P3 stays linear down to 4 Gbit/s, which is 0.307 s an iteration of ResNet-50",
         (
-            _inferred("resnet50", 32, 0.307, "P3 Fig. 7, ResNet-50: P3 stays linear down to 4 Gbps"),
-            _inferred("vgg19", 32, 0.46, "P3 Fig. 7, VGG-19: largest gain at 15 Gbps; a lower bound"),
+            _by_peak("resnet50", 32, 195, _TF_P100, 5.3 / 10.6),
+            _by_peak("inception-v3", 32, 128, _TF_P100, 5.3 / 10.6),
+            _by_peak("vgg16", 32, 144, _TF_P100, 5.3 / 10.6),
         ),
-        {"inception-v3": "resnet50", "inception-v3-netops": "resnet50", "resnet50-slim": "resnet50"},
+        {
+            "inception-v3-mxnet": "inception-v3",
+            "inception-v3-netops": "inception-v3",
+            "resnet50-slim": "resnet50",
+            "vgg19": "vgg16",
+        },
+    ),
+    "m60-half": Device(
+        "One of the two GPUs of an NVIDIA Tesla M60, as in P3's AWS g3.4xlarge machines. No single-GPU times are printed: those of a "
+        "Maxwell Titan X, of the same architecture, at 4.8 of its 6.6 TFLOP/s (2048 cores at 1.178 GHz, 3072 at 1.075 GHz)",
+        (
+            _by_peak("resnet50", 32, 16 / 0.15962, _TORCH_TITAN_X, 4.8 / 6.6),
+            _by_peak("vgg19", 32, 16 / 0.22514, _TORCH_TITAN_X, 4.8 / 6.6),
+        ),
     ),
     "k80-half": Device(
         "One of the two GPUs of an NVIDIA Tesla K80, as in TicTac's envG (Azure NC6)",
@@ -224,8 +254,8 @@ def compute_time(
     else:
         forward, backward = fact.seconds * forward_share, fact.seconds * (1 - forward_share)
     return ComputeTime(
-        _split(profile, forward, _forward_flops(profile), faster),
-        _split(profile, backward, _backward_flops(profile, fact.first_backward_free), faster),
+        _split(profile, forward, _forward_weights(profile), faster),
+        _split(profile, backward, _backward_weights(profile, fact.first_backward_free), faster),
         fact.source,
         fact.fitted_on,
     )
@@ -290,8 +320,8 @@ def _transferred(fact: Fact, profile: Profile, batch: int) -> Fact:
         source += f", batch {fact.batch} scaled to {batch}"
     if profile.name != fact.model:
         free = fact.first_backward_free
-        forward_ratio *= sum(_forward_flops(profile)) / sum(_forward_flops(measured))
-        backward_ratio *= sum(_backward_flops(profile, free)) / sum(_backward_flops(measured, free))
+        forward_ratio *= sum(_forward_weights(profile)) / sum(_forward_weights(measured))
+        backward_ratio *= sum(_backward_weights(profile, free)) / sum(_backward_weights(measured, free))
         source += f", scaled by FLOPs from {fact.model}"
     seconds: float | tuple[float, float]
     if isinstance(fact.seconds, tuple):
@@ -301,22 +331,24 @@ def _transferred(fact: Fact, profile: Profile, batch: int) -> Fact:
     return replace(fact, model=profile.name, batch=batch, seconds=seconds, source=source)
 
 
-def _forward_flops(profile: Profile) -> list[float]:
-    return [layer.flops for layer in profile.layers]
+def _forward_weights(profile: Profile) -> list[float]:
+    """What the times of layers are in proportion to: their FLOPs, at the rate of their kind."""
+    return [layer.flops / RELATIVE_RATE.get(layer.kind, 1.0) for layer in profile.layers]
 
 
-def _backward_flops(profile: Profile, first_free: bool) -> list[float]:
-    """Weights of the layers in the backward pass; `first_free`: nothing before the first gradient costs anything."""
+def _backward_weights(profile: Profile, first_free: bool) -> list[float]:
+    """The same in the backward pass; `first_free`: nothing before the first gradient costs anything."""
     last = profile.tensor_layer[-1]
-    return [0.0 if first_free and index >= last else layer.flops for index, layer in enumerate(profile.layers)]
+    weights = _forward_weights(profile)
+    return [0.0 if first_free and index >= last else weight for index, weight in enumerate(weights)]
 
 
 def _split(
-    profile: Profile, seconds: float, flops: list[float], speedup: Mapping[LayerKind, float]
+    profile: Profile, seconds: float, weights: list[float], speedup: Mapping[LayerKind, float]
 ) -> tuple[float, ...]:
-    """`seconds` over the layers in proportion to `flops`, each then divided by its kind's speed-up."""
-    total = sum(flops)
+    """`seconds` over the layers in proportion to `weights`, each then divided by its kind's speed-up."""
+    total = sum(weights)
     return tuple(
         seconds * share / total / speedup.get(layer.kind, 1.0)
-        for layer, share in zip(profile.layers, flops, strict=True)
+        for layer, share in zip(profile.layers, weights, strict=True)
     )

@@ -20,6 +20,7 @@ _MODELS: dict[str, Callable[[], Profile]] = {
     "inception-v1": inception.inception_v1,
     "inception-v2": inception.inception_v2,
     "inception-v3": inception.inception_v3,
+    "inception-v3-mxnet": inception.inception_v3_mxnet,
     "inception-v3-netops": inception.inception_v3_netops,
     "inception-v3-with-head": inception.inception_v3_with_head,
     "resnet50": resnet.resnet50,

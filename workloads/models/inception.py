@@ -219,3 +219,11 @@ def inception_v3_netops() -> Profile:
     layers = list(profile.layers)
     layers[before] = replace(layers[before], untrained=layers[before].untrained + variables)
     return replace(profile, layers=tuple(layers))
+
+
+def inception_v3_mxnet() -> Profile:
+    """Without the auxiliary classifier, and with two tensors a normalisation: three keys a convolution, which decides their servers."""
+    net = Network(3, 299, 299, norm_tensors=("gamma", "beta"))
+    top, _ = _v3_trunk(net)
+    net.fc(net.global_pool(top, "pool8"), CLASSES, name="logits")
+    return net.profile("inception-v3-mxnet", 32, "P3 Sec. 5.1; MXNet's symbols/inception-v3.py")

@@ -19,18 +19,27 @@ HIDDEN = 512
 EMBED = 512
 
 
-def _lstm(net: Network, x: Node, hidden: int, name: str) -> Node:
-    """MXNet's LSTMCell: four gates, each from the input and from the previous state, over all tokens of `x`."""
-    tokens, features = x.shape
+def _cell(inputs: int, hidden: int, name: str = "") -> dict[str, int]:
+    """Tensors of MXNet's LSTMCell: four gates, each from the input and from the previous state."""
     gates = 4 * hidden
-    tensors = {
-        "i2h_weight": gates * features,
-        "i2h_bias": gates,
-        "h2h_weight": gates * hidden,
-        "h2h_bias": gates,
+    return {
+        f"{name}i2h_weight": gates * inputs,
+        f"{name}i2h_bias": gates,
+        f"{name}h2h_weight": gates * hidden,
+        f"{name}h2h_bias": gates,
     }
-    flops = 2 * tokens * gates * (features + hidden)
-    return net.layer(LayerKind.LSTM, name, x, (tokens, hidden), flops, tensors)
+
+
+def _cell_flops(inputs: int, hidden: int) -> int:
+    """Of one token."""
+    return 2 * 4 * hidden * (inputs + hidden)
+
+
+def _lstm(net: Network, x: Node, hidden: int, name: str) -> Node:
+    """A layer of cells over all tokens of `x`."""
+    tokens, features = x.shape
+    flops = tokens * _cell_flops(features, hidden)
+    return net.layer(LayerKind.LSTM, name, x, (tokens, hidden), flops, _cell(features, hidden))
 
 
 def _encoder(net: Network) -> Node:
@@ -42,12 +51,24 @@ def _encoder(net: Network) -> Node:
     return _lstm(net, both, HIDDEN, "encoder_rnn_l1")
 
 
-def _attention(net: Network, keys: Node, states: Node) -> Node:
-    """MLP attention: a score for each pair of tokens, and the weighted sum of the encoder's states."""
-    query = net.fc(states, HIDDEN, bias=False, name="att_query", kind=LayerKind.ATTENTION)
-    pair = Node(states.shape, query.reads + keys.reads)
-    scores_and_sum = 2 * TARGET_TOKENS * SOURCE_TOKENS * (HIDDEN + HIDDEN)
-    return net.layer(LayerKind.ATTENTION, "att_score", pair, states.shape, scores_and_sum, {"weight": HIDDEN})
+def _decoder(net: Network, fed: Node) -> Node:
+    """Two cells, MLP attention over the source and the layer that joins both, one word after the other.
+
+    Input feeding makes them one layer: what the last of them yields for a word enters the first with the next word, so every step needs
+    all of their tensors, and no gradient is complete before the backward pass is through the first word.
+    """
+    tensors = {
+        **_cell(EMBED + HIDDEN, HIDDEN, "rnn_l0_"),
+        **_cell(HIDDEN, HIDDEN, "rnn_l1_"),
+        "att_query_weight": HIDDEN * HIDDEN,
+        "att_score_weight": HIDDEN,
+        "hidden_weight": 2 * HIDDEN * HIDDEN,
+        "hidden_bias": HIDDEN,
+    }
+    cells = _cell_flops(EMBED + HIDDEN, HIDDEN) + _cell_flops(HIDDEN, HIDDEN)
+    attention = 2 * HIDDEN * HIDDEN + 2 * SOURCE_TOKENS * (HIDDEN + HIDDEN)
+    flops = TARGET_TOKENS * (cells + attention + 2 * 2 * HIDDEN * HIDDEN)
+    return net.layer(LayerKind.LSTM, "decoder", fed, (TARGET_TOKENS, HIDDEN), flops, tensors)
 
 
 def sockeye() -> Profile:
@@ -59,11 +80,7 @@ def sockeye() -> Profile:
     # One start value for each of the two decoder layers' two states (hidden and cell).
     start = net.fc(last, {f"init{index}": HIDDEN for index in range(4)}, name="decoder_init")
     words = net.embedding(TARGET_TOKENS, EMBED, {"weight": TARGET_WORDS}, "target_embed")
-    # Input feeding: the previous attention output joins each word.
-    fed = Node((TARGET_TOKENS, EMBED + HIDDEN), words.reads + start.reads)
-    states = _lstm(net, _lstm(net, fed, HIDDEN, "decoder_rnn_l0"), HIDDEN, "decoder_rnn_l1")
-    context = _attention(net, keys, states)
-    joined = Node((TARGET_TOKENS, 2 * HIDDEN), states.reads + context.reads)
-    hidden = net.fc(joined, HIDDEN, name="decoder_hidden")
+    fed = Node((TARGET_TOKENS, EMBED + HIDDEN), words.reads + start.reads + keys.reads)
+    hidden = _decoder(net, fed)
     net.fc(hidden, TARGET_WORDS, name="target_output")
     return net.profile("sockeye", 32, "P3 Sec. 5.1 and its public scripts; Sockeye; IWSLT'15 en-vi vocabulary assumed")

@@ -128,20 +128,21 @@ class _Parts:
             builder.depend_columns(sends, yielding if self._exchange.wait_free else own.backward[0])
             for op, chunk in zip(yielding.tolist(), keys.chunk.tolist(), strict=True):
                 builder.produces(op, chunk)
-            added = self._add()
+            added = self._in_adding_stream(self._job.costs.aggregation_bytes_per_s)
             builder.depend_columns(added, recvs)
             builder.depend_columns(updated, added)
         return updated
 
-    def _add(self) -> range:
+    def _in_adding_stream(self, bytes_per_s: float) -> range:
+        """An op for each key that takes the time of its bytes in the stream in which its server adds."""
         keys = self._keys
-        adding_ns = np.rint(keys.size_bytes / self._job.costs.aggregation_bytes_per_s * 1e9).astype(np.int64)
+        duration_ns = np.rint(keys.size_bytes / bytes_per_s * 1e9).astype(np.int64)
         return self._builder.add_columns(
             OpKind.REDUCE,
             len(keys),
             rank=keys.server,
             lane=FIRST_KEY_LANE + keys.chunk if self._exchange.updates == "parallel" else ADDING_LANE,
-            duration_ns=adding_ns,
+            duration_ns=duration_ns,
             size_bytes=keys.size_bytes,
             chunk=keys.chunk,
             layer=keys.layer,
@@ -160,7 +161,8 @@ class _Parts:
     def notify_and_pull(self, updated: Int64) -> list[Int64]:
         """Step 3 of the KVStore; returns the arrivals at each worker.
 
-        A worker asks for all parts of a tensor once it has heard of all of them (P3, section 4.2).
+        A worker asks for all parts of a tensor once it has heard of all of them (P3, section 4.2). The server answers each request from a
+        copy of the values, which it makes between its additions: MXNet's kvstore_dist_server.h does all of it in one thread.
         """
         builder, keys = self._builder, self._keys
         control_bytes = np.full(len(keys), CONTROL_BYTES, np.int64)
@@ -174,7 +176,9 @@ class _Parts:
             requests, asked = self._to_servers(worker, control_bytes, self._control_class)
             builder.depend_columns(_numbers(requests), known[keys.tensor])
             sends, recvs = self._data_to(worker)
-            builder.depend_columns(sends, asked)
+            copied = self._in_adding_stream(self._job.costs.copy_bytes_per_s)
+            builder.depend_columns(copied, asked)
+            builder.depend_columns(sends, copied)
             arrivals.append(_numbers(recvs))
         return arrivals
 
