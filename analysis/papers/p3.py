@@ -8,10 +8,8 @@ import numpy as np
 
 from analysis.papers.curves import draws
 from analysis.papers.evidence import Measured, ModelFacts, Points, StoredPoint, measures
-from analysis.papers.reference import Claim, Where
-from analysis.papers.shapes import Series, dominates, interior_maximum, knee_x, peak_x
-from analysis.papers.timelines import Float64
-from analysis.papers.utilisation import Utilisation, utilisation
+from analysis.papers.reference import Claim
+from analysis.papers.shapes import VISIBLE, Series, dominates, interior_maximum, knee_x, peak_x, unimodal
 from workloads.plan import Combine, OpKind, Plan, Role
 
 FIG_7 = {
@@ -22,6 +20,7 @@ FIG_7 = {
 }
 SMALL_LAYERS = ("resnet50", "inception-v3-mxnet")
 LARGE_LAYERS = ("vgg19", "sockeye")
+SLICED_MODELS = ("resnet50", "vgg19")
 CONSIDERABLE = 0.05
 """A gain that a reader of Fig. 7 can see between two curves."""
 
@@ -229,101 +228,41 @@ def _layer_shares(points: Points) -> Mapping[str, Series]:
     return {name: [(n + 1, share) for n, share in enumerate(_shares(points.model(model=name)))] for name in FIG_7}
 
 
-UTILISED_MODELS = ("resnet50", "vgg19", "sockeye")
-IDLE_PART = 0.05
-"""Of an iteration, at least, for an interval to be seen as idle."""
-
-
-def _machine(points: Points, model: str, strategy: str) -> Utilisation:
-    return utilisation(points.point(model=model, strategy=strategy))
-
-
-@measures("p3-fig8", "bursty")
-def _bursty(points: Points, claim: Claim) -> Measured:
-    """In every model the link is both idle and above 80 % of its rate in a visible part of every iteration."""
-    parts, holds = [], True
-    for model in UTILISED_MODELS:
-        seen = _machine(points, model, str(claim.where["strategy"]))
-        idle = seen.by_iteration(seen.idle)
-        full = seen.by_iteration(seen.outbound > 0.8)
-        parts.append(f"{model} {np.mean(idle):.0%} idle, {np.mean(full):.0%} full")
-        holds &= min(idle) >= IDLE_PART and min(full) >= IDLE_PART
-    return Measured(f"share of 10 ms intervals: {'; '.join(parts)}", holds=holds, detail="from the op logs")
-
-
-@measures("p3-fig8", "tf-bursty")
-def _tensorflow_bursty(points: Points, claim: Claim) -> Measured:
-    seen = utilisation(points.point(**claim.where))
-    idle, mean = seen.by_iteration(seen.idle), float(seen.outbound.mean())
-    text = f"{np.mean(idle):.0%} of the intervals idle; {mean:.0%} of the outbound bandwidth used"
-    return Measured(text, holds=min(idle) >= IDLE_PART and mean < 0.8, detail="from the op log")
-
-
-@measures("p3-fig8", "sockeye-no-bidir")
-def _one_direction(points: Points, claim: Claim) -> Measured:
-    """Not overlapped: in less than half of the busy intervals both directions are busy. Dominant: idle for longer than the others."""
-    strategy = str(claim.where["strategy"])
-    idle = {model: float(_machine(points, model, strategy).idle.mean()) for model in UTILISED_MODELS}
-    overlap = _machine(points, "sockeye", strategy).overlap
-    text = f"both directions busy in {overlap:.0%} of the busy intervals; idle {', '.join(f'{m} {i:.0%}' for m, i in idle.items())}"
-    holds = overlap < 0.5 and max(idle, key=lambda model: idle[model]) == "sockeye"
-    return Measured(text, holds=holds, detail="from the op logs")
-
-
-@measures("p3-fig9", "less-idle")
-def _less_idle(points: Points, _: Claim) -> Measured:
-    """Considerably: at most half of the baseline's idle time. Smoother: a smaller standard deviation, relative to the mean."""
-    parts, holds = [], True
-    for model in ("resnet50", "vgg19"):
-        seen = {strategy: _machine(points, model, strategy) for strategy in ("kvstore", "p3")}
-        idle = {name: float(one.idle.mean()) for name, one in seen.items()}
-        mean = {name: float(one.outbound.mean()) for name, one in seen.items()}
-        rough = {name: one.roughness for name, one in seen.items()}
-        parts.append(
-            f"{model}: idle {idle['kvstore']:.0%} to {idle['p3']:.0%}, used {mean['kvstore']:.0%} to {mean['p3']:.0%}, "
-            f"deviation {rough['kvstore']:.2f} to {rough['p3']:.2f} of the mean"
-        )
-        holds &= idle["p3"] <= idle["kvstore"] / 2 and mean["p3"] > mean["kvstore"] and rough["p3"] < rough["kvstore"]
-    return Measured("; ".join(parts), holds=holds, detail="10 ms intervals, from the op logs")
-
-
-@measures("p3-fig9", "sockeye-bidir")
-def _both_directions(points: Points, _: Claim) -> Measured:
-    overlap = {strategy: _machine(points, "sockeye", strategy).overlap for strategy in ("kvstore", "p3")}
-    text = f"both directions busy in {overlap['p3']:.0%} of the busy intervals, baseline {overlap['kvstore']:.0%}"
-    return Measured(text, holds=overlap["p3"] > 0.8, detail="10 ms intervals, from the op logs")
-
-
-def _curve(values: Float64, rate_bps: float) -> Series:
-    return [(0.01 * index, float(value) * rate_bps / 1e9) for index, value in enumerate(values)]
-
-
-def _directions(points: Points, where: Where, name: str) -> Mapping[str, Series]:
-    point = points.point(**where)
-    seen = utilisation(point)
-    rate_bps = point.fabric.rate_bps
-    return {f"{name} out": _curve(seen.outbound, rate_bps), f"{name} in": _curve(seen.inbound, rate_bps)}
-
-
-def _bind_utilisation_curves() -> None:
-    """A figure a model for the baseline (Fig. 8) and for P3 (Fig. 9), and TensorFlow's."""
-    panels: list[tuple[str, str, str]] = [("p3-fig8", model, "kvstore") for model in UTILISED_MODELS]
-    panels += [("p3-fig8", "resnet50", "vanilla"), *(("p3-fig9", model, "p3") for model in UTILISED_MODELS)]
-    for scenario, model, strategy in panels:
-        name = {"kvstore": "KVStore", "vanilla": "TensorFlow", "p3": "P3"}[strategy]
-
-        def curves(points: Points, model: str = model, strategy: str = strategy) -> Mapping[str, Series]:
-            return _directions(points, {"model": model, "strategy": strategy}, "traffic")
-
-        draws(scenario, f"{model}, {name}: one machine's traffic", "time (s)", "Gbit/s", steps=True)(curves)
-
-
-_bind_utilisation_curves()
-
-LEVEL = 0.01
-"""Throughputs closer than this are one plateau, the emulation's grain; its middle, on a logarithmic axis, is the peak."""
+PLATEAU = VISIBLE
+"""Throughputs that are closer to the largest cannot be told from it in a printed figure."""
 
 
 def _by_slice(points: Points, model: str) -> Series:
     rows = points.rows(model=model)
     return sorted((float(row.parameters["slice_parameters"]), row.throughput_per_s) for row in rows)
+
+
+def _plateau(series: Series) -> list[float]:
+    """Slice sizes at which throughput is as good as at its largest."""
+    largest = max(y for _, y in series)
+    return [x for x, y in series if y >= (1 - PLATEAU) * largest]
+
+
+@measures("p3-fig12", "peak-50000")
+def _best_slice(points: Points, claim: Claim) -> Measured:
+    """The printed size where it is as good as the best for both models; otherwise the best of the first model where it is not."""
+    assert isinstance(claim.printed, float)
+    series = {model: _by_slice(points, model) for model in SLICED_MODELS}
+    level = {model: _plateau(found) for model, found in series.items()}
+    text = "; ".join(
+        f"{model} best at {peak_x(series[model]):,.0f}, within {PLATEAU:.0%} from {min(sizes):,.0f} to {max(sizes):,.0f}"
+        for model, sizes in level.items()
+    )
+    missed = [peak_x(series[model]) for model, sizes in level.items() if claim.printed not in sizes]
+    return Measured(missed[0] if missed else claim.printed, detail=text)
+
+
+@measures("p3-fig12", "unimodal")
+def _unimodal(points: Points, _: Claim) -> Measured:
+    """Rises, peaks and drops, each step within what a printed figure shows, and drops visibly at both ends."""
+    parts, holds = [], True
+    for model in SLICED_MODELS:
+        series = _by_slice(points, model)
+        parts.append(f"{model} {', '.join(f'{x / 1000:g}K: {y:.1f}' for x, y in series)}")
+        holds &= unimodal(series, PLATEAU) and interior_maximum(series)
+    return Measured(f"samples/s by slice: {'; '.join(parts)}", holds=holds)

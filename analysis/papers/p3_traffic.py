@@ -1,0 +1,152 @@
+"""Evidence for P3's figures of network utilisation (Figs. 8 and 9): how one machine's link is used, in intervals of 10 ms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from agents.records import Int64
+from analysis.iterations import worker_ends_ns
+from analysis.link_loads import link_loads
+from analysis.logged import LoggedOps
+from analysis.papers.curves import draws
+from analysis.papers.evidence import Measured, Points, StoredPoint, measures
+from analysis.papers.reference import Claim
+from analysis.papers.shapes import Series
+from analysis.wire import Bool, Float64
+
+BIN_NS = 10_000_000
+"""P3, section 5.1: bwm-ng at a granularity of 10 ms."""
+IDLE_SHARE = 0.05
+"""Of the line rate: below it a direction counts as idle in an interval."""
+FULL_SHARE = 0.8
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Shares of a machine's line rate by interval, over the measured iterations. iteration: which of them an interval begins in."""
+
+    outbound: Float64
+    inbound: Float64
+    iteration: Int64
+
+    @property
+    def idle(self) -> Bool:
+        """Intervals in which neither direction is busy."""
+        quiet: Bool = np.maximum(self.outbound, self.inbound) < IDLE_SHARE
+        return quiet
+
+    @property
+    def overlap(self) -> float:
+        """Of the intervals in which a direction is busy, the share in which both are."""
+        both = np.minimum(self.outbound, self.inbound) >= IDLE_SHARE
+        return float(both.sum() / (~self.idle).sum())
+
+    @property
+    def roughness(self) -> float:
+        """Standard deviation of the outbound rate over its mean."""
+        return float(self.outbound.std() / self.outbound.mean())
+
+    def by_iteration(self, chosen: Bool) -> list[float]:
+        """Of each iteration's intervals, the share that is chosen."""
+        return [float(chosen[self.iteration == number].mean()) for number in np.unique(self.iteration)]
+
+
+def traffic(point: StoredPoint, host: str = "h1") -> Traffic:
+    """A host's traffic, from the op log."""
+    plan, log, record = point.plan(), point.log(), point.record()
+    ends_ns = worker_ends_ns(plan, log, record.iterations).max(axis=1)[record.warmup - 1 :]
+    edges_ns = np.arange(ends_ns[0], ends_ns[-1], BIN_NS)
+    loads = {load.name: load.share for load in link_loads(LoggedOps.of(plan, log), point.fabric, edges_ns)}
+    iteration = np.searchsorted(ends_ns, edges_ns[:-1], side="right")
+    return Traffic(loads[f"{host} out"], loads[f"{host} in"], iteration.astype(np.int64))
+
+
+UTILISED_MODELS = ("resnet50", "vgg19", "sockeye")
+IDLE_PART = 0.05
+"""Of an iteration, at least, for an interval to be seen as idle."""
+
+
+def _machine(points: Points, model: str, strategy: str) -> Traffic:
+    return traffic(points.point(model=model, strategy=strategy))
+
+
+@measures("p3-fig8", "bursty")
+def _bursty(points: Points, claim: Claim) -> Measured:
+    """In every model the link is both idle and nearly full in a visible part of every iteration."""
+    parts, holds = [], True
+    for model in UTILISED_MODELS:
+        seen = _machine(points, model, str(claim.where["strategy"]))
+        idle = seen.by_iteration(seen.idle)
+        full = seen.by_iteration(seen.outbound > FULL_SHARE)
+        parts.append(f"{model} {np.mean(idle):.0%} idle, {np.mean(full):.0%} full")
+        holds &= min(idle) >= IDLE_PART and min(full) >= IDLE_PART
+    return Measured(f"share of 10 ms intervals: {'; '.join(parts)}", holds=holds, detail="from the op logs")
+
+
+@measures("p3-fig8", "tf-bursty")
+def _tensorflow_bursty(points: Points, claim: Claim) -> Measured:
+    seen = traffic(points.point(**claim.where))
+    idle, mean = seen.by_iteration(seen.idle), float(seen.outbound.mean())
+    text = f"{np.mean(idle):.0%} of the intervals idle; {mean:.0%} of the outbound bandwidth used"
+    return Measured(text, holds=min(idle) >= IDLE_PART and mean < FULL_SHARE, detail="from the op log")
+
+
+@measures("p3-fig8", "sockeye-no-bidir")
+def _one_direction(points: Points, claim: Claim) -> Measured:
+    """Not overlapped: in less than half of the busy intervals both directions are busy. Dominant: idle for longer than the others."""
+    strategy = str(claim.where["strategy"])
+    idle = {model: float(_machine(points, model, strategy).idle.mean()) for model in UTILISED_MODELS}
+    overlap = _machine(points, "sockeye", strategy).overlap
+    text = f"both directions busy in {overlap:.0%} of the busy intervals; idle {', '.join(f'{m} {i:.0%}' for m, i in idle.items())}"
+    holds = overlap < 0.5 and max(idle, key=lambda model: idle[model]) == "sockeye"
+    return Measured(text, holds=holds, detail="from the op logs")
+
+
+@measures("p3-fig9", "less-idle")
+def _less_idle(points: Points, _: Claim) -> Measured:
+    """Considerably: at most half of the baseline's idle time. Smoother: a smaller standard deviation, relative to the mean."""
+    parts, holds = [], True
+    for model in ("resnet50", "vgg19"):
+        seen = {strategy: _machine(points, model, strategy) for strategy in ("kvstore", "p3")}
+        idle = {name: float(one.idle.mean()) for name, one in seen.items()}
+        mean = {name: float(one.outbound.mean()) for name, one in seen.items()}
+        rough = {name: one.roughness for name, one in seen.items()}
+        parts.append(
+            f"{model}: idle {idle['kvstore']:.0%} to {idle['p3']:.0%}, used {mean['kvstore']:.0%} to {mean['p3']:.0%}, "
+            f"deviation {rough['kvstore']:.2f} to {rough['p3']:.2f} of the mean"
+        )
+        holds &= idle["p3"] <= idle["kvstore"] / 2 and mean["p3"] > mean["kvstore"] and rough["p3"] < rough["kvstore"]
+    return Measured("; ".join(parts), holds=holds, detail="10 ms intervals, from the op logs")
+
+
+@measures("p3-fig9", "sockeye-bidir")
+def _both_directions(points: Points, _: Claim) -> Measured:
+    overlap = {strategy: _machine(points, "sockeye", strategy).overlap for strategy in ("kvstore", "p3")}
+    text = f"both directions busy in {overlap['p3']:.0%} of the busy intervals, baseline {overlap['kvstore']:.0%}"
+    return Measured(text, holds=overlap["p3"] > 0.8, detail="10 ms intervals, from the op logs")
+
+
+def _directions(points: Points, model: str, strategy: str) -> Mapping[str, Series]:
+    point = points.point(model=model, strategy=strategy)
+    seen, gbit = traffic(point), point.fabric.rate_bps / 1e9
+    return {
+        name: [(number * BIN_NS / 1e9, float(share) * gbit) for number, share in enumerate(shares)]
+        for name, shares in (("outbound", seen.outbound), ("inbound", seen.inbound))
+    }
+
+
+def _draw(scenario: str, title: str, model: str, strategy: str) -> None:
+    """Binds one machine's traffic as a figure of a scenario."""
+    draws(scenario, title, "time (s)", "Gbit/s", steps=True)(lambda points: _directions(points, model, strategy))
+
+
+_draw("p3-fig8", "Fig. 8: ResNet-50, baseline, 4 Gbit/s", "resnet50", "kvstore")
+_draw("p3-fig8", "Fig. 8(b): ResNet-50, TensorFlow, 4 Gbit/s", "resnet50", "vanilla")
+_draw("p3-fig8", "Fig. 8: VGG-19, baseline", "vgg19", "kvstore")
+_draw("p3-fig8", "Fig. 8: Sockeye, baseline", "sockeye", "kvstore")
+_draw("p3-fig9", "Fig. 9(a): ResNet-50, P3, 4 Gbit/s", "resnet50", "p3")
+_draw("p3-fig9", "Fig. 9(b): VGG-19, P3", "vgg19", "p3")
+_draw("p3-fig9", "Fig. 9(c): Sockeye, P3", "sockeye", "p3")
