@@ -4,7 +4,7 @@ Source: P3, sections 2 and 4. A key is a chunk: a tensor, a server's share of on
 
 1. each worker pushes a key once the backward pass has yielded its layer;
 2. the server adds what arrives (REDUCE, one stream a server, beside the network) and has updated the key after the last worker's push;
-3. it broadcasts the key at once (P3), or notifies each worker, which then asks for it and gets it (MXNet's KVStore);
+3. it broadcasts the key at once (P3), or notifies each worker, which then asks for it and gets a copy of it (MXNet's KVStore);
 4. the forward op of a layer in the next iteration waits for the keys of that layer alone.
 
 An iteration of a worker ends with its backward pass; what is still under way then belongs to the next one's time.

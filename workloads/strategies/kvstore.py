@@ -4,6 +4,7 @@ Source: P3, sections 2, 4.1 and 5.1, and the constants of MXNet's public code (k
 parameters or more are cut evenly over all servers, the others are whole on server key * 9973 mod n. Workers push a layer as soon as the
 backward pass yields it. Once all workers have pushed a key, its server notifies each of them, and the worker pulls it inside the
 iteration: a request and the answer. There is no barrier (see workloads/strategies/keywise.py).
+The server's one thread adds what arrives and copies what it answers with (costs.copy_rate); P3's server sends without a copy.
 
 Where the paper is silent: every pair has one connection and data waits in it in the order in which it became ready; notifications
 and requests go in the control class (`control_in_line` queues them behind the pair's data, as on a single connection).
