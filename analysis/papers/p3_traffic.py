@@ -9,13 +9,14 @@ import numpy as np
 
 from agents.records import Int64
 from analysis.iterations import worker_ends_ns
-from analysis.link_loads import link_loads
+from analysis.link_loads import binned_bytes, link_loads
 from analysis.logged import LoggedOps
 from analysis.papers.curves import draws
-from analysis.papers.evidence import Measured, Points, StoredPoint, measures
+from analysis.papers.evidence import Measured, Points, StoredPoint, explains, measures
 from analysis.papers.reference import Claim
 from analysis.papers.shapes import Series
-from analysis.wire import Bool, Float64
+from analysis.wire import Bool, Float64, wire_messages
+from workloads.plan import Combine
 
 BIN_NS = 10_000_000
 """P3, section 5.1: bwm-ng at a granularity of 10 ms."""
@@ -103,6 +104,31 @@ def _one_direction(points: Points, claim: Claim) -> Measured:
     text = f"both directions busy in {overlap:.0%} of the busy intervals; idle {', '.join(f'{m} {i:.0%}' for m, i in idle.items())}"
     holds = overlap < 0.5 and max(idle, key=lambda model: idle[model]) == "sockeye"
     return Measured(text, holds=holds, detail="from the op logs")
+
+
+@explains("p3-fig8", "sockeye-no-bidir")
+def _in_step(points: Points, claim: Claim) -> str:
+    """What comes in while the machine's own worker pushes its gradients."""
+    point = points.point(**claim.where)
+    logged = LoggedOps.of(point.plan(), point.log())
+    messages, ops = wire_messages(logged), logged.plan.ops
+    pushes = ops.combine[messages.recv] == Combine.ADD
+    edges_ns = np.arange(messages.sent_ns.min(), messages.arrived_ns.max(), BIN_NS)
+
+    def binned(chosen: Bool) -> Float64:
+        begun, ended = messages.header_ns[chosen].astype(float), messages.arrived_ns[chosen].astype(float)
+        size = ops.size_bytes[messages.send[chosen]].astype(float)
+        return binned_bytes(edges_ns, begun, ended, size, point.fabric.rate_bps / 8e9)
+
+    own, others = binned(pushes & (messages.src == 0)), binned(pushes & (messages.dst == 0))
+    pushing = own > IDLE_SHARE * point.fabric.rate_bps / 8e9 * BIN_NS
+    inbound = binned(messages.dst == 0)[pushing].sum()
+    both = others[pushing].sum() / inbound
+    return (
+        f"all four workers run in step here, and each machine is a server as well: {both:.0%} of the bytes that come in while a machine "
+        "sends its own gradients are gradients of the other three. The paper's workers differ in iteration time, for their sentences do "
+        "(Sec. 5.4), so that one machine's pushes and the others' need not coincide"
+    )
 
 
 @measures("p3-fig9", "less-idle")
