@@ -55,6 +55,8 @@ def columns(points: Points, cluster: str, model: str) -> dict[str, PointResult]:
 
 NAMES = {"layer-allreduce": "nccl", "hierarchical-ring": "nccl-h", "halving-doubling": "openmpi"}
 """Libraries of Fig. 8."""
+SMALL = "gradientflow-fig8-small"
+"""The run with the sizes below 1 MiB."""
 
 
 def by_size(points: Points, run: str) -> dict[float, dict[str, PointResult]]:
