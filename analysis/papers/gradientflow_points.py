@@ -99,7 +99,8 @@ class Account:
         return (
             f"Of {self.iteration_s * 1e3:.1f} ms, {self.compute_s * 1e3:.1f} ms are computation, and the log shows "
             f"{self.tail_s * 1e3:.1f} ms after the last backward pass. The plan's allreduces ask for {self.latency_s * 1e3:.1f} ms of "
-            f"latencies ({self.messages} messages, one after the other), {self.network_s * 1e3:.1f} ms on the busiest port{inside}."
+            f"latencies ({self.messages} messages of a worker here, one after the other), {self.network_s * 1e3:.1f} ms on the busiest "
+            f"port{inside}."
         )
 
 
