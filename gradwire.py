@@ -46,12 +46,11 @@ from workloads.strategies import strategy, strategy_names, strategy_origins
 from workloads.summary import summary_lines
 from workloads.units import rate_bps
 
+PURPOSE = "Measures what communication strategies do to distributed training, on real networks in virtual time."
 PLAIN_COLUMNS = 120
 """Width of tables where the output is no terminal."""
 
-app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help=(__doc__ or "").splitlines()[0], pretty_exceptions_enable=False
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False, help=PURPOSE, pretty_exceptions_enable=False)
 console = Console(width=None if sys.stdout.isatty() else PLAIN_COLUMNS)
 errors = Console(stderr=True, soft_wrap=True)
 
