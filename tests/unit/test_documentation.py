@@ -38,7 +38,7 @@ LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 FILE_NAME = re.compile(r"`(?P<path>(?:[\w.-]+/)*[\w-]+\.(?:py|toml|md|sh|svg|png|lua|config)|(?:[\w.-]+/)+)`")
 QUOTED = re.compile(r"`(?P<name>[A-Z][A-Z_]+)` = (?P<value>\d[\d.,]*\d|\d)")
 QUOTED_FROM = ("analysis.verdict", "analysis.byte_checks", "analysis.compare")
-WRITTEN_BY_RUNS = ("points.csv", "report.html", "verdict.json", "scenario.toml", "chart.svg", "chart.png")
+WRITTEN_BY_RUNS = ("points.csv", "record.json", "report.html", "verdict.json", "scenario.toml", "chart.svg", "chart.png")
 BASE: dict[str, Any] = {
     "title": "a block that leaves out what it does not speak of",
     "cluster": {"workers": 2},
