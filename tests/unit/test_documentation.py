@@ -38,7 +38,15 @@ LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 FILE_NAME = re.compile(r"`(?P<path>(?:[\w.-]+/)*[\w-]+\.(?:py|toml|md|sh|svg|png|lua|config)|(?:[\w.-]+/)+)`")
 QUOTED = re.compile(r"`(?P<name>[A-Z][A-Z_]+)` = (?P<value>\d[\d.,]*\d|\d)")
 QUOTED_FROM = ("analysis.verdict", "analysis.byte_checks", "analysis.compare")
-WRITTEN_BY_RUNS = ("points.csv", "record.json", "report.html", "verdict.json", "scenario.toml", "chart.svg", "chart.png")
+WRITTEN_BY_RUNS = (
+    "points.csv",
+    "record.json",
+    "report.html",
+    "verdict.json",
+    "scenario.toml",
+    "chart.svg",
+    "chart.png",
+)
 BASE: dict[str, Any] = {
     "title": "a block that leaves out what it does not speak of",
     "cluster": {"workers": 2},
@@ -263,6 +271,20 @@ def test_the_readme_names_table_2s_constants_as_they_are() -> None:
     assert all(
         cost is None for point in scenario.points for name, cost in point.section.costs if name != "aggregation_rate"
     )
+
+
+def test_the_readmes_two_commands_set_everything_up_first() -> None:
+    text = (ROOT / "Makefile").read_text()
+    for target in ("demo", "test"):
+        assert f"make {target} " in README.read_text()
+        assert re.search(rf"^{target}: setup$", text, re.MULTILINE)
+    assert re.search(r"^setup: packages \$\(VENV\)/installed kernel$", text, re.MULTILINE)
+    assert "make setup" in (ROOT / "Vagrantfile").read_text()
+
+
+def test_the_readmes_new_strategy_has_as_many_lines_as_it_says() -> None:
+    lines = len(shown_file("~/two-tree/two_tree.py").text.splitlines())
+    assert f"[a new one in {lines} lines](docs/adding-a-strategy.md)" in README.read_text()
 
 
 def test_the_readme_names_every_strategy() -> None:
