@@ -38,19 +38,19 @@ from vm.outcome import Outcome, Prepared, prepare, stored_outcomes
 from vm.progress import LiveProgress
 from vm.reporting import printed_cells, report_run
 from vm.reproduce import Reproduction, judge_claims, wanted_scenarios, write_reproduction
+from workloads.checker import PlanError
 from workloads.compilation import job_of
 from workloads.lineup import contenders
 from workloads.scenario import Scenario, load_scenario, resolve
-from workloads.strategies import strategy
+from workloads.strategies import strategy, strategy_names, strategy_origins
 from workloads.summary import summary_lines
 from workloads.units import rate_bps
 
+PURPOSE = "Measures what communication strategies do to distributed training, on real networks in virtual time."
 PLAIN_COLUMNS = 120
 """Width of tables where the output is no terminal."""
 
-app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help=(__doc__ or "").splitlines()[0], pretty_exceptions_enable=False
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False, help=PURPOSE, pretty_exceptions_enable=False)
 console = Console(width=None if sys.stdout.isatty() else PLAIN_COLUMNS)
 errors = Console(stderr=True, soft_wrap=True)
 
@@ -196,6 +196,26 @@ def _print_plans(prepared: Prepared) -> None:
         console.print(f"  plan '{escape(label)}', digest {compiled.digest()}", highlight=False)
         for line in summary_lines(compiled, prepared.fabric):
             console.print(f"    {line}", highlight=False)
+
+
+@app.command()
+def strategies() -> None:
+    """Lists the strategies that a scenario can name, those of installed packages included, with their options and defaults."""
+    faults = []
+    for name in strategy_names():
+        origin = ", ".join(strategy_origins(name))
+        try:
+            found = strategy(name)
+        except InputFault as fault:
+            faults.append(str(fault))
+            continue
+        fields = found.options.model_fields.items()
+        options = (f"{key} unset" if f.default is None else f"{key} = {json.dumps(f.default)}" for key, f in fields)
+        console.print(f"[bold]{escape(name)}[/bold]  {escape(found.summary)}", highlight=False)
+        console.print(f"  [dim]{escape(found.source)}; from {escape(origin)}[/dim]", highlight=False)
+        console.print(f"  options: {escape(', '.join(options) or 'none')}", highlight=False)
+    if faults:
+        raise InputFault("\n".join(faults))
 
 
 @app.command()
@@ -370,7 +390,9 @@ def main() -> None:
         app(standalone_mode=True)
     except Fault as fault:
         kind = {"InputFault": "input", "MachineFault": "machine"}.get(type(fault).__name__, "machine")
-        if isinstance(fault, InternalFault):
+        if isinstance(fault, PlanError):
+            kind = "bug in the strategy that compiled the plan"
+        elif isinstance(fault, InternalFault):
             kind = "bug in gradwire, please report it"
         errors.print(f"[red]error[/red] ({kind}): {escape(str(fault))}", highlight=False)
         sys.exit(2 if isinstance(fault, InputFault) else 1)
