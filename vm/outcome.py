@@ -22,6 +22,7 @@ from analysis.iterations import iteration_times_s
 from analysis.points import PointResult, failed_point, point_result
 from analysis.verdict import Verdict, failed_run, judge
 from topo.fabric import Fabric
+from vm.captured import read_captures, write_dissector
 from vm.faults import InputFault
 from vm.kernel import cached_kernel
 from vm.machines import SOURCE_ROOT, Clock
@@ -203,7 +204,9 @@ def judged(
     """Row and verdict of the run that came to its end in `folder`; writes verdict.json and iterations.csv."""
     log, record = OpLog.load(folder / "ops.npz"), PointRecord.load(folder / "record.json")
     record = replace(record, first_byte_wall_s=speed.first_byte_s, replay_wall_s=speed.replay_s)
-    verdict = judge(plan, fabric, log, record)
+    verdict = judge(plan, fabric, log, record, read_captures(folder, fabric, record))
+    if record.captures:
+        write_dissector(folder, plan, fabric, record)
     verdict.save(folder / "verdict.json")
     _write_iterations(folder / "iterations.csv", plan, log, record)
     return point_result(parameters, plan, fabric, log, record, verdict, speed.total_s), verdict
