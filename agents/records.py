@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 Int64 = npt.NDArray[np.int64]
+CAPTURE_FOLDER = "capture"
+"""Of captured packets, in the point's folder."""
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 
 from agents.records import OpLog, PointRecord
+from analysis.captures import read_captures, write_dissector
 from analysis.iterations import iteration_times_s
 from analysis.points import PointResult, failed_point, point_result
 from analysis.verdict import Verdict, failed_run, judge
 from topo.fabric import Fabric
-from vm.captured import read_captures, write_dissector
 from vm.faults import InputFault
 from vm.kernel import cached_kernel
 from vm.machines import SOURCE_ROOT, Clock

@@ -23,7 +23,7 @@ from agents.capture import CaptureSettings, PortEntry
 from agents.capture_process import CaptureProcess
 from agents.connections import HostEntry, SocketOptions, namespace_of
 from agents.process import AgentGroup
-from agents.records import AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
+from agents.records import CAPTURE_FOLDER, AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
 from analysis.iterations import iteration_times_s
 from analysis.transfers import steady_flow_time_s
 from controller.process import ControllerProcess
@@ -40,8 +40,6 @@ PROBE_S_MIN, PROBE_S_MAX = 4e-3, 0.5
 """At line rate, for fast links and slow ones."""
 PROBE_MESSAGES = 5
 """Of each flow of the rate probe: from the first one's arrival to the last one's, four fifths of the bytes have to pass."""
-CAPTURE_FOLDER = "capture"
-"""In the point's folder."""
 CONTROLLER_PORT = 6653
 CONTROLLER_TIMEOUT_S = 60.0
 

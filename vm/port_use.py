@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from analysis.captures import read_captures
 from analysis.tables import TextTable
 from analysis.utilisation_report import port_use, save_use, use_table
-from vm.captured import read_captures
 from vm.named_point import StoredPoint
 
 

@@ -13,13 +13,13 @@ from test_run_loop import prepared_points, record
 
 from agents.capture import PortFile
 from agents.connections import SocketOptions
-from agents.records import CaptureRecord, PointRecord
+from agents.records import CAPTURE_FOLDER, CaptureRecord, PointRecord
+from analysis import captures
+from analysis.captures import read_captures, write_dissector
 from analysis.packets import Capture, read_capture
 from topo.fabric import Fabric
-from vm import captured
-from vm.captured import read_captures, write_dissector
 from vm.faults import InputFault
-from vm.point import CAPTURE_FOLDER, Task
+from vm.point import Task
 
 FABRIC = Fabric(hosts=2, rate_bps=1e9)
 START_NS = 1_000_000_000
@@ -51,7 +51,7 @@ def test_a_capture_is_read_once(about: PointRecord, tmp_path: Path, monkeypatch:
         reads.append(path)
         return read_capture(path, mtu_bytes, start_ns=start_ns)
 
-    monkeypatch.setattr(captured, "read_capture", counted)
+    monkeypatch.setattr(captures, "read_capture", counted)
     (first,) = read_captures(tmp_path, FABRIC, about)
     (again,) = read_captures(tmp_path, FABRIC, about)
     assert len(reads) == 1

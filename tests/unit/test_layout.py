@@ -17,7 +17,7 @@ DATA_MODULES = frozenset({"workloads.plan", "topo.fabric", "agents.records", "vm
 RUN_LOOP = frozenset(
     f"vm.{name}"
     for name in (
-        "calibrate", "campaign", "captured", "comparison", "named_point", "outcome", "point", "port_use", "progress", "replay",
+        "calibrate", "campaign", "comparison", "named_point", "outcome", "point", "port_use", "progress", "replay",
         "reporting", "reproduce", "store",
     )
 )  # fmt: skip

@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from agents.records import PointRecord
+from agents.records import CAPTURE_FOLDER, PointRecord
 from analysis.dissector import dissector_text
 from analysis.packet_checks import place_of
 from analysis.packets import Capture, read_capture
 from topo.fabric import Fabric
 from vm.faults import InputFault
-from vm.machines import SOURCE_ROOT
-from vm.point import CAPTURE_FOLDER
 from workloads.plan import Plan
 
+SOURCE_ROOT = Path(__file__).parent.parent
 READERS = ("analysis/packets.py", "agents/trail.py", "agents/wire.py", "agents/framing.py", "agents/datagrams.py")
 """What decides how a capture is read."""
 
