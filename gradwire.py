@@ -26,6 +26,7 @@ from analysis.papers.score import Evaluated
 from analysis.path_tables import MOST_LINES, contributions_table, parts_table, path_table
 from analysis.tables import rich_table
 from analysis.timeline import trace_events, write_trace
+from analysis.utilisation import BIN_S
 from vm.calibrate import Calibration, calibrate_fabric
 from vm.campaign import Campaign
 from vm.comparison import Question, prepare_comparison
@@ -35,6 +36,7 @@ from vm.kernel import build_kernel, cached_kernel, ensure_kernel
 from vm.machines import Clock
 from vm.named_point import stored_point
 from vm.outcome import Outcome, Prepared, prepare, stored_outcomes
+from vm.port_use import use_of_port
 from vm.progress import LiveProgress
 from vm.reporting import printed_cells, report_run
 from vm.reproduce import Reproduction, judge_claims, wanted_scenarios, write_reproduction
@@ -373,6 +375,22 @@ def why(
     for table in (parts_table(path), contributions_table(path), path_table(path, None if every else MOST_LINES)):
         console.print(rich_table(table))
     console.print(Text(path.sentence(), style="bold"))
+
+
+@app.command()
+def utilisation(
+    run_path: RunPath,
+    point: PointName,
+    port: Annotated[str, typer.Option(help="captured port, e.g. h1-eth0; default: the first")] = "",
+    bin_ms: Annotated[float, typer.Option(min=0.001, help="width of a bin in milliseconds")] = BIN_S * 1e3,
+) -> None:
+    """Charts how a captured port was used over time, from its packets (`--set run.capture=h1` captures)."""
+    stored = stored_point(run_path, point)
+    used = use_of_port(stored, port, bin_ms / 1e3)
+    if not stored.verdict.valid:
+        console.print(Text(f"{stored.verdict.summary}: its times are no results", style="red"))
+    console.print(rich_table(used.table))
+    console.print(f"chart: {used.chart}", highlight=False)
 
 
 @app.command()
