@@ -37,7 +37,7 @@ README, TRUST = ROOT / "README.md", ROOT / "docs" / "trust.md"
 LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 FILE_NAME = re.compile(r"`(?P<path>(?:[\w.-]+/)*[\w-]+\.(?:py|toml|md|sh|svg|png|lua|config)|(?:[\w.-]+/)+)`")
 QUOTED = re.compile(r"`(?P<name>[A-Z][A-Z_]+)` = (?P<value>\d[\d.,]*\d|\d)")
-QUOTED_FROM = ("analysis.verdict", "analysis.byte_checks", "analysis.compare")
+QUOTED_FROM = ("analysis.verdict", "analysis.byte_checks", "analysis.compare", "analysis.packet_checks")
 WRITTEN_BY_RUNS = (
     "points.csv",
     "record.json",
@@ -277,7 +277,7 @@ def test_the_readmes_two_commands_set_everything_up_first() -> None:
     text = (ROOT / "Makefile").read_text()
     for target in ("demo", "test"):
         assert f"make {target} " in README.read_text()
-        assert re.search(rf"^{target}: setup$", text, re.MULTILINE)
+        assert re.search(rf"^{target}: setup( test-packages)?$", text, re.MULTILINE)
     assert re.search(r"^setup: packages \$\(VENV\)/installed kernel$", text, re.MULTILINE)
     assert "make setup" in (ROOT / "Vagrantfile").read_text()
 

@@ -176,8 +176,10 @@ class _Parts:
             requests, asked = self._to_servers(worker, control_bytes, self._control_class)
             builder.depend_columns(_numbers(requests), known[keys.tensor])
             sends, recvs = self._data_to(worker)
-            copied = self._in_adding_stream(self._job.costs.copy_bytes_per_s)
-            builder.depend_columns(copied, asked)
+            copied = asked
+            if np.isfinite(self._job.costs.copy_bytes_per_s):  # a copy that is free waits for no addition either
+                copied = self._in_adding_stream(self._job.costs.copy_bytes_per_s)
+                builder.depend_columns(copied, asked)
             builder.depend_columns(sends, copied)
             arrivals.append(_numbers(recvs))
         return arrivals
