@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import tomllib
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +19,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from analysis.compare import PrintedCell, check_cells
+from analysis.papers import quick_score
+from analysis.papers.score import Evaluated
 from analysis.report import report as write_report
 from analysis.tables import Constant
 from vm.calibrate import Calibration, calibrate_fabric
@@ -28,6 +31,7 @@ from vm.kernel import build_kernel, cached_kernel, ensure_kernel
 from vm.machines import Clock
 from vm.outcome import Outcome, Prepared, prepare, stored_outcomes
 from vm.progress import LiveProgress
+from vm.reproduce import Reproduction, judge_claims, wanted_scenarios, write_reproduction
 from workloads.compilation import job_of
 from workloads.scenario import Scenario, load_scenario, resolve
 from workloads.strategies import strategy
@@ -143,7 +147,8 @@ def _constants(outcomes: list[Outcome]) -> list[Constant]:
     for outcome in outcomes:
         section = outcome.prepared.point.section
         compute = outcome.prepared.compiled.job.compute
-        name = f"iteration of {section.model.name} on {section.model.device}, alone"
+        device = f" on {section.model.device}" if section.model.device else ""
+        name = f"iteration of {section.model.name}{device}, alone"
         fitted = f"; fitted on {compute.fitted_on}" if compute.fitted_on else ""
         found = [Constant(name, round(compute.iteration_s, 4), "s", compute.source + fitted)]
         for cost_name, cost in section.costs:
@@ -253,6 +258,58 @@ def report(folder: Annotated[Path, typer.Argument(help="run folder")]) -> None:
     clock = Clock(**json.loads(clock_path.read_text()))
     outcomes = stored_outcomes(loaded.points, folder, clock)
     _report(loaded, outcomes, folder)
+
+
+@app.command()
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="papers or scenarios, e.g. geryon p3-fig7; default: all")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="points side by side; default: one a core")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder of the report; default: runs/reproduction")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="one representative scenario a paper, in minutes")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="with --quick: fail if a claim that held no longer does")
+    ] = False,
+    accept: Annotated[bool, typer.Option("--accept", help="with --quick: keep this score to compare with")] = False,
+) -> None:
+    """Runs the papers' evaluations and says, claim by claim, what holds; nothing runs twice, and Ctrl-C loses nothing."""
+    if (check or accept) and (names or not quick):
+        raise InputFault("--check and --accept compare the whole quick score: give --quick, and no names")
+    wanted = wanted_scenarios(names or [], quick=quick)
+    _ensure_kernel()
+    parallel = jobs or len(os.sched_getaffinity(0))
+    folder = out or Path("runs") / "-".join(["reproduction", *(["quick"] if quick else []), *(names or [])])
+    reproduction = Reproduction([scenario for _, scenario in wanted], quick=quick)
+    with LiveProgress(console, reproduction.points) as progress:
+        try:
+            gathered = reproduction.gather(parallel, progress)
+        except KeyboardInterrupt:
+            errors.print("interrupted; what was complete is kept, and the same command goes on from there")
+            raise typer.Exit(130) from None
+    evaluated = judge_claims(wanted, gathered, quick=quick)
+    reproduction.write_run_folders(gathered, folder / "runs")
+    console.print(write_reproduction(folder, evaluated, gathered, parallel))
+    console.print(
+        f"report: {folder / 'report.html'}   claims: {folder / 'claims.csv'}   table: {folder / 'reproduction.md'}"
+    )
+    if gathered.failed or not _quick_score_kept(evaluated, check=check, accept=accept):
+        raise typer.Exit(1)
+
+
+def _quick_score_kept(evaluated: Sequence[Evaluated], *, check: bool, accept: bool) -> bool:
+    """Keeps or compares the quick score, as asked; whether nothing was lost."""
+    results = [result for one in evaluated for result in one.results]
+    if accept:
+        quick_score.keep(results)
+    if not check:
+        return True
+    change = quick_score.compare(results)
+    for line in change.lost:
+        errors.print(f"[red]no longer holds[/red]: {escape(line)}", highlight=False)
+    if change.gained:
+        console.print(f"new: {', '.join(change.gained)}; `--accept` keeps them", highlight=False)
+    return not change.lost
 
 
 @app.command()

@@ -11,9 +11,10 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -38,6 +39,41 @@ class Watcher(Protocol):
         """The point is done, one way or the other."""
 
 
+class Slots:
+    """Does tasks side by side, `jobs` at a time, each with a CPU of its own for its machine."""
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+        self._cpus: queue.Queue[int] = queue.Queue()
+        cpus = sorted(os.sched_getaffinity(0))
+        for slot in range(jobs):
+            # The highest first: a lone point leaves CPU 0, which serves most interrupts, to the rest of the machine.
+            self._cpus.put(cpus[-1 - slot % len(cpus)])
+
+    def run(self, tasks: Sequence[Callable[[int, threading.Event], None]]) -> None:
+        """Calls every task with its CPU and the event that tells it to stop, in their order.
+
+        What one raises, Ctrl-C included, stops all others and goes on to the caller.
+        """
+        stop = threading.Event()
+        with ThreadPoolExecutor(self._jobs) as pool:
+            futures = [pool.submit(self._do, task, stop) for task in tasks]
+            try:
+                for future in wait(futures, return_when=FIRST_EXCEPTION).done:
+                    future.result()
+            except BaseException:
+                stop.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _do(self, task: Callable[[int, threading.Event], None], stop: threading.Event) -> None:
+        cpu = self._cpus.get()
+        try:
+            task(cpu, stop)
+        finally:
+            self._cpus.put(cpu)
+
+
 class Campaign:
     """Runs prepared points, `jobs` at a time."""
 
@@ -45,13 +81,7 @@ class Campaign:
         self._prepared = prepared
         self._out = out
         self._watcher = watcher
-        self._stop = threading.Event()
-        self._cpus: queue.Queue[int] = queue.Queue()
-        cpus = sorted(os.sched_getaffinity(0))
-        self._jobs = jobs
-        for slot in range(jobs):
-            # The highest first: a lone point leaves CPU 0, which serves most interrupts, to the rest of the machine.
-            self._cpus.put(cpus[-1 - slot % len(cpus)])
+        self._slots = Slots(jobs)
         self._done: dict[str, Outcome] = {}
         self._lock = threading.Lock()
 
@@ -69,25 +99,12 @@ class Campaign:
             else:
                 waiting.append(prepared)
         waiting.sort(key=lambda p: -p.cost_bytes)
-        with ThreadPoolExecutor(self._jobs) as pool:
-            futures = [pool.submit(self._run_one, prepared) for prepared in waiting]
-            try:
-                for future in wait(futures, return_when=FIRST_EXCEPTION).done:
-                    future.result()
-            except BaseException:
-                self._stop.set()
-                pool.shutdown(cancel_futures=True)
-                raise
+        self._slots.run([partial(self._run_one, prepared) for prepared in waiting])
         return [self._done[prepared.folder.name] for prepared in self._prepared]
 
-    def _run_one(self, prepared: Prepared) -> None:
-        cpu = self._cpus.get()
-        try:
-            self._watcher.started(prepared)
-            outcome = _run_point(prepared, cpu, self._watcher, self._stop)
-        finally:
-            self._cpus.put(cpu)
-        if not self._stop.is_set():
+    def _run_one(self, prepared: Prepared, cpu: int, stop: threading.Event) -> None:
+        outcome = carry_out(prepared, cpu, self._watcher, stop)
+        if not stop.is_set():
             self._finish(outcome)
 
     def _finish(self, outcome: Outcome) -> None:
@@ -99,7 +116,9 @@ class Campaign:
         self._watcher.ended(outcome)
 
 
-def _run_point(prepared: Prepared, cpu: int, watcher: Watcher, stop: threading.Event) -> Outcome:
+def carry_out(prepared: Prepared, cpu: int, watcher: Watcher, stop: threading.Event) -> Outcome:
+    """Runs a point on a machine of its own and judges it; what goes wrong is in its outcome. `ended` is for the caller to say."""
+    watcher.started(prepared)
     folder = prepared.folder
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("completed.json", "record.json", "ops.npz", "verdict.json", "iterations.csv"):

@@ -9,9 +9,13 @@ import csv
 import functools
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import platform
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
+
+import numpy as np
 
 from agents.records import OpLog, PointRecord
 from analysis.iterations import iteration_times_s
@@ -29,6 +33,8 @@ from workloads.scenario import Point
 
 CODE_FOLDERS = ("agents", "controller", "topo", "vm")
 """What a result depends on beside its plan."""
+PLAN_FOLDERS = ("workloads", "workloads/models", "workloads/strategies")
+"""What a plan is compiled by."""
 
 
 @dataclass(frozen=True)
@@ -89,21 +95,27 @@ class Outcome:
 
 def prepare(points: Sequence[Point], out: Path, clock: Clock) -> list[Prepared]:
     """Compiles every point, and checks each plan that did not run before. Raises Fault before anything boots."""
-    prepared = []
-    for point in points:
-        compiled = compile_point(point.section)
-        fabric = scaled_fabric(compiled.fabric, clock.scale)
-        plans = {label: scaled_plan(plan, clock.scale) for label, plan in compiled.plans.items()}
-        folder = out / "points" / _folder_name(point)
-        ready = Prepared(point, compiled, fabric, plans, folder, clock, _key(point, fabric, plans, clock))
-        if _completed(ready) is None:
-            for plan in compiled.plans.values():
-                check(plan)
-        prepared.append(ready)
-    return prepared
+    return [prepare_point(point, clock, partial(_in_run_folder, out, point)) for point in points]
 
 
-def _folder_name(point: Point) -> str:
+def _in_run_folder(out: Path, point: Point, _: str) -> Path:
+    return out / "points" / folder_name(point)
+
+
+def prepare_point(point: Point, clock: Clock, folder_of: Callable[[str], Path]) -> Prepared:
+    """Compiles a point, and checks its plans if they did not run before; `folder_of` gives the folder of its key. Raises Fault."""
+    compiled = compile_point(point.section)
+    fabric = scaled_fabric(compiled.fabric, clock.scale)
+    plans = {label: scaled_plan(plan, clock.scale) for label, plan in compiled.plans.items()}
+    key = _key(point, fabric, plans, clock)
+    ready = Prepared(point, compiled, fabric, plans, folder_of(key), clock, key)
+    if _completed(ready) is None:
+        for plan in compiled.plans.values():
+            check(plan)
+    return ready
+
+
+def folder_name(point: Point) -> str:
     """Readable, and the same whatever else the scenario sweeps; a hash tells points apart that read alike."""
     words = "_".join(value for value in point.parameters.values() if value)
     safe = "".join(c if c.isalnum() or c in ".-" else "_" for c in words)
@@ -115,23 +127,39 @@ def _hash(text: str) -> str:
 
 
 def _key(point: Point, fabric: Fabric, plans: Mapping[str, Plan], clock: Clock) -> str:
-    kernel = cached_kernel() if clock.name == "virtual" else None
     decisive = {
         "run": point.section.run.model_dump(exclude={"time_limit", "memory_mb"}),
         "transport": point.section.transport.model_dump(),
         "fabric": fabric.to_json(),
         "plans": {label: plan.digest() for label, plan in plans.items()},
         "clock": asdict(clock),
-        "kernel": kernel.name if kernel else "",
-        "code": _code_digest(),
+        "kernel": _kernel_name(clock),
+        "code": _code_digest(CODE_FOLDERS),
     }
     return _hash(json.dumps(decisive, sort_keys=True))
 
 
+def source_key(point: Point, clock: Clock) -> str:
+    """Hash of the point and of all code that its plans and its result come from: equal ones have equal keys, without compiling."""
+    decisive = {
+        "section": point.section.model_dump_json(),
+        "clock": asdict(clock),
+        "kernel": _kernel_name(clock),
+        "code": _code_digest((*CODE_FOLDERS, *PLAN_FOLDERS)),
+        "versions": [platform.python_version(), np.__version__],
+    }
+    return _hash(json.dumps(decisive, sort_keys=True))
+
+
+def _kernel_name(clock: Clock) -> str:
+    kernel = cached_kernel() if clock.name == "virtual" else None
+    return kernel.name if kernel else ""
+
+
 @functools.cache
-def _code_digest() -> str:
-    """Of the source of everything that carries a plan out."""
-    files = sorted(file for folder in CODE_FOLDERS for file in (SOURCE_ROOT / folder).glob("*.*"))
+def _code_digest(folders: tuple[str, ...]) -> str:
+    """Of the source in these folders."""
+    files = sorted(file for folder in folders for file in (SOURCE_ROOT / folder).glob("*.*"))
     return _hash("".join(f"{file.name}\n{file.read_text()}" for file in files if file.suffix in (".py", ".sh")))
 
 
@@ -147,27 +175,38 @@ def keep(prepared: Prepared, plan: str, speed: Speed) -> None:
 
 def _completed(prepared: Prepared) -> tuple[str, Speed] | None:
     """What `keep` noted about this very point, or None."""
-    path = prepared.folder / "completed.json"
+    return completed(prepared.folder, prepared.key)
+
+
+def completed(folder: Path, key: str) -> tuple[str, Speed] | None:
+    """Label of the plan that was replayed in `folder` for the point with this key, and how fast; None if it did not come to its end."""
+    path = folder / "completed.json"
     if not path.exists():
         return None
     stored = json.loads(path.read_text())
-    return (stored["plan"], Speed(**stored["speed"])) if stored["key"] == prepared.key else None
+    return (stored["plan"], Speed(**stored["speed"])) if stored["key"] == key else None
 
 
 def kept_outcome(prepared: Prepared) -> Outcome | None:
     """The outcome of a run that came to its end, judged from its logs; writes verdict.json and iterations.csv. None: there is none."""
-    completed = _completed(prepared)
-    if completed is None:
+    found = _completed(prepared)
+    if found is None:
         return None
-    label, speed = completed
-    folder, plan = prepared.folder, prepared.plans[label]
+    label, speed = found
+    row, verdict = judged(prepared.folder, prepared.plans[label], prepared.fabric, speed, prepared.point.parameters)
+    return Outcome(prepared, row, verdict, speed)
+
+
+def judged(
+    folder: Path, plan: Plan, fabric: Fabric, speed: Speed, parameters: dict[str, str]
+) -> tuple[PointResult, Verdict]:
+    """Row and verdict of the run that came to its end in `folder`; writes verdict.json and iterations.csv."""
     log, record = OpLog.load(folder / "ops.npz"), PointRecord.load(folder / "record.json")
     record = replace(record, first_byte_wall_s=speed.first_byte_s, replay_wall_s=speed.replay_s)
-    verdict = judge(plan, prepared.fabric, log, record)
+    verdict = judge(plan, fabric, log, record)
     verdict.save(folder / "verdict.json")
     _write_iterations(folder / "iterations.csv", plan, log, record)
-    row = point_result(prepared.point.parameters, plan, prepared.fabric, log, record, verdict, speed.total_s)
-    return Outcome(prepared, row, verdict, speed)
+    return point_result(parameters, plan, fabric, log, record, verdict, speed.total_s), verdict
 
 
 def failed_outcome(prepared: Prepared, reason: str, total_s: float) -> Outcome:

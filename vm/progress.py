@@ -45,6 +45,10 @@ class LiveProgress:
         """Stops drawing."""
         self._progress.stop()
 
+    def already(self, points: int) -> None:
+        """So many points need not run."""
+        self._progress.advance(self._all, points)
+
     def started(self, prepared: Prepared) -> None:
         """A point's machine boots."""
         with self._lock:

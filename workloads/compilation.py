@@ -11,6 +11,7 @@ from topo.fabric import Fabric
 from vm.faults import InputFault
 from workloads.devices import ComputeTime, compute_time
 from workloads.job import Cluster, Costs, Job
+from workloads.made_up import made_up, made_up_times
 from workloads.models import model
 from workloads.plan import Plan
 from workloads.schema import CostsSection, PointSection
@@ -30,22 +31,29 @@ class Compiled:
 def compile_point(section: PointSection) -> Compiled:
     """Compiles a point. Raises InputFault for what does not fit together."""
     chosen = strategy(section.strategy.name)
-    options = _options(chosen, section)
-    job = job_of(section, chosen)
-    fabric = replace(_fabric(section, job.cluster, chosen.classes(options)), aggregators=chosen.aggregators)
-    job = replace(job, fabric=fabric)
-    return Compiled(fabric, job, chosen.compile(job, options))
+    fabric = fabric_of(section)
+    job = replace(job_of(section, chosen), fabric=fabric)
+    return Compiled(fabric, job, chosen.compile(job, _options(chosen, section)))
+
+
+def fabric_of(section: PointSection) -> Fabric:
+    """The fabric that a point needs. Raises InputFault for what does not fit together."""
+    chosen = strategy(section.strategy.name)
+    classes = chosen.classes(_options(chosen, section))
+    fabric = _fabric(section, job_of(section, chosen).cluster, classes)
+    return replace(fabric, aggregators=chosen.aggregators)
 
 
 def job_of(section: PointSection, chosen: Strategy) -> Job:
     """What the strategy compiles."""
-    profile = model(section.model.name).fused(section.model.fused_parameters)
+    named = made_up(section.model) if section.model.layers else model(section.model.name)
+    profile = named.fused(section.model.fused_parameters)
     batch = section.model.batch or profile.batch
     workers = section.cluster.workers
     servers = section.cluster.servers or workers
     return Job(
         profile=profile,
-        compute=_compute(section, batch),
+        compute=made_up_times(section.model) if section.model.layers else _compute(section, batch),
         cluster=Cluster(
             workers,
             servers if chosen.needs_servers else 0,
@@ -71,6 +79,7 @@ def _costs(section: CostsSection) -> Costs:
 
 def _compute(section: PointSection, batch: int) -> ComputeTime:
     chosen = section.model
+    assert chosen.device is not None  # the schema wants either a device or layers
     computed = compute_time(
         model(chosen.name), chosen.device, batch=batch, iteration_s=chosen.iteration_time, speedup=chosen.speedup
     )

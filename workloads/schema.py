@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from topo.fabric import Topology
 from workloads import units
@@ -56,20 +56,44 @@ class FabricSection(Section):
     fair_queues: bool = True
 
 
+class LayerSection(Section):
+    """A layer of a made-up model. size: its gradients in bytes, as many tensors as sizes. inputs: names of the layers that it reads.
+
+    Without inputs it reads the layer before it.
+    """
+
+    name: str = Field(min_length=1)
+    kind: LayerKind = LayerKind.OTHER
+    size: list[SizeBytes] = Field(default_factory=list)
+    forward: DurationS = Field(ge=0)
+    backward: DurationS = Field(ge=0)
+    inputs: list[str] | None = None
+
+
 class ModelSection(Section):
     """What is trained. iteration_time: of one worker alone, instead of the device's; iteration_time_source: where it comes from.
 
     speedup: by kind of layer, how much faster than the device.
     fused_parameters: consecutive tensors travel as one until they have so many parameters (Profile.fused); 0: each by itself.
+    layers: of a made-up model, such as a paper's toy, instead of one that `name` knows; its times are its own, without a device.
     """
 
     name: str
-    device: str
+    device: str | None = None
+    layers: list[LayerSection] = Field(default_factory=list)
     batch: int | None = Field(None, ge=1)
     iteration_time: DurationS | None = Field(None, gt=0)
     iteration_time_source: str | None = None
     speedup: dict[LayerKind, float] = Field(default_factory=dict)
     fused_parameters: int = Field(0, ge=0)
+
+    @model_validator(mode="after")
+    def _one_source_of_times(self) -> Self:
+        if not self.layers and self.device is None:
+            raise ValueError("device: missing")
+        if self.layers and (self.device is not None or self.iteration_time is not None or self.speedup):
+            raise ValueError("layers have times of their own: leave out device, iteration_time and speedup")
+        return self
 
 
 class StrategySection(Section):

@@ -91,6 +91,14 @@ class Points:
     def __init__(self, stored: Sequence[StoredPoint]) -> None:
         self._stored = tuple(stored)
 
+    def only(self, **where: Value) -> Points:
+        """The points with these parameters, of which there may be none."""
+        return Points([p for p in self._stored if all(_equal(p.parameters.get(k), v) for k, v in where.items())])
+
+    def valid(self) -> Points:
+        """The points whose runs are valid: for drawing, where a gap speaks for itself."""
+        return Points([p for p in self._stored if p.result is not None and p.result.valid])
+
     def rows(self, **where: Value) -> list[PointResult]:
         """The points with these parameters, seeds pooled."""
         return pool_seeds(self.unpooled(**where))
@@ -155,6 +163,11 @@ class Points:
     def model(self, **where: Value) -> ModelFacts:
         """The model of the first point with these parameters."""
         return self.stored(**where)[0].model
+
+    def fitted_on(self, **where: Value) -> tuple[str, ...]:
+        """The printed cells that constants of the points with these parameters were chosen on; those of all points if none fits."""
+        found = self.only(**where)._stored or self._stored
+        return tuple(sorted({point.model.fitted_on for point in found if point.model.fitted_on}))
 
 
 def _equal(held: str | None, wanted: Value) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from analysis.charts import interval
 from analysis.papers.evidence import Measured, Order, Points, ranked
-from analysis.papers.reference import Claim, Kind, Where
+from analysis.papers.reference import Claim, Kind
 from analysis.points import PointResult
 from vm.faults import InternalFault
 
+Parameters = Mapping[str, str | int | float]
 METRICS = ("scaling_efficiency", "throughput_per_s", "iteration_time_s")
 SPEEDUP = "speedup"
 NEVER_A_ROW = ("run", "options")
@@ -41,7 +44,7 @@ def of_row(row: PointResult, metric: str) -> Measured:
     return Measured(float(getattr(row, metric)), (high - low) / 2 if high > low else None)
 
 
-def speedup(points: Points, where: Where, baseline: Where) -> Measured:
+def speedup(points: Points, where: Parameters, baseline: Parameters) -> Measured:
     """Throughput of the point over that of the one that differs from it in `baseline`; relative intervals add up."""
     row, other = points.row(**where), points.row(**{**where, **baseline})
     value = row.throughput_per_s / other.throughput_per_s

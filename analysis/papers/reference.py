@@ -118,7 +118,7 @@ class ScenarioReference(_Reference):
     """One figure, table or section. runs: files in scenarios/ that are run; plans: files that are only compiled.
 
     direct: False where it runs scaled; `note` says how. not_emulable: why it is no traffic result; empty: it is one.
-    quick: whether `gradwire reproduce --quick` runs it.
+    quick: whether `gradwire reproduce --quick` runs it; quick_only: and then only the points with these parameters.
     """
 
     id: str
@@ -130,6 +130,7 @@ class ScenarioReference(_Reference):
     not_emulable: str = ""
     note: str = ""
     quick: bool = False
+    quick_only: Where = Field(default_factory=dict)
     claim: Annotated[list[Claim], Field(default_factory=list)]
     figure: Annotated[list[FigureReference], Field(default_factory=list)]
 
@@ -140,6 +141,8 @@ class ScenarioReference(_Reference):
             raise ValueError(f"two claims are called '{twice[0]}'")
         if not self.direct and not self.note:
             raise ValueError("a scaled scenario (direct = false) needs a note that says how")
+        if self.quick_only and not self.quick:
+            raise ValueError("quick_only needs quick = true")
         if self.not_emulable and (self.runs or self.plans or self.quick):
             raise ValueError("what is not emulable has no runs")
         return self

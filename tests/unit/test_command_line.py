@@ -92,6 +92,9 @@ def test_a_shipped_scenario_is_found_by_its_name_alone(call: Any, tmp_path: Path
         (["calibrate", "--rate", "fast"], ["--rate", "10gbit"]),
         (["calibrate", "--clock", "foo"], ["--clock foo"]),
         (["report", "."], ["no scenario.toml", "gradwire run"]),
+        (["reproduce", "p3-fig99"], ["p3-fig99: no such paper or scenario", "geryon-table2"]),
+        (["reproduce", "--check"], ["give --quick, and no names"]),
+        (["reproduce", "--quick", "--accept", "geryon"], ["give --quick, and no names"]),
         (["frobnicate"], ["frobnicate"]),
     ],
 )

@@ -12,7 +12,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDERS = ("topo", "controller", "agents", "workloads", "analysis", "vm")
 DATA_MODULES = frozenset({"workloads.plan", "topo.fabric", "agents.records", "vm.faults"})
-RUN_LOOP = frozenset({"vm.campaign", "vm.point", "vm.calibrate", "vm.replay", "vm.outcome", "vm.progress"})
+RUN_LOOP = frozenset(
+    {"vm.campaign", "vm.point", "vm.calibrate", "vm.replay", "vm.outcome", "vm.progress", "vm.reproduce", "vm.store"}
+)
 OWNERS = {"mininet": "topo", "os_ken": "controller", "ryu": "controller"}
 MAX_LINES = 450
 VAGUE_NAMES = re.compile(r"(util|utils|helper|helpers|manager|managers|misc|common)$")

@@ -24,7 +24,7 @@ from workloads.strategies.placement import whole_tensors
 from workloads.strategies.tictac import compile_ordered, operation_graph, transfer_orders
 from workloads.strategies.worker import add_graph_passes
 
-ORDERS = ("tic", "tac", "layer", "random", "shared-random")
+ORDERS = ("tic", "tac", "layer", "reverse", "random", "shared-random")
 CHOICES: list[tuple[str, dict[str, Any]]] = [
     *(("tictac", {"order": order, "workload": workload}) for order in ORDERS for workload in ("training", "inference")),
     ("tictac-slicing", {"slice_parameters": 50}),

@@ -32,7 +32,10 @@ class GeryonOptions(PartitionOptions):
     """rule: 'coarse' (convolutions high, fully connected low), 'threshold', or 'search' (tries the coarse rule and each threshold).
 
     thresholds: urgencies between 0 and 1; for 'threshold', N of them make N + 1 priorities.
+    partition: whether tensors are cut; without, they stay whole and only the flows' priorities differ from vanilla (Fig. 5).
     """
+
+    partition: bool = True
 
     rule: Literal["coarse", "threshold", "search"] = "coarse"
     thresholds: tuple[float, ...] = Field((0.25, 0.5, 0.75), min_length=1)
@@ -53,7 +56,9 @@ def _partition_slicing(job: Job, options: PartitionOptions) -> Mapping[str, Plan
 
 
 def _geryon(job: Job, options: GeryonOptions) -> Mapping[str, Plan]:
-    pieces = partitioned(job.profile, job.cluster.servers, options.slice_parameters or None)
+    pieces = whole_tensors(job.profile, job.cluster.servers)
+    if options.partition:
+        pieces = partitioned(job.profile, job.cluster.servers, options.slice_parameters or None)
     rules: dict[str, ClassOfLayer] = {}
     if options.rule in ("coarse", "search"):
         rules["coarse"] = coarse_rule(job.profile)

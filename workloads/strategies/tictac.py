@@ -40,14 +40,15 @@ DATA_CLASS = 0
 UPDATE_LANE = 2
 """Stream of a server's updates and barrier, which take no time, beside that of its additions."""
 
-Order = Literal["tic", "tac", "layer", "random", "shared-random"]
+Order = Literal["tic", "tac", "layer", "reverse", "random", "shared-random"]
 PassBuilder = Callable[[PlanBuilder, Job, int], Passes]
 
 
 class TictacOptions(Options):
     """order: of the transfers to a worker. 'random' is the baseline: nothing enforced, another order at each worker.
 
-    'layer': tensors as created. 'shared-random': a random order that is enforced at all workers alike (section 6.3).
+    'layer': tensors as created; 'reverse': from last to first, the worst there is (Geryon, Fig. 4b).
+    'shared-random': a random order that is enforced at all workers alike (section 6.3).
     workload: 'training', or 'inference', where agents pull parameters and compute forward only.
     """
 
@@ -99,8 +100,8 @@ def transfer_orders(job: Job, order: Order, *, inference: bool = False) -> list[
         return [_shuffled(count, f"{job.seed}/pull/{worker}") for worker in range(workers)]
     if order == "shared-random":
         common = _shuffled(count, f"{job.seed}/pull")
-    elif order == "layer":
-        common = list(range(count))
+    elif order in ("layer", "reverse"):
+        common = list(range(count))[:: 1 if order == "layer" else -1]
     else:
         graph = operation_graph(job, timed=order == "tac", inference=inference)
         common = tac(graph) if order == "tac" else tic(graph)

@@ -1,0 +1,52 @@
+"""Curves that are no sweep over points, such as a CDF, a timeline or a closed form: bound to a scenario, and drawn in its report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from analysis.papers.evidence import Points
+from analysis.papers.shapes import Series
+
+Curves = Callable[[Points], Mapping[str, Series]]
+"""Named series. Raises NoEvidence where there is nothing to draw."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How the curves are drawn. steps: as a staircase, each value lasting until the next; bars: side by side. log_x: logarithmic."""
+
+    title: str
+    x_label: str
+    y_label: str
+    curves: Curves
+    steps: bool = False
+    bars: bool = False
+    log_x: bool = False
+
+
+_drawings: dict[str, list[Drawing]] = {}
+
+
+def draws(
+    scenario: str,
+    title: str,
+    x_label: str,
+    y_label: str,
+    *,
+    steps: bool = False,
+    bars: bool = False,
+    log_x: bool = False,
+) -> Callable[[Curves], Curves]:
+    """Binds curves to a scenario's report."""
+
+    def bind(curves: Curves) -> Curves:
+        _drawings.setdefault(scenario, []).append(Drawing(title, x_label, y_label, curves, steps, bars, log_x))
+        return curves
+
+    return bind
+
+
+def drawings_of(scenario: str) -> list[Drawing]:
+    """The curves bound to a scenario."""
+    return _drawings.get(scenario, [])

@@ -1,0 +1,59 @@
+"""The score of `gradwire reproduce --quick` that is kept in the repository: what held once must go on to hold."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tomli_w
+
+from analysis.papers.score import Result, Status
+from vm.faults import InputFault
+
+KEPT = Path(__file__).parent / "quick-score.toml"
+
+
+@dataclass(frozen=True)
+class Change:
+    """Claims, as scenario/claim, that held and do not any more, with what is measured now; and those that hold now and did not."""
+
+    lost: tuple[str, ...]
+    gained: tuple[str, ...]
+
+
+def held(results: Sequence[Result]) -> list[str]:
+    """The claims that hold."""
+    return sorted(_name(result) for result in results if result.status is Status.HOLDS)
+
+
+def keep(results: Sequence[Result], path: Path = KEPT) -> None:
+    """Writes the score."""
+    head = (
+        "# Claims that hold in `gradwire reproduce --quick`; `--accept` writes this file, `--check` compares with it.\n"
+    )
+    path.write_text(head + tomli_w.dumps({"held": held(results)}, multiline_strings=False))
+
+
+def compare(results: Sequence[Result], path: Path = KEPT) -> Change:
+    """What changed against the kept score. Raises InputFault where none is kept."""
+    if not path.exists():
+        raise InputFault(f"{path}: no score is kept; `gradwire reproduce --quick --accept` writes it")
+    before = set(tomllib.loads(path.read_text())["held"])
+    now = set(held(results))
+    found = {_name(result): result for result in results}
+    lost = tuple(f"{name}: {_now(found.get(name))}" for name in sorted(before - now))
+    return Change(lost, tuple(sorted(now - before)))
+
+
+def _name(result: Result) -> str:
+    return f"{result.scenario.id}/{result.claim.id}"
+
+
+def _now(result: Result | None) -> str:
+    """What became of a claim."""
+    if result is None:
+        return "there is no such claim any more"
+    measured = "nothing" if result.measured is None else result.measured.value
+    return f"{result.status.value}, printed {result.claim.printed}, measured {measured}"

@@ -1,0 +1,307 @@
+"""Writes what a reproduction found: one HTML page that needs no network, a Markdown page for the documentation, and a terminal's view."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from analysis.papers.figures import figures
+from analysis.papers.holds import tolerance_text
+from analysis.papers.reference import Claim, ScenarioReference
+from analysis.papers.score import (
+    EXPLAINED_BEYOND,
+    GROUPS,
+    Evaluated,
+    Result,
+    Score,
+    Status,
+    Tally,
+    score,
+)
+from analysis.report import STYLE
+from analysis.tables import ABSENT, TextTable, html_table, markdown_table, rich_table
+
+INTRODUCTION = """\
+Written by `gradwire reproduce`, which runs every scenario of the papers' evaluations on an emulated network and judges each claim:
+numbers within a tolerance, bounds, orders, and shapes by named predicates (analysis/papers/holds.py gives each tolerance with its
+reason). A cell that a constant was fitted on never counts."""
+TONES = {Status.HOLDS: "good", Status.DIFFERS: "bad", Status.NO_EVIDENCE: "bad", Status.PREDICTED: ""}
+
+
+@dataclass(frozen=True)
+class About:
+    """What a report says about itself. facts: versions, dates and times, by name. failed: label and reason of runs that failed."""
+
+    title: str
+    facts: Mapping[str, str]
+    failed: Sequence[tuple[str, str]] = ()
+
+
+def scoreboard(evaluated: Sequence[Evaluated]) -> TextTable:
+    """One row a paper, and one for all: of each group of claims, how many hold of how many that count."""
+    papers = list(dict.fromkeys(one.paper.paper for one in evaluated))
+    rows, tones = [], []
+    for name in [*papers, *(["all"] if len(papers) > 1 else [])]:
+        found = score([r for one in evaluated if name in (one.paper.paper, "all") for r in one.results])
+        rows.append((name, *_score_cells(found)))
+        tones.append("bad" if found.unexplained else "good" if found.all.hold == found.all.counted else "")
+    headers = (
+        "paper", *GROUPS, "all", "median", "largest", "> 15 %", "unexpl.", "fitted", "pred.", "listed"
+    )  # fmt: skip
+    foot = (
+        "Claims that hold / claims that count, by kind. Median and largest relative error are of the numeric claims that count; so are "
+        "those beyond 15 %, and of these the unexplained. Fitted, predicted, and listed claims (contradicted in the paper, or not "
+        "emulable) never count."
+    )
+    return TextTable("Score", headers, tuple(rows), 1, tuple(tones), foot)
+
+
+def _score_cells(found: Score) -> tuple[str, ...]:
+    tallies = [found.tallies[group].text for group in GROUPS]
+    errors = [_percent(found.median_error), _percent(max(found.errors, default=None))]
+    counts = [found.beyond, len(found.unexplained), found.fitted, found.predicted, found.listed]
+    return (*tallies, found.all.text, *errors, *(str(count) for count in counts))
+
+
+def _percent(share: float | None) -> str:
+    return ABSENT if share is None else f"{share:.1%}"
+
+
+def summary_lines(evaluated: Sequence[Evaluated]) -> list[str]:
+    """The score in words."""
+    found = score([result for one in evaluated for result in one.results])
+    direct = Tally(found.all.hold - found.scaled.hold, found.all.counted - found.scaled.counted)
+    lines = [
+        f"{found.all.text} counted claims hold ({_percent(found.all.share)}); "
+        f"of ranks, shapes and bounds {found.directional.text} ({_percent(found.directional.share)})",
+        f"numbers: median relative error {_percent(found.median_error)}, {found.beyond} beyond {EXPLAINED_BEYOND:.0%}, "
+        f"of which {found.beyond - len(found.unexplained)} explained from logs",
+        f"direct: {direct.text} hold; scaled: {found.scaled.text} hold",
+    ]
+    if found.unexplained:
+        lines.append("without an explanation: " + ", ".join(found.unexplained))
+    return lines
+
+
+def terminal(evaluated: Sequence[Evaluated], about: About) -> RenderableType:
+    """The scoreboard, the score in words, what differs, and the runs that failed."""
+    parts: list[RenderableType] = [Text(about.title, style="bold"), rich_table(scoreboard(evaluated))]
+    parts += [Text(line, style="bold") for line in summary_lines(evaluated)]
+    for one in evaluated:
+        for result in one.results:
+            if result.status in (Status.DIFFERS, Status.NO_EVIDENCE):
+                parts.append(Text(f"{one.scenario.id}/{result.claim.id}: {_difference(result)}"))
+    parts += [Text(f"failed: {label}: {reason}", style="red") for label, reason in about.failed]
+    return Group(*parts)
+
+
+def _difference(result: Result) -> str:
+    if result.status is Status.NO_EVIDENCE:
+        return f"no evidence: {result.reason}"
+    return f"printed {printed_text(result.claim)}, measured {measured_text(result)}"
+
+
+def printed_text(claim: Claim) -> str:
+    """What the paper prints, with its unit."""
+    if claim.printed is None:
+        return "withheld"
+    if isinstance(claim.printed, list):
+        return " > ".join(claim.printed)
+    return _with_unit(claim.printed, claim)
+
+
+def measured_text(result: Result) -> str:
+    """What was measured, with its interval and unit."""
+    if result.measured is None:
+        return ABSENT
+    value = _with_unit(result.measured.value, result.claim)
+    return value if result.measured.ci95 is None else f"{value} ± {_number(result.measured.ci95, result.claim)}"
+
+
+def _with_unit(value: float | str, claim: Claim) -> str:
+    if isinstance(value, str):
+        return value
+    if claim.metric == "scaling_efficiency":
+        return f"{value * 100:.1f} %"
+    return _number(value, claim) + (f" {claim.unit}" if claim.unit else "x" if claim.metric == "speedup" else "")
+
+
+def _number(value: float, claim: Claim) -> str:
+    if claim.metric == "scaling_efficiency":
+        return f"{value * 100:.2g}"
+    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
+
+
+def claims_table(one: Evaluated) -> TextTable:
+    """One row a claim of a scenario."""
+    rows = []
+    for result in one.results:
+        claim = result.claim
+        note = result.explanation or result.reason or (result.measured.detail if result.measured else "")
+        head = (claim.id, claim.kind.value, claim.metric, claim.source, note, tolerance_text(claim))
+        rows.append((*head, printed_text(claim), measured_text(result), _error(result), result.status.value))
+    headers = ("claim", "kind", "metric", "source", "note", "tolerance", "printed", "measured", "error", "outcome")
+    tones = tuple(TONES.get(result.status, "quiet") for result in one.results)
+    return TextTable("Claims", headers, tuple(rows), 6, tones)
+
+
+def _listed(evaluated: Sequence[Evaluated], title: str, foot: str, *statuses: Status) -> TextTable:
+    """A table of the claims with these statuses, and why."""
+    rows, tones = [], []
+    for one in evaluated:
+        for result in one.results:
+            if result.status in statuses:
+                words = (one.scenario.id, result.claim.id, _where(result.claim), result.reason)
+                rows.append((*words, printed_text(result.claim), measured_text(result), result.status.value))
+                tones.append("quiet")
+    headers = ("scenario", "claim", "point", "reason", "printed", "measured", "outcome")
+    return TextTable(title, headers, tuple(rows), 4, tuple(tones), foot)
+
+
+def _where(claim: Claim) -> str:
+    return ", ".join(str(value) for value in claim.where.values())
+
+
+def headline_table(evaluated: Sequence[Evaluated]) -> TextTable:
+    """What the papers put first, in the order of their groups."""
+    found = sorted(
+        ((one, result) for one in evaluated for result in one.results if result.claim.headline),
+        key=lambda pair: (pair[0].paper.paper, pair[1].claim.headline),
+    )
+    rows = [
+        (
+            one.scenario.id,
+            r.claim.id,
+            r.claim.source,
+            printed_text(r.claim),
+            measured_text(r),
+            _error(r),
+            r.status.value,
+        )
+        for one, r in found
+    ]
+    headers = ("scenario", "claim", "source", "printed", "measured", "error", "outcome")
+    tones = tuple(TONES.get(result.status, "quiet") for _, result in found)
+    return TextTable("Headlines", headers, tuple(rows), 3, tones)
+
+
+def _error(result: Result) -> str:
+    return ABSENT if result.relative_error is None else f"{result.relative_error:+.1%}"
+
+
+def predictions_table(evaluated: Sequence[Evaluated]) -> TextTable:
+    """The claims whose printed values are withheld: what the same constants predict."""
+    rows = [
+        (one.scenario.id, r.claim.id, _where(r.claim), r.claim.metric, measured_text(r), r.reason)
+        for one in evaluated
+        for r in one.results
+        if r.status is Status.PREDICTED
+    ]
+    headers = ("scenario", "claim", "point", "metric", "predicted", "")
+    foot = "The papers' values are withheld; nothing here was compared, and nothing counts."
+    return TextTable("Predictions", headers, tuple(rows), 4, ("",) * len(rows), foot)
+
+
+def far_table(evaluated: Sequence[Evaluated]) -> TextTable:
+    """The counted numbers beyond 15 % and the counted claims that do not hold, each with its explanation."""
+    rows, tones = [], []
+    for one in evaluated:
+        for result in one.results:
+            if result.needs_explanation or result.status in (Status.DIFFERS, Status.NO_EVIDENCE):
+                why = result.explanation or result.reason or "not explained"
+                words = (one.scenario.id, result.claim.id, why)
+                values = (printed_text(result.claim), measured_text(result), _error(result), result.status.value)
+                rows.append((*words, *values))
+                tones.append(TONES[result.status])
+    headers = ("scenario", "claim", "why", "printed", "measured", "error", "outcome")
+    foot = f"Numbers beyond {EXPLAINED_BEYOND:.0%}, and every counted claim that does not hold."
+    return TextTable("Where the emulation disagrees", headers, tuple(rows), 3, tuple(tones), foot)
+
+
+def not_counted_table(evaluated: Sequence[Evaluated]) -> TextTable:
+    """Claims that are contradicted in the paper or are no network traffic."""
+    foot = "Listed, never counted."
+    return _listed(evaluated, "Not counted", foot, Status.CONTRADICTED, Status.NOT_EMULABLE)
+
+
+OVERVIEW = (headline_table, far_table, predictions_table, not_counted_table)
+"""The tables over all scenarios, in the order of a report."""
+
+
+def write_page(path: Path, evaluated: Sequence[Evaluated], about: About) -> None:
+    """Writes the HTML report."""
+    summary = "".join(f"<li>{html.escape(line)}</li>" for line in summary_lines(evaluated))
+    facts = "".join(f"<li>{html.escape(name)}: {html.escape(value)}</li>" for name, value in about.facts.items())
+    failed = "".join(
+        f"<li class=bad>{html.escape(label)}: {html.escape(reason)}</li>" for label, reason in about.failed
+    )
+    tables = [table(evaluated) for table in OVERVIEW]
+    parts = [
+        f"<h1>{html.escape(about.title)}</h1><ul>{summary}</ul>",
+        html_table(scoreboard(evaluated)),
+        f"<ul class=foot>{facts}</ul>" + (f"<h2>Runs that failed</h2><ul>{failed}</ul>" if failed else ""),
+        *(f"<h2>{html.escape(table.title)}</h2>{html_table(table)}" for table in tables if table.rows),
+    ]
+    paper = ""
+    for one in evaluated:
+        if one.paper.paper != paper:
+            paper = one.paper.paper
+            parts.append(f'<h1 id="{paper}">{html.escape(one.paper.title)}</h1>')
+        parts.append(_scenario_section(one))
+    title = html.escape(about.title)
+    path.write_text(
+        f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{title}</title>'
+        f"<style>{STYLE}body{{max-width:96rem}}</style></head>\n<body>\n" + "\n".join(parts) + "\n</body>\n</html>\n",
+        encoding="utf-8",
+    )
+
+
+def _scenario_section(one: Evaluated) -> str:
+    scenario = one.scenario
+    drawn = "".join(
+        f"<figure>{svg}<figcaption class=foot>{html.escape(title)}</figcaption></figure>"
+        for title, svg in figures(scenario, one.points)
+    )
+    how = "not emulable: " + scenario.not_emulable if scenario.not_emulable else _how(scenario)
+    texts = [scenario.setup, how, scenario.note]
+    words = "".join(f"<p>{html.escape(text)}</p>" for text in texts if text)
+    table = html_table(claims_table(one)) if one.results else ""
+    return f'<h2 id="{scenario.id}">{scenario.id}: {html.escape(scenario.title)}</h2>{words}{drawn}{table}'
+
+
+def _how(scenario: ScenarioReference) -> str:
+    kind = "Direct" if scenario.direct else "Scaled"
+    if scenario.runs:
+        return f"{kind}; runs: {', '.join(scenario.runs)}."
+    return (
+        f"{kind}; no run of its own: computed from compiled plans." if scenario.plans else f"{kind}; no run of its own."
+    )
+
+
+def markdown(evaluated: Sequence[Evaluated], about: About) -> str:
+    """The documentation's page: score, versions, headlines, what disagrees, predictions, and every claim."""
+    parts = [f"# {about.title}\n", INTRODUCTION, "", *(f"- {line}" for line in summary_lines(evaluated)), ""]
+    parts += [*(f"- {name}: {value}" for name, value in about.facts.items()), "", markdown_table(scoreboard(evaluated))]
+    for table in (make(evaluated) for make in OVERVIEW):
+        if table.rows:
+            parts.append(f"## {table.title}\n\n{markdown_table(table)}")
+    parts.append("## All claims\n")
+    for one in evaluated:
+        if one.results:
+            parts.append(f"### {one.scenario.id}: {one.scenario.title}\n\n{markdown_table(_short_claims(one))}")
+    return "\n".join(parts) + "\n"
+
+
+def _short_claims(one: Evaluated) -> TextTable:
+    """The claims without what the page's other tables and the HTML report say already."""
+    whole = claims_table(one)
+    kept = [
+        whole.headers.index(name) for name in ("claim", "kind", "source", "printed", "measured", "error", "outcome")
+    ]
+    rows = tuple(tuple(row[index] for index in kept) for row in whole.rows)
+    return TextTable(whole.title, tuple(whole.headers[index] for index in kept), rows, 3, whole.tone)

@@ -1,0 +1,297 @@
+"""Evaluates claims: what each measures, whether it holds, what counts, and why the others do not."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import importlib.util
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from analysis.papers.evidence import Measured, NoEvidence, Points, explanation_of, measure_of
+from analysis.papers.holds import holds
+from analysis.papers.lookup import can_look_up, look_up
+from analysis.papers.reference import NUMERIC, PAPERS, Claim, Kind, Paper, ScenarioReference, Where
+from vm.faults import InternalFault
+
+EXPLAINED_BEYOND = 0.15
+"""From this relative error on, a numeric claim needs its explanation."""
+
+DefaultExplanation = Callable[[Points, Claim], str]
+
+
+class Status(StrEnum):
+    """What came of a claim. Only the first three count."""
+
+    HOLDS = "holds"
+    DIFFERS = "differs"
+    NO_EVIDENCE = "no evidence"
+    """Emulable, but its runs are missing or invalid: counted, and not as holding."""
+    FITTED = "fitted"
+    PREDICTED = "predicted"
+    CONTRADICTED = "contradicted in the paper"
+    NOT_EMULABLE = "not emulable"
+
+
+COUNTED = frozenset({Status.HOLDS, Status.DIFFERS, Status.NO_EVIDENCE})
+
+
+@dataclass(frozen=True)
+class Result:
+    """A claim and what came of it.
+
+    relative_error: of numbers, signed, as a share of the printed one. fitted_on: printed cells that the constants of its points were
+    chosen on. reason: why there is no evidence, or why it does not count. explanation: why it differs, from the logs.
+    """
+
+    paper: str
+    scenario: ScenarioReference
+    claim: Claim
+    status: Status
+    measured: Measured | None = None
+    relative_error: float | None = None
+    fitted_on: tuple[str, ...] = ()
+    reason: str = ""
+    explanation: str = ""
+
+    @property
+    def counted(self) -> bool:
+        """Whether it is in the score."""
+        return self.status in COUNTED
+
+    @property
+    def group(self) -> str:
+        """numeric, bound, rank, shape or formula."""
+        return "numeric" if self.claim.kind in NUMERIC else self.claim.kind.value
+
+    @property
+    def needs_explanation(self) -> bool:
+        """Whether it is a number too far off to be left alone."""
+        far = self.relative_error is not None and abs(self.relative_error) > EXPLAINED_BEYOND
+        return self.counted and self.group == "numeric" and far
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A scenario with its evidence and what came of its claims."""
+
+    paper: Paper
+    scenario: ScenarioReference
+    points: Points
+    results: tuple[Result, ...]
+
+
+def load_bindings() -> None:
+    """Imports every paper's evidence functions, so that they are bound."""
+    for paper in PAPERS:
+        name = f"analysis.papers.{paper}"
+        if importlib.util.find_spec(name):
+            importlib.import_module(name)
+
+
+def evaluate(
+    paper: Paper,
+    scenario: ScenarioReference,
+    points: Points,
+    explain: DefaultExplanation | None = None,
+    only: Where | None = None,
+) -> Evaluated:
+    """Every claim of a scenario; with `only`, those that do not speak of other values of these parameters.
+
+    explain: says, for a claim without an explanation of its own, why it differs. Raises InternalFault for a claim that nothing measures.
+    """
+    claims = [c for c in scenario.claim if all(c.where.get(k, v) == v for k, v in (only or {}).items())]
+    return Evaluated(
+        paper, scenario, points, tuple(_evaluate(paper.paper, scenario, c, points, explain) for c in claims)
+    )
+
+
+def _evaluate(
+    paper: str, scenario: ScenarioReference, claim: Claim, points: Points, explain: DefaultExplanation | None
+) -> Result:
+    if scenario.not_emulable or not claim.emulable:
+        return Result(paper, scenario, claim, Status.NOT_EMULABLE, reason=scenario.not_emulable or claim.reason)
+    try:
+        measured = _measure(scenario, claim, points)
+    except NoEvidence as missing:
+        reason = f"{claim.reason}; {missing}" if claim.reason else str(missing)
+        return Result(paper, scenario, claim, _never_counted(claim) or Status.NO_EVIDENCE, reason=reason)
+    error = relative_error(claim, measured) if measured else None
+    status = _status(claim, measured)
+    fitted_on = points.fitted_on(**claim.where)
+    result = Result(paper, scenario, claim, status, measured, error, fitted_on, claim.reason)
+    if result.needs_explanation or status is Status.DIFFERS:
+        return Result(**{**vars(result), "explanation": _explanation(scenario, claim, points, explain)})
+    return result
+
+
+def _measure(scenario: ScenarioReference, claim: Claim, points: Points) -> Measured | None:
+    """None for a contradicted claim that nothing measures."""
+    bound = measure_of(scenario.id, claim.id)
+    if bound:
+        return bound(points, claim)
+    if can_look_up(claim):
+        return look_up(points, claim)
+    if claim.kind is Kind.CONTRADICTED:
+        return None
+    raise InternalFault(f"nothing measures claim {claim.id} of {scenario.id}: bind a function to it")
+
+
+def _status(claim: Claim, measured: Measured | None) -> Status:
+    special = _never_counted(claim)
+    if special or measured is None:
+        return special or Status.CONTRADICTED
+    return Status.HOLDS if holds(claim, measured) else Status.DIFFERS
+
+
+def _never_counted(claim: Claim) -> Status | None:
+    """The status of a claim that does not count whatever is measured; None: it counts."""
+    if claim.kind is Kind.CONTRADICTED:
+        return Status.CONTRADICTED
+    if claim.predicted:
+        return Status.PREDICTED
+    return Status.FITTED if claim.fitted else None
+
+
+def relative_error(claim: Claim, measured: Measured) -> float | None:
+    """Measured minus printed as a share of the printed number; None where either is no number or the printed one is 0."""
+    if not isinstance(claim.printed, float) or not isinstance(measured.value, (int, float)) or claim.printed == 0:
+        return None
+    return (measured.value - claim.printed) / abs(claim.printed)
+
+
+def _explanation(scenario: ScenarioReference, claim: Claim, points: Points, explain: DefaultExplanation | None) -> str:
+    bound = explanation_of(scenario.id, claim.id) or explain
+    if bound is None:
+        return ""
+    try:
+        return bound(points, claim)
+    except NoEvidence:
+        return ""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many counted claims of a group there are and how many hold."""
+
+    hold: int = 0
+    counted: int = 0
+
+    @property
+    def text(self) -> str:
+        """As "7 / 8", or a dash for none."""
+        return f"{self.hold} / {self.counted}" if self.counted else "–"
+
+    @property
+    def share(self) -> float | None:
+        """Share that holds; None where nothing counts."""
+        return self.hold / self.counted if self.counted else None
+
+
+GROUPS = ("numeric", "bound", "rank", "shape", "formula")
+
+
+@dataclass(frozen=True)
+class Score:
+    """Of some results. errors: absolute relative errors of counted numbers. unexplained: those beyond 15 % without an explanation."""
+
+    tallies: dict[str, Tally]
+    errors: tuple[float, ...]
+    beyond: int
+    unexplained: tuple[str, ...]
+    fitted: int
+    predicted: int
+    listed: int
+    scaled: Tally = field(default_factory=Tally)
+
+    @property
+    def all(self) -> Tally:
+        """Over all groups."""
+        return _sum(self.tallies.values())
+
+    @property
+    def directional(self) -> Tally:
+        """Over ranks, shapes and bounds."""
+        return _sum(self.tallies[group] for group in ("bound", "rank", "shape"))
+
+    @property
+    def median_error(self) -> float | None:
+        """Median of the errors; None without any."""
+        return statistics.median(self.errors) if self.errors else None
+
+
+def _sum(tallies: Iterable[Tally]) -> Tally:
+    held = list(tallies)
+    return Tally(sum(t.hold for t in held), sum(t.counted for t in held))
+
+
+def score(results: Sequence[Result]) -> Score:
+    """Counts."""
+    counted = [result for result in results if result.counted]
+    beyond = [result for result in counted if result.needs_explanation]
+    statuses = [result.status for result in results]
+    return Score(
+        tallies={group: _tally(result for result in counted if result.group == group) for group in GROUPS},
+        errors=tuple(abs(r.relative_error) for r in counted if r.group == "numeric" and r.relative_error is not None),
+        beyond=len(beyond),
+        unexplained=tuple(f"{r.scenario.id}/{r.claim.id}" for r in beyond if not r.explanation),
+        fitted=statuses.count(Status.FITTED),
+        predicted=statuses.count(Status.PREDICTED),
+        listed=statuses.count(Status.CONTRADICTED) + statuses.count(Status.NOT_EMULABLE),
+        scaled=_tally(result for result in counted if not result.scenario.direct),
+    )
+
+
+def _tally(results: Iterable[Result]) -> Tally:
+    statuses = [result.status for result in results]
+    return Tally(statuses.count(Status.HOLDS), len(statuses))
+
+
+COLUMNS = (
+    "scenario", "claim", "kind", "metric", "unit", "printed", "measured", "ci95", "relative_error",
+    "holds", "fitted_on", "evidence", "verdict", "reason", "source",
+)  # fmt: skip
+
+
+def write_claims_csv(path: Path, results: Sequence[Result]) -> None:
+    """One row a claim. holds: yes, no, or empty where the claim does not count. evidence: direct or scaled. verdict: its status.
+
+    fitted_on: the cell itself for one that a constant was chosen to meet, else the cells that its points' constants were chosen on.
+    """
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        writer.writerows(_row(result) for result in results)
+    partial.replace(path)
+
+
+def _row(result: Result) -> tuple[str, ...]:
+    claim, measured = result.claim, result.measured
+    printed = " > ".join(claim.printed) if isinstance(claim.printed, list) else _text(claim.printed)
+    answer = {Status.HOLDS: "yes", Status.DIFFERS: "no", Status.NO_EVIDENCE: "no"}.get(result.status, "")
+    why = "; ".join(part for part in (result.reason, result.explanation, measured.detail if measured else "") if part)
+    return (
+        result.scenario.id,
+        claim.id,
+        claim.kind.value,
+        claim.metric,
+        claim.unit,
+        printed,
+        _text(measured.value if measured else None),
+        _text(measured.ci95 if measured else None),
+        _text(result.relative_error),
+        answer,
+        f"this cell ({claim.source})" if claim.fitted else "; ".join(result.fitted_on),
+        "direct" if result.scenario.direct else "scaled",
+        result.status.value,
+        why,
+        claim.source,
+    )
+
+
+def _text(value: float | str | None) -> str:
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)

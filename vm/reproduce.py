@@ -1,0 +1,273 @@
+"""Runs what the papers' scenarios need: every point once, whichever scenarios share it, and none that the store has.
+
+A part of the run loop: it hands to analysis/papers what was measured, what was only compiled, and facts of the models.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import NoReturn, Protocol
+
+import tomli_w
+from rich.console import RenderableType
+
+from analysis.papers import report
+from analysis.papers.evidence import ModelFacts, NoEvidence, Points, StoredPoint
+from analysis.papers.reference import Paper, ScenarioReference, chosen, load_papers
+from analysis.papers.score import Evaluated, evaluate, load_bindings, write_claims_csv
+from analysis.points import PointResult, write_points_csv
+from vm.campaign import Slots, Watcher, carry_out
+from vm.faults import InputFault
+from vm.kernel import cache_folder, cached_kernel
+from vm.machines import SOURCE_ROOT, Clock
+from vm.outcome import Outcome, folder_name
+from vm.store import KeptPoint, PointStore
+from workloads.compilation import compile_point, fabric_of, job_of
+from workloads.plan import Plan
+from workloads.scenario import Point, Scenario, load_scenario
+from workloads.strategies import strategy
+
+SCENARIOS = SOURCE_ROOT / "scenarios"
+CLOCK = Clock()
+"""The papers' networks are faster than a machine's own kernel carries, so only the virtual clock will do."""
+
+
+class Progress(Watcher, Protocol):
+    """A watcher that also hears of points that need no run."""
+
+    def already(self, points: int) -> None:
+        """So many points are there already."""
+
+
+@dataclass
+class Gathered:
+    """What became of every point.
+
+    failed: label and reason of the points whose run is no result. reused: how many were there already. wall_s: time it took to gather.
+    """
+
+    by_run: dict[str, list[StoredPoint]] = field(default_factory=dict)
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    reused: int = 0
+    wall_s: float = 0.0
+
+    def points(self, scenario: ScenarioReference, only: Mapping[str, str | int | float] | None = None) -> Points:
+        """The evidence of a scenario."""
+        found = [point for name in (*scenario.runs, *scenario.plans) for point in self.by_run[name]]
+        return Points(found).only(**(only or {}))
+
+
+class Reproduction:
+    """The runs that scenarios need: `files` is every scenario file by name, `points` how many points of them must be measured.
+
+    quick: of scenarios with `quick_only`, the points with these parameters alone. Raises InputFault for a scenario file that is wrong.
+    """
+
+    def __init__(
+        self, scenarios: Sequence[ScenarioReference], store: PointStore | None = None, *, quick: bool = False
+    ) -> None:
+        self._begin_s = time.monotonic()
+        self._store = store or PointStore(cache_folder() / "points", CLOCK)
+        self.files: dict[str, Scenario] = {}
+        self._compiled: dict[str, list[Point]] = {}
+        self._run: dict[str, list[Point]] = {}
+        for scenario in scenarios:
+            only = scenario.quick_only if quick else {}
+            for names, needed in ((scenario.runs, self._run), (scenario.plans, self._compiled)):
+                for name in names:
+                    known = needed.setdefault(name, [])
+                    known += [point for point in self._points(name, only) if point not in known]
+        self._tasks: dict[str, list[Point]] = {}
+        for points in self._run.values():
+            for point in points:
+                self._tasks.setdefault(point.section.model_dump_json(), []).append(point)
+
+    @property
+    def points(self) -> int:
+        """Points to measure, each once."""
+        return len(self._tasks)
+
+    def _points(self, name: str, only: Mapping[str, str | int | float]) -> list[Point]:
+        loaded = self.files.setdefault(name, load_scenario(SCENARIOS / f"{name}.toml"))
+        named = [replace(point, parameters={"run": name, **point.parameters}) for point in loaded.points]
+        wanted = {key: str(value) for key, value in only.items()}
+        return [p for p in named if all(p.parameters.get(key) == value for key, value in wanted.items())]
+
+    def gather(self, jobs: int, watcher: Progress) -> Gathered:
+        """Runs what is not there, and returns everything. On Ctrl-C what is complete is kept, and KeyboardInterrupt goes on."""
+        done: dict[str, KeptPoint | Outcome] = {}
+        waiting = []
+        for section, (point, *_) in self._tasks.items():
+            kept = self._store.kept(point)
+            if kept is not None and kept.result.valid:
+                done[section] = kept
+            else:
+                waiting.append(partial(self._measure, section, point, watcher, done))
+        watcher.already(len(done))
+        reused = len(done)
+        Slots(jobs).run(waiting)
+        gathered = self._gathered(done, reused)
+        gathered.wall_s = time.monotonic() - self._begin_s
+        return gathered
+
+    def _measure(
+        self,
+        section: str,
+        point: Point,
+        watcher: Progress,
+        done: dict[str, KeptPoint | Outcome],
+        cpu: int,
+        stop: threading.Event,
+    ) -> None:
+        if stop.is_set():
+            return
+        prepared = self._store.prepare(point)
+        with self._store.locked(prepared.key, stop):
+            kept = self._store.kept_as(prepared.key, point)
+            if kept is not None and kept.result.valid:
+                done[section] = kept
+                watcher.already(1)
+                return
+            outcome = carry_out(prepared, cpu, watcher, stop)
+            if stop.is_set():
+                return
+            done[section] = self._store.kept_as(prepared.key, point) or outcome
+            watcher.ended(outcome)
+
+    def _gathered(self, done: Mapping[str, KeptPoint | Outcome], reused: int) -> Gathered:
+        gathered = Gathered(reused=reused)
+        for name, points in self._run.items():
+            found = [done[point.section.model_dump_json()] for point in points]
+            gathered.by_run[name] = [_stored(point, one) for point, one in zip(points, found, strict=True)]
+        for section, users in self._tasks.items():
+            if not done[section].result.valid:
+                label = " ".join(users[0].parameters.values())
+                gathered.failed.append((label, done[section].result.verdict))
+        for name, points in self._compiled.items():
+            known = gathered.by_run.setdefault(name, [])
+            have = {json.dumps(dict(point.parameters)) for point in known}
+            known += [_only_compiled(point) for point in points if json.dumps(point.parameters) not in have]
+        return gathered
+
+    def write_run_folders(self, gathered: Gathered, out: Path) -> None:
+        """Makes a run folder of each scenario file, with links into the store, so that `gradwire report` and its like find them."""
+        for name, points in self._run.items():
+            folder = out / name
+            (folder / "points").mkdir(parents=True, exist_ok=True)
+            (folder / "scenario.toml").write_text(tomli_w.dumps(self.files[name].document))
+            (folder / "clock.json").write_text(json.dumps(asdict(CLOCK)))
+            rows: list[PointResult] = []
+            for point, stored in zip(points, gathered.by_run[name], strict=False):
+                assert stored.result is not None
+                parameters = {key: value for key, value in stored.result.parameters.items() if key != "run"}
+                rows.append(replace(stored.result, parameters=parameters))
+                link = folder / "points" / folder_name(replace(point, parameters=parameters))
+                link.unlink(missing_ok=True)
+                if stored.folder is not None:
+                    link.symlink_to(stored.folder.absolute(), target_is_directory=True)
+            write_points_csv(folder / "points.csv", rows)
+
+
+def _stored(point: Point, found: KeptPoint | Outcome) -> StoredPoint:
+    """A measured point as evidence; of a run that came to no end there is only its row, which says why."""
+    result = replace(found.result, parameters=point.parameters)
+    model = model_facts(point)
+    if isinstance(found, KeptPoint):
+        return StoredPoint(
+            point.parameters, result, found.fabric, model, found.plan, found.log, found.record, found.folder
+        )
+
+    def absent() -> NoReturn:
+        raise NoEvidence(f"{' '.join(point.parameters.values())}: {result.verdict}")
+
+    return StoredPoint(
+        point.parameters, result, found.prepared.fabric, model, absent, absent, absent, found.prepared.folder
+    )
+
+
+def _only_compiled(point: Point) -> StoredPoint:
+    """A point that is not run: its plan is compiled when it is asked for."""
+
+    def plan() -> Plan:
+        return next(iter(compile_point(point.section).plans.values()))
+
+    def absent() -> NoReturn:
+        raise NoEvidence(f"{' '.join(point.parameters.values())}: was only compiled, not run")
+
+    return StoredPoint(point.parameters, None, fabric_of(point.section), model_facts(point), plan, absent, absent)
+
+
+def model_facts(point: Point) -> ModelFacts:
+    """What a point computes with."""
+    section = point.section
+    job = job_of(section, strategy(section.strategy.name))
+    profile = job.profile
+    return ModelFacts(
+        name=profile.name,
+        batch=job.batch,
+        layer_names=tuple(layer.name for layer in profile.layers),
+        layer_kinds=tuple(layer.kind.value for layer in profile.layers),
+        flops=tuple(layer.flops for layer in profile.layers),
+        forward_s=job.compute.forward_s,
+        backward_s=job.compute.backward_s,
+        tensor_names=tuple(tensor.name for tensor in profile.tensors),
+        tensor_layer=profile.tensor_layer,
+        tensor_parameters=tuple(tensor.parameters for tensor in profile.tensors),
+        compute_source=job.compute.source,
+        fitted_on=job.compute.fitted_on,
+    )
+
+
+def wanted_scenarios(names: Sequence[str], *, quick: bool) -> list[tuple[Paper, ScenarioReference]]:
+    """The scenarios that papers' and scenarios' names mean, and with `quick` only the quick ones. Raises InputFault if that leaves none."""
+    wanted = [(paper, scenario) for paper, scenario in chosen(load_papers(), names) if scenario.quick or not quick]
+    if not wanted:
+        raise InputFault(f"{', '.join(names) or 'no paper'}: has no scenario for --quick")
+    return wanted
+
+
+def judge_claims(
+    wanted: Sequence[tuple[Paper, ScenarioReference]], gathered: Gathered, *, quick: bool
+) -> list[Evaluated]:
+    """Evaluates every claim of the scenarios. Raises InternalFault for one that nothing measures."""
+    load_bindings()
+    evaluated = []
+    for paper, scenario in wanted:
+        only = scenario.quick_only if quick else {}
+        evaluated.append(evaluate(paper, scenario, gathered.points(scenario, only), only=only))
+    return evaluated
+
+
+def write_reproduction(folder: Path, evaluated: Sequence[Evaluated], gathered: Gathered, jobs: int) -> RenderableType:
+    """Writes claims.csv, report.html and reproduction.md into `folder`; returns what a terminal shows."""
+    papers = list(dict.fromkeys(one.paper.paper for one in evaluated))
+    about = report.About(f"Reproduction of {', '.join(papers)}", _facts(gathered, jobs), gathered.failed)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_claims_csv(folder / "claims.csv", [result for one in evaluated for result in one.results])
+    report.write_page(folder / "report.html", evaluated, about)
+    (folder / "reproduction.md").write_text(report.markdown(evaluated, about))
+    return report.terminal(evaluated, about)
+
+
+def _facts(gathered: Gathered, jobs: int) -> dict[str, str]:
+    """When, with what, and for how long."""
+    points = [point for stored in gathered.by_run.values() for point in stored if point.result is not None]
+    core_s = sum({str(p.folder): p.result.wall_s for p in points if p.result is not None}.values())
+    kernel = cached_kernel()
+    packages = ("gradwire", "numpy", "mininet", "os-ken")
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
+    return {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "versions": f"{versions}, Python {platform.python_version()}, {kernel.name if kernel else 'no kernel'}",
+        "points": f"{len({str(p.folder) for p in points})} measured, {gathered.reused} of them in an earlier run",
+        "time": f"{gathered.wall_s:.0f} s with {jobs} machines side by side; {core_s:.0f} core seconds for all points",
+    }
