@@ -82,7 +82,7 @@ class Network:
     abilities: what the kernel can do (topo.abilities.probe_kernel).
     controller_port: TCP port on 127.0.0.1 where the controller listens, now or soon.
     switch_prefix: goes before the names of switches and their interfaces; needed where another network may use s1, s2, ...
-    owns_kernel: the kernel is this run's alone (the virtual clock), so parameters of the whole kernel may be set.
+    owns_kernel: the kernel is this run's alone (the virtual clock): parameters of the whole kernel may be set, and timers are exact.
 
     `net` is the Mininet object: net.hosts, net.switches and mininet.cli.CLI(net) work as always.
     Entering raises MachineFault with the command and its complaint if anything cannot be made, after removing what was.
@@ -297,6 +297,7 @@ class Network:
                     self.fabric,
                     has_prio=self._abilities.has_prio,
                     has_fq=self._abilities.has_fq,
+                    exact_timers=self._owns_kernel,
                     classify=self.classify,
                     loss=self.fabric.loss if lossy else 0.0,
                     netem_seed=self.fabric.seed + port.number if self._abilities.has_netem_seed else None,

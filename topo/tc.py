@@ -21,7 +21,6 @@ PRIO_HANDLE = "1:"
 SHAPER_HANDLE = "5:"
 HTB_PRIORITIES = 8
 """TC_HTB_NUMPRIO: the priorities that HTB tells apart."""
-MIN_BURST_BYTES = 65536
 TRICKLE_BPS = 8000
 TRICKLE_BURST_BYTES = 1600
 QUANTUM_BYTES = 65536
@@ -41,16 +40,6 @@ def socket_priority(band: int) -> int:
     return 1 << 16 | band + 1
 
 
-def burst_bytes(fabric: Fabric) -> int:
-    """HTB's burst: what an idle port may send above its rate, once.
-
-    HTB lets a packet go whenever tokens are not negative, so even one byte of burst would carry the largest packet; what burst
-    buys is forgiveness for a timer that fires late: 64 KiB are 5 us at 100 Gbit/s (more than the virtual clock's lateness, a few
-    clock reads of 256 ns) and 2.6 ms at 200 Mbit/s (more than a loaded machine's). It is the smallest that forgives one GSO packet.
-    """
-    return max(MIN_BURST_BYTES, fabric.gso_bytes)
-
-
 def port_commands(
     interface: str,
     rate_bps: float,
@@ -59,11 +48,13 @@ def port_commands(
     has_prio: bool,
     classify: Classify,
     has_fq: bool,
+    exact_timers: bool,
     loss: float = 0.0,
     netem_seed: int | None = None,
 ) -> list[list[str]]:
     """tc commands (without "tc") that shape `interface`, which has no qdisc of ours yet, to line rate `rate_bps` (infinite: not at all).
 
+    exact_timers: the clock is virtual; see Fabric.burst_bytes.
     has_fq: the kernel has sch_fq; without it, or where `fabric.fair_queues` is off, a band is one FIFO.
     has_prio: the kernel has sch_prio. Without it the same order comes from HTB class priorities: a lower class keeps a trickle of
     8 kbit/s, and at most 8 bands exist.
@@ -75,7 +66,7 @@ def port_commands(
     """
     shaped_bps = fabric.shaped_rate_bps(rate_bps)
     rate = f"{UNLIMITED_BPS if math.isinf(shaped_bps) else round(shaped_bps)}bit"
-    burst = str(burst_bytes(fabric))
+    burst = str(fabric.burst_bytes(rate_bps, exact_timers=exact_timers))
     if not has_prio:
         bands = _htb_bands(interface, rate, burst, fabric.bands)
     elif math.isinf(rate_bps):
@@ -152,7 +143,7 @@ def _leaf(fabric: Fabric, has_fq: bool, loss: float, netem_seed: int | None) -> 
         return ["netem", "limit", limit, "loss", f"{loss * 100:.6f}%", *seed]
     if not (has_fq and fabric.fair_queues):
         return ["pfifo", "limit", limit]
-    quantum = str(max(MIN_BURST_BYTES, fabric.gso_bytes))
+    quantum = str(max(QUANTUM_BYTES, fabric.gso_bytes))
     # nopacing: sch_fq would hold back packets of a flow that asks for a rate; shaping is HTB's part.
     return ["fq", "limit", limit, "flow_limit", limit, "nopacing", "quantum", quantum, "initial_quantum", quantum]
 

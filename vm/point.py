@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from agents.connections import HostEntry, SocketOptions, namespace_of
 from agents.process import AgentGroup
 from agents.records import AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
@@ -31,8 +33,8 @@ from workloads.plan import Plan
 
 PROBE_BYTES = 20_000_000
 """Of each flow of the rate probe: long against the one burst of `gso_bytes` by which the second port on the path lags the first."""
-PROBE_S_MAX = 0.5
-"""At line rate, for slow links."""
+PROBE_S_MIN, PROBE_S_MAX = 4e-3, 0.5
+"""At line rate, for fast links and slow ones."""
 PROBE_MESSAGES = 5
 """Of each flow of the rate probe: from the first one's arrival to the last one's, four fifths of the bytes have to pass."""
 CONTROLLER_PORT = 6653
@@ -207,7 +209,7 @@ def _probe_rate(task: Task, folder: Path, agents: AgentGroup) -> float:
     fabric = task.fabric
     if fabric.hosts < 2:
         return 1.0
-    size_bytes = min(PROBE_BYTES, int(fabric.rate_bps * PROBE_S_MAX / 8))
+    size_bytes = int(np.clip(PROBE_BYTES, fabric.rate_bps * PROBE_S_MIN / 8, fabric.rate_bps * PROBE_S_MAX / 8))
     ratios = []
     for transfers, rate_bps in probe_phases(fabric, size_bytes):
         in_messages = [replace(transfer, messages=PROBE_MESSAGES) for transfer in transfers]

@@ -1,23 +1,18 @@
 """Checks a plan before it runs: well-formed, acyclic, bytes conserved, and every contribution everywhere exactly once.
 
-The contributions are followed by carrying the plan out symbolically for three iterations, twice: once with receives as early
-as their dependencies permit and sends as late, and once the other way round, with receives that nothing waits for last of all,
-so that a missing dependency shows whichever way the race would go.
+The contributions are followed by carrying the plan out without time, in several orders (workloads/symbolic.py).
 """
 
 from __future__ import annotations
 
-import heapq
-import itertools
-from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from vm.faults import InternalFault
-from workloads.plan import Combine, Contributions, Discipline, Int64, Ledger, OpKind, Plan
-
-SYMBOLIC_ITERATIONS = 3
-"""The first starts from initial parameters; the second and third consume what the plan itself delivered."""
+from workloads.plan import Combine, Discipline, Int64, OpKind, Plan
+from workloads.symbolic import defects
 
 
 class PlanError(InternalFault):
@@ -28,8 +23,9 @@ def check(plan: Plan) -> None:
     """Raises PlanError at the first defect found."""
     _check_references(plan)
     _check_messages(plan)
-    for receives_first in (True, False):
-        _check_contributions(plan, receives_first)
+    _check_computation(plan)
+    _check_contributions(plan)
+    _check_starts(plan)
 
 
 def _fail(plan: Plan, op: int, what: str) -> PlanError:
@@ -47,9 +43,8 @@ def describe(plan: Plan, op: int) -> str:
 
 
 def _check_references(plan: Plan) -> None:
+    _check_ranges(plan)
     ops, count = plan.ops, len(plan.ops)
-    if len(plan.dep_op) and (plan.dep_op.min() < 0 or plan.dep_op.max() >= count):
-        raise PlanError(f"plan '{plan.name}': a dependency names an op that does not exist")
     if len(plan.dep_lag) and plan.dep_lag.max() > 1:
         raise PlanError(f"plan '{plan.name}': a dependency reaches further back than the iteration before")
     waiting = np.repeat(np.arange(count), np.diff(plan.dep_start))
@@ -62,14 +57,42 @@ def _check_references(plan: Plan) -> None:
     foreign = sends[plan.queue_rank[ops.lane[sends]] != ops.rank[sends]]
     if len(foreign):
         raise _fail(plan, int(foreign[0]), "uses another rank's queue")
-    if len(plan.begin_op) != len(plan.workers) or len(plan.end_op) != len(plan.workers):
-        raise PlanError(f"plan '{plan.name}': every worker needs an op that begins and one that ends its iteration")
     for discipline_queue in np.flatnonzero(plan.queue_discipline == Discipline.COUNTER):
         orders = np.sort(ops.order[sends[ops.lane[sends] == discipline_queue]])
         if len(np.unique(orders)) != len(orders):
             raise PlanError(
                 f"plan '{plan.name}': queue {discipline_queue} counts, but two of its sends have the same order"
             )
+
+
+def _check_ranges(plan: Plan) -> None:
+    """Whatever is named by its number exists."""
+    ops, count = plan.ops, len(plan.ops)
+    if len(plan.begin_op) != len(plan.workers) or len(plan.end_op) != len(plan.workers):
+        raise PlanError(f"plan '{plan.name}': every worker needs an op that begins and one that ends its iteration")
+    talks = (ops.kind == OpKind.SEND) | (ops.kind == OpKind.RECV)
+    sends = ops.kind == OpKind.SEND
+    to_group = sends & (ops.group == 1)
+    ranks, chunks = len(plan.rank_role), len(plan.chunk_bytes)
+    named: tuple[tuple[str, npt.NDArray[Any], int, int], ...] = (
+        ("a dependency", plan.dep_op, 0, count),
+        ("the begin of an iteration", plan.begin_op, 0, count),
+        ("the end of an iteration", plan.end_op, 0, count),
+        ("what produces a chunk", plan.produces[:, 0], 0, count),
+        ("what consumes a chunk", plan.consumes[:, 0], 0, count),
+        ("a produced chunk", plan.produces[:, 1], 0, chunks),
+        ("a consumed chunk", plan.consumes[:, 1], 0, chunks),
+        ("an op's rank", ops.rank, 0, ranks),
+        ("an op's chunk", ops.chunk, -1, chunks),
+        ("a message's peer", ops.peer[talks & ~to_group], 0, ranks),
+        ("a message's group", ops.peer[to_group], 0, max(0, len(plan.group_start) - 1)),
+        ("a message's queue", ops.lane[sends], 0, len(plan.queue_rank)),
+        ("a stream", ops.lane[~talks], 0, count),
+        ("a queue's rank", plan.queue_rank, 0, ranks),
+    )
+    for what, values, lowest, end in named:
+        if len(values) and (values.min() < lowest or values.max() >= end):
+            raise PlanError(f"plan '{plan.name}': {what} does not exist: {values.min()} or {values.max()} of {end}")
 
 
 def _check_messages(plan: Plan) -> None:
@@ -102,11 +125,48 @@ def _check_messages(plan: Plan) -> None:
     if len(astray):
         raise _fail(plan, int(astray[0]), "its SEND goes elsewhere")
     _check_groups(plan, recvs)
+    _check_purpose(plan, recvs)
     data = recvs[ops.chunk[recvs] >= 0]
     if len(data) and (ops.combine[data] < Combine.COPY).any():
         raise _fail(
             plan, int(data[ops.combine[data] < Combine.COPY][0]), "carries a chunk, but does not say how to combine it"
         )
+
+
+def _check_purpose(plan: Plan, recvs: Int64) -> None:
+    """Every message carries something, no more than its chunk, and once."""
+    ops = plan.ops
+    data = recvs[ops.chunk[recvs] >= 0]
+    empty = recvs[ops.size_bytes[recvs] <= 0]
+    if len(empty):
+        raise _fail(plan, int(empty[0]), "carries nothing")
+    larger = data[ops.size_bytes[data] > plan.chunk_bytes[ops.chunk[data]]]
+    if len(larger):
+        raise _fail(plan, int(larger[0]), "is larger than its chunk")
+    route = np.stack([ops.rank[data], ops.rank[ops.message[data]], ops.chunk[data], ops.combine[data]])
+    _, first = np.unique(route, axis=1, return_index=True)
+    again = np.setdiff1d(np.arange(len(data)), first)
+    if len(again):
+        raise _fail(plan, int(data[again[0]]), "comes twice in an iteration from the same rank")
+    _check_tokens(plan)
+
+
+def _check_tokens(plan: Plan) -> None:
+    """No token goes twice: two of the same ranks and queue wait for different ops or have different orders."""
+    ops = plan.ops
+    tokens = np.flatnonzero((ops.kind == OpKind.SEND) & (ops.chunk < 0))
+    waiting = np.repeat(np.arange(len(ops)), np.diff(plan.dep_start))
+    # A sum of the dependencies' numbers tells different sets apart well enough to look closer.
+    waits_for = np.bincount(waiting, plan.dep_op + 1 + plan.dep_lag * 0.5, len(ops))
+    shape = np.stack([ops.rank[tokens], ops.peer[tokens], ops.lane[tokens], ops.order[tokens], waits_for[tokens]])
+    _, kind, count = np.unique(shape, axis=1, return_inverse=True, return_counts=True)
+    seen: set[tuple[int, tuple[tuple[int, int], ...]]] = set()
+    for token, alike in zip(tokens[count[kind] > 1].tolist(), kind[count[kind] > 1].tolist(), strict=True):
+        rows = slice(plan.dep_start[token], plan.dep_start[token + 1])
+        dependencies = sorted(zip(plan.dep_op[rows].tolist(), plan.dep_lag[rows].tolist(), strict=True))
+        if (alike, tuple(dependencies)) in seen:
+            raise _fail(plan, token, "goes twice")
+        seen.add((alike, tuple(dependencies)))
 
 
 def _check_groups(plan: Plan, recvs: Int64) -> None:
@@ -131,117 +191,14 @@ def _group_sizes(plan: Plan) -> Int64:
     return sizes if len(sizes) else np.zeros(1, np.int64)
 
 
-class _Symbolic:
-    """Carries a plan out without time: which op may go next, and what every rank holds."""
-
-    def __init__(self, plan: Plan, receives_first: bool) -> None:
-        self.plan = plan
-        self.count = len(plan.ops)
-        self.kind = plan.ops.kind.tolist()
-        self.rank = plan.ops.rank.tolist()
-        self.chunk = plan.ops.chunk.tolist()
-        self.combine = plan.ops.combine.tolist()
-        self.message = plan.ops.message.tolist()
-        self.workers = {int(rank): bit for bit, rank in enumerate(plan.workers)}
-        self.ledger = Ledger(len(self.workers))
-        self.in_flight: dict[tuple[int, int], Contributions] = {}
-        recvs = np.flatnonzero(plan.ops.kind == OpKind.RECV).tolist()
-        self.received_as = {self.message[op]: self.combine[op] for op in recvs}
-        self.produced = _by_op(plan.produces)
-        self.consumed = _by_op(plan.consumes)
-        self.successors, self.pending = self._edges()
-        sends, receives = (2, 0) if receives_first else (0, 2)
-        urgency: dict[int, int] = {OpKind.SEND: sends, OpKind.RECV: receives}
-        self.urgency = [urgency.get(kind, 1) for kind in self.kind]
-        if not receives_first:
-            for op in self._dead_ends():
-                self.urgency[op] += self.kind[op] == OpKind.RECV
-
-    def _edges(self) -> tuple[list[list[tuple[int, int]]], list[list[int]]]:
-        """Successors (op, lag) of each op, counting messages and counter queues as edges; and what each op waits for, by iteration."""
-        plan, count = self.plan, self.count
-        successors: list[list[tuple[int, int]]] = [[] for _ in range(count)]
-        now, before = [0] * count, [0] * count
-        waiting = np.repeat(np.arange(count), np.diff(plan.dep_start)).tolist()
-        for op, on, lag in zip(waiting, plan.dep_op.tolist(), plan.dep_lag.tolist(), strict=True):
-            successors[on].append((op, lag))
-            (before if lag else now)[op] += 1
-        for op in np.flatnonzero(plan.ops.kind == OpKind.RECV).tolist():
-            successors[self.message[op]].append((op, 0))
-            now[op] += 1
-        for first, second in _counter_edges(plan):
-            successors[first].append((second, 0))
-            now[second] += 1
-        first_iteration = list(now)
-        later = [a + b for a, b in zip(now, before, strict=True)]
-        return successors, [first_iteration] + [list(later) for _ in range(SYMBOLIC_ITERATIONS - 1)]
-
-    def _dead_ends(self) -> Iterator[int]:
-        """Ops that nothing waits for, nor for what waits for them: where a dependency is missing, the race is lost there."""
-        waited_for = [len(after) for after in self.successors]
-        before: list[list[int]] = [[] for _ in range(self.count)]
-        for op, after in enumerate(self.successors):
-            for successor, _ in after:
-                before[successor].append(op)
-        dead = [op for op, count in enumerate(waited_for) if not count]
-        while dead:
-            op = dead.pop()
-            yield op
-            for earlier in before[op]:
-                waited_for[earlier] -= 1
-                if not waited_for[earlier]:
-                    dead.append(earlier)
-
-    def run(self) -> int:
-        """Carries out all iterations as far as possible; returns how many ops were carried out. Raises PlanError."""
-        ready = [
-            (self.urgency[op], it, op)
-            for it in range(SYMBOLIC_ITERATIONS)
-            for op, waits in enumerate(self.pending[it])
-            if not waits
-        ]
-        heapq.heapify(ready)
-        done = 0
-        while ready:
-            _, iteration, op = heapq.heappop(ready)
-            self._carry_out(op, iteration)
-            done += 1
-            for successor, lag in self.successors[op]:
-                at = iteration + lag
-                if at < SYMBOLIC_ITERATIONS:
-                    self.pending[at][successor] -= 1
-                    if not self.pending[at][successor]:
-                        heapq.heappush(ready, (self.urgency[successor], at, successor))
-        return done
-
-    def _carry_out(self, op: int, iteration: int) -> None:
-        kind, rank, chunk = self.kind[op], self.rank[op], self.chunk[op]
-        for needed in self.consumed.get(op, ()):
-            held = self.ledger.complete(rank, needed)
-            if held != iteration - 1:
-                raise _fail(
-                    self.plan, op, f"in iteration {iteration} needs chunk {needed}, but holds that of iteration {held}"
-                )
-        for own in self.produced.get(op, ()):
-            self.ledger.produce(rank, own, self.workers.get(rank), iteration)
-        if kind == OpKind.SEND and chunk >= 0:
-            self.in_flight[iteration, op] = self.ledger.outgoing(rank, chunk, Combine(self.received_as[op]))
-        elif kind == OpKind.RECV and chunk >= 0:
-            arrived = self.in_flight[iteration, self.message[op]]
-            wrong = self.ledger.arrive(rank, chunk, Combine(self.combine[op]), arrived)
-            if wrong:
-                raise _fail(self.plan, op, f"in iteration {iteration}: {wrong}")
-
-
-def _check_contributions(plan: Plan, receives_first: bool) -> None:
-    symbolic = _Symbolic(plan, receives_first)
-    done = symbolic.run()
-    if done != symbolic.count * SYMBOLIC_ITERATIONS:
-        stuck = next(op for it in symbolic.pending for op, waits in enumerate(it) if waits)
-        raise _fail(plan, stuck, "never becomes ready: the plan has a cycle or waits for something that nobody does")
+def _check_contributions(plan: Plan) -> None:
+    for defect in defects(plan):
+        when = f"in iteration {defect.iteration} " if defect.iteration >= 0 else ""
+        raise _fail(plan, defect.op, when + defect.what)
+    workers = set(plan.workers.tolist())
     produced, consumed = _rank_chunks(plan, plan.produces), _rank_chunks(plan, plan.consumes)
     needed = {(int(worker), chunk) for worker in plan.workers for chunk in range(len(plan.chunk_bytes))}
-    from_outside = {chunk for rank, chunk in produced if rank not in symbolic.workers}
+    from_outside = {chunk for rank, chunk in produced if rank not in workers}
     owed = {(rank, chunk) for rank, chunk in needed if chunk not in from_outside}
     for wrong, verb in (
         (owed - produced, "never contributes to"),
@@ -254,22 +211,26 @@ def _check_contributions(plan: Plan, receives_first: bool) -> None:
             raise PlanError(f"plan '{plan.name}': worker rank {rank} {verb} chunk {chunk} of {tensor}")
 
 
+def _check_starts(plan: Plan) -> None:
+    """Only messages come by themselves."""
+    free = np.flatnonzero((np.diff(plan.dep_start) == 0) & (plan.ops.kind != OpKind.RECV))
+    if len(free):
+        raise _fail(plan, int(free[0]), "waits for nothing, so that all its iterations would start at once")
+
+
+def _check_computation(plan: Plan) -> None:
+    """Every worker computes what the profile says, but for the rounding of each op to whole nanoseconds."""
+    ops = plan.ops
+    computes = ops.kind == OpKind.COMPUTE
+    spent_ns = np.bincount(ops.rank[computes], ops.duration_ns[computes], len(plan.rank_role))[plan.workers]
+    count = np.bincount(ops.rank[computes], minlength=len(plan.rank_role))[plan.workers]
+    idle = np.flatnonzero(spent_ns < plan.compute_s * 1e9 - count)
+    if len(idle):
+        at = idle[0]
+        raise PlanError(
+            f"plan '{plan.name}': worker rank {plan.workers[at]} computes {spent_ns[at] / 1e9:.9f} s of {plan.compute_s:.9f} s"
+        )
+
+
 def _rank_chunks(plan: Plan, pairs: Int64) -> set[tuple[int, int]]:
     return set(zip(plan.ops.rank[pairs[:, 0]].tolist(), pairs[:, 1].tolist(), strict=True))
-
-
-def _by_op(pairs: Int64) -> dict[int, list[int]]:
-    table: dict[int, list[int]] = {}
-    for op, chunk in pairs.tolist():
-        table.setdefault(op, []).append(chunk)
-    return table
-
-
-def _counter_edges(plan: Plan) -> Iterator[tuple[int, int]]:
-    """Pairs of sends of which a counter queue sends the first before the second."""
-    ops = plan.ops
-    sends = np.flatnonzero(ops.kind == OpKind.SEND)
-    for queue in np.flatnonzero(plan.queue_discipline == Discipline.COUNTER):
-        mine = sends[ops.lane[sends] == queue]
-        mine = mine[np.argsort(ops.order[mine], kind="stable")].tolist()
-        yield from itertools.pairwise(mine)

@@ -46,8 +46,8 @@ def fabric_of(section: PointSection) -> Fabric:
 
 def job_of(section: PointSection, chosen: Strategy) -> Job:
     """What the strategy compiles."""
-    named = made_up(section.model) if section.model.layers else model(section.model.name)
-    profile = named.fused(section.model.fused_parameters)
+    chosen_model = made_up(section.model) if section.model.layers else model(section.model.name)
+    profile = chosen_model.fused(section.model.fused_parameters)
     batch = section.model.batch or profile.batch
     workers = section.cluster.workers
     servers = section.cluster.servers or workers

@@ -74,8 +74,8 @@ class ModelSection(Section):
     """What is trained. iteration_time: of one worker alone, instead of the device's; iteration_time_source: where it comes from.
 
     speedup: by kind of layer, how much faster than the device.
-    fused_parameters: consecutive tensors travel as one until they have so many parameters (Profile.fused); 0: each by itself.
     layers: of a made-up model, such as a paper's toy, instead of one that `name` knows; its times are its own, without a device.
+    fused_parameters: consecutive tensors travel as one until they have so many parameters (Profile.fused); 0: each by itself.
     """
 
     name: str

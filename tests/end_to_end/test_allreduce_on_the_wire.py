@@ -14,7 +14,6 @@ import pytest
 
 from analysis.iterations import iteration_times_s
 from topo.fabric import Fabric
-from topo.tc import burst_bytes
 from vm.replay import Replayed, replay_plans
 from workloads.devices import ComputeTime
 from workloads.job import Cluster, Costs, Job
@@ -31,7 +30,7 @@ FORWARD_S, BACKWARD_S = 2e-3, 3e-3
 LOCAL_BYTES_PER_S = 4e9
 COPY_BYTES_PER_S = 20e9
 LATENCY_S = 250e-6
-HIDDEN_S = (burst_bytes(FABRIC) + FABRIC.gso_bytes) * 8 / FABRIC.rate_bps
+HIDDEN_S = FABRIC.grain_s(exact_timers=True)
 """What an idle port sends at once: a burst, and a packet that may overdraw it. So much of every pause on a link does not show."""
 STEP_S = LATENCY_S - HIDDEN_S
 SMALL, LARGE = 480_000, 7_680_000

@@ -55,7 +55,13 @@ def test_aggregators_are_wired_as_hosts() -> None:
 @pytest.mark.parametrize("has_prio", [True, False])
 def test_a_port_without_limit_keeps_its_bands(has_prio: bool) -> None:
     commands = port_commands(
-        "a1-eth0", float("inf"), SINGLE, has_prio=has_prio, classify=Classify.SKB_PRIORITY, has_fq=False
+        "a1-eth0",
+        float("inf"),
+        SINGLE,
+        has_prio=has_prio,
+        classify=Classify.SKB_PRIORITY,
+        has_fq=False,
+        exact_timers=True,
     )
     text = [" ".join(command) for command in commands]
     assert [line for line in text if "pfifo" in line and "parent 1:" in line] == [

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from agents.records import AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
+from analysis.bounds import bounds
 from analysis.points import PointResult, failed_point, point_result, pool_seeds, read_points_csv, write_points_csv
 from analysis.verdict import Verdict, failed_run, judge
 from topo.fabric import Fabric, Topology
@@ -213,6 +214,20 @@ def test_a_lossy_fabric_may_drop_what_it_was_asked_to() -> None:
     many = with_band(sound_record(), "s1-eth4", 1, drops=packets // 100)
     assert failed(verdict(many, fabric=lossy)) == ["drops"]
     assert failed(verdict(with_counts(sound_record(), tcp_retransmits=1), fabric=lossy)) == ["TCP retransmits"]
+
+
+def test_losses_slow_the_probe_down_but_never_make_it_faster() -> None:
+    lossy = replace(FABRIC, loss=0.001)
+    assert verdict(replace(sound_record(), rate_probe=1.3), fabric=lossy).valid
+    assert failed(verdict(replace(sound_record(), rate_probe=0.98), fabric=lossy)) == ["rate probe"]
+
+
+def test_a_message_may_be_early_by_the_grain_of_the_ports_and_no_more() -> None:
+    grain_s = FABRIC.grain_s(exact_timers=True)
+    exact, grained = bounds(pushes(), FABRIC), bounds(pushes(), FABRIC, grain_s)
+    assert grained.bandwidth_s == pytest.approx(exact.bandwidth_s - grain_s)
+    assert exact.critical_path_s - 3 * grain_s <= grained.critical_path_s < exact.critical_path_s
+    assert grained.compute_s == exact.compute_s
 
 
 def test_verdict_round_trip(tmp_path: Path) -> None:

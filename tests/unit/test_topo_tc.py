@@ -3,14 +3,19 @@ from dataclasses import replace
 import pytest
 
 from topo.fabric import Fabric
-from topo.tc import Classify, batch_text, burst_bytes, port_commands, socket_priority
+from topo.tc import Classify, batch_text, port_commands, socket_priority
 from vm.faults import InputFault
 
 FABRIC = Fabric(hosts=4, rate_bps=10e9, classes=2)
 
 
 def lines(
-    fabric: Fabric = FABRIC, *, has_prio: bool = True, classify: Classify = Classify.SKB_PRIORITY, **loss: float
+    fabric: Fabric = FABRIC,
+    *,
+    has_prio: bool = True,
+    classify: Classify = Classify.SKB_PRIORITY,
+    exact_timers: bool = False,
+    **loss: float,
 ) -> list[str]:
     commands = port_commands(
         "h1-eth0",
@@ -19,6 +24,7 @@ def lines(
         has_prio=has_prio,
         classify=classify,
         has_fq=False,
+        exact_timers=exact_timers,
         **loss,  # type: ignore[arg-type]
     )
     return [" ".join(command) for command in commands]
@@ -82,9 +88,11 @@ def test_rates_that_32_bits_do_not_hold_are_written_in_full() -> None:
     assert " rate 98439531860bit " in lines(replace(FABRIC, rate_bps=100e9))[1]
 
 
-def test_burst_is_never_below_a_gso_packet() -> None:
-    assert burst_bytes(replace(FABRIC, gso_bytes=1514)) == 65536
-    assert burst_bytes(replace(FABRIC, gso_bytes=65_536, mtu_bytes=9000)) == 65_536
+def test_burst_forgives_what_the_clock_needs() -> None:
+    assert FABRIC.burst_bytes(10e9, exact_timers=True) == 2500
+    assert FABRIC.burst_bytes(1e9, exact_timers=True) == 1514
+    assert FABRIC.burst_bytes(10e9, exact_timers=False) == 65536
+    assert replace(FABRIC, gso_bytes=65_000).burst_bytes(10e9, exact_timers=False) == 65536
 
 
 def test_socket_priority_is_the_class_that_set_queue_gives() -> None:

@@ -293,11 +293,43 @@ def test_multicast_needs_a_receive_a_member() -> None:
     builder = PlanBuilder("multicast")
     ranks = [builder.rank(Role.SERVER, host) for host in range(3)]
     group = builder.group(ranks[1:])
-    send, _ = builder.message(builder.queue(ranks[0]), ranks[1], 8)
+    begin = builder.compute(ranks[0])
+    builder.depend(begin, begin, lag=1)
+    send, received = builder.message(builder.queue(ranks[0]), ranks[1], 8)
+    builder.depend(send, begin)
     plan = with_cell(with_cell(builder.build(0.0, 0), "group", send, 1), "peer", send, group)
     with pytest.raises(PlanError, match="1 RECVs belong to it instead of 2"):
         check(plan)
-    check(with_cell(with_copies(plan, [1]), "rank", 2, ranks[2]))
+    check(with_cell(with_copies(plan, [received]), "rank", len(plan.ops), ranks[2]))
+
+
+def test_what_waits_for_nothing_would_start_all_its_iterations_at_once() -> None:
+    builder = PlanBuilder("free")
+    builder.message(builder.queue(builder.rank(Role.SERVER, 0)), builder.rank(Role.SERVER, 1), 8)
+    with pytest.raises(PlanError, match="waits for nothing"):
+        check(builder.build(0.0, 0))
+
+
+def test_a_worker_that_computes_less_than_its_profile_says_is_refused() -> None:
+    profile = profile_of([(LayerKind.CONV, [10]), (LayerKind.FC, [20])])
+    plan = compiled(job_of(profile, Cluster(2, 2)), "vanilla", {})["vanilla"]
+    longest = int(np.argmax(np.where(plan.ops.kind == OpKind.COMPUTE, plan.ops.duration_ns, -1)))
+    with pytest.raises(PlanError, match=r"computes 0.005\d* s of 0.009\d* s"):
+        check(with_cell(plan, "duration_ns", longest, 0))
+
+
+def test_numbers_of_what_does_not_exist_are_refused() -> None:
+    profile = profile_of([(LayerKind.CONV, [10]), (LayerKind.FC, [20])])
+    plan = compiled(job_of(profile, Cluster(2, 2)), "vanilla", {})["vanilla"]
+    send = sends_of(plan, Role.WORKER)[0]
+    for column, value, what in (
+        ("chunk", 99, "chunk"),
+        ("peer", 99, "peer"),
+        ("lane", 99, "queue"),
+        ("rank", -1, "rank"),
+    ):
+        with pytest.raises(PlanError, match=f"{what} does not exist"):
+            check(with_cell(plan, column, send, value))
 
 
 def test_copying_what_is_not_complete_is_refused() -> None:

@@ -155,13 +155,17 @@ class Transfers:
         return gates
 
     def _order_sends(self, sends: Int64, arrival_of: Int64, phase_gates: list[Int64]) -> None:
-        """A rank passes on what has arrived, or starts with what it has when the phase starts."""
+        """A rank passes on what has arrived, or starts with what it has when the phase starts.
+
+        What arrives in a later phase is added to what the rank has from the phase before, which another rank may not have waited for.
+        """
         schedule, row = self.schedule, self.row
         after, phase = schedule.order.after[row], schedule.phase[row]
         passes_on = (after >= 0) & (schedule.phase[after] == phase)
-        gates = np.stack(phase_gates)
-        on = np.where(passes_on, arrival_of[self.bucket, after], gates[phase, self.bucket, schedule.src[row]])
-        self.builder.depend_columns(sends, on)
+        gate = np.stack(phase_gates)[phase, self.bucket, schedule.src[row]]
+        self.builder.depend_columns(sends, np.where(passes_on, arrival_of[self.bucket, after], gate))
+        later = np.flatnonzero(passes_on & (phase > 0))
+        self.builder.depend_columns(sends[later], gate[later])
 
     def _order_additions(self, recvs: Int64, send_of: Int64) -> None:
         """A rank adds when it has its own gradient and, in an exchange, has sent what must not contain the sum."""

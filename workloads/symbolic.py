@@ -1,0 +1,328 @@
+"""Carries a plan out without time, and follows whose contributions every rank holds of every chunk.
+
+A step takes every op that is ready and most urgent at once, so that a million ops take seconds. What an order of steps finds is
+true of that order alone: a missing dependency shows only where the race that it opens is lost. So the plan is carried out in several
+orders that pull apart whatever nothing holds together (see `ORDERS`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from workloads.plan import Combine, Discipline, Int64, OpKind, Plan
+
+ITERATIONS = 2
+"""The first starts from initial parameters; the second consumes what the plan itself delivered."""
+WORD_BITS = 64
+
+UInt64 = npt.NDArray[np.uint64]
+Urgency = Callable[["Graph"], Int64]
+
+
+@dataclass(frozen=True)
+class Defect:
+    """What is wrong, at which op; iteration is -1 where it is true of all."""
+
+    op: int
+    iteration: int
+    what: str
+
+
+class Graph:
+    """Successors of each op in each of ITERATIONS, in compressed rows: messages and counter queues are edges too."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.count = len(plan.ops)
+        waiting = np.repeat(np.arange(self.count), np.diff(plan.dep_start))
+        recvs = np.flatnonzero(plan.ops.kind == OpKind.RECV)
+        first, second, lag = _counter_edges(plan)
+        source = np.concatenate([plan.dep_op, plan.ops.message[recvs], first])
+        target = np.concatenate([waiting, recvs, second])
+        lags = np.concatenate([plan.dep_lag.astype(np.int64), np.zeros(len(recvs), np.int64), lag])
+        self.out_degree = np.bincount(source, minlength=self.count)
+        self._source, self._target = source, target
+        ahead = [(it, it + step) for it in range(ITERATIONS) for step in (0, 1) if it + step < ITERATIONS]
+        sources = np.concatenate([source[lags == after - it] + it * self.count for it, after in ahead])
+        targets = np.concatenate([target[lags == after - it] + after * self.count for it, after in ahead])
+        nodes = ITERATIONS * self.count
+        self.waits_for = np.bincount(targets, minlength=nodes)
+        by_source = np.argsort(sources, kind="stable")
+        self._successors = targets[by_source]
+        self._start = np.concatenate([[0], np.cumsum(np.bincount(sources, minlength=nodes))])
+
+    def successors(self, nodes: Int64) -> Int64:
+        """Successors of all `nodes`, one after the other; a node is an iteration times `count` plus an op."""
+        lengths = self._start[nodes + 1] - self._start[nodes]
+        first = np.repeat(self._start[nodes] - (np.cumsum(lengths) - lengths), lengths)
+        found: Int64 = self._successors[first + np.arange(int(lengths.sum()))]
+        return found
+
+    def dead_ends(self) -> npt.NDArray[np.bool_]:
+        """Of each op: whether nothing waits for it, nor for what waits for it: where a dependency is missing, the race is lost there."""
+        waited_for = self.out_degree.copy()
+        by_target = np.argsort(self._target, kind="stable")
+        sources = self._source[by_target]
+        start = np.concatenate([[0], np.cumsum(np.bincount(self._target, minlength=self.count))])
+        dead: npt.NDArray[np.bool_] = waited_for == 0
+        frontier = np.flatnonzero(dead)
+        while len(frontier):
+            lengths = start[frontier + 1] - start[frontier]
+            first = np.repeat(start[frontier] - (np.cumsum(lengths) - lengths), lengths)
+            before = sources[first + np.arange(int(lengths.sum()))]
+            np.subtract.at(waited_for, before, 1)
+            frontier = np.unique(before[waited_for[before] == 0])
+            dead[frontier] = True
+        return dead
+
+
+def _counter_edges(plan: Plan) -> tuple[Int64, Int64, Int64]:
+    """Pairs of sends of which a counter queue sends the first before the second, the last before the first of the next iteration."""
+    ops = plan.ops
+    sends = np.flatnonzero(ops.kind == OpKind.SEND)
+    edges: list[tuple[int, int, int]] = []
+    for queue in np.flatnonzero(plan.queue_discipline == Discipline.COUNTER):
+        mine = sends[ops.lane[sends] == queue]
+        mine = mine[np.argsort(ops.order[mine], kind="stable")]
+        edges += [(a, b, 0) for a, b in itertools.pairwise(mine.tolist())]
+        if len(mine):
+            edges.append((int(mine[-1]), int(mine[0]), 1))
+    columns = np.array(edges, dtype=np.int64).reshape(-1, 3)
+    return columns[:, 0], columns[:, 1], columns[:, 2]
+
+
+def _receives_first(graph: Graph) -> Int64:
+    kind = graph.plan.ops.kind
+    urgency: Int64 = np.where(kind == OpKind.RECV, 0, np.where(kind == OpKind.SEND, 2, 1))
+    return urgency
+
+
+def _sends_first(graph: Graph) -> Int64:
+    kind = graph.plan.ops.kind
+    urgency: Int64 = np.where(kind == OpKind.SEND, 0, np.where(kind == OpKind.RECV, 2, 1))
+    urgency += (kind == OpKind.RECV) & graph.dead_ends()
+    return urgency
+
+
+def _ahead(ahead: Callable[[Int64, int], npt.NDArray[np.bool_]]) -> Urgency:
+    def urgency(graph: Graph) -> Int64:
+        held_back: Int64 = (~ahead(graph.plan.ops.rank.astype(np.int64), len(graph.plan.rank_role))).astype(np.int64)
+        return held_back
+
+    return urgency
+
+
+ORDERS: tuple[Urgency, ...] = (
+    _receives_first,
+    _sends_first,
+    _ahead(lambda rank, _: rank % 2 == 0),
+    _ahead(lambda rank, _: rank % 2 == 1),
+    _ahead(lambda rank, ranks: rank < ranks // 2),
+    _ahead(lambda rank, ranks: rank >= ranks // 2),
+)
+"""Receives as early as possible and sends as late; the other way round, with receives that nothing waits for last of all; then some
+ranks as far ahead of the others as messages permit: every second one, and one half (of a parameter server's plan, the workers or
+the servers). One rank after the other would pull more apart, but makes almost as many steps as there are ops."""
+
+
+class Holdings:
+    """What every rank holds of every chunk, by the rules of workloads.plan.Ledger, for many ops at once.
+
+    A row is a (rank, chunk) that some op touches. sum_iteration, sum_workers: the sum under way; complete: the last whole value.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        ops, chunks = plan.ops, max(1, len(plan.chunk_bytes))
+        key = ops.rank.astype(np.int64) * chunks + ops.chunk
+        pairs = np.concatenate([plan.produces, plan.consumes])
+        pair_key = ops.rank[pairs[:, 0]].astype(np.int64) * chunks + pairs[:, 1]
+        rows, index = np.unique(np.concatenate([key, pair_key]), return_inverse=True)
+        self.row_of_op = index[: len(ops)]
+        self.row_of_produced = index[len(ops) : len(ops) + len(plan.produces)]
+        self.row_of_consumed = index[len(ops) + len(plan.produces) :]
+        words = -(-max(1, len(plan.workers)) // WORD_BITS)
+        self.everyone = self._bits(np.arange(len(plan.workers)), words).sum(axis=0, dtype=np.uint64)
+        self.sum_iteration = np.full(len(rows), -1, dtype=np.int64)
+        self.sum_workers = np.zeros((len(rows), words), dtype=np.uint64)
+        self.complete = np.full(len(rows), -1, dtype=np.int64)
+        own = np.full(len(plan.rank_role), -1, dtype=np.int64)
+        own[plan.workers] = np.arange(len(plan.workers))
+        producer = own[ops.rank[plan.produces[:, 0]]]
+        self.contribution = np.where(producer[:, None] < 0, self.everyone, self._bits(producer, words))
+
+    @staticmethod
+    def _bits(workers: Int64, words: int) -> UInt64:
+        bits = np.zeros((len(workers), words), dtype=np.uint64)
+        known = np.flatnonzero(workers >= 0)
+        bits[known, workers[known] // WORD_BITS] = np.uint64(1) << (workers[known] % WORD_BITS).astype(np.uint64)
+        return bits
+
+    def produce(self, produced: Int64, iteration: Int64) -> None:
+        """Rows of Plan.produces: a new sum starts with the rank's own contribution, or with the whole."""
+        self._store(self.row_of_produced[produced], iteration, self.contribution[produced])
+
+    def arrive(
+        self, rows: Int64, copied: npt.NDArray[np.bool_], iteration: Int64, workers: UInt64
+    ) -> tuple[int, str] | None:
+        """Contributions that reach distinct `rows`; returns the first that is wrong (its index, and why), or None."""
+        self.complete[rows[copied]] = iteration[copied]
+        added = np.flatnonzero(~copied)
+        row, arrived, by = rows[added], iteration[added], workers[added]
+        held, held_by = self.sum_iteration[row], self.sum_workers[row]
+        same = arrived == held
+        empty = ~by.any(axis=1)
+        twice = (arrived < held) | (same & (by & held_by).any(axis=1))
+        for wrong, what in ((empty, "carries no contribution"), (twice, "would count twice or too late")):
+            if wrong.any():
+                at = int(np.flatnonzero(wrong)[0])
+                return int(added[at]), f"what arrives {what}: of iteration {arrived[at]}, held {held[at]}"
+        self._store(row, arrived, np.where(same[:, None], by | held_by, by))
+        return None
+
+    def _store(self, rows: Int64, iteration: Int64, workers: UInt64) -> None:
+        self.sum_iteration[rows], self.sum_workers[rows] = iteration, workers
+        whole = (workers == self.everyone).all(axis=1)
+        self.complete[rows[whole]] = iteration[whole]
+
+
+class Run:
+    """One carrying-out of a plan in one order."""
+
+    def __init__(self, graph: Graph, urgency: Int64) -> None:
+        self.graph, self.plan, self.count = graph, graph.plan, graph.count
+        # Of two ops of the same urgency, the one of the earlier iteration goes first.
+        self.urgency = np.concatenate([urgency * ITERATIONS + iteration for iteration in range(ITERATIONS)])
+        self.holdings = Holdings(self.plan)
+        ops = self.plan.ops
+        self.combine = ops.combine
+        self.sends = (ops.kind == OpKind.SEND) & (ops.chunk >= 0)
+        self.receives = (ops.kind == OpKind.RECV) & (ops.chunk >= 0)
+        recvs = np.flatnonzero(self.receives)
+        self.copies = np.zeros(self.count, dtype=np.bool_)
+        self.copies[ops.message[recvs]] = ops.combine[recvs] == Combine.COPY
+        self.produced, self.consumed = _Pairs(self.plan.produces, self.count), _Pairs(self.plan.consumes, self.count)
+        self._last_place = np.zeros(len(self.holdings.complete), dtype=np.int64)
+        nodes = ITERATIONS * self.count
+        self.sent_iteration = np.zeros(nodes, dtype=np.int64)
+        self.sent_workers = np.zeros((nodes, len(self.holdings.everyone)), dtype=np.uint64)
+
+    def defect(self) -> Defect | None:
+        """Carries everything out; returns the first defect, an op that never becomes ready included."""
+        waits_for = self.graph.waits_for.copy()
+        for nodes in self._steps(waits_for):
+            found = self._step(nodes)
+            if found:
+                return found
+        stuck = np.flatnonzero(waits_for > 0)
+        if len(stuck):
+            iteration, op = divmod(int(stuck[0]), self.count)
+            what = "never becomes ready: the plan has a cycle or waits for something that nobody does"
+            return Defect(op, iteration if iteration else -1, what)
+        return None
+
+    def _steps(self, waits_for: Int64) -> Iterator[Int64]:
+        pools: list[list[Int64]] = [[] for _ in range(int(self.urgency.max(initial=0)) + 1)]
+        filled = np.zeros(len(pools), dtype=np.bool_)
+
+        def add(nodes: Int64) -> None:
+            urgency = self.urgency[nodes]
+            for value in np.unique(urgency).tolist():
+                pools[value].append(nodes[urgency == value])
+                filled[value] = True
+
+        add(np.flatnonzero(waits_for == 0))
+        while filled.any():
+            most_urgent = int(np.argmax(filled))
+            nodes = np.concatenate(pools[most_urgent])
+            pools[most_urgent] = []
+            filled[most_urgent] = False
+            yield nodes
+            after = self.graph.successors(nodes)
+            np.subtract.at(waits_for, after, 1)
+            add(np.unique(after[waits_for[after] == 0]))
+
+    def _step(self, nodes: Int64) -> Defect | None:
+        """Ops that are ready together: first what they need, then what they send, receive and yield."""
+        iteration, op = np.divmod(nodes, self.count)
+        defect = self._need(iteration, op) if self.consumed.any_of[op].any() else None
+        sending, receiving = self.sends[op], self.receives[op]
+        if sending.any():
+            self._send(nodes[sending], op[sending])
+        if receiving.any():
+            defect = defect or self._receive(nodes[receiving])
+        if self.produced.any_of[op].any():
+            node, own = self.produced.of(op)
+            self.holdings.produce(own, iteration[node])
+        return defect
+
+    def _need(self, iteration: Int64, op: Int64) -> Defect | None:
+        node, needed = self.consumed.of(op)
+        held = self.holdings.complete[self.holdings.row_of_consumed[needed]]
+        missing = np.flatnonzero(held != iteration[node] - 1)
+        if not len(missing):
+            return None
+        at = missing[0]
+        what = f"needs chunk {self.plan.consumes[needed[at], 1]}, but holds that of iteration {held[at]}"
+        return Defect(int(op[node[at]]), int(iteration[node[at]]), what)
+
+    def _send(self, nodes: Int64, op: Int64) -> None:
+        holdings, copied = self.holdings, self.copies[op]
+        rows = holdings.row_of_op[op]
+        self.sent_iteration[nodes] = np.where(copied, holdings.complete[rows], holdings.sum_iteration[rows])
+        self.sent_workers[nodes] = np.where(copied[:, None], holdings.everyone, holdings.sum_workers[rows])
+
+    def _receive(self, nodes: Int64) -> Defect | None:
+        """Receives that touch the same rank's chunk go one after the other."""
+        iteration, op = np.divmod(nodes, self.count)
+        rows = self.holdings.row_of_op[op]
+        for chosen in self._turns(rows):
+            message = iteration[chosen] * self.count + self.plan.ops.message[op[chosen]]
+            copied = self.combine[op[chosen]] == Combine.COPY
+            wrong = self.holdings.arrive(rows[chosen], copied, self.sent_iteration[message], self.sent_workers[message])
+            if wrong:
+                at, what = wrong
+                return Defect(int(op[chosen[at]]), int(iteration[chosen[at]]), what)
+        return None
+
+    def _turns(self, rows: Int64) -> Iterator[Int64]:
+        """Indices of `rows`, in portions in which no row occurs twice."""
+        places = np.arange(len(rows))
+        self._last_place[rows] = places
+        if (self._last_place[rows] == places).all():
+            yield places
+            return
+        by_row = np.argsort(rows, kind="stable")
+        _, start, turns = np.unique(rows[by_row], return_index=True, return_counts=True)
+        turn = places - np.repeat(start, turns)
+        for now in range(int(turns.max(initial=0))):
+            yield by_row[turn == now]
+
+
+class _Pairs:
+    """Rows of Plan.produces or Plan.consumes, by op. any_of: whether an op has any."""
+
+    def __init__(self, pairs: Int64, count: int) -> None:
+        self._by_op = np.argsort(pairs[:, 0], kind="stable")
+        held = np.bincount(pairs[:, 0], minlength=count)
+        self.any_of = held > 0
+        self._start = np.concatenate([[0], np.cumsum(held)])
+
+    def of(self, ops: Int64) -> tuple[Int64, Int64]:
+        """Of all pairs of `ops`: the index into `ops`, and the row of the pair."""
+        lengths = self._start[ops + 1] - self._start[ops]
+        first = np.repeat(self._start[ops] - (np.cumsum(lengths) - lengths), lengths)
+        return np.repeat(np.arange(len(ops)), lengths), self._by_op[first + np.arange(int(lengths.sum()))]
+
+
+def defects(plan: Plan) -> Iterator[Defect]:
+    """The first defect of each of ORDERS that finds one."""
+    graph = Graph(plan)
+    for order in ORDERS:
+        found = Run(graph, order(graph)).defect()
+        if found:
+            yield found
