@@ -1,0 +1,1 @@
+"""Why some of NetOps claims differ."""
