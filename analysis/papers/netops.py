@@ -5,15 +5,15 @@ Mechanisms and their sweeps: netops_mechanisms.py. Why claims differ: netops_rea
 
 from __future__ import annotations
 
-import numpy as np
-
 from agents.records import OpLog
+from analysis.papers import netops_curves as _curves  # noqa: F401  binds the figures
 from analysis.papers import netops_mechanisms as _mechanisms  # noqa: F401  binds the mechanisms
 from analysis.papers import netops_reasons as _reasons  # noqa: F401  binds the explanations
 from analysis.papers.evidence import Measured, ModelFacts, Order, Points, measures, ranked
 from analysis.papers.netops_points import (
     AGGREGATION,
     BASELINE,
+    BITS,
     MECHANISMS,
     MODELS,
     NAMES,
@@ -23,19 +23,15 @@ from analysis.papers.netops_points import (
     arrivals_ns,
     begin_ns,
     phases,
+    shares,
     time_s,
 )
 from analysis.papers.reference import Claim
 from analysis.papers.shapes import close, non_increasing
-from vm.faults import InternalFault
 from workloads.plan import Combine, OpKind, Plan, Role
 
-BITS = 32
 TABLE_3_BPS = 25e9
-MOVING_AVERAGES = 2
-"""Of a normalisation, each as large as its beta: TensorFlow places them like trained variables."""
-NORM, POOL = "norm", "pool"
-COUNTED_KINDS = ("conv", "fc", POOL)
+COUNTED_KINDS = ("conv", "fc", "pool")
 """Table 2 counts weight and pooling layers."""
 TABLE_7 = "netops-table7"
 SLIGHT = 0.02
@@ -92,30 +88,6 @@ def _network(points: Points, claim: Claim) -> Measured:
     network_s = _size_bits(model) / TABLE_3_BPS
     value = network_s if claim.id.endswith("net") else sum(model.backward_s) / network_s
     return Measured(value, detail="size of the profile over 25 Gbit/s")
-
-
-def shares(model: ModelFacts, plan: Plan) -> list[float]:
-    """Share of all variables' bytes on each server, the fullest first: those of the plan, and moving averages by the same rule.
-
-    Raises InternalFault if the rule does not put the plan's own tensors where the plan has them.
-    """
-    servers = np.flatnonzero(plan.rank_role == Role.SERVER)
-    trained, held = np.zeros(len(servers)), np.zeros(len(servers))
-    turn = tensor = 0
-    for layer, kind in enumerate(model.layer_kinds):
-        first = tensor
-        while tensor < len(model.tensor_layer) and model.tensor_layer[tensor] == layer:
-            trained[turn % len(servers)] += model.tensor_parameters[tensor]
-            turn, tensor = turn + 1, tensor + 1
-        for _ in range(MOVING_AVERAGES if kind == NORM else 0):
-            held[turn % len(servers)] += model.tensor_parameters[first]
-            turn += 1
-    ops = plan.ops
-    pushed = (ops.kind == OpKind.RECV) & (ops.combine == Combine.ADD) & (ops.peer == plan.workers[0])
-    placed = np.bincount(ops.rank[pushed], ops.size_bytes[pushed] * 8 / BITS, len(plan.rank_role))[servers]
-    if not np.array_equal(placed, trained):
-        raise InternalFault(f"{model.name}: placed {placed.tolist()} parameters, expected {trained.tolist()}")
-    return sorted(((trained + held) / (trained + held).sum()).tolist(), reverse=True)
 
 
 @measures("netops-table7", *[f"{m}-{n}ps-min" for m in ("vgg-16", "inception-v3", "resnet-200") for n in (4, 8)])

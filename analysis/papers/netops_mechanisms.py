@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from analysis.papers.evidence import Measured, NoEvidence, Points, measures
 from analysis.papers.netops_points import (
     AGGREGATION,
@@ -23,6 +21,7 @@ from analysis.papers.netops_points import (
     VGG,
     WORKERS,
     arrivals_ns,
+    faster,
     gain,
     gains,
     listed,
@@ -30,6 +29,7 @@ from analysis.papers.netops_points import (
     ratios,
     time_s,
     times,
+    with_modules,
 )
 from analysis.papers.reference import Claim
 from analysis.papers.shapes import Series, all_close, crossing_x, decreasing, dominates, increasing
@@ -42,7 +42,6 @@ EQUAL = 0.05
 SLIGHT = 0.15
 """"Very slight": Table 4's own values for Inception-v3 are 13 % below what multicast gains without any forward pass."""
 GBIT = 1e9
-MODULES = (0, 25, 125)
 
 
 def _by_model(values: dict[str, float]) -> str:
@@ -179,27 +178,9 @@ def _gap_over_workers(points: Points, claim: Claim) -> Measured:
     return Measured(f"multicast + aggregation over ring: {listed(ahead)} workers", holds=decreasing(ahead))
 
 
-def _modules(points: Points, kind: str, strategy: str, runs: Sequence[str]) -> Series:
-    """Speed-up over the number of modules added to Inception-v3."""
-    series = []
-    for count in MODULES:
-        model = f"{INCEPTION}+{count}{kind}" if count else INCEPTION
-        for run in (MECHANISMS,) if not count else runs:
-            try:
-                found = time_s(points, model, strategy, run)
-            except NoEvidence:
-                continue
-            base_run = MECHANISMS if not count else runs[0]
-            series.append((float(count), time_s(points, model, BASELINE, base_run) / found))
-    return series
-
-
-FIG_9 = ("netops-fig9", "netops-fig9-single", "netops-fig9-butterfly")
-
-
 @measures("netops-fig9", "grow")
 def _network_modules(points: Points, _: Claim) -> Measured:
-    found = {strategy: _modules(points, "network", strategy, FIG_9) for strategy in (BOTH, RING, BUTTERFLY)}
+    found = {strategy: with_modules(points, "network", strategy) for strategy in (BOTH, RING, BUTTERFLY)}
     shown = "; ".join(f"{strategy} {listed(series)}" for strategy, series in found.items())
     holds = all(increasing(series) for series in found.values()) and dominates(found[RING], found[BOTH])
     return Measured(f"{shown} modules", holds=holds)
@@ -207,24 +188,21 @@ def _network_modules(points: Points, _: Claim) -> Measured:
 
 @measures("netops-fig9", "single-lt-2")
 def _single_mechanisms(points: Points, _: Claim) -> Measured:
-    found = {strategy: _modules(points, "network", strategy, FIG_9)[-1][1] for strategy in (AGGREGATION, MULTICAST)}
+    found = {strategy: with_modules(points, "network", strategy)[-1][1] for strategy in (AGGREGATION, MULTICAST)}
     shown = ", ".join(f"{strategy} {value:.2f}x" for strategy, value in found.items())
     return Measured(max(found.values()), detail=f"125 modules: {shown}")
 
 
-FIG_10 = ("netops-fig10",)
-
-
 @measures("netops-fig10", "agg-to-zero")
 def _aggregation_fades(points: Points, _: Claim) -> Measured:
-    series = _modules(points, "compute", AGGREGATION, FIG_10)
+    series = with_modules(points, "compute", AGGREGATION)
     return Measured(f"aggregation {listed(series)} modules", holds=decreasing(series) and series[-1][1] < 1 + EQUAL)
 
 
 @measures("netops-fig10", "multicast-catches")
 def _multicast_catches(points: Points, _: Claim) -> Measured:
-    single = _modules(points, "compute", MULTICAST, FIG_10)
-    both = _modules(points, "compute", BOTH, FIG_10)
+    single = with_modules(points, "compute", MULTICAST)
+    both = with_modules(points, "compute", BOTH)
     behind = ratios(both, single)
     return Measured(
         f"multicast + aggregation over multicast alone: {listed(behind)} modules", holds=dict(behind)[25.0] < 1 + EQUAL
@@ -233,24 +211,14 @@ def _multicast_catches(points: Points, _: Claim) -> Measured:
 
 @measures("netops-fig10", "decrease")
 def _gains_fade(points: Points, _: Claim) -> Measured:
-    found = {s: _modules(points, "compute", s, FIG_10) for s in (AGGREGATION, MULTICAST, BOTH, RING)}
+    found = {s: with_modules(points, "compute", s) for s in (AGGREGATION, MULTICAST, BOTH, RING)}
     shown = "; ".join(f"{strategy} {listed(series)}" for strategy, series in found.items())
     return Measured(f"{shown} modules", holds=all(decreasing(series) for series in found.values()))
 
 
-FASTER = {INCEPTION: ("netops-fig11", (3,)), RESNET_200: ("netops-fig12", (2, 3))}
-
-
-def _faster(points: Points, model: str, strategy: str) -> Series:
-    """Speed-up of a mechanism over how much faster convolutions are."""
-    run, factors = FASTER[model]
-    faster = [(float(conv), gain(points, model, strategy, run, conv=conv)) for conv in factors]
-    return [(1.0, gain(points, model, strategy)), *faster]
-
-
 @measures("netops-fig11", "gains-increase")
 def _gains_rise(points: Points, _: Claim) -> Measured:
-    found = {strategy: _faster(points, INCEPTION, strategy) for strategy in (BOTH, RING, BUTTERFLY)}
+    found = {strategy: faster(points, INCEPTION, strategy) for strategy in (BOTH, RING, BUTTERFLY)}
     shown = "; ".join(f"{strategy} {listed(series)}" for strategy, series in found.items())
     return Measured(f"{shown} times the speed", holds=all(increasing(series) for series in found.values()))
 
@@ -266,7 +234,7 @@ def _keeps_pace(points: Points, _: Claim) -> Measured:
 @measures("netops-fig12", "butterfly-flags")
 def _flags(points: Points, _: Claim) -> Measured:
     """Butterfly's gain as a share of the best mechanism's falls for ResNet-200."""
-    butterfly, best = _faster(points, RESNET_200, BUTTERFLY), _faster(points, RESNET_200, BOTH)
+    butterfly, best = faster(points, RESNET_200, BUTTERFLY), faster(points, RESNET_200, BOTH)
     share = ratios(butterfly, best)
     return Measured(
         f"butterfly {listed(butterfly)}; of multicast + aggregation's gain {listed(share)} times the speed",
@@ -277,8 +245,8 @@ def _flags(points: Points, _: Claim) -> Measured:
 @measures("netops-fig12", "crossover")
 def _crossover(points: Points, _: Claim) -> Measured:
     """Where multicast + aggregation is first ahead of ring and butterfly by more than can be told apart."""
-    network = [(x, y / (1 + EQUAL)) for x, y in _faster(points, RESNET_200, BOTH)]
-    ring, butterfly = (_faster(points, RESNET_200, strategy) for strategy in (RING, BUTTERFLY))
+    network = [(x, y / (1 + EQUAL)) for x, y in faster(points, RESNET_200, BOTH)]
+    ring, butterfly = (faster(points, RESNET_200, strategy) for strategy in (RING, BUTTERFLY))
     best = [(x, max(y, other)) for (x, y), (_, other) in zip(ring, butterfly, strict=True)]
     at = crossing_x(network, best)
     shown = (

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from agents.records import Int64, OpLog
-from analysis.papers.evidence import Points, Value
+from analysis.papers.evidence import ModelFacts, NoEvidence, Points, Value
 from analysis.papers.shapes import Series
+from vm.faults import InternalFault
 from workloads.plan import Combine, OpKind, Plan, Role
 
 INCEPTION, VGG, RESNET_101, RESNET_200 = "inception-v3-netops", "vgg16-299", "resnet101-netops", "resnet200"
@@ -19,6 +20,10 @@ RING, RING_MULTICAST, BUTTERFLY = "ring", "ring-multicast", "butterfly-mixing"
 MECHANISMS = "netops-mechanisms"
 """The scenario file with all mechanisms at 32 workers and 25 Gbit/s, which many figures share."""
 BANDWIDTH = ("netops-bandwidth", "netops-bandwidth-butterfly", MECHANISMS)
+BITS = 32
+"""Of a parameter."""
+MOVING_AVERAGES = 2
+"""Of a normalisation, each as large as its beta: TensorFlow places them like trained variables."""
 WORKERS = ("netops-workers", "netops-workers-multicast", MECHANISMS)
 
 
@@ -46,6 +51,40 @@ def times(points: Points, runs: tuple[str, ...], key: str, model: str, strategy:
             series = points.series(key, run=run, model=model, strategy=strategy)
             found |= {number: row.iteration_time_s for number, row in series}
     return sorted(found.items())
+
+
+MODULES = (0, 25, 125)
+MODULE_RUNS = {
+    "network": ("netops-fig9", "netops-fig9-single", "netops-fig9-butterfly"),
+    "compute": ("netops-fig10",),
+}
+"""Scenario files by the kind of module; the first has the one parameter server."""
+
+
+def with_modules(points: Points, kind: str, strategy: str) -> Series:
+    """Speed-up over the number of modules of a kind, "network" or "compute", that are added to Inception-v3."""
+    runs = MODULE_RUNS[kind]
+    series = []
+    for count in MODULES:
+        model = f"{INCEPTION}+{count}{kind}" if count else INCEPTION
+        for run in (MECHANISMS,) if not count else runs:
+            try:
+                found = time_s(points, model, strategy, run)
+            except NoEvidence:
+                continue
+            base_run = MECHANISMS if not count else runs[0]
+            series.append((float(count), time_s(points, model, BASELINE, base_run) / found))
+    return series
+
+
+FASTER = {INCEPTION: ("netops-fig11", (3,)), RESNET_200: ("netops-fig12", (2, 3))}
+
+
+def faster(points: Points, model: str, strategy: str) -> Series:
+    """Speed-up of a mechanism over how much faster convolutions are."""
+    run, factors = FASTER[model]
+    sped_up = [(float(conv), gain(points, model, strategy, run, conv=conv)) for conv in factors]
+    return [(1.0, gain(points, model, strategy)), *sped_up]
 
 
 def ratios(above: Series, below: Series) -> Series:
@@ -97,3 +136,27 @@ def begin_ns(plan: Plan, log: OpLog) -> int:
     """When the first worker began iteration 0."""
     first = np.isin(log.op, plan.begin_op) & (log.iteration == 0)
     return int(log.start_ns[first].min())
+
+
+def shares(model: ModelFacts, plan: Plan) -> list[float]:
+    """Share of all variables' bytes on each server, the fullest first: those of the plan, and moving averages by the same rule.
+
+    Raises InternalFault if the rule does not put the plan's own tensors where the plan has them.
+    """
+    servers = np.flatnonzero(plan.rank_role == Role.SERVER)
+    trained, held = np.zeros(len(servers)), np.zeros(len(servers))
+    turn = tensor = 0
+    for layer, kind in enumerate(model.layer_kinds):
+        first = tensor
+        while tensor < len(model.tensor_layer) and model.tensor_layer[tensor] == layer:
+            trained[turn % len(servers)] += model.tensor_parameters[tensor]
+            turn, tensor = turn + 1, tensor + 1
+        for _ in range(MOVING_AVERAGES if kind == "norm" else 0):
+            held[turn % len(servers)] += model.tensor_parameters[first]
+            turn += 1
+    ops = plan.ops
+    pushed = (ops.kind == OpKind.RECV) & (ops.combine == Combine.ADD) & (ops.peer == plan.workers[0])
+    placed = np.bincount(ops.rank[pushed], ops.size_bytes[pushed] * 8 / BITS, len(plan.rank_role))[servers]
+    if not np.array_equal(placed, trained):
+        raise InternalFault(f"{model.name}: placed {placed.tolist()} parameters, expected {trained.tolist()}")
+    return sorted(((trained + held) / (trained + held).sum()).tolist(), reverse=True)

@@ -11,8 +11,7 @@ from stored_points import stored
 
 from agents.records import OpLog
 from analysis.papers.evidence import Points
-from analysis.papers.netops import shares
-from analysis.papers.netops_points import arrivals_ns, begin_ns, gain, phases, ratios, times
+from analysis.papers.netops_points import arrivals_ns, begin_ns, gain, phases, ratios, shares, times
 from vm.reproduce import model_facts
 from workloads.compilation import compile_point
 from workloads.job import Cluster
