@@ -202,6 +202,7 @@ DEVICES: dict[str, Device] = {
             _netops("resnet101-netops", 0.176, 0.180),
             _netops("resnet200", 0.357, 0.340),
         ),
+        {"inception-v3-with-head": "inception-v3-netops"},
     ),
     "v100": Device(
         "NVIDIA V100 SXM2, fp16 tensor cores (data sheet: 125 TFLOP/s)",

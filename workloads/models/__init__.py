@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 
 from vm.faults import InputFault
-from workloads.models import alexnet, inception, resnet, sockeye, synthetic, toy, transformer, vgg, yolo
+from workloads.models import alexnet, inception, resnet, sockeye, synthetic, transformer, vgg, yolo
 from workloads.profile import Profile
 
 _MODELS: dict[str, Callable[[], Profile]] = {
@@ -34,7 +34,6 @@ _MODELS: dict[str, Callable[[], Profile]] = {
     "resnet200": resnet.resnet200,
     "yolo-v1": yolo.yolo_v1,
     "sockeye": sockeye.sockeye,
-    "netops-toy": toy.netops_toy,
     "bert-large": transformer.bert_large,
     "gpt2-xl": transformer.gpt2_xl,
     "vit-l16": transformer.vit_l16,
