@@ -9,12 +9,15 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 PACKAGES := mininet openvswitch-switch iproute2 ethtool iputils-ping util-linux python3-venv \
             linux-source-6.12 gcc make flex bison bc libelf-dev xz-utils
 
-.PHONY: demo test lint format setup packages kernel clean
+# What only tests need. tshark: checks that Wireshark names the messages of captured runs.
+TEST_PACKAGES := tshark
+
+.PHONY: demo test lint format setup packages test-packages kernel clean
 
 demo: setup
 	$(VENV)/bin/gradwire run geryon-table2
 
-test: setup
+test: setup test-packages
 	$(VENV)/bin/python -m pytest -n auto --dist loadfile
 
 lint: $(VENV)/installed
@@ -28,9 +31,14 @@ format: $(VENV)/installed
 
 setup: packages $(VENV)/installed kernel
 
+install = dpkg-query -W $(1) >/dev/null 2>&1 || \
+	  { $(SUDO) apt-get update && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(1); }
+
 packages:
-	@dpkg-query -W $(PACKAGES) >/dev/null 2>&1 || \
-	  { $(SUDO) apt-get update && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(PACKAGES); }
+	@$(call install,$(PACKAGES))
+
+test-packages:
+	@$(call install,$(TEST_PACKAGES))
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

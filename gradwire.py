@@ -26,6 +26,7 @@ from analysis.papers.score import Evaluated
 from analysis.path_tables import MOST_LINES, contributions_table, parts_table, path_table
 from analysis.tables import rich_table
 from analysis.timeline import trace_events, write_trace
+from analysis.utilisation import BIN_S
 from vm.calibrate import Calibration, calibrate_fabric
 from vm.campaign import Campaign
 from vm.comparison import Question, prepare_comparison
@@ -35,22 +36,23 @@ from vm.kernel import build_kernel, cached_kernel, ensure_kernel
 from vm.machines import Clock
 from vm.named_point import stored_point
 from vm.outcome import Outcome, Prepared, prepare, stored_outcomes
+from vm.port_use import use_of_port
 from vm.progress import LiveProgress
 from vm.reporting import printed_cells, report_run
 from vm.reproduce import Reproduction, judge_claims, wanted_scenarios, write_reproduction
+from workloads.checker import PlanError
 from workloads.compilation import job_of
 from workloads.lineup import contenders
 from workloads.scenario import Scenario, load_scenario, resolve
-from workloads.strategies import strategy
+from workloads.strategies import strategy, strategy_names, strategy_origins
 from workloads.summary import summary_lines
 from workloads.units import rate_bps
 
+PURPOSE = "Measures what communication strategies do to distributed training, on real networks in virtual time."
 PLAIN_COLUMNS = 120
 """Width of tables where the output is no terminal."""
 
-app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help=(__doc__ or "").splitlines()[0], pretty_exceptions_enable=False
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False, help=PURPOSE, pretty_exceptions_enable=False)
 console = Console(width=None if sys.stdout.isatty() else PLAIN_COLUMNS)
 errors = Console(stderr=True, soft_wrap=True)
 
@@ -196,6 +198,26 @@ def _print_plans(prepared: Prepared) -> None:
         console.print(f"  plan '{escape(label)}', digest {compiled.digest()}", highlight=False)
         for line in summary_lines(compiled, prepared.fabric):
             console.print(f"    {line}", highlight=False)
+
+
+@app.command()
+def strategies() -> None:
+    """Lists the strategies that a scenario can name, those of installed packages included, with their options and defaults."""
+    faults = []
+    for name in strategy_names():
+        origin = ", ".join(strategy_origins(name))
+        try:
+            found = strategy(name)
+        except InputFault as fault:
+            faults.append(str(fault))
+            continue
+        fields = found.options.model_fields.items()
+        options = (f"{key} unset" if f.default is None else f"{key} = {json.dumps(f.default)}" for key, f in fields)
+        console.print(f"[bold]{escape(name)}[/bold]  {escape(found.summary)}", highlight=False)
+        console.print(f"  [dim]{escape(found.source)}; from {escape(origin)}[/dim]", highlight=False)
+        console.print(f"  options: {escape(', '.join(options) or 'none')}", highlight=False)
+    if faults:
+        raise InputFault("\n".join(faults))
 
 
 @app.command()
@@ -356,6 +378,22 @@ def why(
 
 
 @app.command()
+def utilisation(
+    run_path: RunPath,
+    point: PointName,
+    port: Annotated[str, typer.Option(help="captured port, e.g. h1-eth0; default: the first")] = "",
+    bin_ms: Annotated[float, typer.Option(min=0.001, help="width of a bin in milliseconds")] = BIN_S * 1e3,
+) -> None:
+    """Charts how a captured port was used over time, from its packets (`--set run.capture=h1` captures)."""
+    stored = stored_point(run_path, point)
+    used = use_of_port(stored, port, bin_ms / 1e3)
+    if not stored.verdict.valid:
+        console.print(Text(f"{stored.verdict.summary}: its times are no results", style="red"))
+    console.print(rich_table(used.table))
+    console.print(f"chart: {used.chart}", highlight=False)
+
+
+@app.command()
 def kernel(force: Annotated[bool, typer.Option(help="build it even if it is there")] = False) -> None:
     """Builds the virtual-time kernel, once; `make setup` does it."""
     if force:
@@ -370,7 +408,9 @@ def main() -> None:
         app(standalone_mode=True)
     except Fault as fault:
         kind = {"InputFault": "input", "MachineFault": "machine"}.get(type(fault).__name__, "machine")
-        if isinstance(fault, InternalFault):
+        if isinstance(fault, PlanError):
+            kind = "bug in the strategy that compiled the plan"
+        elif isinstance(fault, InternalFault):
             kind = "bug in gradwire, please report it"
         errors.print(f"[red]error[/red] ({kind}): {escape(str(fault))}", highlight=False)
         sys.exit(2 if isinstance(fault, InputFault) else 1)

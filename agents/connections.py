@@ -17,12 +17,11 @@ from typing import cast
 
 import numpy as np
 
-from agents.framing import HELLO, MAGIC
+from agents.framing import HELLO, MAGIC, PORT
 from topo.fabric import Fabric, band_of_class, dscp_of_band
 from vm.faults import InternalFault, MachineFault
 from workloads.plan import OpKind, Plan
 
-PORT = 7000
 CLONE_NEWNET = 0x40000000
 TCP_NOTSENT_LOWAT = 25
 CONTROL_BAND = 0

@@ -20,6 +20,10 @@ from dataclasses import dataclass
 from topo.fabric import ETHERNET_HEADER_BYTES, IP_UDP_HEADER_BYTES, MULTICAST_HEADER_BYTES, Fabric
 from vm.faults import InternalFault
 
+FLOW_PORT = 20_000
+"""UDP port of flow 0, at its sender and at its group; the flow's number is added."""
+REPORT_PORT = 7001
+"""UDP port at which a member reports from, and to which repairs go."""
 DATA = struct.Struct(">IHHQ")
 STATUS = struct.Struct(">IHHQ")
 RANGE = struct.Struct(">QQ")

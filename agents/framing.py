@@ -16,11 +16,18 @@ from dataclasses import dataclass
 from vm.faults import InternalFault
 from workloads.plan import Contributions
 
+PORT = 7000
+"""TCP port on which every host takes in messages."""
 MAGIC = 0x47574952
 VERSION = 1
 _FIXED = struct.Struct(">IBBHIiqiiiiq")
 HELLO = struct.Struct(">II")
 """First bytes of a connection: magic and the connection's number."""
+
+
+FIXED_BYTES = _FIXED.size
+_MASK_BYTES_AT = 6
+_SIZE_AT = 40
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,28 @@ class Header:
     chunk: int
     size_bytes: int
     contributions: Contributions
+
+
+def header_bytes_of(data: bytes | memoryview) -> int:
+    """Length of the header that begins with `data`: told by its first 8 bytes, and FIXED_BYTES at least while fewer are there."""
+    if len(data) < _MASK_BYTES_AT + 2:
+        return FIXED_BYTES
+    return FIXED_BYTES + int.from_bytes(data[_MASK_BYTES_AT : _MASK_BYTES_AT + 2], "big")
+
+
+def message_bytes_of(header: bytes) -> int:
+    """Bytes of a message on its connection, by its whole header: that header and the payload."""
+    return len(header) + int.from_bytes(header[_SIZE_AT : _SIZE_AT + 8], "big")
+
+
+def is_header(data: bytes | memoryview) -> bool:
+    """Whether bytes that begin a header may be one of this version."""
+    return bytes(data[:5]) == struct.pack(">IB", MAGIC, VERSION)
+
+
+def is_hello(data: bytes | memoryview) -> bool:
+    """Whether a packet's payload is a connection's hello, which goes alone."""
+    return len(data) == HELLO.size and HELLO.unpack(data)[0] == MAGIC
 
 
 class Framing:

@@ -17,15 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from agents.connections import CONTROL_BAND, HostEntry, SocketOptions, mark, network_of
-from agents.datagrams import DATA, FIRST, HELLO, PROBE, Shape, Status
+from agents.datagrams import DATA, FIRST, FLOW_PORT, HELLO, PROBE, REPORT_PORT, Shape, Status
 from agents.framing import Framing
 from agents.multicast import Delivered, Piece, ReceiveWindow, SendWindow
 from topo.fabric import MULTICAST_HEADER_BYTES, Fabric, MulticastGroup, band_of_class
 from vm.faults import InternalFault
 from workloads.plan import Plan
 
-FLOW_PORT = 20_000
-REPORT_PORT = 7001
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 UDP_SEGMENT, UDP_GRO = 103, 104
 RECEIVE_BUFFER_BYTES = 1 << 26

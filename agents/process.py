@@ -113,6 +113,7 @@ class AgentGroup:
     """All agents of a point, as a context manager that ends them whatever happens.
 
     per_host: one process a host; otherwise one process carries all hosts, which is faster on one core.
+    start_ns: the common start of the last replay, by the monotonic clock.
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class AgentGroup:
         self._folder = folder
         self._arguments = (groups, fabric, sockets)
         self._processes: list[_Process] = []
+        self.start_ns = 0
 
     def __enter__(self) -> Self:
         """Starts the processes."""
@@ -158,9 +160,9 @@ class AgentGroup:
         for process in self._processes:
             process.tell("connect")
         self._collect("ready")
-        start_ns = time.monotonic_ns() + START_DELAY_NS
+        self.start_ns = time.monotonic_ns() + START_DELAY_NS
         for process in self._processes:
-            process.tell("go", start_ns=start_ns)
+            process.tell("go", start_ns=self.start_ns)
         answers = self._collect("done", on_iteration)
         for process in self._processes:
             process.tell("finish")

@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 Int64 = npt.NDArray[np.int64]
+CAPTURE_FOLDER = "capture"
+"""Of captured packets, in the point's folder."""
 
 
 @dataclass(frozen=True)
@@ -101,12 +103,28 @@ class NetworkCounts:
 
 
 @dataclass(frozen=True)
+class CaptureRecord:
+    """What one captured port's file should hold. file: its name, in the point's folder of captures.
+
+    packets: written to the file. seen, dropped: packets that the kernel saw, and those of them for which there was no room.
+    """
+
+    port: str
+    file: str
+    packets: int
+    seen: int
+    dropped: int
+
+
+@dataclass(frozen=True)
 class PointRecord:
     """Everything about a point's run that analysis needs beside the plan and the op log.
 
     rate_probe: measured over ideal time of a short burst between all hosts before iteration 0 (ring pattern), 1.0 is exact.
     first_byte_wall_s: wall time from starting the machine to the first byte. replay_wall_s: wall time of the replay alone.
     cpu_saturation: share of the replay that the machine's busiest core was busy (wall clock only, else 0).
+    captures: of the ports whose packets were captured. capture_start_ns: the agents' common start by the clock that stamps packets,
+    nanoseconds since 1970; 0 without captures.
     """
 
     clock: str
@@ -121,6 +139,8 @@ class PointRecord:
     cpu_saturation: float
     shaping: str
     notes: tuple[str, ...] = ()
+    captures: tuple[CaptureRecord, ...] = ()
+    capture_start_ns: int = 0
 
     def save(self, path: Path) -> None:
         """Writes the record as JSON."""
@@ -132,4 +152,5 @@ class PointRecord:
         stored = json.loads(path.read_text())
         agents = tuple(AgentSummary(**{**a, "hosts": tuple(a["hosts"])}) for a in stored.pop("agents"))
         counts = NetworkCounts.from_fields(stored.pop("counts"))
-        return PointRecord(agents=agents, counts=counts, notes=tuple(stored.pop("notes")), **stored)
+        captures = tuple(CaptureRecord(**capture) for capture in stored.pop("captures", ()))
+        return PointRecord(agents=agents, counts=counts, notes=tuple(stored.pop("notes")), captures=captures, **stored)

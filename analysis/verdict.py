@@ -7,6 +7,7 @@ counters; what the checks do see is its usual cause, bytes that travel in anothe
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from analysis.bounds import bounds
 from analysis.byte_checks import agent_bytes_check, band_bytes_check, port_bytes_check
 from analysis.checks import Check
 from analysis.iterations import iteration_times_s
+from analysis.packet_checks import capture_checks
+from analysis.packets import Capture
 from topo.fabric import Fabric, Topology
 from workloads.plan import Plan
 
@@ -51,8 +54,11 @@ class Verdict:
         return Verdict(stored["valid"], tuple(Check(**check) for check in stored["checks"]), stored["summary"])
 
 
-def judge(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord) -> Verdict:
-    """Makes every check on a run of `record.iterations` iterations, the first `record.warmup` of which are warm-up."""
+def judge(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, captures: Sequence[Capture] = ()) -> Verdict:
+    """Makes every check on a run of `record.iterations` iterations, the first `record.warmup` of which are warm-up.
+
+    captures: one for each of `record.captures`.
+    """
     complete = _completeness(plan, log, record.iterations)
     checks = [
         complete,
@@ -65,6 +71,7 @@ def judge(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord) -> Verdic
         port_bytes_check(plan, fabric, record),
         band_bytes_check(plan, fabric, record),
         *_timing(plan, fabric, log, record, complete.ok),
+        *capture_checks(plan, fabric, log, record, captures, complete.ok),
     ]
     if record.clock != VIRTUAL_CLOCK:
         checks.append(_cpu_saturation(record))

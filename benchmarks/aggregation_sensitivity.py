@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from fit_compute_time import efficiency, fit
+from fit_compute_time import efficiency, fit, iteration_time
 
 from workloads.devices import compute_time
 from workloads.models import model
@@ -34,9 +34,7 @@ def main() -> None:
             guess_s = compute_time(model(str(name)), "k40").iteration_s
             seconds = fit(SCENARIO, [*settings, "strategy.name=vanilla"], printed[name, "vanilla"], guess_s)
             found = {
-                strategy: efficiency(
-                    SCENARIO, [*settings, f"strategy.name={strategy}", f"model.iteration_time={seconds!r}"]
-                )
+                strategy: efficiency(SCENARIO, [*settings, f"strategy.name={strategy}", iteration_time(seconds)])
                 for strategy in PREDICTED
             }
             shown = ", ".join(f"{s} {100 * e:.1f} (printed {100 * printed[name, s]:.1f})" for s, e in found.items())

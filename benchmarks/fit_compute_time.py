@@ -38,11 +38,16 @@ def efficiency(scenario: Path, settings: list[str]) -> float:
     return outcome.result.scaling_efficiency
 
 
+def iteration_time(seconds: float) -> str:
+    """The setting of a worker's iteration time."""
+    return f"model.iteration_time={seconds!r}s"
+
+
 def fit(scenario: Path, settings: list[str], wanted: float, guess_s: float) -> float:
     """The iteration time at which the point's efficiency is the wanted one, in seconds; prints each guess."""
 
     def error(seconds: float) -> float:
-        found = efficiency(scenario, [*settings, f"model.iteration_time={seconds!r}"])
+        found = efficiency(scenario, [*settings, iteration_time(seconds)])
         print(f"  {seconds:.4f} s: {found:.4f}", flush=True)
         return found - wanted
 

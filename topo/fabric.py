@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
@@ -276,6 +277,28 @@ class Fabric:
     def ports(self) -> list[tuple[Port, float]]:
         """Every port with its line rate in bit/s."""
         return [(end, link.rate_bps) for link in self.links() for end in (link.a, link.b)]
+
+    def ports_named(self, names: Sequence[str]) -> list[Port]:
+        """The ports that are meant by interfaces ("s1-eth2"), by devices ("h1": all of its ports) or by "all": every host's.
+
+        In the fabric's order, each once. Raises InputFault for a name that is none of these.
+        """
+        found: set[Port] = set()
+        for name in names:
+            devices = self.host_names() if name == "all" else [name]
+            meant = {port for port, _ in self.ports() if port.device in devices or port.interface == name}
+            if not meant:
+                switches = ", ".join(self.switch_names())
+                raise InputFault(
+                    f"run.capture: no host, switch or port is called {name!r}; hosts are h1 to h{self.hosts}, "
+                    f"switches {switches}, and ports are like h1-eth0"
+                )
+            found |= meant
+        return [port for port, _ in self.ports() if port in found]
+
+    def rate_of(self, port: Port) -> float:
+        """Line rate of a port in bit/s."""
+        return dict(self.ports())[port]
 
     def to_json(self) -> str:
         """A text from which `from_json` makes an equal fabric."""

@@ -151,6 +151,16 @@ class Network:
         pid: int = self._mininet().hosts[host].pid
         return pid
 
+    def interface(self, port: Port) -> str:
+        """Name on the machine of a port's interface, in the network namespace `namespace_of_port` of it."""
+        return self._naming.interface(port)
+
+    def namespace_of_port(self, port: Port) -> str:
+        """The /proc path of the network namespace that a port is in; "" for a switch's, which is the machine's first."""
+        if self._naming.is_switch(port.device):
+            return ""
+        return f"/proc/{self.host_pid(self.fabric.endpoint_names().index(port.device))}/ns/net"
+
     def counters(self) -> list[PortCounters]:
         """What every port has sent since the network was built: hosts' ports first, in order, then switches'.
 

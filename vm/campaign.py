@@ -156,6 +156,8 @@ def _write_task(prepared: Prepared) -> None:
         per_host=section.transport.agents == "per-host",
         clock=prepared.clock.name,
         switch_prefix="" if prepared.clock.name == "virtual" else f"g{os.getpid() % 10000}",
+        capture=section.run.capture,
+        capture_snaplen=section.run.capture_snaplen,
     ).save(prepared.folder)
 
 

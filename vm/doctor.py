@@ -33,7 +33,10 @@ PROGRAMS = {
 }
 """Programs that a run calls, each with the Debian package that brings it."""
 
-PACKAGES = ("numpy", "scipy", "pydantic", "typer", "rich", "matplotlib", "mininet", "os_ken")
+TEST_PROGRAMS = {"tshark": "tshark"}
+"""Programs that only tests call, likewise; with tshark comes Wireshark's part that gradwire's dissector needs."""
+
+PACKAGES = ("numpy", "scipy", "pydantic", "typer", "rich", "matplotlib", "mininet", "os_ken", "scapy")
 
 WALL_PROBES: Mapping[str, tuple[list[str], str]] = {
     "openvswitch": (
@@ -68,10 +71,11 @@ def diagnose() -> list[Finding]:
     return [
         machine_finding(platform.machine(), len(os.sched_getaffinity(0))),
         *packages_findings(lambda name: importlib.util.find_spec(name) is not None),
-        *program_findings(find_program),
+        *program_findings(find_program, PROGRAMS),
         openvswitch_finding(find_program, SCHEMA),
         *kernel_findings(),
         memory_finding({folder: room_for_memory_mb(folder) for folder in memory_folders()}),
+        *program_findings(find_program, TEST_PROGRAMS, required=False),
         *wall_findings(os.geteuid() == 0),
     ]
 
@@ -96,13 +100,16 @@ def packages_findings(importable: Callable[[str], bool]) -> list[Finding]:
     return [Finding(f"Python package {name}", False, "cannot be imported", "make setup") for name in missing]
 
 
-def program_findings(which: Callable[[str], str | None]) -> list[Finding]:
-    """Programs that a run calls."""
+def program_findings(
+    which: Callable[[str], str | None], programs: Mapping[str, str], *, required: bool = True
+) -> list[Finding]:
+    """Programs, each with its package. required: False for what only tests call."""
     found = []
-    for program, package in PROGRAMS.items():
+    for program, package in programs.items():
         path = which(program)
         mend = "" if path else f"apt-get install --no-install-recommends {package}"
-        found.append(Finding(program, path is not None, path or "not on the PATH", mend))
+        missing = "not on the PATH" if required else "not on the PATH (only for tests)"
+        found.append(Finding(program, path is not None, path or missing, mend, required))
     return found
 
 

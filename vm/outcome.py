@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from agents.records import OpLog, PointRecord
+from analysis.captures import read_captures, write_dissector
 from analysis.iterations import iteration_times_s
 from analysis.points import PointResult, failed_point, point_result
 from analysis.verdict import Verdict, failed_run, judge
@@ -203,7 +204,9 @@ def judged(
     """Row and verdict of the run that came to its end in `folder`; writes verdict.json and iterations.csv."""
     log, record = OpLog.load(folder / "ops.npz"), PointRecord.load(folder / "record.json")
     record = replace(record, first_byte_wall_s=speed.first_byte_s, replay_wall_s=speed.replay_s)
-    verdict = judge(plan, fabric, log, record)
+    verdict = judge(plan, fabric, log, record, read_captures(folder, fabric, record))
+    if record.captures:
+        write_dissector(folder, plan, fabric, record)
     verdict.save(folder / "verdict.json")
     _write_iterations(folder / "iterations.csv", plan, log, record)
     return point_result(parameters, plan, fabric, log, record, verdict, speed.total_s), verdict

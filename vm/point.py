@@ -10,17 +10,20 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from agents.capture import CaptureSettings, PortEntry
+from agents.capture_process import CaptureProcess
 from agents.connections import HostEntry, SocketOptions, namespace_of
 from agents.process import AgentGroup
-from agents.records import AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
+from agents.records import CAPTURE_FOLDER, AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
 from analysis.iterations import iteration_times_s
 from analysis.transfers import steady_flow_time_s
 from controller.process import ControllerProcess
@@ -48,6 +51,7 @@ class Task:
     plans: label and file of each candidate; with more than one, each is tried for `search_iterations` after a warm-up, and the
     fastest is replayed.
     iterations: all of them, the `warmup` that are dropped included.
+    capture: names of the ports (Fabric.ports_named) whose packets are captured while the chosen plan is replayed.
     """
 
     fabric: Fabric
@@ -59,6 +63,8 @@ class Task:
     per_host: bool
     clock: str
     switch_prefix: str
+    capture: tuple[str, ...] = ()
+    capture_snaplen: int = 160
 
     def save(self, folder: Path) -> None:
         """Writes task.json."""
@@ -75,6 +81,7 @@ class Task:
                 "fabric": Fabric.from_json(stored["fabric"]),
                 "plans": tuple((label, path) for label, path in stored["plans"]),
                 "sockets": SocketOptions(**stored["sockets"]),
+                "capture": tuple(stored["capture"]),
             }
         )
 
@@ -172,14 +179,15 @@ def _replay_and_record(task: Task, folder: Path, ready: Bench) -> None:
     probe_ratio = _probe_rate(task, folder, agents)
     label, path, notes = _choose_plan(task, folder, agents)
     plan = Plan.load(folder / path)
-    before = Reading(network)
-    say("replay")
-    cpu_before = _cpu_times()
-    log, summaries = _replay(agents, plan, folder / path, task.iterations, "iteration")
-    cpu_after = _cpu_times()
-    say("replayed")
-    ready.controller.check_alive()
-    counts = Reading(network).since(before)
+    with _capture(task, folder, network, plan) as capture:
+        before = Reading(network)
+        say("replay")
+        cpu_before = _cpu_times()
+        log, summaries = _replay(agents, plan, folder / path, task.iterations, "iteration")
+        cpu_after = _cpu_times()
+        say("replayed")
+        ready.controller.check_alive()
+        counts = Reading(network).since(before)
     log.save(folder / "ops.npz")
     PointRecord(
         clock=task.clock,
@@ -194,8 +202,29 @@ def _replay_and_record(task: Task, folder: Path, ready: Bench) -> None:
         cpu_saturation=_saturation(cpu_before, cpu_after) if task.clock == "wall" else 0.0,
         shaping=f"{'prio' if ready.abilities.has_prio else 'htb'}, {'fq' if ready.abilities.has_fq else 'fifo'}",
         notes=tuple(notes),
+        captures=capture.records if capture else (),
+        capture_start_ns=agents.start_ns + time.time_ns() - time.monotonic_ns() if capture else 0,
     ).save(folder / "record.json")
     say("done", plan=label)
+
+
+def _capture(task: Task, folder: Path, network: Network, plan: Plan) -> AbstractContextManager[CaptureProcess | None]:
+    """Captures the ports that the task names, or nothing."""
+    ports = task.fabric.ports_named(task.capture)
+    if not ports:
+        return nullcontext()
+    (folder / CAPTURE_FOLDER).mkdir(exist_ok=True)
+    entries = tuple(
+        PortEntry(
+            port.interface,
+            network.interface(port),
+            network.namespace_of_port(port),
+            task.fabric.rate_of(port),
+            str(folder / CAPTURE_FOLDER / f"{port.interface}.pcapng"),
+        )
+        for port in ports
+    )
+    return CaptureProcess(CaptureSettings(entries, task.capture_snaplen, len(plan.workers)), folder)
 
 
 def _replay(

@@ -21,6 +21,7 @@ import tomli_w
 from rich.console import RenderableType
 
 from analysis.papers import report
+from analysis.papers.causes import from_critical_path
 from analysis.papers.evidence import ModelFacts, NoEvidence, Points, StoredPoint
 from analysis.papers.reference import Paper, ScenarioReference, chosen, load_papers
 from analysis.papers.score import Evaluated, evaluate, load_bindings, write_claims_csv
@@ -243,7 +244,8 @@ def judge_claims(
     evaluated = []
     for paper, scenario in wanted:
         only = scenario.quick_only if quick else {}
-        evaluated.append(evaluate(paper, scenario, gathered.points(scenario, only), only=only))
+        points = gathered.points(scenario, only)
+        evaluated.append(evaluate(paper, scenario, points, explain=from_critical_path, only=only))
     return evaluated
 
 

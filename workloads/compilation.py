@@ -33,6 +33,7 @@ def compile_point(section: PointSection) -> Compiled:
     """Compiles a point. Raises InputFault for what does not fit together."""
     chosen = strategy(section.strategy.name)
     fabric = fabric_of(section)
+    fabric.ports_named(section.run.capture)  # refuses what is none
     job = replace(job_of(section, chosen), fabric=fabric)
     return Compiled(fabric, job, chosen.compile(job, _options(chosen, section)))
 

@@ -17,6 +17,12 @@ def _quantity(parse: Callable[[str], float]) -> BeforeValidator:
     return BeforeValidator(lambda value: parse(value if isinstance(value, str) else f"{value}"))
 
 
+def _names(value: Any) -> Any:
+    """One text may name several, with commas between: a list given by --set would be a sweep."""
+    return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 RateBps = Annotated[float, _quantity(units.rate_bps)]
 SizeBytes = Annotated[int, _quantity(units.size_bytes)]
 BytesPerS = Annotated[float, _quantity(units.bytes_per_s)]
@@ -144,6 +150,8 @@ class RunSection(Section):
     """How long and how often. iterations: measured ones, after `warmup` that are dropped. search_iterations: of each candidate plan.
 
     time_limit: wall time of a point. memory_mb: of the virtual-time kernel.
+    capture: hosts, switches or ports whose packets are written to files ("h1", "s1-eth2", "all" for every host's port).
+    capture_snaplen: bytes of each packet that are kept; framing headers are kept in any case.
     """
 
     warmup: int = Field(1, ge=0)
@@ -152,6 +160,8 @@ class RunSection(Section):
     seed: int = 1
     time_limit: DurationS = Field(1800.0, gt=0)
     memory_mb: int = Field(3072, ge=512)
+    capture: Names = ()
+    capture_snaplen: int = Field(160, ge=128, le=262144)
 
 
 class PointSection(Section):

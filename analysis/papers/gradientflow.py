@@ -12,7 +12,7 @@ import numpy as np
 from analysis.papers import gradientflow_curves as _curves  # noqa: F401  binds the figures
 from analysis.papers import gradientflow_reasons as _reasons  # noqa: F401  binds the explanations
 from analysis.papers.evidence import Measured, ModelFacts, NoEvidence, Order, Points, StoredPoint, measures, ranked
-from analysis.papers.gradientflow_points import FUSED, STEPS, by_size, chosen, columns, comm_s, size_mib, workers_of
+from analysis.papers.gradientflow_points import FUSED, SMALL, STEPS, by_size, chosen, columns, comm_s, workers_of
 from analysis.papers.reference import Claim, Where
 from analysis.papers.shapes import close, increasing
 from analysis.points import PointResult
@@ -215,19 +215,20 @@ def _hierarchical(points: Points, claim: Claim) -> Measured:
 
 @measures("gradientflow-fig8", "order-gt-1mb", "both-beat-mpi")
 def _libraries(points: Points, claim: Claim) -> Measured:
-    at_least_mib = 1.0 if claim.id == "order-gt-1mb" else 0.0
+    """From 1 MiB on, where every rank is real. Below, only an assumed cost of OpenMPI's messages would decide."""
     orders = [
         Order({name: row.throughput_per_s for name, row in rows.items()}, row=f"{mib:g} MiB")
         for mib, rows in by_size(points, str(claim.where["run"])).items()
-        if mib >= at_least_mib
     ]
-    return ranked(*orders)
+    gains = [f"{mib * 1024:.0f} KiB: {_gain(rows, 'openmpi'):.2f}" for mib, rows in by_size(points, SMALL).items()]
+    below = f"; time of NCCL over OpenMPI's below 1 MiB, if their messages cost the same: {', '.join(gains)}"
+    return ranked(*orders, detail=f"from 1 MiB on{below if claim.id == 'both-beat-mpi' else ''}")
 
 
 @measures("gradientflow-fig8", "small-tensors")
 def _small_tensors(points: Points, claim: Claim) -> Measured:
-    rates = [(size_mib(row), size_mib(row) * 2**20 / row.iteration_time_s / 1e9) for row in points.rows(**claim.where)]
-    rates.sort()
+    sizes = {**by_size(points, SMALL), **by_size(points, str(claim.where["run"]))}
+    rates = [(mib, mib * 2**20 / rows["nccl"].iteration_time_s / 1e9) for mib, rows in sorted(sizes.items())]
     text = ", ".join(f"{mib:g} MiB: {rate:.2f} GB/s" for mib, rate in rates)
     return Measured(text, holds=increasing(rates) and rates[0][1] < rates[-1][1] / 4)
 
@@ -240,8 +241,9 @@ def _nvlink(points: Points, claim: Claim) -> Measured:
     return Measured(text, holds=max(gains.values()) > 1.01 and max(without.values()) < 1)
 
 
-def _gain(rows: dict[str, PointResult]) -> float:
-    return rows["nccl"].iteration_time_s / rows["nccl-h"].iteration_time_s
+def _gain(rows: dict[str, PointResult], other: str = "nccl-h") -> float:
+    """How many times as fast as NCCL another library is."""
+    return rows["nccl"].iteration_time_s / rows[other].iteration_time_s
 
 
 @measures("gradientflow-fig16", "la-wins-small-tensors")

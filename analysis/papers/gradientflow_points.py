@@ -55,6 +55,8 @@ def columns(points: Points, cluster: str, model: str) -> dict[str, PointResult]:
 
 NAMES = {"layer-allreduce": "nccl", "hierarchical-ring": "nccl-h", "halving-doubling": "openmpi"}
 """Libraries of Fig. 8."""
+SMALL = "gradientflow-fig8-small"
+"""The run with the sizes below 1 MiB."""
 
 
 def by_size(points: Points, run: str) -> dict[float, dict[str, PointResult]]:
@@ -97,7 +99,8 @@ class Account:
         return (
             f"Of {self.iteration_s * 1e3:.1f} ms, {self.compute_s * 1e3:.1f} ms are computation, and the log shows "
             f"{self.tail_s * 1e3:.1f} ms after the last backward pass. The plan's allreduces ask for {self.latency_s * 1e3:.1f} ms of "
-            f"latencies ({self.messages} messages, one after the other), {self.network_s * 1e3:.1f} ms on the busiest port{inside}."
+            f"latencies ({self.messages} messages of a worker here, one after the other), {self.network_s * 1e3:.1f} ms on the busiest "
+            f"port{inside}."
         )
 
 

@@ -71,6 +71,15 @@ def begin_ns(plan: Plan, log: OpLog, rank: int, iteration: int) -> int:
     return int(log.start_ns[(log.iteration == iteration) & (log.op == op)][0])
 
 
+def forward_wait_s(plan: Plan, log: OpLog, rank: int, iteration: int, forward_s: float) -> float:
+    """How long a worker waits before and within its forward pass: for parameters, as nothing else stands in its way."""
+    busy = computed(plan, log, rank, iteration)
+    by_start = np.argsort(busy.start_ns, kind="stable")
+    done_s = np.cumsum(busy.amount[by_start]) / 1e9
+    last = int(np.searchsorted(done_s, forward_s * (1 - 1e-6)))
+    return (int(busy.end_ns[by_start][last]) - begin_ns(plan, log, rank, iteration)) / 1e9 - forward_s
+
+
 def per_bin(spans: Spans, edges_ns: Int64) -> Float64:
     """How much of the spans' amounts falls between each two edges; shape (len(edges) - 1,)."""
     # A span without length counts in the bin of its start: a small message arrives at once.

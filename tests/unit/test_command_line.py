@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
+from command_line import gradwire_says
 
 import gradwire
 from vm.campaign import Campaign
@@ -36,24 +36,11 @@ def scenario(tmp_path: Path) -> Path:
     return path
 
 
-Answer = tuple[int, str, str]
-
-
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
-    """Runs the command line; gives exit status, standard output and standard error."""
+    """Runs the command line in an empty folder."""
     monkeypatch.chdir(tmp_path)
-
-    def run(*words: str) -> Answer:
-        monkeypatch.setattr(sys, "argv", ["gradwire", *words])
-        monkeypatch.setattr(gradwire, "console", Console(soft_wrap=True))
-        monkeypatch.setattr(gradwire, "errors", Console(stderr=True, soft_wrap=True))
-        with pytest.raises(SystemExit) as ended:
-            gradwire.main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return run
+    return partial(gradwire_says, monkeypatch, capsys)
 
 
 def test_plan_prints_every_plan_and_writes_nothing(call: Any, scenario: Path, tmp_path: Path) -> None:

@@ -11,12 +11,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDERS = ("topo", "controller", "agents", "workloads", "analysis", "vm")
-DATA_MODULES = frozenset({"workloads.plan", "topo.fabric", "agents.records", "vm.faults"})
+WIRE_FORMAT = frozenset({"agents.framing", "agents.datagrams", "agents.wire", "agents.trail"})
+"""What goes over the wire: whoever reads captured packets needs it as well as those who sent them."""
+DATA_MODULES = frozenset({"workloads.plan", "topo.fabric", "agents.records", "vm.faults", *WIRE_FORMAT})
 RUN_LOOP = frozenset(
     f"vm.{name}"
     for name in (
-        "calibrate", "campaign", "comparison", "named_point", "outcome", "point", "progress", "replay", "reporting",
-        "reproduce", "store",
+        "calibrate", "campaign", "comparison", "named_point", "outcome", "point", "port_use", "progress", "replay",
+        "reporting", "reproduce", "store",
     )
 )  # fmt: skip
 OWNERS = {"mininet": "topo", "os_ken": "controller", "ryu": "controller"}
@@ -89,7 +91,7 @@ def test_import_rule(path: Path) -> None:
         ("workloads.checker", "import gradwire", "across folders"),
         ("vm.machine", "from topo.network import Network", "across folders"),
         ("workloads.plan", "import pydantic", "frozen data"),
-        ("agents.records", "from agents.framing import Header", "frozen data"),
+        ("agents.records", "from agents.transfer import Sender", "frozen data"),
         ("agents.loop", "from mininet.net import Mininet", "only topo"),
         ("vm.campaign", "import os_ken.base", "only controller"),
         ("gradwire", "import mininet", "only topo"),

@@ -40,7 +40,7 @@ def scenario(figure: dict[str, Any]) -> Evaluated:
         {**common, "id": "odd", "kind": "contradicted", "printed": 3, "reason": "Sec. 2 says 4"},
         {**common, "id": "faster", "kind": "cell", "metric": "speedup", "printed": 2, "where": AT_10, "baseline": {"strategy": "fifo"}},
     ]  # fmt: skip
-    one = {"id": "p3-fig99", "title": "A & B", "runs": ["p3-fig99"], "claim": claims, "figure": [figure]}
+    one = {"id": "p3-test9", "title": "A & B", "runs": ["p3-test9"], "claim": claims, "figure": [figure]}
     paper = Paper.model_validate({"paper": "p3", "title": "P3 paper", "scenario": [one]})
     return evaluate(paper, paper.scenario[0], POINTS)
 
@@ -72,9 +72,9 @@ def test_figures_are_drawn(figure: dict[str, Any]) -> None:
 
 
 def test_bound_curves_are_drawn_where_there_is_evidence() -> None:
-    draws("p3-fig99", "a CDF", "ms", "share", steps=True, log_x=True)(lambda _: {"p3": [(1.0, 0.0), (2.0, 1.0)]})
+    draws("p3-test9", "a CDF", "ms", "share", steps=True, log_x=True)(lambda _: {"p3": [(1.0, 0.0), (2.0, 1.0)]})
 
-    @draws("p3-fig99", "nothing", "ms", "share")
+    @draws("p3-test9", "nothing", "ms", "share")
     def _nothing(_: Points) -> Any:
         raise NoEvidence("no runs")
 
@@ -83,7 +83,7 @@ def test_bound_curves_are_drawn_where_there_is_evidence() -> None:
 
 
 def test_the_page_is_whole_and_needs_no_network(tmp_path: Path) -> None:
-    about = About("Reproduction of p3", {"date": "2025-01-01"}, [("p3-fig99 100gbit", "invalid: drops")])
+    about = About("Reproduction of p3", {"date": "2025-01-01"}, [("p3-test9 100gbit", "invalid: drops")])
     write_page(tmp_path / "report.html", [scenario(LINE)], about)
     page = (tmp_path / "report.html").read_text()
     for text in (
@@ -108,8 +108,8 @@ def test_markdown_and_terminal_say_the_score() -> None:
     console = Console(width=120, record=True, file=None)
     with console.capture() as shown:
         console.print(terminal([scenario(LINE)], about))
-    assert "p3-fig99/wrong: printed 2, measured 0.3333" in shown.get()
-    assert "without an explanation: p3-fig99/wrong" in shown.get()
+    assert "p3-test9/wrong: printed 2, measured 0.3333" in shown.get()
+    assert "without an explanation: p3-test9/wrong" in shown.get()
     assert re.search(r"^ *p3 ", shown.get(), re.MULTILINE), "the paper's name has its column"
 
 
@@ -119,8 +119,8 @@ def test_the_kept_score_finds_what_is_lost_and_what_is_gained(tmp_path: Path) ->
         quick_score.compare(results, path)
     quick_score.keep(results, path)
     assert quick_score.compare(results, path) == quick_score.Change((), ())
-    path.write_text('held = ["p3-fig99/wrong", "p3-fig99/right", "p3-fig1/gone"]\n')
+    path.write_text('held = ["p3-test9/wrong", "p3-test9/right", "p3-fig1/gone"]\n')
     change = quick_score.compare(results, path)
-    assert change.gained == ("p3-fig99/faster",)
+    assert change.gained == ("p3-test9/faster",)
     assert change.lost[0] == "p3-fig1/gone: there is no such claim any more"
-    assert change.lost[1].startswith("p3-fig99/wrong: differs, printed 2.0, measured 0.33")
+    assert change.lost[1].startswith("p3-test9/wrong: differs, printed 2.0, measured 0.33")

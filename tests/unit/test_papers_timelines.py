@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agents.records import OpLog
-from analysis.papers.timelines import Spans, begin_ns, computed, per_bin, received, sent
+from analysis.papers.timelines import Spans, begin_ns, computed, forward_wait_s, per_bin, received, sent
 from workloads.builder import PlanBuilder
 from workloads.plan import Combine, Plan, Role
 
@@ -61,3 +61,13 @@ def test_what_a_rank_did() -> None:
     assert received(plan, log, server, 1, Combine.ADD).amount.tolist() == [100]
     assert sent(plan, log, worker, 1).start_ns.tolist() == received(plan, log, server, 1).start_ns.tolist()
     assert received(plan, log, worker, 0).amount.sum() == pytest.approx(0)
+
+
+def test_the_forward_pass_waits_for_parameters() -> None:
+    """Begin at 0; computation from 10 to 15 and from 30 to 35 ns: of 10 ns of computation, 35 - 10 were waited for."""
+    plan = small_plan()
+    compute = 1
+    iterations, ops = np.ones(3, dtype=np.int64), np.array([0, compute, compute])
+    log = OpLog(iterations, ops, np.array([0, 10, 30]), np.array([0, 10, 30]), np.array([0, 15, 35]))
+    assert forward_wait_s(plan, log, 0, 1, 10e-9) == pytest.approx(25e-9)
+    assert forward_wait_s(plan, log, 0, 1, 5e-9) == pytest.approx(10e-9)

@@ -7,6 +7,8 @@ import pytest
 from vm import doctor
 from vm.doctor import (
     KERNEL_MEMORY_MB,
+    PROGRAMS,
+    TEST_PROGRAMS,
     free_mb,
     kernel_findings,
     machine_finding,
@@ -32,12 +34,20 @@ def test_missing_packages_are_named_one_by_one() -> None:
 
 def test_missing_programs_are_mended_by_their_package() -> None:
     findings = {
-        finding.name: finding for finding in program_findings(lambda name: None if name == "mnexec" else f"/bin/{name}")
+        finding.name: finding
+        for finding in program_findings(lambda name: None if name == "mnexec" else f"/bin/{name}", PROGRAMS)
     }
     assert not findings["mnexec"].ok
     assert findings["mnexec"].mend.endswith(" mininet")
     assert findings["tc"].ok
     assert findings["tc"].mend == ""
+    assert findings["mnexec"].required
+
+
+def test_what_only_tests_call_is_not_required() -> None:
+    (finding,) = program_findings(lambda _: None, TEST_PROGRAMS, required=False)
+    assert (finding.name, finding.ok, finding.required) == ("tshark", False, False)
+    assert "only for tests" in finding.detail
 
 
 def test_open_vswitch_needs_its_schema_too(tmp_path: Path) -> None:

@@ -144,6 +144,8 @@ def test_units() -> None:
         (["fabric.topology=leaf-spine"], ["leaves and spines of at least 1"]),
         (["transport.buffer=4bananas"], ["transport.buffer", "64KiB"]),
         (["run.iterations=0"], ["run.iterations = 0"]),
+        (["run.capture=h1,h3"], ["run.capture", "'h3'", "h1 to h2"]),
+        (["run.capture_snaplen=64"], ["run.capture_snaplen = 64", "128"]),
         (["model.name=vgg91"], ["'vgg91'", "did you mean 'vgg19'"]),
         (["model.name.first=x"], ["model.name.first: 'name' is a value, not a table"]),
         (["model.device=k04"], ["'k04'", "did you mean 'k40'"]),
@@ -257,3 +259,15 @@ transport.unsent = ["256KB"]
 def test_an_empty_or_wrong_case_is_refused() -> None:
     assert "sweep.run.seed: the list of values is empty" in refusal(text=MINIMAL + '[[cases]]\n"run.seed" = []\n')
     assert "cases.0.run.seed = 1" in refusal(text=MINIMAL + '[[cases]]\n"run.seed" = 1\n')
+
+
+def test_ports_to_capture_are_given_as_a_list_or_in_one_text() -> None:
+    (listed,) = scenario(MINIMAL + '[run]\ncapture = ["h1", "s1-eth2"]\n').points
+    (named,) = scenario(MINIMAL, "run.capture=h1, s1-eth2").points
+    assert listed.section.run.capture == named.section.run.capture == ("h1", "s1-eth2")
+    fabric = compile_point(named.section).fabric
+    assert [port.interface for port in fabric.ports_named(named.section.run.capture)] == ["h1-eth0", "s1-eth2"]
+    assert [port.interface for port in fabric.ports_named(["all", "h2"])] == ["h1-eth0", "h2-eth0"]
+    assert [port.interface for port in fabric.ports_named(["s1"])] == ["s1-eth1", "s1-eth2"]
+    assert fabric.ports_named([]) == []
+    assert scenario(MINIMAL, "run.capture=").points[0].section.run.capture == ()

@@ -1,37 +1,49 @@
 """Communication strategies: one readable file each, a pure function from model and cluster to plan.
 
-`strategy(name)` finds one; `strategy_names()` lists them. Installed packages add their own through the entry point group
-`gradwire.strategies`, each entry a `Strategy`.
+`strategy(name)` finds one; `strategy_names()` lists them. Installed packages add their own through the entry-point group
+`gradwire.strategies` (workloads/strategies/plugins.py), each entry a `Strategy`.
 """
 
 from __future__ import annotations
 
 import difflib
-from importlib.metadata import entry_points
 
 from vm.faults import InputFault
 from workloads.strategies.catalogue import BUILT_IN
+from workloads.strategies.plugins import ENTRY_POINTS, distribution_of, load_plugin, plugin_entries
 from workloads.strategies.strategy import Strategy
 
-ENTRY_POINTS = "gradwire.strategies"
+GRADWIRE = "gradwire"
 
 
 def strategy(name: str) -> Strategy:
-    """The strategy of that name; raises InputFault with the known names."""
+    """The strategy of that name.
+
+    Raises InputFault with the known names if there is none, if several packages claim the name, or if its package cannot be imported.
+    """
+    origins = strategy_origins(name)
+    if len(origins) > 1:
+        raise InputFault(
+            f"strategy '{name}' is claimed by {' and by '.join(origins)}: uninstall all but one, or rename the others' "
+            f"entry points in group {ENTRY_POINTS}"
+        )
     if name in BUILT_IN:
         return BUILT_IN[name]
-    for entry in entry_points(group=ENTRY_POINTS, name=name):
-        loaded = entry.load()
-        if not isinstance(loaded, Strategy):
-            raise InputFault(
-                f"entry point {ENTRY_POINTS}:{name} ({entry.value}) is a {type(loaded).__name__}, not a Strategy"
-            )
-        return loaded
+    if origins:
+        return load_plugin(plugin_entries()[name][0])
     near = difflib.get_close_matches(name, strategy_names(), n=1)
     hint = f"; did you mean '{near[0]}'?" if near else "."
     raise InputFault(f"strategy '{name}' is unknown{hint} Known: {', '.join(strategy_names())}")
 
 
+def strategy_origins(name: str) -> list[str]:
+    """Who brings a strategy of that name: gradwire itself, or packages by name and version; normally one."""
+    return [
+        *([GRADWIRE] if name in BUILT_IN else []),
+        *(distribution_of(entry) for entry in plugin_entries().get(name, ())),
+    ]
+
+
 def strategy_names() -> list[str]:
     """Names of all strategies, built in and installed."""
-    return sorted({*BUILT_IN, *(entry.name for entry in entry_points(group=ENTRY_POINTS))})
+    return sorted({*BUILT_IN, *plugin_entries()})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from vm.faults import InternalFault
 from workloads.strategies import (
     allreduce,
     geryon_contenders,
@@ -19,4 +20,15 @@ from workloads.strategies.strategy import Strategy
 
 MODULES = (allreduce, gradientflow, geryon_contenders, kvstore, multicast_ps, multicast_ring, netops_ps, p3, tictac)
 
-BUILT_IN: Mapping[str, Strategy] = {strategy.name: strategy for module in MODULES for strategy in module.STRATEGIES}
+
+def by_name(strategies: Iterable[Strategy]) -> Mapping[str, Strategy]:
+    """The strategies by their names. Raises InternalFault if two share one."""
+    found: dict[str, Strategy] = {}
+    for strategy in strategies:
+        if strategy.name in found:
+            raise InternalFault(f"two strategies of gradwire are called '{strategy.name}': rename one")
+        found[strategy.name] = strategy
+    return found
+
+
+BUILT_IN = by_name(strategy for module in MODULES for strategy in module.STRATEGIES)

@@ -1,0 +1,42 @@
+"""Why a claim's point takes the time that it takes, from its log: the explanation of a claim that has none of its own."""
+
+from __future__ import annotations
+
+from analysis.critical_path import critical_path
+from analysis.iterations import iteration_times_s
+from analysis.papers.evidence import NoEvidence, Points, StoredPoint
+from analysis.papers.reference import Claim
+
+
+def from_critical_path(points: Points, claim: Claim) -> str:
+    """What is on the critical path of the claim's point, and of the one that a speed-up is relative to, each in a sentence.
+
+    Raises NoEvidence for a claim that speaks of no single point.
+    """
+    places = [claim.where] + ([{**claim.where, **claim.baseline}] if claim.baseline else [])
+    return " ".join(
+        f"{_name(point, points)}: {sentence(point)}" for point in (_single(points, where) for where in places)
+    )
+
+
+def _single(points: Points, where: dict[str, str | int | float]) -> StoredPoint:
+    found = points.stored(**where) if where else []
+    rest = {tuple((k, v) for k, v in p.parameters.items() if k != "seed") for p in found}
+    if len(rest) != 1:
+        raise NoEvidence("it speaks of several points")
+    return points.point(**where)
+
+
+def _name(point: StoredPoint, points: Points) -> str:
+    """What tells a point from the others, in a few words."""
+    every = points.stored()
+    varied = [k for k in point.parameters if len({other.parameters.get(k) for other in every}) > 1 and k != "seed"]
+    return " ".join(point.parameters[key] for key in varied if point.parameters[key]) or "the point"
+
+
+def sentence(point: StoredPoint) -> str:
+    """How the slowest measured iteration's time divides, and the largest cause beside computation."""
+    plan, log, record = point.plan(), point.log(), point.record()
+    times_s = iteration_times_s(plan, log, record.iterations)
+    slowest = record.warmup + int(times_s[record.warmup :].argmax())
+    return critical_path(plan, log, slowest, point.fabric).sentence()

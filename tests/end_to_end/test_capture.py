@@ -1,0 +1,161 @@
+"""A user's captured run: every message is in the packets, by gradwire's reader and in Wireshark, and capturing changes no time."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dissected import dissected, is_outbound, messages
+from scapy.layers.inet import TCP, UDP
+from scapy.utils import PcapNgReader
+
+from agents.records import PointRecord
+from analysis.bounds import transfers
+from analysis.dissector import slices_of
+from analysis.points import PointResult, read_points_csv
+from vm.machines import SOURCE_ROOT
+from workloads.plan import Combine, OpKind, Plan
+
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
+
+SCENARIO = """
+title = "captured"
+
+[cluster]
+workers = 4
+
+[fabric]
+rate = "10gbit"
+
+[model]
+name = "inception-v1"
+device = "k80"
+iteration_time = "80ms"
+
+[strategy]
+name = "p3"
+
+[run]
+iterations = 2
+"""
+P3, MULTICAST = "p3", "multicast-ps"
+PORTS = ("h1-eth0", "s1-eth2")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder, with one point a strategy."""
+
+    out: Path
+    rows: dict[str, PointResult]
+
+    def folder(self, strategy: str) -> Path:
+        (found,) = (path for path in (self.out / "points").iterdir() if f"_{strategy}_" in f"_{path.name}")
+        return found
+
+    def plan(self, strategy: str) -> Plan:
+        return Plan.load(self.folder(strategy) / "plan-0.npz")
+
+
+def gradwire(*arguments: str) -> str:
+    command = [sys.executable, "-m", "gradwire", *arguments]
+    done = subprocess.run(command, cwd=SOURCE_ROOT, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def run(folder: Path, *settings: str) -> Run:
+    scenario, out = folder / "captured.toml", folder / "run"
+    scenario.write_text(SCENARIO)
+    gradwire("run", str(scenario), "--out", str(out), "--jobs", "1", *(word for s in settings for word in ("--set", s)))
+    return Run(out, {row.parameters["strategy"]: row for row in read_points_csv(out / "points.csv")})
+
+
+@pytest.fixture(scope="module")
+def captured(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("captured")
+    return run(folder, f"run.capture={','.join(PORTS)}", f'strategy.name=["{P3}", "{MULTICAST}"]')
+
+
+@pytest.mark.parametrize("strategy", [P3, MULTICAST])
+def test_packets_plan_logs_and_counters_agree(captured: Run, strategy: str) -> None:
+    assert captured.rows[strategy].valid, captured.rows[strategy].verdict
+    checks = {
+        check["name"]: check for check in json.loads((captured.folder(strategy) / "verdict.json").read_text())["checks"]
+    }
+    for name in ("capture", "captured bytes", "captured messages", "captured payload", "iterations from packets"):
+        assert checks[name]["ok"], checks[name]
+    record = PointRecord.load(captured.folder(strategy) / "record.json")
+    assert [(about.port, about.dropped) for about in record.captures] == [(port, 0) for port in PORTS]
+    assert all(about.packets == about.seen > 1000 for about in record.captures)
+
+
+def expected(plan: Plan, endpoint: int, iterations: int, *, outbound: bool) -> Counter[tuple[bool, int, int]]:
+    """(way, iteration, message) of everything that leaves a host, or reaches it."""
+    moved = transfers(plan)
+    ops = np.unique(moved.op[(moved.src if outbound else moved.dst) == endpoint]).tolist()
+    return Counter((outbound, iteration, op) for iteration in range(iterations) for op in ops)
+
+
+@pytest.mark.parametrize("strategy", [P3, MULTICAST])
+@pytest.mark.parametrize(("port", "endpoint", "is_near"), [("h1-eth0", 0, True), ("s1-eth2", 1, False)])
+def test_wireshark_names_every_message_once(
+    captured: Run, strategy: str, port: str, endpoint: int, is_near: bool
+) -> None:
+    plan, folder = captured.plan(strategy), captured.folder(strategy) / "capture"
+    found = messages(dissected(folder / f"{port}.pcapng", folder / "gradwire.lua"))
+    seen = Counter((is_outbound(f) == is_near, int(f["iteration"]), int(f["message"])) for f in found)
+    assert seen == sum((expected(plan, endpoint, 3, outbound=way) for way in (True, False)), Counter())
+    ops, slices = plan.ops, slices_of(plan)
+    combines = {int(ops.message[op]): int(ops.combine[op]) for op in np.flatnonzero(ops.kind == OpKind.RECV)}
+    for fields in found:
+        op, chunk = int(fields["message"]), int(fields["chunk"])
+        assert chunk == ops.chunk[op]
+        assert int(fields["payload_bytes"]) == ops.size_bytes[op]
+        assert int(fields["src_rank"]) == ops.rank[op]
+        assert int(fields["dst_rank"]) == ops.peer[op]
+        assert int(fields["class"]) == ops.traffic_class[op]
+        assert int(fields["combine"]) == combines[op]
+        if chunk >= 0:
+            assert fields["tensor_name"] == plan.tensors[plan.chunk_tensor[chunk]]
+            assert (int(fields["slice"]), int(fields["slices"])) == slices[chunk]
+            whole = combines[op] == Combine.COPY
+            assert int(fields["workers"]) == (4 if whole else 1)
+
+
+def test_scapy_reads_what_is_written(captured: Run) -> None:
+    """As a user would: packet by packet, with scapy's own dissection."""
+    kinds = Counter[type]()
+    with PcapNgReader(str(captured.folder(MULTICAST) / "capture" / "h1-eth0.pcapng")) as packets:
+        for packet in packets:
+            kinds.update(kind for kind in (TCP, UDP) if kind in packet)
+            assert packet.sniffed_on == "h1-eth0"
+            assert packet.direction in (1, 2)
+    assert min(kinds.values()) > 100
+
+
+def test_the_use_of_the_port_is_charted(captured: Run) -> None:
+    said = gradwire("utilisation", str(captured.out), P3, "--bin-ms", "1")
+    assert "out 1.0000, in 1.0000" in said, "line bytes by packets over those by counters"
+    folder = captured.folder(P3)
+    for end in ("png", "svg", "csv"):
+        assert (folder / f"utilisation-h1-eth0.{end}").stat().st_size > 0
+    with (folder / "utilisation-h1-eth0.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    outbound_bps = np.array([float(row["outbound_bps"]) for row in rows])
+    assert 0.15e9 * 10 < outbound_bps.mean() < 10e9
+    assert outbound_bps.max() < 10.1e9
+    assert {row["gpu_share"] for row in rows} >= {"1.0000"}, "computation is longer than the network needs"
+
+
+def test_capturing_changes_no_time(captured: Run, tmp_path: Path) -> None:
+    plain = run(tmp_path)
+    assert not (plain.folder(P3) / "capture").exists()
+    assert captured.rows[P3].iteration_time_s == pytest.approx(plain.rows[P3].iteration_time_s, rel=0.001)
