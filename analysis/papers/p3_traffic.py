@@ -40,6 +40,11 @@ class Traffic:
         return quiet
 
     @property
+    def idle_ms(self) -> float:
+        """Idle time of an iteration."""
+        return float(self.idle.sum()) * BIN_NS / 1e6 / len(np.unique(self.iteration))
+
+    @property
     def overlap(self) -> float:
         """Of the intervals in which a direction is busy, the share in which both are."""
         both = np.minimum(self.outbound, self.inbound) >= IDLE_SHARE
@@ -133,18 +138,16 @@ def _in_step(points: Points, claim: Claim) -> str:
 
 @measures("p3-fig9", "less-idle")
 def _less_idle(points: Points, _: Claim) -> Measured:
-    """Considerably: at most half of the baseline's idle time. Smoother: a smaller standard deviation, relative to the mean."""
+    """Considerably: at most half of the baseline's idle time in an iteration. Smoother: a smaller deviation, relative to the mean."""
     parts, holds = [], True
     for model in ("resnet50", "vgg19"):
-        seen = {strategy: _machine(points, model, strategy) for strategy in ("kvstore", "p3")}
-        idle = {name: float(one.idle.mean()) for name, one in seen.items()}
-        mean = {name: float(one.outbound.mean()) for name, one in seen.items()}
-        rough = {name: one.roughness for name, one in seen.items()}
+        old, new = (_machine(points, model, strategy) for strategy in ("kvstore", "p3"))
         parts.append(
-            f"{model}: idle {idle['kvstore']:.0%} to {idle['p3']:.0%}, used {mean['kvstore']:.0%} to {mean['p3']:.0%}, "
-            f"deviation {rough['kvstore']:.2f} to {rough['p3']:.2f} of the mean"
+            f"{model}: idle {old.idle_ms:.0f} to {new.idle_ms:.0f} ms an iteration, used {old.outbound.mean():.0%} to "
+            f"{new.outbound.mean():.0%}, deviation {old.roughness:.2f} to {new.roughness:.2f} of the mean"
         )
-        holds &= idle["p3"] <= idle["kvstore"] / 2 and mean["p3"] > mean["kvstore"] and rough["p3"] < rough["kvstore"]
+        holds &= new.idle_ms <= old.idle_ms / 2 and new.roughness < old.roughness
+        holds &= bool(new.outbound.mean() > old.outbound.mean())
     return Measured("; ".join(parts), holds=holds, detail="10 ms intervals, from the op logs")
 
 

@@ -97,4 +97,5 @@ def test_what_traffic_shows() -> None:
     assert seen.idle.tolist() == [False, False, True, False]
     assert seen.overlap == pytest.approx(1 / 3)
     assert seen.by_iteration(seen.idle) == pytest.approx([1 / 3, 0])
+    assert seen.idle_ms == pytest.approx(5)
     assert seen.roughness == pytest.approx(1.0)
