@@ -277,14 +277,16 @@ def test_a_full_disk_fails_the_point_and_not_the_campaign(tmp_path: Path, monkey
 
 
 def test_ctrl_c_stops_every_machine_and_keeps_what_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stopped = threading.Event()
+    begun, stopped = threading.Event(), threading.Event()
     points = prepared_points(tmp_path, "model.batch=[64,128,256]")
 
     def run_job(module: str, folder: Path, clock: Clock, *, on_line: Any, stop: threading.Event, **_: Any) -> int:
         if folder.name.startswith("64_"):
             return good_job(folder, on_line)
         if folder.name.startswith("128_"):
+            assert begun.wait(10), "the other machine never started"
             raise KeyboardInterrupt
+        begun.set()
         assert stop.wait(10), "the other machines were not told to stop"
         stopped.set()
         raise MachineFault("the run was stopped")
