@@ -34,5 +34,6 @@ def test_what_held_holds_and_nothing_runs_twice(tmp_path: Path) -> None:
         with (tmp_path / name / "claims.csv").open(newline="") as file:
             claims.append(list(csv.DictReader(file)))
     assert claims[0] == claims[1]
-    counted = [row for row in claims[0] if row["holds"]]
-    assert sum(row["holds"] == "yes" for row in counted) >= 0.9 * len(counted)
+    # What the emulation is to get right: who wins, where curves bend, what is bounded. Numbers are compared with the kept score.
+    counted = [row for row in claims[0] if row["holds"] and row["kind"] in ("rank", "shape", "bound")]
+    assert sum(row["holds"] == "yes" for row in counted) >= 0.9 * len(counted) > 0
