@@ -220,7 +220,7 @@ def test_shipped_scenarios_resolve_and_come_back_from_what_a_run_writes(path: Pa
     assert len(loaded.points) % 2 == 0
 
 
-CHECKED_OPS = 30_000
+CHECKED_OPS = 10_000
 """Every plan is checked before it runs; strategies have small plans of their own in tests/unit/test_every_strategy.py."""
 
 
