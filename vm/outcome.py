@@ -6,7 +6,6 @@ So a changed check or statistic needs no new run; a changed plan, fabric, agent 
 from __future__ import annotations
 
 import csv
-import functools
 import hashlib
 import json
 import platform
@@ -23,19 +22,15 @@ from analysis.iterations import iteration_times_s
 from analysis.points import PointResult, failed_point, point_result
 from analysis.verdict import Verdict, failed_run, judge
 from topo.fabric import Fabric
+from vm.code_digest import plan_digest, run_digest
 from vm.faults import InputFault
 from vm.kernel import cached_kernel
-from vm.machines import SOURCE_ROOT, Clock
+from vm.machines import Clock
 from workloads.checker import check
 from workloads.compilation import Compiled, compile_point
 from workloads.plan import Plan
 from workloads.scaling import scaled_fabric, scaled_plan
 from workloads.scenario import Point
-
-CODE_FOLDERS = ("agents", "controller", "topo", "vm")
-"""What a result depends on beside its plan."""
-PLAN_FOLDERS = ("workloads", "workloads/models", "workloads/strategies")
-"""What a plan is compiled by."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +130,7 @@ def _key(point: Point, fabric: Fabric, plans: Mapping[str, Plan], clock: Clock) 
         "plans": {label: plan.digest() for label, plan in plans.items()},
         "clock": asdict(clock),
         "kernel": _kernel_name(clock),
-        "code": _code_digest(CODE_FOLDERS),
+        "code": run_digest(),
     }
     return _hash(json.dumps(decisive, sort_keys=True))
 
@@ -146,7 +141,7 @@ def source_key(point: Point, clock: Clock) -> str:
         "section": point.section.model_dump_json(),
         "clock": asdict(clock),
         "kernel": _kernel_name(clock),
-        "code": _code_digest((*CODE_FOLDERS, *PLAN_FOLDERS)),
+        "code": [run_digest(), plan_digest()],
         "versions": [platform.python_version(), np.__version__],
     }
     return _hash(json.dumps(decisive, sort_keys=True))
@@ -155,13 +150,6 @@ def source_key(point: Point, clock: Clock) -> str:
 def _kernel_name(clock: Clock) -> str:
     kernel = cached_kernel() if clock.name == "virtual" else None
     return kernel.name if kernel else ""
-
-
-@functools.cache
-def _code_digest(folders: tuple[str, ...]) -> str:
-    """Of the source in these folders."""
-    files = sorted(file for folder in folders for file in (SOURCE_ROOT / folder).glob("*.*"))
-    return _hash("".join(f"{file.name}\n{file.read_text()}" for file in files if file.suffix in (".py", ".sh")))
 
 
 def keep(prepared: Prepared, plan: str, speed: Speed) -> None:
