@@ -162,6 +162,12 @@ DEVICES: dict[str, Device] = {
         ),
         _SLIM_ALIKE,
     ),
+    "xeon-32": Device(
+        "32 cores of Intel Broadwell (two Xeon E5-2686 v4 of an EC2 r4.16xlarge), as in TicTac's envC ('32 core'); for AVX, as "
+        "TensorFlow is released since 1.6",
+        (_rate("inception-v3", 32, 5.7, "TensorFlow performance guide (r1.2), training on CPU with AVX"),),
+        dict.fromkeys((*_SLIM_ALIKE, "alexnet-v2", "resnet50", "resnet152-v2", "vgg16"), "inception-v3"),
+    ),
     "pascal-gf": Device(
         "The Pascal GPU of GradientFlow's Cluster-P, fp32",
         (_rate("alexnet-bn", 128, 1670, "GradientFlow Fig. 6"), _rate("resnet50", 64, 172, "GradientFlow Fig. 6")),

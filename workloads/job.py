@@ -62,7 +62,7 @@ class Costs:
     aggregation_bytes_per_s: gradient bytes that one server adds a second (infinite: free), beside the network.
     message_latency_s: software latency of every message before its first byte leaves.
     local_bytes_per_s: rate of a machine's own link between two of its GPUs (infinite: free).
-    copy_bytes_per_s: rate at which one thread copies memory: a worker, gradients into and out of a fused buffer; a KVStore server, the
+    copy_bytes_per_s: rate at which one thread copies memory: a worker, gradients into and out of a fused buffer; a server, the
     values with which it answers a pull (infinite: free).
     """
 

@@ -27,6 +27,7 @@ from workloads.strategies.worker import add_graph_passes
 ORDERS = ("tic", "tac", "layer", "reverse", "random", "shared-random")
 CHOICES: list[tuple[str, dict[str, Any]]] = [
     *(("tictac", {"order": order, "workload": workload}) for order in ORDERS for workload in ("training", "inference")),
+    *(("tictac", {"enforcement": "chain", "workload": workload}) for workload in ("training", "inference")),
     ("tictac-slicing", {"slice_parameters": 50}),
     ("tictac-slicing", {"slice_parameters": 0, "scheduling_cost_per_slice": "1ms"}),
 ]
@@ -178,6 +179,43 @@ def test_each_server_counts_its_part_of_the_common_order(order: str, workload: s
         assert pulled_by(plan, worker) == expected
         for number, server in enumerate(np.flatnonzero(plan.rank_role == Role.SERVER).tolist()):
             assert pulled_by(plan, worker, server) == [chunk for chunk in expected if chunk % 2 == number]
+
+
+def test_a_chain_asks_for_each_tensor_once_the_one_before_is_there() -> None:
+    plan = only(compiled(rated(DIAMOND, Cluster(2, 2, False), 1, Costs()), "tictac", {"enforcement": "chain"}))
+    ops = plan.ops
+    order = tic(operation_graph(rated(DIAMOND, Cluster(2, 2, False), 1, Costs()), timed=False, inference=False))
+    recvs = {
+        int(ops.chunk[r]): r for r in np.flatnonzero((ops.kind == OpKind.RECV) & (ops.rank == 0) & (ops.chunk >= 0))
+    }
+    asks = np.flatnonzero((ops.kind == OpKind.SEND) & (ops.rank == 0) & (ops.chunk < 0)).tolist()
+    after = {on for op, on, _ in dependencies(plan) if op in asks}
+    assert [recvs[chunk] in after for chunk in order] == [True] * (len(order) - 1) + [False]
+
+
+def test_activation_copies_every_tensor_in_a_thread_of_its_own() -> None:
+    """In order, but the copies of all begin together: a small tensor is handed over before a large one."""
+    job = rated(DIAMOND, Cluster(2, 1, False), 1, Costs(copy_bytes_per_s=1e6))
+    plan = only(compiled(job, "tictac", {"enforcement": "activation"}))
+    ops = plan.ops
+    copies = np.flatnonzero(
+        (ops.kind == OpKind.COMPUTE) & (ops.duration_ns > 0) & (plan.rank_role[ops.rank] == Role.SERVER)
+    )
+    assert sorted(ops.duration_ns[copies].tolist()) == sorted(2 * (plan.chunk_bytes * 1000).tolist())
+    assert len(set(ops.lane[copies].tolist())) == len(copies)
+    assert (plan.queue_discipline[ops.lane[chunk_sends(plan, Role.SERVER)]] == Discipline.FIFO).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"enforcement": "chain", "order": "random"}, "enforced nowhere"),
+        ({"enforcement": "activation"}, r"costs\.copy_rate"),
+    ],
+)
+def test_enforcements_that_make_no_sense_are_refused(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputFault, match=says):
+        compiled(rated(DIAMOND, Cluster(2, 1), 1, Costs()), "tictac", options)
 
 
 def test_one_channel_serves_a_worker_and_server() -> None:

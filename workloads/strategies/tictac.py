@@ -17,6 +17,7 @@ inference too, which costs a token to and from the first server; requests and to
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,6 +42,7 @@ UPDATE_LANE = 2
 """Stream of a server's updates and barrier, which take no time, beside that of its additions."""
 
 Order = Literal["tic", "tac", "layer", "reverse", "random", "shared-random"]
+Enforcement = Literal["sender", "chain", "activation"]
 PassBuilder = Callable[[PlanBuilder, Job, int], Passes]
 
 
@@ -50,10 +52,14 @@ class TictacOptions(Options):
     'layer': tensors as created; 'reverse': from last to first, the worst there is (Geryon, Fig. 4b).
     'shared-random': a random order that is enforced at all workers alike (section 6.3).
     workload: 'training', or 'inference', where agents pull parameters and compute forward only.
+    enforcement: where the order is kept (section 5.1). 'sender': by the server's counters, TicTac's own choice. 'chain': by the graph;
+    a worker asks for a tensor once the one before has arrived. 'activation': transfers are only begun in order, and each is handed
+    over as soon as the server has copied it, which takes longer for a larger one (costs.copy_rate).
     """
 
     order: Order = "tic"
     workload: Literal["training", "inference"] = "training"
+    enforcement: Enforcement = "sender"
 
 
 class TictacSlicingOptions(PartitionOptions):
@@ -67,9 +73,19 @@ class TictacSlicingOptions(PartitionOptions):
 
 
 def compile_tictac(job: Job, options: TictacOptions) -> Mapping[str, Plan]:
-    """TicTac with whole tensors. Raises InputFault for order 'tac' if the job has no link rate."""
+    """TicTac with whole tensors. Raises InputFault for order 'tac' if the job has no link rate, and for options that contradict."""
+    if options.enforcement != "sender" and options.order == "random":
+        raise InputFault(
+            f"enforcement = '{options.enforcement}': order 'random' is enforced nowhere; leave out one of them"
+        )
+    if options.enforcement == "activation" and math.isinf(job.costs.copy_bytes_per_s):
+        raise InputFault(
+            "enforcement = 'activation': without costs.copy_rate every transfer is copied at once, in order"
+        )
     pieces = whole_tensors(job.profile, job.cluster.servers)
     label = f"{options.order}, {options.workload}"
+    if options.enforcement != "sender":
+        label += f", {options.enforcement}"
     orders = transfer_orders(job, options.order, inference=options.workload == "inference")
     plan = compile_ordered(
         job,
@@ -77,7 +93,7 @@ def compile_tictac(job: Job, options: TictacOptions) -> Mapping[str, Plan]:
         orders,
         f"tictac, {label}",
         inference=options.workload == "inference",
-        enforced=options.order != "random",
+        enforcement=None if options.order == "random" else options.enforcement,
     )
     return {label: plan}
 
@@ -172,21 +188,20 @@ def compile_ordered(
     name: str,
     *,
     inference: bool = False,
-    enforced: bool = True,
+    enforcement: Enforcement | None = "sender",
     add: PassBuilder = add_graph_passes,
     cost_s: float = 0.0,
 ) -> Plan:
     """Compiles the iteration above for chunks that are placed already.
 
-    orders: for each worker the numbers of the pieces, first to last. enforced: by the servers' counters. add: adds a worker's passes in
-    training. cost_s: of scheduling a transfer to a worker.
+    orders: for each worker the numbers of the pieces, first to last. enforcement: where that order is kept; None: nowhere, pieces just
+    become ready in it. add: adds a worker's passes in training. cost_s: of scheduling a transfer to a worker.
     """
     builder = PlanBuilder(name)
     parts = _parts(builder, job, pieces, _forward_only if inference else add)
     _request(parts)
-    discipline = Discipline.COUNTER if enforced else Discipline.FIFO
     for worker, order in enumerate(orders):
-        handed_over = _pull(parts, worker, order, discipline, cost_s)
+        handed_over = _pull(parts, worker, order, enforcement, cost_s)
         if inference:
             builder.depend_columns(parts.renewed, handed_over)
         else:
@@ -225,20 +240,41 @@ def _request(parts: _Parts) -> None:
             parts.requests[worker, server] = recv
 
 
-def _pull(parts: _Parts, number: int, order: Sequence[int], discipline: Discipline, cost_s: float) -> list[int]:
+def _pull(
+    parts: _Parts, number: int, order: Sequence[int], enforcement: Enforcement | None, cost_s: float
+) -> list[int]:
     """The servers' transfers to worker number `number`, and what waits for them; returns the SEND of each piece."""
     builder, worker, passes = parts.builder, parts.workers[number], parts.passes[number]
+    discipline = Discipline.COUNTER if enforcement == "sender" else Discipline.FIFO
     channels = [builder.queue(server, discipline) for server in parts.servers]
-    sends = [-1] * len(parts.pieces)
+    sends, last = [-1] * len(parts.pieces), -1
     for position, which in enumerate(order):
         piece = parts.pieces[which]
+        server = parts.servers[piece.server]
+        asked = parts.requests[worker, server]
+        if enforcement == "chain" and position:
+            ask, asked = parts.token(worker, server)
+            builder.depend(ask, last)
         send, recv = parts.data(channels[piece.server], worker, which, Combine.COPY, position, cost_s)
-        builder.depend(send, parts.requests[worker, parts.servers[piece.server]])
+        builder.depend(send, _copied(parts, number, which, asked))
         builder.depend(send, parts.renewed[which], lag=1)
         builder.depend(passes.forward[piece.layer], recv)
         builder.consumes(passes.forward[piece.layer], parts.chunks[which])
-        sends[which] = send
+        sends[which], last = send, recv
     return sends
+
+
+def _copied(parts: _Parts, number: int, which: int, asked: int) -> int:
+    """After the request `asked`: the op that copies piece `which` for worker number `number`, in a thread of its own; copies take time
+    only where the job says so.
+    """
+    rate, piece = parts.job.costs.copy_bytes_per_s, parts.pieces[which]
+    if math.isinf(rate):
+        return asked
+    thread = UPDATE_LANE + 1 + number * len(parts.pieces) + which
+    copied = parts.builder.compute(parts.servers[piece.server], piece.size_bytes / rate, lane=thread)
+    parts.builder.depend(copied, asked)
+    return copied
 
 
 def _push(parts: _Parts, number: int) -> None:
