@@ -172,7 +172,7 @@ def top_layers(facts: ModelFacts) -> list[int]:
 @measures("gradientflow-fig6", "resnet-less")
 def _resnet_less(points: Points, _: Claim) -> Measured:
     rows = {
-        model: points.row(run="gradientflow-tables-p-fp32", model=model, strategy="halving-doubling")
+        model: points.row(run="gradientflow-tables-p-mpi", model=model, strategy="halving-doubling")
         for model in ("alexnet-bn", "resnet50-gf")
     }
     over = {model: 1 / row.scaling_efficiency - 1 for model, row in rows.items()}

@@ -43,7 +43,7 @@ def columns(points: Points, cluster: str, model: str) -> dict[str, PointResult]:
     fp32, mixed = f"gradientflow-tables-{cluster}-fp32", f"gradientflow-tables-{cluster}-mixed"
     half = "gradientflow-table2-p-b64" if (cluster, model) == ("p", "resnet50-gf") else mixed
     wheres: tuple[Where, ...] = (
-        {"run": fp32 if cluster == "p" else "gradientflow-tables-v-mpi", "strategy": "halving-doubling"},
+        {"run": f"gradientflow-tables-{cluster}-mpi", "strategy": "halving-doubling"},
         {"run": fp32, "strategy": "layer-allreduce"},
         {"run": half, "strategy": "layer-allreduce", "options": "wire=fp16, overlap=False"},
         {"run": mixed, "strategy": "layer-allreduce", "options": "wire=fp16"},
@@ -82,7 +82,8 @@ class Account:
 
     compute_s: forward and backward pass. tail_s: from the end of the last backward pass to the end of the iteration, out of the log.
     messages: of the busiest worker, each of which pays the latency. latency_s: what they pay together. network_s: bytes of the
-    busiest port at its rate. local_s: bytes of the busiest worker on the link inside its machine. All of these out of the plan.
+    busiest port at its rate. local_s: bytes of the busiest worker on the link inside its machine. adding_s: additions of the busiest
+    worker. All of these out of the plan.
     """
 
     iteration_s: float
@@ -92,15 +93,17 @@ class Account:
     latency_s: float
     network_s: float
     local_s: float
+    adding_s: float
 
     def __str__(self) -> str:
         """The account in two sentences."""
         inside = f", {self.local_s * 1e3:.1f} ms on the link inside a machine" if self.local_s else ""
+        adding = f", {self.adding_s * 1e3:.1f} ms of additions" if self.adding_s else ""
         return (
             f"Of {self.iteration_s * 1e3:.1f} ms, {self.compute_s * 1e3:.1f} ms are computation, and the log shows "
             f"{self.tail_s * 1e3:.1f} ms after the last backward pass. The plan's allreduces ask for {self.latency_s * 1e3:.1f} ms of "
             f"latencies ({self.messages} messages of a worker here, one after the other), {self.network_s * 1e3:.1f} ms on the busiest "
-            f"port{inside}."
+            f"port{inside}{adding}."
         )
 
 
@@ -122,6 +125,8 @@ def account(points: Points, row: PointResult) -> Account:
     inside = sends & ~remote
     local_ns = ops.duration_ns[inside] - np.where(ops.duration_ns[inside] >= latency_ns, latency_ns, 0)
     local = np.bincount(ops.rank[inside], weights=local_ns, minlength=1)
+    reduces = ops.kind == OpKind.REDUCE
+    adding = np.bincount(ops.rank[reduces], weights=ops.duration_ns[reduces], minlength=1)
     return Account(
         iteration_s=row.iteration_time_s,
         compute_s=plan.compute_s,
@@ -130,4 +135,5 @@ def account(points: Points, row: PointResult) -> Account:
         latency_s=int(counts.max()) * latency_ns / 1e9,
         network_s=float(ports.max()) * 8 / point.fabric.rate_bps,
         local_s=float(local.max()) / 1e9,
+        adding_s=float(adding.max()) / 1e9,
     )
