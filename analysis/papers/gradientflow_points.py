@@ -56,15 +56,17 @@ def columns(points: Points, cluster: str, model: str) -> dict[str, PointResult]:
 NAMES = {"layer-allreduce": "nccl", "hierarchical-ring": "nccl-h", "halving-doubling": "openmpi"}
 """Libraries of Fig. 8."""
 SMALL = "gradientflow-fig8-small"
-"""The run with the sizes below 1 MiB."""
+"""NCCL's run with the sizes below 1 MiB."""
+OPENMPI = "gradientflow-fig8-mpi"
+"""OpenMPI's run with all sizes."""
 
 
-def by_size(points: Points, run: str) -> dict[float, dict[str, PointResult]]:
-    """Of each tensor size in MiB: the fastest point of each library."""
-    sizes: dict[float, dict[str, PointResult]] = {}
-    for row in points.rows(run=run):
+def by_size(points: Points, *runs: str) -> dict[float, dict[str, PointResult]]:
+    """Of each tensor size in MiB: the fastest point of each library in these runs. Only sizes of the first run."""
+    sizes: dict[float, dict[str, PointResult]] = {size_mib(row): {} for row in points.rows(run=runs[0])}
+    for row in (row for run in runs for row in points.rows(run=run) if size_mib(row) in sizes):
         name = NAMES[row.parameters["strategy"]]
-        at = sizes.setdefault(size_mib(row), {})
+        at = sizes[size_mib(row)]
         if name not in at or row.iteration_time_s < at[name].iteration_time_s:
             at[name] = row
     return dict(sorted(sizes.items()))
