@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from analysis.papers.curves import draws
 from analysis.papers.evidence import Points
-from analysis.papers.gradientflow_points import SMALL, STEPS, by_size, columns
+from analysis.papers.gradientflow_points import OPENMPI, SMALL, STEPS, by_size, columns
 from analysis.papers.reference import load_paper
 from analysis.papers.shapes import Series
 
@@ -19,7 +19,7 @@ COLUMNS = ", ".join(
 @draws("gradientflow-fig8", "Rate of one allreduce on 32 GPUs", "tensor size (MiB)", "GB/s", log_x=True)
 def _rates(points: Points) -> Mapping[str, Series]:
     curves: dict[str, list[tuple[float, float]]] = {}
-    sizes = {**by_size(points, SMALL), **by_size(points, "gradientflow-fig8")}
+    sizes = {**by_size(points, SMALL, OPENMPI), **by_size(points, "gradientflow-fig8", OPENMPI)}
     for size_mib, rows in sorted(sizes.items()):
         for name, row in rows.items():
             curves.setdefault(LIBRARIES[name], []).append((size_mib, size_mib * 2**20 / row.iteration_time_s / 1e9))

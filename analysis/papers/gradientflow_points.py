@@ -43,7 +43,7 @@ def columns(points: Points, cluster: str, model: str) -> dict[str, PointResult]:
     fp32, mixed = f"gradientflow-tables-{cluster}-fp32", f"gradientflow-tables-{cluster}-mixed"
     half = "gradientflow-table2-p-b64" if (cluster, model) == ("p", "resnet50-gf") else mixed
     wheres: tuple[Where, ...] = (
-        {"run": fp32 if cluster == "p" else "gradientflow-tables-v-mpi", "strategy": "halving-doubling"},
+        {"run": f"gradientflow-tables-{cluster}-mpi", "strategy": "halving-doubling"},
         {"run": fp32, "strategy": "layer-allreduce"},
         {"run": half, "strategy": "layer-allreduce", "options": "wire=fp16, overlap=False"},
         {"run": mixed, "strategy": "layer-allreduce", "options": "wire=fp16"},
@@ -56,15 +56,17 @@ def columns(points: Points, cluster: str, model: str) -> dict[str, PointResult]:
 NAMES = {"layer-allreduce": "nccl", "hierarchical-ring": "nccl-h", "halving-doubling": "openmpi"}
 """Libraries of Fig. 8."""
 SMALL = "gradientflow-fig8-small"
-"""The run with the sizes below 1 MiB."""
+"""NCCL's run with the sizes below 1 MiB."""
+OPENMPI = "gradientflow-fig8-mpi"
+"""OpenMPI's run with all sizes."""
 
 
-def by_size(points: Points, run: str) -> dict[float, dict[str, PointResult]]:
-    """Of each tensor size in MiB: the fastest point of each library."""
-    sizes: dict[float, dict[str, PointResult]] = {}
-    for row in points.rows(run=run):
+def by_size(points: Points, *runs: str) -> dict[float, dict[str, PointResult]]:
+    """Of each tensor size in MiB: the fastest point of each library in these runs. Only sizes of the first run."""
+    sizes: dict[float, dict[str, PointResult]] = {size_mib(row): {} for row in points.rows(run=runs[0])}
+    for row in (row for run in runs for row in points.rows(run=run) if size_mib(row) in sizes):
         name = NAMES[row.parameters["strategy"]]
-        at = sizes.setdefault(size_mib(row), {})
+        at = sizes[size_mib(row)]
         if name not in at or row.iteration_time_s < at[name].iteration_time_s:
             at[name] = row
     return dict(sorted(sizes.items()))
@@ -82,7 +84,8 @@ class Account:
 
     compute_s: forward and backward pass. tail_s: from the end of the last backward pass to the end of the iteration, out of the log.
     messages: of the busiest worker, each of which pays the latency. latency_s: what they pay together. network_s: bytes of the
-    busiest port at its rate. local_s: bytes of the busiest worker on the link inside its machine. All of these out of the plan.
+    busiest port at its rate. local_s: bytes of the busiest worker on the link inside its machine. adding_s: additions of the busiest
+    worker. All of these out of the plan.
     """
 
     iteration_s: float
@@ -92,15 +95,17 @@ class Account:
     latency_s: float
     network_s: float
     local_s: float
+    adding_s: float
 
     def __str__(self) -> str:
         """The account in two sentences."""
         inside = f", {self.local_s * 1e3:.1f} ms on the link inside a machine" if self.local_s else ""
+        adding = f", {self.adding_s * 1e3:.1f} ms of additions" if self.adding_s else ""
         return (
             f"Of {self.iteration_s * 1e3:.1f} ms, {self.compute_s * 1e3:.1f} ms are computation, and the log shows "
             f"{self.tail_s * 1e3:.1f} ms after the last backward pass. The plan's allreduces ask for {self.latency_s * 1e3:.1f} ms of "
             f"latencies ({self.messages} messages of a worker here, one after the other), {self.network_s * 1e3:.1f} ms on the busiest "
-            f"port{inside}."
+            f"port{inside}{adding}."
         )
 
 
@@ -122,6 +127,8 @@ def account(points: Points, row: PointResult) -> Account:
     inside = sends & ~remote
     local_ns = ops.duration_ns[inside] - np.where(ops.duration_ns[inside] >= latency_ns, latency_ns, 0)
     local = np.bincount(ops.rank[inside], weights=local_ns, minlength=1)
+    reduces = ops.kind == OpKind.REDUCE
+    adding = np.bincount(ops.rank[reduces], weights=ops.duration_ns[reduces], minlength=1)
     return Account(
         iteration_s=row.iteration_time_s,
         compute_s=plan.compute_s,
@@ -130,4 +137,5 @@ def account(points: Points, row: PointResult) -> Account:
         latency_s=int(counts.max()) * latency_ns / 1e9,
         network_s=float(ports.max()) * 8 / point.fabric.rate_bps,
         local_s=float(local.max()) / 1e9,
+        adding_s=float(adding.max()) / 1e9,
     )

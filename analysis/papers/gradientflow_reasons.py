@@ -6,7 +6,7 @@ Printed milliseconds here are what the throughputs of Tables 1 and 2 and of sect
 from __future__ import annotations
 
 from analysis.papers.evidence import Points, explains
-from analysis.papers.gradientflow_points import FUSED, account, chosen, comm_s
+from analysis.papers.gradientflow_points import FUSED, account, chosen
 from analysis.papers.reference import Claim, Where
 from analysis.points import PointResult
 
@@ -63,7 +63,6 @@ def _resnet_overlap_on_pascal(points: Points, claim: Claim) -> str:
 @explains("gradientflow-fig16", "resnet50-v-noov", "resnet50-v-noov-ratio", "resnet50-v-ov", "resnet50-v-ov-ratio")
 @explains("gradientflow-table2", "v-nccl+mp+la+overlap-throughput", "v-nccl+mp+la+overlap-iter")
 @explains("gradientflow-table2", "v-nccl+mp+la+csc+overlap-throughput", "v-nccl+mp+la+csc+overlap-iter")
-@explains("gradientflow-table2", "v-nccl+mp+la+overlap-speedup", "v-nccl+mp+la+csc+overlap-speedup")
 @explains("gradientflow-table4", "dense")
 def _resnet_on_volta(points: Points, claim: Claim) -> str:
     row = chosen(points, claim.where)
@@ -73,46 +72,6 @@ def _resnet_on_volta(points: Points, claim: Claim) -> str:
         f"{_ms(fused[RESNET]):.1f} ms for ResNet-50, but 93.5 and {_ms(fused[ALEXNET]):.1f} ms for AlexNet, whose allreduce moves 2.4 "
         "times the bytes. So what is missing is not the network's: some 20 to 30 ms of an iteration of ResNet-50 on 512 GPUs that one "
         "GPU alone does not show, such as waiting for the slowest GPU or updating 153 tensors."
-    )
-
-
-_SPEEDUPS = [
-    f"v-{step}-speedup"
-    for step in ("nccl", "nccl+mp", "nccl+mp+overlap", "nccl+mp+la+overlap", "nccl+mp+la+csc+overlap")
-]
-
-
-@explains("gradientflow-table1", "v-mpi-throughput", "v-mpi-iter", *_SPEEDUPS)
-def _mpi_on_volta(points: Points, _: Claim) -> str:
-    row = points.row(run="gradientflow-tables-v-mpi", model=ALEXNET)
-    return (
-        f"OpenMPI: {account(points, row)} The cost of a message was fitted on ResNet-50's 153 tensors. AlexNet's 26 then leave "
-        f"{1166.1 - _ms(row):.0f} ms of the printed 1166.1 ms open, which is as much as half of its bytes once more on the port. On "
-        "128 GPUs bytes alone explain both models, so OpenMPI lost time among 512 processes in a way that neither cost describes. "
-        "NCCL's own times agree; the speed-ups over OpenMPI inherit the difference."
-    )
-
-
-@explains("gradientflow-fig6", "mpi-alexnet-128", "mpi-alexnet-128-ratio")
-@explains("gradientflow-fig9", "nccl-vs-mpi-alexnet")
-@explains("gradientflow-table1", "p-mpi-throughput", "p-mpi-iter", "p-nccl-speedup", "p-nccl+mp+la+csc+overlap-speedup")
-def _mpi_on_pascal(points: Points, _: Claim) -> str:
-    row = points.row(run="gradientflow-tables-p-fp32", model=ALEXNET, strategy="halving-doubling")
-    return (
-        f"OpenMPI: {account(points, row)} Nothing was fitted for it: the bytes of 8 GPUs on one port are {comm_s(row) / 0.6581:.0%} of "
-        "the printed 658.1 ms beyond computation. The rest is OpenMPI's own, such as adding and copying on the host, which has no "
-        "printed rate."
-    )
-
-
-@explains("gradientflow-fig6", "gloo-resnet50-64-ratio")
-def _gloo(points: Points, claim: Claim) -> str:
-    row = chosen(points, claim.where)
-    left_ms = (1.199 - comm_s(row)) * 1e3
-    return (
-        f"{account(points, row)} The rest is adding, at the rate fitted on AlexNet's bytes. Printed are 1199 ms beyond computation: "
-        f"the {left_ms:.0f} ms that are left are {left_ms / RESNET_TENSORS:.1f} ms for each of 153 tensors, a cost a call that "
-        "AlexNet's 26 tensors hardly show."
     )
 
 
@@ -152,16 +111,6 @@ def _resnet_on_pascal(points: Points, claim: Claim) -> str:
         f"{own} A step of the ring costs {step_us:.2f} us, fitted on AlexNet. The printed time leaves {printed_us:.1f} us a step, in "
         "mixed precision 3.9 us, and on 512 GPUs 4.4 us: Cluster-P's ResNet-50 with single precision is the one cell whose steps are "
         "so much cheaper."
-    )
-
-
-@explains("gradientflow-table2", "p-nccl+mp+la+overlap-speedup", "p-nccl+mp+la+csc+overlap-speedup")
-def _over_a_slower_baseline(points: Points, claim: Claim) -> str:
-    ahead, mpi = chosen(points, claim.where), chosen(points, {**claim.where, **claim.baseline})
-    return (
-        f"{ahead.throughput_per_s / 1e3:.1f}K images/s are within 4 % of the printed 29.6K, and OpenMPI's "
-        f"{mpi.throughput_per_s / 1e3:.1f}K within 7 % of 13.9K; the two small differences point in opposite directions and add up in "
-        "the ratio."
     )
 
 

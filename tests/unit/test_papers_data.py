@@ -60,3 +60,9 @@ def test_every_quick_scenario_has_points() -> None:
     for _, scenario in EVERY:
         if scenario.quick:
             assert Reproduction([scenario], quick=True).points > 0, scenario.id
+
+
+def test_a_scenario_that_runs_fewer_workers_than_it_speaks_of_says_so() -> None:
+    for _, scenario in EVERY:
+        scaled = [name for name in scenario.runs if any("stands_for" in point for point in parameters_of(name))]
+        assert not (scaled and scenario.direct), f"{scenario.id}: {', '.join(scaled)} stand for larger clusters"

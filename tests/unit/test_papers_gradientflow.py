@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from rich.console import Console
 from stored_points import stored
 
 from analysis.papers.evidence import Points, explanation_of, measure_of
+from analysis.papers.gradientflow_mpi import ALEXNET, ASKED, GLOO_PRINTED_MS, MPI_PRINTED, RESNET
 from analysis.papers.gradientflow_points import FUSED, by_size, chosen, workers_of
 from analysis.papers.reference import ScenarioReference, load_paper
 from analysis.papers.score import Result, Status, evaluate, load_bindings
 from vm.progress import LiveProgress
-from vm.reproduce import Reproduction
+from vm.reproduce import SCENARIOS, Reproduction
+from workloads.models import model
+from workloads.scenario import load_scenario
 
 PAPER = load_paper("gradientflow")
 COMPILED = [scenario for scenario in PAPER.scenario if scenario.plans and not scenario.runs]
@@ -86,3 +90,69 @@ def test_explanations_are_for_claims_that_exist() -> None:
     claims = {(scenario.id, claim.id) for scenario in PAPER.scenario for claim in scenario.claim}
     assert ("gradientflow-table1", "v-mpi-throughput") in claims
     assert explanation_of("gradientflow-table1", "v-mpi-throughput")
+
+
+BATCH_S = {
+    "p": {ALEXNET: (128 * 128, 128 / 1670), RESNET: (128 * 64, 64 / 172)},
+    "v": {ALEXNET: (512 * 128, 128 / 2900), RESNET: (512 * 128, 128 / 301)},
+}
+"""Images of an iteration, and seconds of its computation (sections 2.3.3 and 2.5)."""
+
+
+def asked(beyond_ms: dict[str, float]) -> list[float]:
+    """Milliseconds a call and a MB that leave both models with these milliseconds beyond computation."""
+    profiles = [model(name) for name in (ALEXNET, RESNET)]
+    asks = [[len(profile.tensors), profile.parameters * 4 / 1e6] for profile in profiles]
+    return [float(cost) for cost in np.linalg.solve(asks, [beyond_ms[ALEXNET], beyond_ms[RESNET]])]
+
+
+@pytest.mark.parametrize("cluster", ["p", "v"])
+def test_what_the_printed_cells_of_openmpi_ask_for(cluster: str) -> None:
+    beyond_ms = {
+        name: images / MPI_PRINTED[cluster, name] - compute_s * 1e3
+        for name, (images, compute_s) in BATCH_S[cluster].items()
+    }
+    assert asked(beyond_ms) == pytest.approx([ASKED[cluster].call_ms, ASKED[cluster].mb_ms], abs=0.01)
+
+
+def test_what_the_printed_cells_of_gloo_ask_for() -> None:
+    beyond_ms = {ALEXNET: (64 * 128 / 3600 - 128 / 1475) * 1e3, RESNET: (64 * 64 / (15.5 * 167) - 64 / 167) * 1e3}
+    assert beyond_ms == pytest.approx(GLOO_PRINTED_MS, abs=1)
+    assert asked(GLOO_PRINTED_MS) == pytest.approx([ASKED["gloo"].call_ms, ASKED["gloo"].mb_ms], abs=0.01)
+
+
+PRINTED = {(s.id, c.id): c.printed for s in PAPER.scenario for c in s.claim if isinstance(c.printed, float)}
+
+
+def test_printed_openmpi_is_the_reference_data() -> None:
+    for (cluster, name), thousands in MPI_PRINTED.items():
+        table = "gradientflow-table1" if name == ALEXNET else "gradientflow-table2"
+        assert PRINTED[table, f"{cluster}-mpi-throughput"] == thousands * 1000
+
+
+def test_one_constant_is_fitted_for_all_clusters() -> None:
+    costs = [
+        (field, cost)
+        for path in SCENARIOS.glob("gradientflow-*.toml")
+        for point in load_scenario(path).points
+        for field, cost in vars(point.section.costs).items()
+        if cost is not None and cost.source.startswith("fitted")
+    ]
+    assert {(field, cost.value) for field, cost in costs} == {("message_latency", 4.55e-6)}
+
+
+CONTRADICTED = {
+    "resnet50-v512": ("gradientflow-table2", "v-nccl+mp+overlap-throughput", "v-nccl+mp-throughput"),
+    "sec27-alexnet": ("gradientflow-table1", "v-nccl+mp+overlap-throughput", "v-mpi-throughput"),
+    "sec27-resnet50": ("gradientflow-table2", "v-nccl+mp+overlap-throughput", "v-mpi-throughput"),
+}
+"""Speed-ups in the text of section 2, and the cells of the tables that they are of."""
+
+
+def test_what_is_called_contradicted_disagrees_with_the_papers_own_tables() -> None:
+    called = [(s, c) for s in PAPER.scenario for c in s.claim if c.kind == "contradicted"]
+    assert {claim.id for _, claim in called} == set(CONTRADICTED)
+    for scenario, claim in called:
+        table, ahead, behind = CONTRADICTED[claim.id]
+        ratio = PRINTED[table, ahead] / PRINTED[table, behind]
+        assert abs(ratio - PRINTED[scenario.id, claim.id]) > 0.05 * ratio
