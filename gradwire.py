@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import sys
@@ -66,7 +67,10 @@ Settings = Annotated[
 ]
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="run folder, or the name of one in runs/")]
 PointName = Annotated[
-    str, typer.Argument(help="a point's folder or a unique part of its name, or key=value,... of points.csv")
+    str,
+    typer.Argument(
+        metavar="POINT", help="a point's folder or a unique part of its name, or key=value,... of points.csv"
+    ),
 ]
 IterationNumber = Annotated[int | None, typer.Option(help="default: the slowest measured one")]
 ClockName = Annotated[str, typer.Option(help="virtual (exact, no root) or wall (this machine's kernel, needs root)")]
@@ -79,8 +83,10 @@ def _scenario_path(path: Path) -> Path:
     if path.exists():
         return path
     if path.name != str(path) or not named.exists():
-        names = ", ".join(sorted(file.stem for file in shipped.glob("*.toml")))
-        raise InputFault(f"{path}: no such file, and no such scenario among: {names}")
+        names = sorted(file.stem for file in shipped.glob("*.toml"))
+        near = difflib.get_close_matches(path.stem, names, 1)
+        hint = f"; did you mean '{near[0]}'? There are" if near else " among:"
+        raise InputFault(f"{path}: no such file, and no such scenario{hint} {', '.join(names)}")
     return named
 
 
