@@ -182,7 +182,13 @@ def compare(
 
 def _report(scenario: Scenario, outcomes: list[Outcome], folder: Path) -> None:
     console.print(report_run(scenario, outcomes, folder))
-    console.print(f"report: {folder / 'report.html'}   chart: {folder / 'chart.png'}   rows: {folder / 'points.csv'}")
+    _name_files({"report": folder / "report.html", "chart": folder / "chart.png", "rows": folder / "points.csv"})
+
+
+def _name_files(files: dict[str, Path]) -> None:
+    """A line a file, never folded, so that each can be copied."""
+    for what, path in files.items():
+        console.print(f"{what}: {path}", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -274,9 +280,8 @@ def reproduce(
     evaluated = judge_claims(wanted, gathered, quick=quick)
     reproduction.write_run_folders(gathered, folder / "runs")
     console.print(write_reproduction(folder, evaluated, gathered, parallel))
-    console.print(
-        f"report: {folder / 'report.html'}   claims: {folder / 'claims.csv'}   table: {folder / 'reproduction.md'}"
-    )
+    files = {"report": "report.html", "claims": "claims.csv", "table": "reproduction.md"}
+    _name_files({what: folder / name for what, name in files.items()})
     if gathered.failed or not _quick_score_kept(evaluated, check=check, accept=accept):
         raise typer.Exit(1)
 
@@ -313,7 +318,7 @@ def trace(
     events = trace_events(stored.plan, stored.log, chosen, stored.fabric, stored.spine_of)
     write_trace(path, events, {"point": stored.label, "iteration": str(chosen), "verdict": stored.verdict.summary})
     console.print(f"iteration {chosen} of {escape(stored.label)}: {len(events):,} events", highlight=False)
-    console.print(f"trace: {path}   open it at https://ui.perfetto.dev", highlight=False)
+    _name_files({"trace, to be opened at https://ui.perfetto.dev": path})
 
 
 @app.command()
@@ -340,7 +345,7 @@ def utilisation(
     used = use_of_port(stored, port, bin_ms / 1e3)
     for part in (*invalid_notice(stored), rich_table(used.table)):
         console.print(part)
-    console.print(f"chart: {used.chart}", highlight=False)
+    _name_files({"chart": used.chart})
 
 
 @app.command()
