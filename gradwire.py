@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -15,37 +17,37 @@ import tomli_w
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
 
 from analysis.compare import check_cells
-from analysis.critical_path import critical_path
 from analysis.papers import quick_score
 from analysis.papers.score import Evaluated
-from analysis.path_tables import MOST_LINES, contributions_table, parts_table, path_table
 from analysis.tables import rich_table
 from analysis.timeline import trace_events, write_trace
 from analysis.utilisation import BIN_S
-from vm.calibrate import Calibration, calibrate_fabric
+from vm.calibrate import calibrate_fabric
 from vm.campaign import Campaign
 from vm.comparison import Question, prepare_comparison
 from vm.doctor import diagnose
 from vm.faults import Fault, InputFault, InternalFault
 from vm.kernel import build_kernel, cached_kernel, ensure_kernel
+from vm.listings import (
+    calibration_table,
+    critical_path_shown,
+    findings_table,
+    invalid_notice,
+    plan_lines,
+    strategy_lines,
+)
 from vm.machines import Clock
 from vm.named_point import stored_point
 from vm.outcome import Outcome, Prepared, prepare, stored_outcomes
 from vm.port_use import use_of_port
-from vm.progress import LiveProgress
+from vm.progress import LiveProgress, kernel_progress
 from vm.reporting import printed_cells, report_run
 from vm.reproduce import Reproduction, judge_claims, wanted_scenarios, write_reproduction
 from workloads.checker import PlanError
-from workloads.compilation import job_of
 from workloads.lineup import contenders
 from workloads.scenario import Scenario, load_scenario, resolve
-from workloads.strategies import strategy, strategy_names, strategy_origins
-from workloads.summary import summary_lines
 from workloads.units import rate_bps
 
 PURPOSE = "Measures what communication strategies do to distributed training, on real networks in virtual time."
@@ -65,7 +67,10 @@ Settings = Annotated[
 ]
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="run folder, or the name of one in runs/")]
 PointName = Annotated[
-    str, typer.Argument(help="a point's folder or a unique part of its name, or key=value,... of points.csv")
+    str,
+    typer.Argument(
+        metavar="POINT", help="a point's folder or a unique part of its name, or key=value,... of points.csv"
+    ),
 ]
 IterationNumber = Annotated[int | None, typer.Option(help="default: the slowest measured one")]
 ClockName = Annotated[str, typer.Option(help="virtual (exact, no root) or wall (this machine's kernel, needs root)")]
@@ -78,8 +83,10 @@ def _scenario_path(path: Path) -> Path:
     if path.exists():
         return path
     if path.name != str(path) or not named.exists():
-        names = ", ".join(sorted(file.stem for file in shipped.glob("*.toml")))
-        raise InputFault(f"{path}: no such file, and no such scenario among: {names}")
+        names = sorted(file.stem for file in shipped.glob("*.toml"))
+        near = difflib.get_close_matches(path.stem, names, 1)
+        hint = f"; did you mean '{near[0]}'? There are" if near else " among:"
+        raise InputFault(f"{path}: no such file, and no such scenario{hint} {', '.join(names)}")
     return named
 
 
@@ -92,17 +99,20 @@ def _clock(name: str, scale: int) -> Clock:
 
 
 def _ensure_kernel() -> None:
-    if cached_kernel():
-        return
-    columns = (
-        TextColumn("building the virtual-time kernel, once"),
-        BarColumn(),
-        TextColumn("{task.fields[text]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=errors, transient=True) as progress:
-        task = progress.add_task("kernel", total=1, text="")
-        ensure_kernel(lambda done, total, text: progress.update(task, completed=done, total=total, text=text[-40:]))
+    if not cached_kernel():
+        with kernel_progress(errors) as told:
+            ensure_kernel(told)
+
+
+@contextmanager
+def _watched(points: int) -> Iterator[LiveProgress]:
+    """Live progress; Ctrl-C ends with status 130."""
+    with LiveProgress(console, points) as progress:
+        try:
+            yield progress
+        except KeyboardInterrupt:
+            errors.print("interrupted; what was complete is kept, and the same command goes on from there")
+            raise typer.Exit(130) from None
 
 
 @app.command()
@@ -129,12 +139,8 @@ def _run(loaded: Scenario, prepared: list[Prepared], folder: Path, clock: Clock,
     (folder / "scenario.toml").write_text(tomli_w.dumps(loaded.document))
     (folder / "clock.json").write_text(json.dumps(asdict(clock)))
     parallel = 1 if clock.name == "wall" else min(jobs or len(os.sched_getaffinity(0)), len(prepared))
-    with LiveProgress(console, len(prepared)) as progress:
-        try:
-            outcomes = Campaign(prepared, folder, parallel, progress).run()
-        except KeyboardInterrupt:
-            errors.print("interrupted; what was complete is kept, and the same command goes on from there")
-            raise typer.Exit(130) from None
+    with _watched(len(prepared)) as progress:
+        outcomes = Campaign(prepared, folder, parallel, progress).run()
     _report(loaded, outcomes, folder)
     if not all(outcome.result.valid for outcome in outcomes):
         raise typer.Exit(1)
@@ -176,7 +182,13 @@ def compare(
 
 def _report(scenario: Scenario, outcomes: list[Outcome], folder: Path) -> None:
     console.print(report_run(scenario, outcomes, folder))
-    console.print(f"report: {folder / 'report.html'}   chart: {folder / 'chart.png'}   rows: {folder / 'points.csv'}")
+    _name_files({"report": folder / "report.html", "chart": folder / "chart.png", "rows": folder / "points.csv"})
+
+
+def _name_files(files: dict[str, Path]) -> None:
+    """A line a file, never folded, so that each can be copied."""
+    for what, path in files.items():
+        console.print(f"{what}: {path}", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -184,40 +196,14 @@ def plan(scenario: ScenarioFile, settings: Settings = None) -> None:
     """Compiles and checks every point of a scenario, and prints the plans; runs nothing."""
     loaded = load_scenario(_scenario_path(scenario), settings or [])
     for prepared in prepare(loaded.points, Path("runs") / loaded.name, Clock()):
-        _print_plans(prepared)
-
-
-def _print_plans(prepared: Prepared) -> None:
-    chosen = strategy(prepared.point.section.strategy.name)
-    job = job_of(prepared.point.section, chosen)
-    console.print(
-        f"[bold]{escape(prepared.label)}[/bold]  {chosen.summary} [dim]({chosen.source})[/dim]", highlight=False
-    )
-    console.print(f"  compute {job.compute_s:.4f} s an iteration: {escape(job.compute.source)}", highlight=False)
-    for label, compiled in prepared.plans.items():
-        console.print(f"  plan '{escape(label)}', digest {compiled.digest()}", highlight=False)
-        for line in summary_lines(compiled, prepared.fabric):
-            console.print(f"    {line}", highlight=False)
+        console.print(*plan_lines(prepared), sep="\n", highlight=False)
 
 
 @app.command()
 def strategies() -> None:
     """Lists the strategies that a scenario can name, those of installed packages included, with their options and defaults."""
-    faults = []
-    for name in strategy_names():
-        origin = ", ".join(strategy_origins(name))
-        try:
-            found = strategy(name)
-        except InputFault as fault:
-            faults.append(str(fault))
-            continue
-        fields = found.options.model_fields.items()
-        options = (f"{key} unset" if f.default is None else f"{key} = {json.dumps(f.default)}" for key, f in fields)
-        console.print(f"[bold]{escape(name)}[/bold]  {escape(found.summary)}", highlight=False)
-        console.print(f"  [dim]{escape(found.source)}; from {escape(origin)}[/dim]", highlight=False)
-        console.print(f"  options: {escape(', '.join(options) or 'none')}", highlight=False)
-    if faults:
-        raise InputFault("\n".join(faults))
+    for line in strategy_lines():
+        console.print(line, highlight=False)
 
 
 @app.command()
@@ -241,31 +227,14 @@ def calibrate(
     if as_json:
         print(json.dumps(result.as_dict(), indent=1))
     else:
-        console.print(_calibration_table(result))
-
-
-def _calibration_table(result: Calibration) -> Table:
-    table = Table(title=f"{result.hosts} hosts, {result.rate_bps / 1e9:g} Gbit/s, {result.clock} clock")
-    for column in ("pattern", "measured", "ideal", "ratio"):
-        table.add_column(column, justify="left" if column == "pattern" else "right")
-    for name, pattern in result.patterns.items():
-        table.add_row(name, f"{pattern.measured_s:.6f} s", f"{pattern.ideal_s:.6f} s", f"{pattern.ratio:.4f}")
-    for name, share in result.low_share.items():
-        table.add_row(f"priority at a {name}", f"low class {share:.4%}", "0 %", "")
-    return table
+        console.print(calibration_table(result))
 
 
 @app.command()
 def doctor() -> None:
     """Says what is there, what is missing, and the command that mends it."""
     findings = diagnose()
-    table = Table()
-    for column in ("", "what", "found", "to mend"):
-        table.add_column(column, overflow="fold")
-    for finding in findings:
-        missing = "[red]✗[/red]" if finding.required else "[yellow]-[/yellow]"
-        table.add_row("[green]✓[/green]" if finding.ok else missing, finding.name, finding.detail, finding.mend)
-    console.print(table)
+    console.print(findings_table(findings))
     if not all(finding.ok for finding in findings if finding.required):
         raise typer.Exit(1)
 
@@ -306,18 +275,13 @@ def reproduce(
     parallel = jobs or len(os.sched_getaffinity(0))
     folder = out or Path("runs") / "-".join(["reproduction", *(["quick"] if quick else []), *(names or [])])
     reproduction = Reproduction([scenario for _, scenario in wanted], quick=quick)
-    with LiveProgress(console, reproduction.points) as progress:
-        try:
-            gathered = reproduction.gather(parallel, progress)
-        except KeyboardInterrupt:
-            errors.print("interrupted; what was complete is kept, and the same command goes on from there")
-            raise typer.Exit(130) from None
+    with _watched(reproduction.points) as progress:
+        gathered = reproduction.gather(parallel, progress)
     evaluated = judge_claims(wanted, gathered, quick=quick)
     reproduction.write_run_folders(gathered, folder / "runs")
     console.print(write_reproduction(folder, evaluated, gathered, parallel))
-    console.print(
-        f"report: {folder / 'report.html'}   claims: {folder / 'claims.csv'}   table: {folder / 'reproduction.md'}"
-    )
+    files = {"report": "report.html", "claims": "claims.csv", "table": "reproduction.md"}
+    _name_files({what: folder / name for what, name in files.items()})
     if gathered.failed or not _quick_score_kept(evaluated, check=check, accept=accept):
         raise typer.Exit(1)
 
@@ -354,7 +318,7 @@ def trace(
     events = trace_events(stored.plan, stored.log, chosen, stored.fabric, stored.spine_of)
     write_trace(path, events, {"point": stored.label, "iteration": str(chosen), "verdict": stored.verdict.summary})
     console.print(f"iteration {chosen} of {escape(stored.label)}: {len(events):,} events", highlight=False)
-    console.print(f"trace: {path}   open it at https://ui.perfetto.dev", highlight=False)
+    _name_files({"trace, to be opened at https://ui.perfetto.dev": path})
 
 
 @app.command()
@@ -365,16 +329,8 @@ def why(
     every: Annotated[bool, typer.Option("--all", help="print every segment of the path")] = False,
 ) -> None:
     """Says where an iteration's time went: its critical path, divided into compute, network, stragglers and aggregation."""
-    stored = stored_point(run_path, point)
-    path = critical_path(stored.plan, stored.log, stored.iteration(iteration), stored.fabric)
-    slowest = ", the slowest that was measured" if path.iteration == stored.slowest_iteration() else ""
-    title = f"{stored.label}: iteration {path.iteration}{slowest}, {path.duration_ns / 1e9:.6f} s"
-    console.print(Text(title, style="bold"))
-    if not stored.verdict.valid:
-        console.print(Text(f"{stored.verdict.summary}: its times are no results", style="red"))
-    for table in (parts_table(path), contributions_table(path), path_table(path, None if every else MOST_LINES)):
-        console.print(rich_table(table))
-    console.print(Text(path.sentence(), style="bold"))
+    for part in critical_path_shown(stored_point(run_path, point), iteration, every=every):
+        console.print(part)
 
 
 @app.command()
@@ -387,17 +343,17 @@ def utilisation(
     """Charts how a captured port was used over time, from its packets (`--set run.capture=h1` captures)."""
     stored = stored_point(run_path, point)
     used = use_of_port(stored, port, bin_ms / 1e3)
-    if not stored.verdict.valid:
-        console.print(Text(f"{stored.verdict.summary}: its times are no results", style="red"))
-    console.print(rich_table(used.table))
-    console.print(f"chart: {used.chart}", highlight=False)
+    for part in (*invalid_notice(stored), rich_table(used.table)):
+        console.print(part)
+    _name_files({"chart": used.chart})
 
 
 @app.command()
 def kernel(force: Annotated[bool, typer.Option(help="build it even if it is there")] = False) -> None:
     """Builds the virtual-time kernel, once; `make setup` does it."""
     if force:
-        build_kernel(lambda *_: None)
+        with kernel_progress(errors) as told:
+            build_kernel(told)
     _ensure_kernel()
     console.print(f"kernel: {cached_kernel()}", highlight=False)
 

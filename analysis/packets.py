@@ -106,13 +106,16 @@ class Capture:
     lost_headers: int
 
     def save(self, path: Path) -> None:
-        """Writes the columns to an .npz file."""
+        """Writes the columns to an .npz file, which is there once it is whole."""
         columns = {
             f"{kind}.{f.name}": getattr(part, f.name)
             for kind, part in (("packets", self.packets), ("messages", self.messages))
             for f in fields(part)
         }
-        np.savez(path, lost_headers=self.lost_headers, **columns)
+        partial = path.with_suffix(".partial")
+        with partial.open("wb") as file:
+            np.savez(file, lost_headers=self.lost_headers, **columns)
+        partial.replace(path)
 
     @staticmethod
     def load(path: Path) -> Capture:

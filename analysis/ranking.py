@@ -75,7 +75,7 @@ class Ranking:
         level = [entry.name for entry in whole[1:] if _is_level(best, entry)]
         text = f"on this network {best.name} is fastest"
         text += f", level with {_listed(level)}" if level else ""
-        text += f": {best.time_s:.4g} s an iteration"
+        text += f": {best.time_s:#.4g} s an iteration"
         if best is not self.baseline:
             text += f", {self.speedup(best):.2f}x {self.baseline.name}"
         share = best.row.scaling_efficiency
@@ -135,7 +135,7 @@ def ranking_table(ranking: Ranking) -> TextTable:
     for place, entry in enumerate(ranking.valid, start=1):
         row = entry.row
         interval = f"{entry.ci_s:.2g}" if entry.seeds > 1 else "none"
-        numbers = (f"{entry.time_s:.4g}", interval, f"{ranking.speedup(entry):.2f}" if ranking.baseline else ABSENT)
+        numbers = (f"{entry.time_s:#.4g}", interval, f"{ranking.speedup(entry):.2f}" if ranking.baseline else ABSENT)
         bound = f"{entry.time_s / row.lower_bound_s:.3f}"
         mark = "*" if entry.partial else ""
         rows.append(

@@ -196,15 +196,23 @@ def _escaped(cell: str) -> str:
 
 def html_table(table: TextTable) -> str:
     """As an HTML table, its foot as a paragraph below."""
-    head = "".join(f"<th{_side(table, i)}>{html.escape(header)}</th>" for i, header in enumerate(table.headers))
+    first = table.rows[0] if table.rows else table.headers
+    head = "".join(
+        f"<th{_side(table, i, first[i])}>{html.escape(header)}</th>" for i, header in enumerate(table.headers)
+    )
     body = []
     for row, tone in zip(table.rows, table.tone, strict=True):
-        cells = [f"<td{_side(table, i)}>{html.escape(cell)}</td>" for i, cell in enumerate(row[:-1])]
+        cells = [f"<td{_side(table, i, cell)}>{html.escape(cell)}</td>" for i, cell in enumerate(row[:-1])]
         body.append("<tr>" + "".join(cells) + f'<td class="{tone}">{html.escape(row[-1])}</td></tr>')
     foot = f"<p class=foot>{html.escape(table.foot)}</p>" if table.foot else ""
     rows = "\n".join(body)
     return f"<div class=wide><table><thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>{foot}"
 
 
-def _side(table: TextTable, index: int) -> str:
-    return "" if index < table.left or index == len(table.headers) - 1 else " class=number"
+SENTENCE = 40
+"""Letters: a longer cell is no number, whatever its column, and is folded like words."""
+
+
+def _side(table: TextTable, index: int, cell: str) -> str:
+    words = index < table.left or index == len(table.headers) - 1
+    return " class=words" if len(cell) > SENTENCE else "" if words else " class=number"

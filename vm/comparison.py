@@ -82,6 +82,7 @@ def prepare_comparison(
     """
     base = question.document()
     left_out: dict[str, str] = {}
+    faults: list[str] = []
     ready: dict[str, Prepared] = {}
     able: list[Contender] = []
     for contender in chosen:
@@ -91,14 +92,16 @@ def prepare_comparison(
             found = [] if reason else prepare(points, out, Clock())
         except InputFault as fault:
             reason = str(fault)
+            faults.append(reason)
         if reason:
             left_out[contender.strategy] = reason
             continue
         able.append(contender)
         ready.update({prepared.folder.name: prepared for prepared in found})
     if not able:
-        # What is wrong for all of them is said once.
-        raise InputFault(f"{ORIGIN}: no strategy can run: {'; '.join(dict.fromkeys(left_out.values()))}")
+        # What is wrong for all of them is said once; what one of them would need besides does not help.
+        reasons = dict.fromkeys(faults or left_out.values())
+        raise InputFault(f"{ORIGIN}: no strategy can run: {'; '.join(reasons)}")
     document = {**lineup(base, able, seeds), "left_out": left_out}
     scenario = resolve(document, ORIGIN, question.name)
     return scenario, [ready[folder_name(point)] for point in scenario.points]

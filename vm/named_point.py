@@ -19,7 +19,7 @@ from analysis.verdict import Verdict
 from controller.flows import SpineChoice, SwitchRules, switch_rules, trace_group
 from topo.fabric import Fabric, MulticastGroup, dscp_of_band
 from vm.faults import InputFault
-from vm.outcome import folder_name
+from vm.outcome import folder_name, in_words
 from vm.point import Task, fabric_for
 from workloads.plan import Plan
 from workloads.scenario import resolve
@@ -42,7 +42,7 @@ class StoredPoint:
     @property
     def label(self) -> str:
         """The point in a few words."""
-        return " ".join(value for value in self.parameters.values() if value) or self.folder.name
+        return in_words(self.parameters) or self.folder.name
 
     def slowest_iteration(self) -> int:
         """Number of the measured iteration that took longest."""

@@ -53,7 +53,7 @@ class Prepared:
     @property
     def label(self) -> str:
         """The point in a few words."""
-        return " ".join(value for value in self.point.parameters.values() if value)
+        return in_words(self.point.parameters)
 
     @property
     def cost_bytes(self) -> int:
@@ -109,6 +109,16 @@ def prepare_point(point: Point, clock: Clock, folder_of: Callable[[str], Path]) 
         for plan in compiled.plans.values():
             check(plan)
     return ready
+
+
+def in_words(parameters: Mapping[str, str]) -> str:
+    """What a point's parameters say; numbers and sizes, which say nothing by themselves, with their names."""
+    return " ".join(_said(key, value) for key, value in parameters.items() if value)
+
+
+def _said(key: str, value: str) -> str:
+    speaks = not value[0].isdigit() or value.endswith("bit")
+    return value if speaks else f"{key.rpartition('.')[2].replace('_', ' ')} {value}"
 
 
 def folder_name(point: Point) -> str:

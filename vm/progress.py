@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -89,3 +90,17 @@ def _speed_text(outcome: Outcome) -> str:
     assert outcome.speed is not None
     speed = outcome.speed
     return f"{speed.total_s:.0f} s of wall time, {speed.payload_bytes_per_s / 1e9:.2f} GB/s"
+
+
+@contextmanager
+def kernel_progress(console: Console) -> Iterator[Callable[[int, int, str], None]]:
+    """A bar for the building of the virtual-time kernel: gives the function that is told done, total, and what goes on."""
+    columns = (
+        TextColumn("building the virtual-time kernel, once"),
+        BarColumn(),
+        TextColumn("{task.fields[text]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("kernel", total=1, text="")
+        yield lambda done, total, text: progress.update(task, completed=done, total=total, text=text[-40:])

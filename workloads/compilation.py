@@ -118,8 +118,12 @@ def _options(chosen: Strategy, section: PointSection) -> Options:
         return chosen.options.model_validate(section.strategy.options)
     except ValidationError as error:
         known = ", ".join(chosen.options.model_fields) or "none"
-        defects = "; ".join(": ".join([*map(str, d["loc"]), d["msg"]]) for d in error.errors())
+        defects = "; ".join(": ".join([*map(str, d["loc"]), _defect(d["type"], d["msg"])]) for d in error.errors())
         raise InputFault(f"strategy.options of '{chosen.name}': {defects} (options: {known})") from error
+
+
+def _defect(kind: str, message: str) -> str:
+    return "unknown option" if kind == "extra_forbidden" else message.removeprefix("Value error, ")
 
 
 def _fabric(section: PointSection, job: Job, needed_classes: int) -> Fabric:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import difflib
 import itertools
+import json
 import tomllib
 import types
 from collections import Counter
@@ -222,6 +223,8 @@ def _explain(kind: type[BaseModel], defect: Any) -> str:
         return f"{key}: unknown key; {hint}Known here: {', '.join(known)}"
     if defect["type"] == "missing":
         return f"{key}: missing"
+    if defect["type"] == "model_type" and "source" in _keys_at(kind, place):
+        return f'{key}: write where it comes from as well, like {{ value = {json.dumps(defect["input"])}, source = "measured" }}'
     return f"{key} = {defect['input']!r}: {defect['msg'].removeprefix('Value error, ')}"
 
 

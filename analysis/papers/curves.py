@@ -14,13 +14,16 @@ Curves = Callable[[Points], Mapping[str, Series]]
 
 @dataclass(frozen=True)
 class Drawing:
-    """How the curves are drawn. steps: as a staircase, each value lasting until the next; bars: side by side. log_x: logarithmic."""
+    """How the curves are drawn. bars: side by side. log_x: logarithmic.
+
+    timelines: each below the other in a panel of its own, as a staircase in which each value lasts until the next.
+    """
 
     title: str
     x_label: str
     y_label: str
     curves: Curves
-    steps: bool = False
+    timelines: bool = False
     bars: bool = False
     log_x: bool = False
 
@@ -34,14 +37,14 @@ def draws(
     x_label: str,
     y_label: str,
     *,
-    steps: bool = False,
+    timelines: bool = False,
     bars: bool = False,
     log_x: bool = False,
 ) -> Callable[[Curves], Curves]:
     """Binds curves to a scenario's report."""
 
     def bind(curves: Curves) -> Curves:
-        _drawings.setdefault(scenario, []).append(Drawing(title, x_label, y_label, curves, steps, bars, log_x))
+        _drawings.setdefault(scenario, []).append(Drawing(title, x_label, y_label, curves, timelines, bars, log_x))
         return curves
 
     return bind

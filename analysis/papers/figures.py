@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -221,24 +221,42 @@ def _legend(figure: Figure, wanted: FigureReference, names: list[str], printed: 
 def _draw_curves(drawing: Drawing, points: Points) -> Figure:
     curves = drawing.curves(points)
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(6.4, 3.3), layout="constrained")
-        axes = figure.add_subplot()
-        width = 0.8 / len(curves)
-        for index, (name, series) in enumerate(curves.items()):
-            x, y = _columns(series)
-            color = PALETTE[index % len(PALETTE)]
-            if drawing.bars:
-                axes.bar([at + width * (index + 0.5) - 0.4 for at in x], y, width * 0.94, color=color, label=name)
-            else:
-                style = "steps-post" if drawing.steps else "default"
-                axes.plot(x, y, color=color, linewidth=1.3, label=name, drawstyle=style)
-        if drawing.log_x:
-            axes.set_xscale("log")
-        axes.set_xlabel(drawing.x_label)
-        axes.set_ylabel(drawing.y_label)
-        axes.set_ylim(bottom=0)
+        return _timelines(drawing, curves) if drawing.timelines else _together(drawing, curves)
+
+
+def _timelines(drawing: Drawing, curves: Mapping[str, Series]) -> Figure:
+    figure = Figure(figsize=(6.4, 0.7 + 1.15 * len(curves)), layout="constrained")
+    panels = figure.subplots(len(curves), 1, sharex=True, squeeze=False)[:, 0]
+    for index, (axes, (name, series)) in enumerate(zip(panels, curves.items(), strict=True)):
+        x, y = _columns(series)
+        axes.fill_between(x, y, step="post", color=PALETTE[index], alpha=0.3, linewidth=0)
+        axes.plot(x, y, color=PALETTE[index], linewidth=1.0, drawstyle="steps-post")
+        axes.set_ylabel(f"{name}\n({drawing.y_label})")
+        axes.set_ylim(0, 1.08 * max(y, default=1.0))
+        axes.set_xlim(x[0], x[-1])
         axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
-        figure.legend(loc="outside lower center", ncols=min(len(curves), 4), frameon=False)
+    panels[-1].set_xlabel(drawing.x_label)
+    return figure
+
+
+def _together(drawing: Drawing, curves: Mapping[str, Series]) -> Figure:
+    figure = Figure(figsize=(6.4, 3.3), layout="constrained")
+    axes = figure.add_subplot()
+    width = 0.8 / len(curves)
+    for index, (name, series) in enumerate(curves.items()):
+        x, y = _columns(series)
+        color = PALETTE[index % len(PALETTE)]
+        if drawing.bars:
+            axes.bar([at + width * (index + 0.5) - 0.4 for at in x], y, width * 0.94, color=color, label=name)
+        else:
+            axes.plot(x, y, color=color, linewidth=1.3, label=name)
+    if drawing.log_x:
+        axes.set_xscale("log")
+    axes.set_xlabel(drawing.x_label)
+    axes.set_ylabel(drawing.y_label)
+    axes.set_ylim(bottom=0)
+    axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
+    figure.legend(loc="outside lower center", ncols=min(len(curves), 4), frameon=False)
     return figure
 
 

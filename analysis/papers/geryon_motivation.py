@@ -7,60 +7,61 @@ from itertools import pairwise
 
 import numpy as np
 
+from analysis.papers.captured import FROM_PACKETS, capture_of, carries_data, use_of_port
 from analysis.papers.curves import draws
 from analysis.papers.evidence import Measured, ModelFacts, Points, StoredPoint, explains, measures
 from analysis.papers.reference import Claim
 from analysis.papers.shapes import Series, all_close, increasing, interior_maximum, interior_minimum, peak_x
-from analysis.papers.timelines import begin_ns, computed, per_bin, received, sent
+from analysis.papers.timelines import begin_ns, computed, received
 from analysis.points import PointResult
+from analysis.utilisation import compute_share
 from workloads.plan import Combine
 
 SKEWED = ("alexnet", "vgg19", "yolo-v1")
 """All but ResNet-50, as the paper has it."""
 FC = "fc"
 VAST_MAJORITY = 0.8
-BIN_NS = 5_000_000
+BIN_S = 0.005
 
 
 @measures("geryon-fig2", "poor-pull-overlap")
 def _pull_overlap(points: Points, _: Claim) -> Measured:
+    """By seed and measured iteration: the GPU's time within the pull, from the first byte of its first message to its last byte."""
     idle, after = [], []
-    for point in points.stored():
-        plan, log = point.plan(), point.log()
-        worker = int(plan.workers[0])
-        begin, pulls = begin_ns(plan, log, worker, 1), received(plan, log, worker, 1, Combine.COPY)
-        busy = computed(plan, log, worker, 1)
-        pulled = int(pulls.end_ns.max())
-        during = busy.within_ns(begin, pulled)
-        idle.append(1 - during / (pulled - begin))
-        after.append(1 - during / int(busy.amount.sum()))
-    text = f"GPU idle for {np.mean(idle):.0%} of the pull (mean of {len(idle)} orders); {np.mean(after):.0%} of computation after it"
-    return Measured(text, holds=float(np.mean(idle)) > 0.5 and float(np.mean(after)) > 0.5, detail="from the op logs")
+    stored = points.stored()
+    for point in stored:
+        plan, log, record = point.plan(), point.log(), point.record()
+        capture, worker = capture_of(point), int(plan.workers[0])
+        messages = capture.messages
+        for iteration in range(record.warmup, record.iterations):
+            pulls = ~messages.outbound & (messages.iteration == iteration) & carries_data(plan, capture)
+            begun, pulled = int(messages.first_ns[pulls].min()), int(messages.last_ns[pulls].max())
+            busy = computed(plan, log, worker, iteration)
+            during = busy.within_ns(begun, pulled)
+            idle.append(1 - during / (pulled - begun))
+            after.append(1 - during / int(busy.amount.sum()))
+    text = f"GPU idle for {np.mean(idle):.0%} of the pull (mean of {len(stored)} orders); {np.mean(after):.0%} of computation after it"
+    holds = float(np.mean(idle)) > 0.5 and float(np.mean(after)) > 0.5
+    return Measured(text, holds=holds, detail=f"{FROM_PACKETS}; the GPU's time from the op logs")
 
 
 @draws(
     "geryon-fig2",
-    "Fig. 2: the worker's link and GPU, one random order",
+    "Fig. 2: the worker's port, in % of 10 Gbit/s, and its GPU; one random order",
     "time (s)",
-    "Gbit/s; GPU: share x 10",
-    steps=True,
+    "%",
+    timelines=True,
 )
 def _worker_timeline(points: Points) -> Mapping[str, Series]:
     point = points.point(seed=1)
-    plan, log = point.plan(), point.log()
-    worker, count = int(plan.workers[0]), point.record().iterations
-    begin = begin_ns(plan, log, worker, 1)
-    edges = np.arange(begin, int(log.end_ns.max()) + BIN_NS, BIN_NS)
-    seconds = ((edges[:-1] - begin) / 1e9).tolist()
-    inbound, outbound, busy = (
-        np.sum([per_bin(view(plan, log, worker, iteration), edges) for iteration in range(1, count)], axis=0) / BIN_NS
-        for view in (received, sent, computed)
-    )
-    return {
-        "inbound (pull)": list(zip(seconds, (inbound * 8).tolist(), strict=True)),
-        "outbound (push)": list(zip(seconds, (outbound * 8).tolist(), strict=True)),
-        "GPU busy": list(zip(seconds, (busy * 10).tolist(), strict=True)),
+    plan, used = point.plan(), use_of_port(point, BIN_S)
+    seconds = (used.edges_s[:-1] - used.start_s).tolist()
+    curves = {
+        "inbound": used.inbound_bps / used.rate_bps,
+        "outbound": used.outbound_bps / used.rate_bps,
+        "GPU busy": compute_share(plan, point.log(), plan.workers.tolist(), used.edges_s),
     }
+    return {name: list(zip(seconds, (100 * share).tolist(), strict=True)) for name, share in curves.items()}
 
 
 UNIT_S = 0.1

@@ -8,18 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from agents.records import Int64
-from analysis.iterations import worker_ends_ns
-from analysis.link_loads import binned_bytes, link_loads
-from analysis.logged import LoggedOps
+from analysis.iterations import iteration_ends_ns
+from analysis.link_loads import binned_bytes
+from analysis.packets import Bool, Capture
+from analysis.papers.captured import FROM_PACKETS, capture_of, carries_data, use_of_port
 from analysis.papers.curves import draws
 from analysis.papers.evidence import Measured, Points, StoredPoint, explains, measures
 from analysis.papers.reference import Claim
 from analysis.papers.shapes import Series
-from analysis.wire import Bool, Float64, wire_messages
-from workloads.plan import Combine
+from analysis.utilisation import BIN_S, Float64
+from workloads.plan import Plan, Role
 
-BIN_NS = 10_000_000
-"""P3, section 5.1: bwm-ng at a granularity of 10 ms."""
 IDLE_SHARE = 0.05
 """Of the line rate: below it a direction counts as idle in an interval."""
 FULL_SHARE = 0.8
@@ -42,7 +41,7 @@ class Traffic:
     @property
     def idle_ms(self) -> float:
         """Idle time of an iteration."""
-        return float(self.idle.sum()) * BIN_NS / 1e6 / len(np.unique(self.iteration))
+        return float(self.idle.sum()) * BIN_S * 1e3 / len(np.unique(self.iteration))
 
     @property
     def overlap(self) -> float:
@@ -61,13 +60,11 @@ class Traffic:
 
 
 def traffic(point: StoredPoint, host: str = "h1") -> Traffic:
-    """A host's traffic, from the op log."""
-    plan, log, record = point.plan(), point.log(), point.record()
-    ends_ns = worker_ends_ns(plan, log, record.iterations).max(axis=1)[record.warmup - 1 :]
-    edges_ns = np.arange(ends_ns[0], ends_ns[-1], BIN_NS)
-    loads = {load.name: load.share for load in link_loads(LoggedOps.of(plan, log), point.fabric, edges_ns)}
-    iteration = np.searchsorted(ends_ns, edges_ns[:-1], side="right")
-    return Traffic(loads[f"{host} out"], loads[f"{host} in"], iteration.astype(np.int64))
+    """A host's traffic, from the packets that were captured at its port."""
+    used, record = use_of_port(point, BIN_S, host), point.record()
+    ends_s = iteration_ends_ns(point.plan(), point.log(), record.iterations)[record.warmup :] / 1e9
+    iteration = np.searchsorted(ends_s, used.edges_s[:-1], side="right")
+    return Traffic(used.outbound_bps / used.rate_bps, used.inbound_bps / used.rate_bps, iteration.astype(np.int64))
 
 
 UTILISED_MODELS = ("resnet50", "vgg19", "sockeye")
@@ -89,7 +86,7 @@ def _bursty(points: Points, claim: Claim) -> Measured:
         full = seen.by_iteration(seen.outbound > FULL_SHARE)
         parts.append(f"{model} {np.mean(idle):.0%} idle, {np.mean(full):.0%} full")
         holds &= min(idle) >= IDLE_PART and min(full) >= IDLE_PART
-    return Measured(f"share of 10 ms intervals: {'; '.join(parts)}", holds=holds, detail="from the op logs")
+    return Measured(f"share of 10 ms intervals: {'; '.join(parts)}", holds=holds, detail=FROM_PACKETS)
 
 
 @measures("p3-fig8", "tf-bursty")
@@ -97,7 +94,7 @@ def _tensorflow_bursty(points: Points, claim: Claim) -> Measured:
     seen = traffic(points.point(**claim.where))
     idle, mean = seen.by_iteration(seen.idle), float(seen.outbound.mean())
     text = f"{np.mean(idle):.0%} of the intervals idle; {mean:.0%} of the outbound bandwidth used"
-    return Measured(text, holds=min(idle) >= IDLE_PART and mean < FULL_SHARE, detail="from the op log")
+    return Measured(text, holds=min(idle) >= IDLE_PART and mean < FULL_SHARE, detail=FROM_PACKETS)
 
 
 @measures("p3-fig8", "sockeye-no-bidir")
@@ -108,31 +105,36 @@ def _one_direction(points: Points, claim: Claim) -> Measured:
     overlap = _machine(points, "sockeye", strategy).overlap
     text = f"both directions busy in {overlap:.0%} of the busy intervals; idle {', '.join(f'{m} {i:.0%}' for m, i in idle.items())}"
     holds = overlap < 0.5 and max(idle, key=lambda model: idle[model]) == "sockeye"
-    return Measured(text, holds=holds, detail="from the op logs")
+    return Measured(text, holds=holds, detail=FROM_PACKETS)
 
 
 @explains("p3-fig8", "sockeye-no-bidir")
 def _in_step(points: Points, claim: Claim) -> str:
     """What comes in while the machine's own worker pushes its gradients."""
     point = points.point(**claim.where)
-    logged = LoggedOps.of(point.plan(), point.log())
-    messages, ops = wire_messages(logged), logged.plan.ops
-    pushes = ops.combine[messages.recv] == Combine.ADD
-    edges_ns = np.arange(messages.sent_ns.min(), messages.arrived_ns.max(), BIN_NS)
+    others = _others_gradients_share(point.plan(), capture_of(point), point.fabric.rate_bps)
+    return (
+        f"all four workers run in step here, and each machine is a server as well: {others:.0%} of the bytes that come in while a "
+        "machine sends its own gradients are gradients of the other three. The paper's workers differ in iteration time, for their "
+        "sentences do (Sec. 5.4), so that one machine's pushes and the others' need not coincide"
+    )
+
+
+def _others_gradients_share(plan: Plan, capture: Capture, rate_bps: float) -> float:
+    """Of the data that comes in, in the intervals in which the machine sends gradients: the part that is gradients itself."""
+    messages = capture.messages
+    data = carries_data(plan, capture) & (messages.last_ns >= 0)
+    gradients = data & (plan.rank_role[messages.src_rank] == Role.WORKER)
+    bytes_per_bin = rate_bps / 8 * BIN_S
+    edges_ns = np.arange(messages.first_ns[data].min(), messages.last_ns[data].max() + BIN_S * 1e9, BIN_S * 1e9)
 
     def binned(chosen: Bool) -> Float64:
-        begun, ended = messages.header_ns[chosen].astype(float), messages.arrived_ns[chosen].astype(float)
-        size = ops.size_bytes[messages.send[chosen]].astype(float)
-        return binned_bytes(edges_ns, begun, ended, size, point.fabric.rate_bps / 8e9)
+        begun, ended = messages.first_ns[chosen].astype(float), messages.last_ns[chosen].astype(float)
+        return binned_bytes(edges_ns, begun, ended, messages.wire_bytes[chosen].astype(float), rate_bps / 8e9)
 
-    own, others = binned(pushes & (messages.src == 0)), binned(pushes & (messages.dst == 0))
-    pushing = own > IDLE_SHARE * point.fabric.rate_bps / 8e9 * BIN_NS
-    inbound = binned(messages.dst == 0)[pushing].sum()
-    both = others[pushing].sum() / inbound
-    return (
-        f"all four workers run in step here, and each machine is a server as well: {both:.0%} of the bytes that come in while a machine "
-        "sends its own gradients are gradients of the other three. The paper's workers differ in iteration time, for their sentences do "
-        "(Sec. 5.4), so that one machine's pushes and the others' need not coincide"
+    pushing = binned(gradients & messages.outbound) > IDLE_SHARE * bytes_per_bin
+    return float(
+        binned(gradients & ~messages.outbound)[pushing].sum() / binned(data & ~messages.outbound)[pushing].sum()
     )
 
 
@@ -148,34 +150,34 @@ def _less_idle(points: Points, _: Claim) -> Measured:
         )
         holds &= new.idle_ms <= old.idle_ms / 2 and new.roughness < old.roughness
         holds &= bool(new.outbound.mean() > old.outbound.mean())
-    return Measured("; ".join(parts), holds=holds, detail="10 ms intervals, from the op logs")
+    return Measured("; ".join(parts), holds=holds, detail=f"10 ms intervals, {FROM_PACKETS}")
 
 
 @measures("p3-fig9", "sockeye-bidir")
 def _both_directions(points: Points, _: Claim) -> Measured:
     overlap = {strategy: _machine(points, "sockeye", strategy).overlap for strategy in ("kvstore", "p3")}
     text = f"both directions busy in {overlap['p3']:.0%} of the busy intervals, baseline {overlap['kvstore']:.0%}"
-    return Measured(text, holds=overlap["p3"] > 0.8, detail="10 ms intervals, from the op logs")
+    return Measured(text, holds=overlap["p3"] > 0.8, detail=f"10 ms intervals, {FROM_PACKETS}")
 
 
 def _directions(points: Points, model: str, strategy: str) -> Mapping[str, Series]:
     point = points.point(model=model, strategy=strategy)
     seen, gbit = traffic(point), point.fabric.rate_bps / 1e9
     return {
-        name: [(number * BIN_NS / 1e9, float(share) * gbit) for number, share in enumerate(shares)]
+        name: [(number * BIN_S, float(share) * gbit) for number, share in enumerate(shares)]
         for name, shares in (("outbound", seen.outbound), ("inbound", seen.inbound))
     }
 
 
 def _draw(scenario: str, title: str, model: str, strategy: str) -> None:
     """Binds one machine's traffic as a figure of a scenario."""
-    draws(scenario, title, "time (s)", "Gbit/s", steps=True)(lambda points: _directions(points, model, strategy))
+    draws(scenario, title, "time (s)", "Gbit/s", timelines=True)(lambda points: _directions(points, model, strategy))
 
 
-_draw("p3-fig8", "Fig. 8: ResNet-50, baseline, 4 Gbit/s", "resnet50", "kvstore")
-_draw("p3-fig8", "Fig. 8(b): ResNet-50, TensorFlow, 4 Gbit/s", "resnet50", "vanilla")
-_draw("p3-fig8", "Fig. 8: VGG-19, baseline", "vgg19", "kvstore")
-_draw("p3-fig8", "Fig. 8: Sockeye, baseline", "sockeye", "kvstore")
-_draw("p3-fig9", "Fig. 9(a): ResNet-50, P3, 4 Gbit/s", "resnet50", "p3")
-_draw("p3-fig9", "Fig. 9(b): VGG-19, P3", "vgg19", "p3")
-_draw("p3-fig9", "Fig. 9(c): Sockeye, P3", "sockeye", "p3")
+_draw("p3-fig8", "Fig. 8: ResNet-50, baseline, at 4 Gbit/s", "resnet50", "kvstore")
+_draw("p3-fig8", "Fig. 8(b): ResNet-50, TensorFlow, at 4 Gbit/s", "resnet50", "vanilla")
+_draw("p3-fig8", "Fig. 8: VGG-19, baseline, at 15 Gbit/s", "vgg19", "kvstore")
+_draw("p3-fig8", "Fig. 8: Sockeye, baseline, at 10 Gbit/s", "sockeye", "kvstore")
+_draw("p3-fig9", "Fig. 9(a): ResNet-50, P3, at 4 Gbit/s", "resnet50", "p3")
+_draw("p3-fig9", "Fig. 9(b): VGG-19, P3, at 15 Gbit/s", "vgg19", "p3")
+_draw("p3-fig9", "Fig. 9(c): Sockeye, P3, at 10 Gbit/s", "sockeye", "p3")

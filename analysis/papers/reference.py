@@ -5,6 +5,7 @@ Nothing here is measured, and nothing in the emulator is computed from it.
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from collections.abc import Sequence
 from enum import StrEnum
@@ -194,7 +195,9 @@ def chosen(papers: Sequence[Paper], names: Sequence[str]) -> list[tuple[Paper, S
     for name in names:
         if not any(name in (paper.paper, scenario.id) for paper, scenario in every):
             known = [paper.paper for paper in papers] + [scenario.id for _, scenario in every]
-            raise InputFault(f"{name}: no such paper or scenario; there are {', '.join(known)}")
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"; did you mean '{near[0]}'?" if near else "."
+            raise InputFault(f"{name}: no such paper or scenario{hint} There are {', '.join(known)}")
     return [(paper, scenario) for paper, scenario in every if not names or {paper.paper, scenario.id} & set(names)]
 
 

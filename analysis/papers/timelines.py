@@ -1,6 +1,6 @@
-"""What a rank received, sent and computed over time, out of the op log: for figures of utilisation and for how well things overlap.
+"""What a rank received and computed over time, out of the op log: for how well things overlap, and what waits for what.
 
-A message is taken to flow evenly from its first to its last byte, so these curves are smoother than captured packets.
+What a port carried over time is in captured packets alone (analysis/papers/captured.py).
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from agents.records import Int64, OpLog
 from workloads.plan import Combine, OpKind, Plan
-
-Float64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -39,15 +37,6 @@ def received(plan: Plan, log: OpLog, rank: int, iteration: int, combine: Combine
     chosen = (ops.kind == OpKind.RECV) & (ops.rank == rank) & (ops.chunk >= 0)
     if combine is not None:
         chosen &= ops.combine == combine
-    return _spans(plan, log, chosen, iteration)
-
-
-def sent(plan: Plan, log: OpLog, rank: int, iteration: int) -> Spans:
-    """Data messages that a rank sent in an iteration, each from its first byte at its receiver to its last."""
-    ops = plan.ops
-    receives = (ops.kind == OpKind.RECV) & (ops.chunk >= 0)
-    chosen = receives.copy()
-    chosen[receives] = ops.rank[ops.message[receives]] == rank
     return _spans(plan, log, chosen, iteration)
 
 
@@ -78,15 +67,3 @@ def forward_wait_s(plan: Plan, log: OpLog, rank: int, iteration: int, forward_s:
     done_s = np.cumsum(busy.amount[by_start]) / 1e9
     last = int(np.searchsorted(done_s, forward_s * (1 - 1e-6)))
     return (int(busy.end_ns[by_start][last]) - begin_ns(plan, log, rank, iteration)) / 1e9 - forward_s
-
-
-def per_bin(spans: Spans, edges_ns: Int64) -> Float64:
-    """How much of the spans' amounts falls between each two edges; shape (len(edges) - 1,)."""
-    # A span without length counts in the bin of its start: a small message arrives at once.
-    ends = np.maximum(spans.end_ns, spans.start_ns + 1)
-    rate = spans.amount / (ends - spans.start_ns)
-    total = np.zeros(len(edges_ns) - 1)
-    for start, end, per_ns in zip(spans.start_ns.tolist(), ends.tolist(), rate.tolist(), strict=True):
-        overlap = np.minimum(edges_ns[1:], end) - np.maximum(edges_ns[:-1], start)
-        total += np.maximum(overlap, 0) * per_ns
-    return total

@@ -16,9 +16,12 @@ from dissected import dissected, is_outbound, messages
 from scapy.layers.inet import TCP, UDP
 from scapy.utils import PcapNgReader
 
-from agents.records import PointRecord
+from agents.records import OpLog, PointRecord
 from analysis.bounds import transfers
 from analysis.dissector import slices_of
+from analysis.iterations import worker_times_s
+from analysis.packets import read_capture
+from analysis.periods import worker_periods_s
 from analysis.points import PointResult, read_points_csv
 from vm.machines import SOURCE_ROOT
 from workloads.plan import Combine, OpKind, Plan
@@ -95,6 +98,19 @@ def test_packets_plan_logs_and_counters_agree(captured: Run, strategy: str) -> N
     record = PointRecord.load(captured.folder(strategy) / "record.json")
     assert [(about.port, about.dropped) for about in record.captures] == [(port, 0) for port in PORTS]
     assert all(about.packets == about.seen > 1000 for about in record.captures)
+
+
+@pytest.mark.parametrize("strategy", [P3, MULTICAST])
+def test_iteration_times_by_packets_alone_are_the_agents(captured: Run, strategy: str) -> None:
+    """The worker on h1, whose port was captured, in every iteration that has one before it."""
+    plan, folder = captured.plan(strategy), captured.folder(strategy)
+    record, log = PointRecord.load(folder / "record.json"), OpLog.load(folder / "ops.npz")
+    messages = read_capture(folder / "capture" / "h1-eth0.pcapng", 1500, start_ns=record.capture_start_ns).messages
+    worker = plan.workers[plan.rank_host[plan.workers] == 0]
+    by_packets_s = worker_periods_s(messages, worker, record.iterations)
+    by_agent_s = worker_times_s(plan, log, record.iterations)[1:, np.searchsorted(plan.workers, worker)]
+    assert by_packets_s.shape == (2, 1)
+    np.testing.assert_allclose(by_packets_s, by_agent_s, rtol=0.01)
 
 
 def expected(plan: Plan, endpoint: int, iterations: int, *, outbound: bool) -> Counter[tuple[bool, int, int]]:

@@ -85,6 +85,13 @@ def test_what_cannot_run_is_left_out_with_its_reason(tmp_path: Path) -> None:
         prepare_comparison(question, contenders(["butterfly"]), 2, tmp_path)
 
 
+def test_what_is_wrong_for_all_is_said_without_what_one_lacks_besides(tmp_path: Path) -> None:
+    question = Question("alexnet", 4, "10gbit", device="k04")
+    with pytest.raises(InputFault, match="'k04' is not known") as refused:
+        prepare_comparison(question, contenders(["ring", "hierarchical-ring"]), 2, tmp_path)
+    assert "--leaf-spine" not in str(refused.value)
+
+
 def test_strategies_are_ranked_at_one_setting() -> None:
     with pytest.raises(InputFault, match=r"--set cluster.workers: strategies are ranked at one setting"):
         scenario(Question("alexnet", 2, "10gbit", settings=("cluster.workers=[2,4]",)), "ring")

@@ -90,7 +90,7 @@ def test_a_wrong_folder_or_iteration_is_refused(folder: Path, monkeypatch: pytes
     with pytest.raises(InputFault, match="in runs/ there are mine"):
         stored_point(Path("elsewhere"), "ring")
     with pytest.raises(
-        InputFault, match=r"--iteration 4: 64 ring alexnet .* has iterations 0 to 3, of which 1 are warm-up"
+        InputFault, match=r"--iteration 4: batch 64 ring alexnet .* has iterations 0 to 3, of which 1 are warm-up"
     ):
         stored_point(Path("mine"), "64_ring").iteration(4)
 

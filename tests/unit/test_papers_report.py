@@ -17,6 +17,7 @@ from analysis.papers.figures import figures, panels_of
 from analysis.papers.reference import Paper
 from analysis.papers.report import About, markdown, terminal, write_page
 from analysis.papers.score import Evaluated, evaluate
+from analysis.tables import TextTable, html_table
 from vm.faults import InputFault
 
 POINTS = Points(
@@ -72,14 +73,16 @@ def test_figures_are_drawn(figure: dict[str, Any]) -> None:
 
 
 def test_bound_curves_are_drawn_where_there_is_evidence() -> None:
-    draws("p3-test9", "a CDF", "ms", "share", steps=True, log_x=True)(lambda _: {"p3": [(1.0, 0.0), (2.0, 1.0)]})
+    curve = [(1.0, 0.0), (2.0, 1.0)]
+    draws("p3-test9", "a CDF", "ms", "share", log_x=True)(lambda _: {"p3": curve})
+    draws("p3-test9", "a timeline", "s", "Gbit/s", timelines=True)(lambda _: {"in": curve, "out": curve})
 
     @draws("p3-test9", "nothing", "ms", "share")
     def _nothing(_: Points) -> Any:
         raise NoEvidence("no runs")
 
     one = scenario(LINE)
-    assert [title for title, _ in figures(one.scenario, one.points)] == ["lines", "a CDF"]
+    assert [title for title, _ in figures(one.scenario, one.points)] == ["lines", "a CDF", "a timeline"]
 
 
 def test_the_page_is_whole_and_needs_no_network(tmp_path: Path) -> None:
@@ -124,3 +127,13 @@ def test_the_kept_score_finds_what_is_lost_and_what_is_gained(tmp_path: Path) ->
     assert change.gained == ("p3-test9/faster",)
     assert change.lost[0] == "p3-fig1/gone: there is no such claim any more"
     assert change.lost[1].startswith("p3-test9/wrong: differs, printed 2.0, measured 0.33")
+
+
+def test_sentences_fold_in_columns_of_numbers() -> None:
+    """A measured shape is a sentence: unfolded, it would push what stands right of it out of the page."""
+    sentence = "idle for 90 ms of an iteration, and used for 74 % of the rest"
+    page = html_table(
+        TextTable("t", ("claim", "measured", "outcome"), (("a", sentence, "ok"), ("b", "1.5", "ok")), 1, ("", ""))
+    )
+    assert f"<td class=words>{sentence}</td>" in page
+    assert "<td class=number>1.5</td>" in page

@@ -125,7 +125,7 @@ def test_who_passes_on_in_one_tree_is_a_leaf_of_the_other(home: Path) -> None:
 
 
 def test_its_options_are_checked_by_name(home: Path, call: Any) -> None:
-    for setting, said in (("slice_parameters=0", "greater than or equal to 1"), ("slice=3", "Extra inputs")):
+    for setting, said in (("slice_parameters=0", "greater than or equal to 1"), ("slice=3", "unknown option")):
         settings = ("--set", "strategy.name=two-tree", "--set", f"strategy.options.{setting}")
         status, _, err = call("plan", str(home / SCENARIO.removeprefix("~/")), *settings)
         assert status == 2

@@ -144,7 +144,7 @@ def test_folders_and_labels(tmp_path: Path) -> None:
     assert first.folder.name.startswith("64_alexnet_vanilla_2_10gbit_1-")
     alone, *_ = prepared_points(tmp_path, "model.batch=64")
     assert alone.folder.name[-6:] == first.folder.name[-6:], "the same point, whatever else is swept"
-    assert second.label == "128 alexnet vanilla 2 10gbit 1"
+    assert second.label == "batch 128 alexnet vanilla workers 2 10gbit seed 1"
     assert first.iterations == 4
     assert first.cost_bytes == sum(int(p.ops.size_bytes[p.is_remote()].sum()) for p in first.plans.values()) * 4
 
