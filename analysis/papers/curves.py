@@ -14,7 +14,7 @@ Curves = Callable[[Points], Mapping[str, Series]]
 
 @dataclass(frozen=True)
 class Drawing:
-    """How the curves are drawn. bars: side by side. log_x: logarithmic.
+    """How the curves are drawn. bars: side by side. dots: a mark a point, without a line. log_x: logarithmic.
 
     timelines: each below the other in a panel of its own, as a staircase in which each value lasts until the next.
     """
@@ -26,6 +26,7 @@ class Drawing:
     timelines: bool = False
     bars: bool = False
     log_x: bool = False
+    dots: bool = False
 
 
 _drawings: dict[str, list[Drawing]] = {}
@@ -40,11 +41,13 @@ def draws(
     timelines: bool = False,
     bars: bool = False,
     log_x: bool = False,
+    dots: bool = False,
 ) -> Callable[[Curves], Curves]:
     """Binds curves to a scenario's report."""
 
     def bind(curves: Curves) -> Curves:
-        _drawings.setdefault(scenario, []).append(Drawing(title, x_label, y_label, curves, timelines, bars, log_x))
+        drawing = Drawing(title, x_label, y_label, curves, timelines, bars, log_x, dots)
+        _drawings.setdefault(scenario, []).append(drawing)
         return curves
 
     return bind

@@ -239,6 +239,10 @@ def _timelines(drawing: Drawing, curves: Mapping[str, Series]) -> Figure:
     return figure
 
 
+FEW_TICKS = 10
+"""So many numbers fit under an axis."""
+
+
 def _together(drawing: Drawing, curves: Mapping[str, Series]) -> Figure:
     figure = Figure(figsize=(6.4, 3.3), layout="constrained")
     axes = figure.add_subplot()
@@ -248,10 +252,18 @@ def _together(drawing: Drawing, curves: Mapping[str, Series]) -> Figure:
         color = PALETTE[index % len(PALETTE)]
         if drawing.bars:
             axes.bar([at + width * (index + 0.5) - 0.4 for at in x], y, width * 0.94, color=color, label=name)
+        elif drawing.dots:
+            axes.plot(
+                x, y, color=color, linestyle="none", marker=MARKERS[index % len(MARKERS)], markersize=3, label=name
+            )
         else:
             axes.plot(x, y, color=color, linewidth=1.3, label=name)
     if drawing.log_x:
         axes.set_xscale("log")
+        swept = sorted({x for series in curves.values() for x, _ in series})
+        if len(swept) <= FEW_TICKS:
+            axes.minorticks_off()
+            axes.set_xticks(swept, [f"{x:g}" for x in swept])
     axes.set_xlabel(drawing.x_label)
     axes.set_ylabel(drawing.y_label)
     axes.set_ylim(bottom=0)

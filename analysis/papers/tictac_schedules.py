@@ -256,16 +256,27 @@ def _axis(points: Points, _: Claim) -> Measured:
 
 @draws(
     "tictac-fig12",
-    "Fig. 12(b): distribution of the normalised speed",
-    "best step time over step time",
-    "share of steps",
-    steps=True,
+    "Fig. 12(a): each worker's steps",
+    "scheduling efficiency E",
+    "step time over the slowest",
+    dots=True,
 )
+def _scatter(points: Points) -> Mapping[str, Series]:
+    samples = _samples(points.valid())
+    slowest_s = max(float(step_s.max()) for _, step_s in samples.values())
+    return {
+        name: sorted(zip(efficiency.tolist(), (step_s / slowest_s).tolist(), strict=True))
+        for name, (efficiency, step_s) in samples.items()
+    }
+
+
+@draws("tictac-fig12", "Fig. 12(b): distribution of the speed", "best step time over step time", "share of steps")
 def _cdf(points: Points) -> Mapping[str, Series]:
     samples = _samples(points.valid())
     best_s = _best_s(samples)
     lines = {}
     for name, (_, step_s) in samples.items():
-        speed = np.sort(best_s / step_s)
-        lines[name] = [(float(x), (n + 1) / len(speed)) for n, x in enumerate(speed)]
+        speed = np.sort(best_s / step_s).tolist()
+        steps = [((n + risen) / len(speed), x) for n, x in enumerate(speed) for risen in (0, 1)]
+        lines[name] = [(x, share) for share, x in steps]
     return lines
