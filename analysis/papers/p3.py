@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from analysis.papers.causes import sentence
 from analysis.papers.curves import draws
-from analysis.papers.evidence import Measured, ModelFacts, Points, StoredPoint, measures
+from analysis.papers.evidence import Measured, ModelFacts, Points, StoredPoint, explains, measures
 from analysis.papers.reference import Claim
 from analysis.papers.shapes import VISIBLE, Series, dominates, interior_maximum, knee_x, peak_x, unimodal
 from workloads.plan import Combine, OpKind, Plan, Role
@@ -71,6 +72,19 @@ def _gain_peaks(points: Points, _: Claim) -> Measured:
         parts.append(f"{model} {ends[0] - 1:.0%}, {best - 1:.0%} at {peak_x(series):g} Gbit/s, {ends[1] - 1:.0%}")
         holds &= interior_maximum(series) and max(ends) - 1 < (best - 1) / 2
     return Measured(f"gain at the lowest, best and highest bandwidth: {'; '.join(parts)}", holds=holds)
+
+
+@explains("p3-fig7", "vanishes-low-bw")
+def _bound_by_servers(points: Points, _: Claim) -> str:
+    """What is left on the baseline's critical path at the highest bandwidth, of the model whose gain is still largest there."""
+    last = {model: _gains(points, model, "p3")[-1][1] for model in FIG_7}
+    model = max(last, key=last.__getitem__)
+    row = points.series("rate", model=model, strategy="kvstore")[-1][1]
+    found = points.point(model=model, strategy="kvstore", rate=row.parameters["rate"])
+    return (
+        f"{model} stays {last[model] - 1:.0%} ahead at {row.parameters['rate']}, where the network no longer decides. The baseline there: "
+        f"{sentence(found)} MXNet's servers add and copy at 2 GB/s in one thread (assumed), which no bandwidth makes faster"
+    )
 
 
 @measures("p3-fig7", "slicing-helps-big-layers")
