@@ -27,7 +27,7 @@ def models_of(points: Points) -> list[str]:
 
 
 def gain(points: Points, order: str = "tic", **where: str | int) -> float:
-    """Throughput in an order over that of the random orders, whose draws are pooled."""
+    """Throughput in an order over that of the random orders."""
     ours, theirs = (points.row(order=name, **where) for name in (order, BASELINE))
     return ours.throughput_per_s / theirs.throughput_per_s
 

@@ -35,7 +35,7 @@ def _schedules(point: StoredPoint) -> Schedules:
 
 
 _judged: dict[Path, tuple[float, float]] = {}
-"""E and straggler effect by the folder of the point, which never changes: claims and drawings ask for each of 260 points a few times."""
+"""E and straggler effect by the folder of the point, which never changes: claims and drawings ask for each of 180 points a few times."""
 
 
 def _efficiency_and_straggler(point: StoredPoint) -> tuple[float, float]:
