@@ -53,12 +53,13 @@ class Progress(Watcher, Protocol):
 class Gathered:
     """What became of every point.
 
-    failed: label and reason of the points whose run is no result. reused: how many were there already. wall_s: time it took to gather.
+    failed: label and reason of the points whose run is no result. ran: folders of the points that were carried out
+    now; the others were there already. wall_s: time it took to gather.
     """
 
     by_run: dict[str, list[StoredPoint]] = field(default_factory=dict)
     failed: list[tuple[str, str]] = field(default_factory=list)
-    reused: int = 0
+    ran: set[Path] = field(default_factory=set)
     wall_s: float = 0.0
 
     def points(self, scenario: ScenarioReference, only: Mapping[str, str | int | float] | None = None) -> Points:
@@ -87,6 +88,7 @@ class Reproduction:
                 for name in names:
                     known = needed.setdefault(name, [])
                     known += [point for point in self._points(name, only) if point not in known]
+        self._ran: set[Path] = set()
         self._tasks: dict[str, list[Point]] = {}
         for points in self._run.values():
             for point in points:
@@ -114,9 +116,8 @@ class Reproduction:
             else:
                 waiting.append(partial(self._measure, section, point, watcher, done))
         watcher.already(len(done))
-        reused = len(done)
         Slots(jobs).run(waiting)
-        gathered = self._gathered(done, reused)
+        gathered = self._gathered(done)
         gathered.wall_s = time.monotonic() - self._begin_s
         return gathered
 
@@ -141,11 +142,12 @@ class Reproduction:
             outcome = carry_out(prepared, cpu, watcher, stop)
             if stop.is_set():
                 return
+            self._ran.add(prepared.folder)
             done[section] = self._store.kept_as(prepared.key, point) or outcome
             watcher.ended(outcome)
 
-    def _gathered(self, done: Mapping[str, KeptPoint | Outcome], reused: int) -> Gathered:
-        gathered = Gathered(reused=reused)
+    def _gathered(self, done: Mapping[str, KeptPoint | Outcome]) -> Gathered:
+        gathered = Gathered(ran=self._ran)
         for name, points in self._run.items():
             found = [done[point.section.model_dump_json()] for point in points]
             gathered.by_run[name] = [_stored(point, one) for point, one in zip(points, found, strict=True)]
@@ -263,6 +265,7 @@ def write_reproduction(folder: Path, evaluated: Sequence[Evaluated], gathered: G
 def _facts(gathered: Gathered, jobs: int) -> dict[str, str]:
     """When, with what, and for how long."""
     points = [point for stored in gathered.by_run.values() for point in stored if point.result is not None]
+    folders = {p.folder for p in points if p.folder is not None}
     core_s = sum({str(p.folder): p.result.wall_s for p in points if p.result is not None}.values())
     kernel = cached_kernel()
     packages = ("gradwire", "numpy", "mininet", "os-ken")
@@ -270,6 +273,6 @@ def _facts(gathered: Gathered, jobs: int) -> dict[str, str]:
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "versions": f"{versions}, Python {platform.python_version()}, {kernel.name if kernel else 'no kernel'}",
-        "points": f"{len({str(p.folder) for p in points})} measured, {gathered.reused} of them in an earlier run",
-        "time": f"{gathered.wall_s:.0f} s with {jobs} machines side by side; {core_s:.0f} core seconds for all points",
+        "points": f"{len(folders)} measured, {len(folders & gathered.ran)} of them now and the others in earlier runs",
+        "time": f"{gathered.wall_s:.0f} s with {jobs} machines side by side; all points together ran for {core_s:.0f} s",
     }

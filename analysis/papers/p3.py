@@ -217,7 +217,8 @@ def _initial_layer(points: Points, _: Claim) -> Measured:
     shares = {name: _shares(points.model(model=name)) for name in LARGE_LAYERS}
     sockeye = shares["sockeye"]
     counts = {name: sum(share > VERY_LARGE for share in of) for name, of in shares.items()}
-    text = f"Sockeye's first layer holds {sockeye[0]:.0%}; layers above a quarter: {counts}"
+    listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+    text = f"Sockeye's first layer holds {sockeye[0]:.0%}; layers above a quarter of the parameters: {listed}"
     holds = max(sockeye) == sockeye[0] and all(1 <= count <= 2 for count in counts.values())
     return Measured(text, holds=holds, detail="counted from the profiles")
 

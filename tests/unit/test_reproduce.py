@@ -69,7 +69,7 @@ def test_scenarios_share_points_and_nothing_runs_twice(tmp_path: Path, monkeypat
     first, watcher = reproduction(tmp_path, *BOTH), Watching()
     assert first.points == 3
     gathered = first.gather(2, watcher)
-    assert (len(watcher.begun), watcher.there, gathered.reused) == (3, 0, 0)
+    assert (len(watcher.begun), watcher.there, len(gathered.ran)) == (3, 0, 3)
     shared = [gathered.points(one).point(strategy="geryon") for one in BOTH]
     assert shared[0].folder == shared[1].folder
     assert [point.parameters["run"] for point in shared] == ["first", "second"]
@@ -83,7 +83,7 @@ def test_scenarios_share_points_and_nothing_runs_twice(tmp_path: Path, monkeypat
     monkeypatch.setattr(outcome, "compile_point", never)
     watcher = Watching()
     again = reproduction(tmp_path, *BOTH).gather(1, watcher)
-    assert (len(watcher.begun), watcher.there, again.reused) == (0, 3, 3)
+    assert (len(watcher.begun), watcher.there, len(again.ran)) == (0, 3, 0)
     assert again.points(BOTH[1]).rows() == gathered.points(BOTH[1]).rows()
 
 
