@@ -123,15 +123,18 @@ def _straggler_baseline(points: Points, _: Claim) -> Measured:
     return Measured(found[at], detail=f"the largest of {len(found)} points: {', '.join(at)} workers")
 
 
+LEAST_STRAGGLER = 0.01
+"""Of an iteration. With an order, workers end within microseconds of one another here, which no testbed could tell from nothing."""
+
+
 @measures("tictac-abstract", "straggler-max")
 @measures("tictac-fig11", "straggler-reduction")
 def _straggler_reduction(points: Points, _: Claim) -> Measured:
     before, after = (_straggler_by(points, order) for order in (BASELINE, "tic"))
-    ratios = {at: before[at] / after[at] for at in after if after[at] > 0}
+    ratios = {at: before[at] / max(after[at], LEAST_STRAGGLER) for at in after}
     at = max(ratios, key=ratios.__getitem__)
-    return Measured(
-        ratios[at], detail=f"{', '.join(at)} workers: {before[at]:.1%} without order, {after[at]:.2%} with TIC"
-    )
+    text = f"{', '.join(at)} workers: {before[at]:.1%} without order, {after[at]:.3%} with TIC, counted as at least {LEAST_STRAGGLER:.0%}"
+    return Measured(ratios[at], detail=text)
 
 
 @explains("tictac-abstract", "straggler-max")
