@@ -29,10 +29,12 @@ if [ "$GRADWIRE_OPENVSWITCH" = 1 ]; then
     sleep 30
     cd /run/openvswitch || fail "cannot enter /run/openvswitch"
     export OVS_DBDIR=/run/openvswitch OVS_LOGDIR=/run/openvswitch OVS_RUNDIR=/run/openvswitch
+    # max-idle: see OVS_MAX_IDLE_MS in vm/host.py.
     # Without ovs-ctl: its checks for upgrades, modules and other daemons take longer than both daemons need to start.
     ovsdb-tool create conf.db /usr/share/openvswitch/vswitch.ovsschema &&
         ovsdb-server --remote=punix:/run/openvswitch/db.sock --verbose=console:off --detach --pidfile --log-file conf.db &&
         ovs-vsctl --no-wait init &&
+        ovs-vsctl --no-wait set Open_vSwitch . other_config:max-idle=3600000 &&
         ovs-vswitchd --verbose=console:off --detach --pidfile --log-file ||
         fail "Open vSwitch does not start: $(tail -n 5 /run/openvswitch/*.log)"
 fi

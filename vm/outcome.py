@@ -101,7 +101,7 @@ def _in_run_folder(out: Path, point: Point, _: str) -> Path:
 def prepare_point(point: Point, clock: Clock, folder_of: Callable[[str], Path]) -> Prepared:
     """Compiles a point, and checks its plans if they did not run before; `folder_of` gives the folder of its key. Raises Fault."""
     compiled = compile_point(point.section)
-    fabric = scaled_fabric(compiled.fabric, clock.scale)
+    fabric = scaled_fabric(compiled.fabric, clock.scale, keep_burst=clock.name == "virtual")
     plans = {label: scaled_plan(plan, clock.scale) for label, plan in compiled.plans.items()}
     key = _key(point, fabric, plans, clock)
     ready = Prepared(point, compiled, fabric, plans, folder_of(key), clock, key)

@@ -34,12 +34,12 @@ from vm.outcome import Outcome, folder_name
 from vm.store import KeptPoint, PointStore
 from workloads.compilation import compile_point, fabric_of, job_of
 from workloads.plan import Plan
+from workloads.scaling import virtual_scale
 from workloads.scenario import Point, Scenario, load_scenario
 from workloads.strategies import strategy
 
 SCENARIOS = SOURCE_ROOT / "scenarios"
-CLOCK = Clock()
-"""The papers' networks are faster than a machine's own kernel carries, so only the virtual clock will do."""
+STORE = cache_folder() / "points"
 
 
 class Progress(Watcher, Protocol):
@@ -75,10 +75,11 @@ class Reproduction:
     """
 
     def __init__(
-        self, scenarios: Sequence[ScenarioReference], store: PointStore | None = None, *, quick: bool = False
+        self, scenarios: Sequence[ScenarioReference], store_folder: Path = STORE, *, quick: bool = False
     ) -> None:
         self._begin_s = time.monotonic()
-        self._store = store or PointStore(cache_folder() / "points", CLOCK)
+        self._root = store_folder
+        self._stores: dict[int, PointStore] = {}
         self.files: dict[str, Scenario] = {}
         self._compiled: dict[str, list[Point]] = {}
         self._run: dict[str, list[Point]] = {}
@@ -110,7 +111,7 @@ class Reproduction:
         done: dict[str, KeptPoint | Outcome] = {}
         waiting = []
         for section, (point, *_) in self._tasks.items():
-            kept = self._store.kept(point)
+            kept = self._store(point).kept(point)
             if kept is not None and kept.result.valid:
                 done[section] = kept
             else:
@@ -120,6 +121,11 @@ class Reproduction:
         gathered = self._gathered(done)
         gathered.wall_s = time.monotonic() - self._begin_s
         return gathered
+
+    def _store(self, point: Point) -> PointStore:
+        """The store for the scale that the virtual clock needs for this point."""
+        clock = _clock(point)
+        return self._stores.setdefault(clock.scale, PointStore(self._root, clock))
 
     def _measure(
         self,
@@ -132,9 +138,10 @@ class Reproduction:
     ) -> None:
         if stop.is_set():
             return
-        prepared = self._store.prepare(point)
-        with self._store.locked(prepared.key, stop):
-            kept = self._store.kept_as(prepared.key, point)
+        store = self._store(point)
+        prepared = store.prepare(point)
+        with store.locked(prepared.key, stop):
+            kept = store.kept_as(prepared.key, point)
             if kept is not None and kept.result.valid:
                 done[section] = kept
                 watcher.already(1)
@@ -143,7 +150,7 @@ class Reproduction:
             if stop.is_set():
                 return
             self._ran.add(prepared.folder)
-            done[section] = self._store.kept_as(prepared.key, point) or outcome
+            done[section] = store.kept_as(prepared.key, point) or outcome
             watcher.ended(outcome)
 
     def _gathered(self, done: Mapping[str, KeptPoint | Outcome]) -> Gathered:
@@ -167,7 +174,7 @@ class Reproduction:
             folder = out / name
             (folder / "points").mkdir(parents=True, exist_ok=True)
             (folder / "scenario.toml").write_text(tomli_w.dumps(self.files[name].document))
-            (folder / "clock.json").write_text(json.dumps(asdict(CLOCK)))
+            (folder / "clock.json").write_text(json.dumps(asdict(_clock(points[0]))))
             rows: list[PointResult] = []
             for point, stored in zip(points, gathered.by_run[name], strict=False):
                 assert stored.result is not None
@@ -178,6 +185,11 @@ class Reproduction:
                 if stored.folder is not None:
                     link.symlink_to(stored.folder.absolute(), target_is_directory=True)
             write_points_csv(folder / "points.csv", rows)
+
+
+def _clock(point: Point) -> Clock:
+    """The virtual clock, for the papers' networks are faster than a machine's own kernel carries, at the scale that this one needs."""
+    return Clock(scale=virtual_scale(fabric_of(point.section)))
 
 
 def _stored(point: Point, found: KeptPoint | Outcome) -> StoredPoint:

@@ -58,7 +58,7 @@ def scenario(name: str, **fields: Any) -> ScenarioReference:
 
 
 def reproduction(tmp_path: Path, *scenarios: ScenarioReference, quick: bool = False) -> Reproduction:
-    return Reproduction(scenarios, PointStore(tmp_path / "store", Clock()), quick=quick)
+    return Reproduction(scenarios, tmp_path / "store", quick=quick)
 
 
 BOTH = (scenario("first"), scenario("second"))
