@@ -80,6 +80,7 @@ class Reproduction:
         self._begin_s = time.monotonic()
         self._root = store_folder
         self._stores: dict[int, PointStore] = {}
+        self._clocks: dict[str, Clock] = {}
         self.files: dict[str, Scenario] = {}
         self._compiled: dict[str, list[Point]] = {}
         self._run: dict[str, list[Point]] = {}
@@ -93,7 +94,7 @@ class Reproduction:
         self._tasks: dict[str, list[Point]] = {}
         for points in self._run.values():
             for point in points:
-                self._tasks.setdefault(point.section.model_dump_json(), []).append(point)
+                self._tasks.setdefault(self._task(point), []).append(point)
 
     @property
     def points(self) -> int:
@@ -102,6 +103,8 @@ class Reproduction:
 
     def _points(self, name: str, only: Mapping[str, str | int | float]) -> list[Point]:
         loaded = self.files.setdefault(name, load_scenario(SCENARIOS / f"{name}.toml"))
+        if name not in self._clocks:
+            self._clocks[name] = clock_for(loaded.points)
         named = [replace(point, parameters={"run": name, **point.parameters}) for point in loaded.points]
         wanted = {key: str(value) for key, value in only.items()}
         return [p for p in named if all(p.parameters.get(key) == value for key, value in wanted.items())]
@@ -122,9 +125,13 @@ class Reproduction:
         gathered.wall_s = time.monotonic() - self._begin_s
         return gathered
 
+    def _task(self, point: Point) -> str:
+        """Names what has to be measured: the same for points that several scenario files share."""
+        return f"{self._clocks[point.parameters['run']].scale}/{point.section.model_dump_json()}"
+
     def _store(self, point: Point) -> PointStore:
-        """The store for the scale that the virtual clock needs for this point."""
-        clock = _clock(point)
+        """The store for the clock of the point's scenario file."""
+        clock = self._clocks[point.parameters["run"]]
         return self._stores.setdefault(clock.scale, PointStore(self._root, clock))
 
     def _measure(
@@ -156,7 +163,7 @@ class Reproduction:
     def _gathered(self, done: Mapping[str, KeptPoint | Outcome]) -> Gathered:
         gathered = Gathered(ran=self._ran)
         for name, points in self._run.items():
-            found = [done[point.section.model_dump_json()] for point in points]
+            found = [done[self._task(point)] for point in points]
             gathered.by_run[name] = [_stored(point, one) for point, one in zip(points, found, strict=True)]
         for section, users in self._tasks.items():
             if not done[section].result.valid:
@@ -174,7 +181,7 @@ class Reproduction:
             folder = out / name
             (folder / "points").mkdir(parents=True, exist_ok=True)
             (folder / "scenario.toml").write_text(tomli_w.dumps(self.files[name].document))
-            (folder / "clock.json").write_text(json.dumps(asdict(_clock(points[0]))))
+            (folder / "clock.json").write_text(json.dumps(asdict(self._clocks[name])))
             rows: list[PointResult] = []
             for point, stored in zip(points, gathered.by_run[name], strict=False):
                 assert stored.result is not None
@@ -187,9 +194,9 @@ class Reproduction:
             write_points_csv(folder / "points.csv", rows)
 
 
-def _clock(point: Point) -> Clock:
-    """The virtual clock, for the papers' networks are faster than a machine's own kernel carries, at the scale that this one needs."""
-    return Clock(scale=virtual_scale(fabric_of(point.section)))
+def clock_for(points: Sequence[Point]) -> Clock:
+    """The virtual clock, for the papers' networks are faster than a machine's own kernel carries, at the scale that all of them need."""
+    return Clock(scale=max(virtual_scale(fabric_of(point.section)) for point in points))
 
 
 def _stored(point: Point, found: KeptPoint | Outcome) -> StoredPoint:
