@@ -45,6 +45,7 @@ from vm.port_use import use_of_port
 from vm.progress import LiveProgress, kernel_progress
 from vm.reporting import printed_cells, report_run
 from vm.reproduce import Reproduction, judge_claims, wanted_scenarios, write_reproduction
+from vm.virtual_scale import scale_warning, virtual_clock
 from workloads.checker import PlanError
 from workloads.lineup import contenders
 from workloads.scenario import Scenario, load_scenario, resolve
@@ -94,8 +95,16 @@ def _clock(name: str, scale: int) -> Clock:
     if name not in ("virtual", "wall"):
         raise InputFault(f"--clock {name}: must be virtual or wall")
     if name == "virtual" and scale != 1:
-        raise InputFault("--scale belongs to --clock wall: the virtual clock needs none")
+        raise InputFault("--scale belongs to --clock wall: the virtual clock chooses its own")
     return Clock(name, scale)
+
+
+def _virtual(loaded: Scenario) -> Clock:
+    """The virtual clock at the scale that the scenario's networks need."""
+    clock = virtual_clock(loaded.points)
+    if clock.scale > 1:
+        errors.print(f"WARNING: {scale_warning(loaded.points, clock)}")
+    return clock
 
 
 def _ensure_kernel() -> None:
@@ -127,6 +136,7 @@ def run(
     """Runs a scenario's points and reports; resumes a run folder where it stopped."""
     chosen = _clock(clock, scale)
     loaded = load_scenario(_scenario_path(scenario), settings or [])
+    chosen = _virtual(loaded) if chosen.name == "virtual" else chosen
     folder = out or Path("runs") / loaded.name
     check_cells([point.parameters for point in loaded.points], printed_cells(loaded))
     _run(loaded, prepare(loaded.points, folder, chosen), folder, chosen, jobs)
@@ -177,7 +187,7 @@ def compare(
     chosen = contenders(strategies or [])
     folder = out or Path("runs") / question.name
     loaded, prepared = prepare_comparison(question, chosen, seeds, folder)
-    _run(loaded, prepared, folder, Clock(), jobs)
+    _run(loaded, prepared, folder, _virtual(loaded), jobs)
 
 
 def _report(scenario: Scenario, outcomes: list[Outcome], folder: Path) -> None:

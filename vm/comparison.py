@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from vm.faults import InputFault
-from vm.machines import Clock
 from vm.outcome import Prepared, folder_name, prepare
+from vm.virtual_scale import virtual_clock
 from workloads.devices import devices_for
 from workloads.lineup import ITERATIONS, LEAVES, SPINES, WARMUP, Contender, lineup, refusal
 from workloads.models import model
@@ -89,7 +89,7 @@ def prepare_comparison(
         points = resolve(lineup(base, [contender], seeds), ORIGIN, question.name).points
         reason = refusal(contender, base)
         try:
-            found = [] if reason else prepare(points, out, Clock())
+            found = [] if reason else prepare(points, out, virtual_clock(points))
         except InputFault as fault:
             reason = str(fault)
             faults.append(reason)

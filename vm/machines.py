@@ -19,7 +19,7 @@ SOURCE_ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Clock:
-    """Which clock a point runs on. scale: bytes and rates are divided by it (wall clock only)."""
+    """Which clock a point runs on. scale: bytes and rates are divided by it."""
 
     name: str = "virtual"
     scale: int = 1

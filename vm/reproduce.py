@@ -32,9 +32,9 @@ from vm.kernel import cache_folder, cached_kernel
 from vm.machines import SOURCE_ROOT, Clock
 from vm.outcome import Outcome, folder_name
 from vm.store import KeptPoint, PointStore
+from vm.virtual_scale import virtual_clock
 from workloads.compilation import compile_point, fabric_of, job_of
 from workloads.plan import Plan
-from workloads.scaling import virtual_scale
 from workloads.scenario import Point, Scenario, load_scenario
 from workloads.strategies import strategy
 
@@ -104,7 +104,7 @@ class Reproduction:
     def _points(self, name: str, only: Mapping[str, str | int | float]) -> list[Point]:
         loaded = self.files.setdefault(name, load_scenario(SCENARIOS / f"{name}.toml"))
         if name not in self._clocks:
-            self._clocks[name] = clock_for(loaded.points)
+            self._clocks[name] = virtual_clock(loaded.points)
         named = [replace(point, parameters={"run": name, **point.parameters}) for point in loaded.points]
         wanted = {key: str(value) for key, value in only.items()}
         return [p for p in named if all(p.parameters.get(key) == value for key, value in wanted.items())]
@@ -192,11 +192,6 @@ class Reproduction:
                 if stored.folder is not None:
                     link.symlink_to(stored.folder.absolute(), target_is_directory=True)
             write_points_csv(folder / "points.csv", rows)
-
-
-def clock_for(points: Sequence[Point]) -> Clock:
-    """The virtual clock, for the papers' networks are faster than a machine's own kernel carries, at the scale that all of them need."""
-    return Clock(scale=max(virtual_scale(fabric_of(point.section)) for point in points))
 
 
 def _stored(point: Point, found: KeptPoint | Outcome) -> StoredPoint:

@@ -18,7 +18,7 @@ RUN_LOOP = frozenset(
     f"vm.{name}"
     for name in (
         "calibrate", "campaign", "comparison", "listings", "named_point", "outcome", "point", "port_use", "progress",
-        "replay", "reporting", "reproduce", "store",
+        "replay", "reporting", "reproduce", "store", "virtual_scale",
     )
 )  # fmt: skip
 OWNERS = {"mininet": "topo", "os_ken": "controller", "ryu": "controller"}

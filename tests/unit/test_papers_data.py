@@ -11,7 +11,8 @@ from analysis.papers.evidence import bound_claims, measure_of
 from analysis.papers.lookup import can_look_up
 from analysis.papers.reference import Claim, Kind, ScenarioReference, Where, load_papers
 from analysis.papers.score import load_bindings
-from vm.reproduce import SCENARIOS, Reproduction, clock_for
+from vm.reproduce import SCENARIOS, Reproduction
+from vm.virtual_scale import virtual_clock
 from workloads.scenario import load_scenario
 
 load_bindings()
@@ -71,5 +72,5 @@ def test_a_scenario_that_runs_fewer_workers_than_it_speaks_of_says_so() -> None:
 def test_a_scenario_with_a_network_that_has_to_be_scaled_down_says_so() -> None:
     for _, scenario in EVERY:
         for name in scenario.runs:
-            scale = clock_for(load_scenario(SCENARIOS / f"{name}.toml").points).scale
+            scale = virtual_clock(load_scenario(SCENARIOS / f"{name}.toml").points).scale
             assert scale == 1 or not scenario.direct, f"{scenario.id}: {name} runs scaled down"

@@ -1,0 +1,24 @@
+"""The scale at which the virtual clock carries a scenario's networks exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vm.machines import Clock
+from workloads.compilation import fabric_of
+from workloads.scaling import virtual_scale
+from workloads.scenario import Point
+
+
+def virtual_clock(points: Sequence[Point]) -> Clock:
+    """The virtual clock, at the one scale that all of these points need. Raises InputFault for a fabric that does not fit together."""
+    return Clock(scale=max(virtual_scale(fabric_of(point.section)) for point in points))
+
+
+def scale_warning(points: Sequence[Point], clock: Clock) -> str:
+    """What a user should know of a scale above 1."""
+    largest = max((fabric_of(point.section) for point in points), key=lambda fabric: fabric.hosts * fabric.rate_bps)
+    return (
+        f"{largest.hosts} hosts at {largest.rate_bps / 1e9:g} Gbit/s send more together than the virtual clock carries exactly: bytes and "
+        f"rates of all points are divided by {clock.scale}, which leaves their times as they are, but for bursts that last longer"
+    )
