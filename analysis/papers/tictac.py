@@ -108,6 +108,21 @@ def _larger_gain_more(points: Points, claim: Claim) -> Measured:
     return Measured(f"mean gain of the smaller and the larger half; {'; '.join(parts)}", holds=holds)
 
 
+@explains("tictac-fig9", "larger-nets")
+def _beyond_the_threshold(points: Points, _: Claim) -> str:
+    """Gain and communication over computation with one server, where they are furthest apart, of each model in inference."""
+    parts = []
+    for model in models_of(points):
+        at: dict[str, str | int] = {"model": model, "workload": "inference", "servers": 1}
+        communication_s, computation_s = loads_s(points.point(order="tic", **at))
+        parts.append(f"{model} {gain(points, 'tic', **at) - 1:.0%} at {communication_s / computation_s:.1f}")
+    return (
+        f"gain at communication over computation, inference with one server: {', '.join(parts)}. The largest models are beyond "
+        "the threshold of Sec. 6.1, where communication far exceeds computation and no order helps. Where that is depends on "
+        "envG's bandwidth, which is not printed (28 Gbit/s assumed)"
+    )
+
+
 def _varies(points: Points, key: str) -> bool:
     return len({point.parameters.get(key) for point in points.stored()}) > 1
 

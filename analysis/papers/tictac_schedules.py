@@ -162,6 +162,20 @@ def _bigger_models(points: Points, _: Claim) -> Measured:
     return Measured(text, holds=large > small)
 
 
+@explains("tictac-fig11", "bigger-more")
+def _few_large_tensors(points: Points, _: Claim) -> str:
+    before = _straggler_by(points, BASELINE)
+    mean = {m: float(np.mean([value for at, value in before.items() if at[0] == m])) for m in models_of(points)}
+    first, second, *_rest = sorted(mean, key=mean.__getitem__, reverse=True)
+    layers = {model: len(points.model(model=model).layer_names) for model in (first, second)}
+    return (
+        f"stragglers cost {first} ({layers[first]} layers) {mean[first]:.1%} and {second} ({layers[second]} layers) {mean[second]:.1%} "
+        "of an iteration without order, the most of all. In models of few layers one tensor holds most of the bytes, and whether it "
+        "comes early or late at a worker decides when that worker can go on; many small tensors average out. What grows with the "
+        "number of ops in TensorFlow, its scheduling of them, is not emulated"
+    )
+
+
 @measures("tictac-fig11", "any-order")
 def _any_order(points: Points, _: Claim) -> Measured:
     enforced = _straggler_by(points, "shared-random")
