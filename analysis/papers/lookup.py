@@ -57,10 +57,10 @@ def _rank(points: Points, claim: Claim) -> Measured:
     assert isinstance(claim.printed, list)
     names = [name.strip() for entry in claim.printed for name in entry.split(",")]
     groups: dict[str, dict[str, PointResult]] = {}
-    for row in points.rows(**claim.where):
-        name = row.parameters.get(claim.series, "")
-        rest = {k: v for k, v in row.parameters.items() if k not in (claim.series, *claim.where, *NEVER_A_ROW)}
-        if name in names:
+    for name in names:
+        # Name by name, for an invalid point that is not ranked is no reason to have no evidence.
+        for row in points.rows(**{**claim.where, claim.series: name}):
+            rest = {k: v for k, v in row.parameters.items() if k not in (claim.series, *claim.where, *NEVER_A_ROW)}
             groups.setdefault(", ".join(rest.values()), {})[name] = row
     sign = -1.0 if claim.ranked_by in LOWER_IS_BETTER else 1.0
     orders = []
