@@ -257,7 +257,8 @@ def _together(drawing: Drawing, curves: Mapping[str, Series]) -> Figure:
                 x, y, color=color, linestyle="none", marker=MARKERS[index % len(MARKERS)], markersize=3, label=name
             )
         else:
-            axes.plot(x, y, color=color, linewidth=1.3, label=name)
+            marker = MARKERS[index // len(PALETTE) % len(MARKERS)] if len(x) <= FEW_TICKS else ""
+            axes.plot(x, y, color=color, linewidth=1.3, marker=marker, markersize=4, label=name)
     if drawing.log_x:
         axes.set_xscale("log")
         swept = sorted({x for series in curves.values() for x, _ in series})

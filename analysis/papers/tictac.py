@@ -11,6 +11,7 @@ from analysis.papers.curves import draws
 from analysis.papers.evidence import Measured, ModelFacts, Order, Points, StoredPoint, explains, measures, ranked
 from analysis.papers.reference import Claim
 from analysis.papers.shapes import VISIBLE, Series, unimodal
+from analysis.papers.timelines import begin_ns
 from analysis.scheduling import schedules
 from workloads.plan import OpKind
 
@@ -285,6 +286,20 @@ def _arrivals_ns(point: StoredPoint) -> dict[int, int]:
     return dict(zip(tensors.tolist(), log.end_ns[rows].tolist(), strict=True))
 
 
+@measures("tictac-sec51-enforce", "dag-chain-slow")
+def _chain(points: Points, _: Claim) -> Measured:
+    """By the throughput of a worker's pull, as the paper speaks of communication."""
+    rates = {}
+    for enforcement in ("sender", "chain"):
+        point = points.point(enforcement=enforcement)
+        plan, log, record = point.plan(), point.log(), point.record()
+        begin = begin_ns(plan, log, int(plan.workers[0]), record.warmup)
+        duration_s = (max(_arrivals_ns(point).values()) - begin) / 1e9
+        rates[enforcement] = point.model.parameters * 4 * 8 / duration_s
+    shown = ", ".join(f"{name} {rate / 1e9:.2f}" for name, rate in rates.items())
+    return ranked(Order(rates), detail=f"Gbit/s that reach a worker while it pulls: {shown}")
+
+
 @measures("tictac-sec51-enforce", "activation-insufficient")
 def _overtaking(points: Points, _: Claim) -> Measured:
     """Pairs in which the later of two tensors in TIC's order arrives first and is the smaller one."""
@@ -307,32 +322,6 @@ def _overtaking(points: Points, _: Claim) -> Measured:
     return Measured(
         text, holds=counts["activation"] > 0 and counts["sender"] < counts["activation"], detail="from the op logs"
     )
-
-
-@measures("tictac-sec22-order", "r152-params")
-def _tensors(points: Points, claim: Claim) -> Measured:
-    return Measured(float(len(points.model(**claim.where).tensor_parameters)), detail="counted from the profile")
-
-
-@measures("tictac-sec22-order", "r152-size")
-def _size(points: Points, claim: Claim) -> Measured:
-    return Measured(points.model(**claim.where).parameters * 4 / 2**20, detail="counted from the profile")
-
-
-TABLE_1 = (
-    "alexnet-v2",
-    "inception-v1",
-    "inception-v2",
-    "inception-v3",
-    "resnet-50-v1",
-    "resnet-101-v1",
-    "resnet-50-v2",
-    "resnet-101-v2",
-    "vgg-16",
-    "vgg-19",
-)
-measures("tictac-table1", *(f"{model}-par" for model in TABLE_1))(_tensors)
-measures("tictac-table1", *(f"{model}-size" for model in TABLE_1))(_size)
 
 
 def _drawn_gains(points: Points, key: str, workload: str) -> Mapping[str, Series]:
