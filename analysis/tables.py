@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich import box
+from rich.console import JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -173,7 +174,11 @@ def rich_table(table: TextTable, without: Sequence[str] = ()) -> Table:
         words = index < table.left
         last = index == len(table.headers) - 1
         folds = words or (last and any(" " in row[index] for row in table.rows))
-        drawn.add_column(table.headers[index], justify="left" if words or last else "right", no_wrap=not folds)
+        justify: JustifyMethod = "left" if words or last else "right"
+        # A word that is too long for its column goes on in the next line, for a name that is cut off names nothing.
+        drawn.add_column(
+            table.headers[index], justify=justify, no_wrap=not folds, overflow="fold" if folds else "ellipsis"
+        )
     for row, tone in zip(table.rows, table.tone, strict=True):
         cells = [Text(row[index]) for index in shown]
         cells[-1].stylize(STATUS_STYLE[tone])
