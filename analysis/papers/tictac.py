@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from analysis.papers.curves import draws
+from analysis.papers.curves import Curves, draws
 from analysis.papers.evidence import Measured, ModelFacts, Order, Points, StoredPoint, explains, measures, ranked
 from analysis.papers.reference import Claim
 from analysis.papers.shapes import VISIBLE, Series, unimodal
@@ -92,9 +92,9 @@ def _order_is_free(points: Points, claim: Claim) -> str:
 
 @measures("tictac-fig7", "larger-nets")
 @measures("tictac-fig9", "larger-nets")
-def _larger_gain_more(points: Points, claim: Claim) -> Measured:
-    """The larger half of the models gains more on average; in Fig. 9 also with each number of servers, and visibly."""
-    key = "workers" if claim.source == "Sec. 6.1" and _varies(points, "workers") else "servers"
+def _larger_gain_more(points: Points, _: Claim) -> Measured:
+    """The larger half of the models gains more on average, and in Fig. 9 visibly so with most servers."""
+    key = "workers" if _varies(points, "workers") else "servers"
     parts, holds = [], True
     for workload in WORKLOADS:
         by_model = {m: gains_by(points, key, model=m, workload=workload) for m in models_of(points)}
@@ -324,29 +324,18 @@ def _overtaking(points: Points, _: Claim) -> Measured:
     )
 
 
-def _drawn_gains(points: Points, key: str, workload: str) -> Mapping[str, Series]:
-    found = points.valid()
-    return {model: gains_by(found, key, model=model, workload=workload) for model in models_of(found)}
+def _drawn_gains(key: str, workload: str) -> Curves:
+    def curves(points: Points) -> Mapping[str, Series]:
+        found = points.valid()
+        return {model: gains_by(found, key, model=model, workload=workload) for model in models_of(found)}
+
+    return curves
 
 
-@draws("tictac-fig7", "Fig. 7, training: throughput with TIC over no scheduling", "workers", "gain", log_x=True)
-def _fig7_training(points: Points) -> Mapping[str, Series]:
-    return _drawn_gains(points, "workers", "training")
-
-
-@draws("tictac-fig7", "Fig. 7, inference: throughput with TIC over no scheduling", "workers", "gain", log_x=True)
-def _fig7_inference(points: Points) -> Mapping[str, Series]:
-    return _drawn_gains(points, "workers", "inference")
-
-
-@draws("tictac-fig9", "Fig. 9, training: throughput with TIC over no scheduling", "servers", "gain", log_x=True)
-def _fig9_training(points: Points) -> Mapping[str, Series]:
-    return _drawn_gains(points, "servers", "training")
-
-
-@draws("tictac-fig9", "Fig. 9, inference: throughput with TIC over no scheduling", "servers", "gain", log_x=True)
-def _fig9_inference(points: Points) -> Mapping[str, Series]:
-    return _drawn_gains(points, "servers", "inference")
+for _number, _key in ((7, "workers"), (9, "servers")):
+    for _workload in WORKLOADS:
+        _title = f"Fig. {_number}, {_workload}: throughput with TIC over no scheduling"
+        draws(f"tictac-fig{_number}", _title, _key, "gain", log_x=True)(_drawn_gains(_key, _workload))
 
 
 @draws(
