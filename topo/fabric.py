@@ -19,6 +19,8 @@ PREAMBLE_FCS_GAP_BYTES = 24
 ETHERNET_HEADER_BYTES = 14
 IP_TCP_HEADER_BYTES = 52
 """IPv4 20, TCP 20, timestamp option 12."""
+FRAMES_PER_ACK = 2
+"""Of TCP's delayed ACKs, where frames do not arrive in larger bursts."""
 MULTICAST_HEADER_BYTES = 16
 """What precedes the payload of each multicast datagram: flow, place in its burst, sequence number (agents/datagrams.py)."""
 IP_UDP_HEADER_BYTES = 28 + MULTICAST_HEADER_BYTES
@@ -166,6 +168,12 @@ class Fabric:
     def multicast_goodput_share(self) -> float:
         """Payload bytes per byte on the line for full multicast datagrams: 1456/1538 at MTU 1500."""
         return (self.mtu_bytes - IP_UDP_HEADER_BYTES) / self.frame_bytes()
+
+    def ack_share(self) -> float:
+        """Share of a port that the ACKs of as much data in the other direction take: one a burst, or every two frames where that is more."""
+        frames = max(FRAMES_PER_ACK, self.gso_bytes // self.mtu_bytes)
+        ack_bytes = ETHERNET_HEADER_BYTES + IP_TCP_HEADER_BYTES + PREAMBLE_FCS_GAP_BYTES
+        return ack_bytes / (frames * self.frame_bytes())
 
     def shaped_rate_bps(self, rate_bps: float) -> float:
         """Rate to give to tc so that full frames leave at line rate `rate_bps`: tc counts all but 24 bytes of a frame.

@@ -18,6 +18,7 @@ from vm.kernel_source import (
     COMPILED_OBJECTS,
     COMPILER_FLAGS,
     CONFIG,
+    EDITS,
     SOURCE_FOLDER,
     SOURCE_VARIABLE,
     Source,
@@ -26,6 +27,7 @@ from vm.kernel_source import (
     compiled_object,
     config_digest,
     disk_full,
+    edited,
     find_source,
     kernel_name,
     lost_options,
@@ -111,6 +113,9 @@ class _Build:
         self._report(0, COMPILED_OBJECTS, f"unpacking {self._source.tarball.name}")
         self._tree.mkdir()
         self._step("unpacking", unpack_command(self._source.tarball, self._tree))
+        for path in EDITS:
+            file = self._tree / path
+            file.write_text(edited(file.read_text(), path))
         self._report(0, COMPILED_OBJECTS, "configuring")
         self._step("configuring", self._make(f"KCONFIG_ALLCONFIG={CONFIG}", "allnoconfig"))
         self._check_config()

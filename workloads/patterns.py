@@ -37,27 +37,24 @@ def ring(hosts: int, size_bytes: int) -> list[Transfer]:
 
 
 def probe_phases(fabric: Fabric, size_bytes: int) -> list[tuple[list[Transfer], float]]:
-    """Transfers that use every host's port in both directions at full rate, and an uplink of every leaf; with the rate of each phase.
+    """Transfers that load every host's port in both directions at once, and an uplink of every leaf; with the rate of each phase.
 
-    In a phase no host both sends and receives, so ACKs have ports to themselves: two segments' ACK takes 2 % of a port where
-    segments are not coalesced. Between leaves goes one flow a leaf, so that no two can meet on a link whatever spine they take.
+    First all hosts send, each to the next one on its leaf: what the machine carries less than exactly when all hosts are busy shows
+    here. Data go at the rate that the ACKs of the opposite flow leave them. Between leaves goes one flow a leaf, so that no two can
+    meet on a link whatever spine they take.
     """
     size = fabric.hosts_per_leaf
     phases: list[tuple[list[Transfer], float]] = []
+    leaves = range(0, fabric.hosts, size)
     if size > 1:
-        edges = [(host, (host + 1) % size) for host in range(size)]
-        even = size - size % 2
-        for chosen in (edges[0:even:2], edges[1:even:2], edges[even:]):
-            leaves = range(0, fabric.hosts, size)
-            transfers = [Transfer(first + a, first + b, size_bytes) for first in leaves for a, b in chosen]
-            phases.append((transfers, fabric.rate_bps))
-    leaf_count = fabric.hosts // size
-    if leaf_count > 1:
-        across = [
-            Transfer(leaf * size, ((leaf + 1) % leaf_count) * size + size - 1, size_bytes) for leaf in range(leaf_count)
+        around = [
+            Transfer(first + host, first + (host + 1) % size, size_bytes) for first in leaves for host in range(size)
         ]
+        phases.append((around, fabric.rate_bps * (1 - fabric.ack_share())))
+    if len(leaves) > 1:
+        across = [Transfer(first, (first + size) % fabric.hosts + size - 1, size_bytes) for first in leaves]
         phases.append((across, min(fabric.rate_bps, fabric.uplink_rate_bps)))
-    return [(transfers, rate_bps) for transfers, rate_bps in phases if transfers]
+    return phases
 
 
 def incast(hosts: int, size_bytes: int) -> list[Transfer]:
