@@ -170,7 +170,7 @@ class Fabric:
         return (self.mtu_bytes - IP_UDP_HEADER_BYTES) / self.frame_bytes()
 
     def ack_share(self) -> float:
-        """Share of a port that the ACKs of as much data in the other direction take: one a burst, or every two frames where that is more."""
+        """Share of a port that the ACKs of as much data in the other direction take: one a burst, or every two frames."""
         frames = max(FRAMES_PER_ACK, self.gso_bytes // self.mtu_bytes)
         ack_bytes = ETHERNET_HEADER_BYTES + IP_TCP_HEADER_BYTES + PREAMBLE_FCS_GAP_BYTES
         return ack_bytes / (frames * self.frame_bytes())

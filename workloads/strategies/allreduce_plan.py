@@ -5,7 +5,8 @@ Source: GradientFlow, sections 2.3, 2.4, 2.6. An iteration of a worker:
 1. Forward and backward pass. A bucket is ready at a worker when the backward pass has yielded the last of its gradients.
 2. The allreduces of a communicator run one after the other, in the order of the buckets: a worker starts the next when it
    has sent and received everything of the one before, as NCCL's kernels on one stream do. With `concurrent` each starts as
-   soon as it is ready, and messages leave a worker in the order in which they become ready (NetOps, section 8.2.2).
+   soon as it is ready, and messages leave a worker in the order in which they become ready, to each other worker by a
+   connection of its own: one that is held up by its receiver's port holds up none to another (NetOps, section 8.2.2).
 3. Every worker updates its replica. With forward_waits 'all', its next iteration starts when all its buckets are there:
    optimizers step once, and NetOps (section 3.1) says that end-host mechanisms do not pipeline the forward pass with the
    last phase. 'barrier': when all workers have all buckets (NetOps, section 8.2.1). 'layer': a layer's forward pass waits
@@ -64,17 +65,24 @@ class _Compiler:
         self.builder = PlanBuilder(name)
         cluster = job.cluster
         self.ranks = [self.builder.rank(Role.WORKER, cluster.worker_host(worker)) for worker in range(cluster.workers)]
-        self.workers = self._workers()
         self.passes = [add_passes(self.builder, job, rank) for rank in self.ranks]
         self.started = self._gates([bucket.copy_in_s for bucket in buckets], COPY_LANE)
         self.done = self._gates([bucket.copy_out_s for bucket in buckets], COPY_LANE)
 
-    def _workers(self) -> Workers:
-        cluster, builder = self.job.cluster, self.builder
-        hosts = np.array([cluster.worker_host(rank) for rank in self.ranks], np.int64)
-        network = np.array([builder.queue(rank) for rank in self.ranks], np.int64)
+    def _workers(self, schedules: Sequence[Schedule]) -> Workers:
+        """A queue a rank to other hosts, and more of them where allreduces are concurrent and a rank sends to several."""
+        cluster, builder, ranks = self.job.cluster, self.builder, self.ranks
+        hosts = np.array([cluster.worker_host(rank) for rank in ranks], np.int64)
+        network = np.repeat(np.array([builder.queue(rank) for rank in ranks], np.int64)[:, None], len(ranks), axis=1)
         shared = cluster.workers_per_host > 1
-        inside = np.array([builder.queue(rank) for rank in self.ranks], np.int64) if shared else network
+        inside = np.array([builder.queue(rank) for rank in ranks], np.int64) if shared else network[:, 0].copy()
+        if self.communicator.concurrent:
+            used = np.unique(np.concatenate([schedule.src * len(ranks) + schedule.dst for schedule in schedules]))
+            senders, receivers = np.divmod(used, len(ranks))
+            apart = hosts[senders] != hosts[receivers]
+            first = np.unique(senders[apart], return_index=True)[1]
+            for src, dst in np.delete(np.stack((senders[apart], receivers[apart]), axis=1), first, axis=0).tolist():
+                network[src, dst] = builder.queue(src)
         return Workers(hosts, network, inside)
 
     def _gates(self, durations_s: Sequence[float], lane: int) -> Int64:
@@ -83,6 +91,7 @@ class _Compiler:
     def compile(self, schedules: Sequence[Schedule]) -> Plan:
         """Builds everything."""
         self._readiness()
+        workers = self._workers(schedules)
         by_schedule: dict[int, list[int]] = {}
         for number, schedule in enumerate(schedules):
             by_schedule.setdefault(id(schedule), []).append(number)
@@ -97,7 +106,7 @@ class _Compiler:
                 size_bytes=sizes,
                 chunk=self._chunks(numbers, sizes),
             )
-            Transfers(self.builder, self.job.costs, self.workers, schedule, buckets).build()
+            Transfers(self.builder, self.job.costs, workers, schedule, buckets).build()
         self._boundaries()
         return self.builder.build(self.job.compute_s, self.job.samples)
 

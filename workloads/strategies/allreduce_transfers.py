@@ -20,7 +20,7 @@ REDUCE_LANE, GATE_LANE = 1, 3
 
 @dataclass(frozen=True)
 class Workers:
-    """Host and send queues of each rank: `network` to other hosts, `inside` to ranks of its own."""
+    """Host and send queues of each rank: `network` to other hosts, by sender and receiver; `inside` to ranks of its own."""
 
     hosts: Int64
     network: Int64
@@ -108,7 +108,7 @@ class Transfers:
             len(row),
             rank=src,
             peer=dst,
-            lane=np.where(inside, workers.inside[src], workers.network[src]),
+            lane=np.where(inside, workers.inside[src], workers.network[src, dst]),
             duration_ns=np.rint((latency_s + link_s) * 1e9).astype(np.int64),
             order=self.number * max(schedule.steps, 1) + schedule.step[row],
             **shared,
