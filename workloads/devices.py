@@ -226,8 +226,8 @@ DEVICES: dict[str, Device] = {
         {"inception-v3-with-head": "inception-v3-netops"},
     ),
     "ec2-netops-slowest": Device(
-        "The GPU of NetOps' EC2 cluster as its simulation of 32 workers replays it: with a trace a worker, the slowest of which a sum waits "
-        "for (Sec. 5). All workers take that long",
+        "The GPU of NetOps' EC2 cluster as its simulation of 32 workers replays it: with a trace a worker (Sec. 5), of which "
+        "a sum waits for the slowest. All workers take that long",
         (
             _netops_slowest("inception-v3-netops", 0.176, 0.410),
             _netops("vgg16-299", 0.169, 0.024),

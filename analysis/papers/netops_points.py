@@ -19,7 +19,7 @@ BASELINE, AGGREGATION, MULTICAST, BOTH = "netops-ps", "aggregation-ps", "multica
 RING, RING_MULTICAST, BUTTERFLY = "ring", "ring-multicast", "butterfly-mixing"
 MECHANISMS = "netops-mechanisms"
 """The scenario file with all mechanisms at 32 workers and 25 Gbit/s, which many figures share."""
-BANDWIDTH = ("netops-bandwidth", "netops-bandwidth-100g", "netops-bandwidth-butterfly", MECHANISMS)
+BANDWIDTH = ("netops-bandwidth", "netops-bandwidth-butterfly", MECHANISMS)
 BITS = 32
 """Of a parameter."""
 MOVING_AVERAGES = 2

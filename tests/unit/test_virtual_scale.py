@@ -13,7 +13,7 @@ DOCUMENT = {
     "title": "all hosts send at once",
     "model": {"name": "alexnet", "device": "k40"},
     "strategy": {"name": "ring"},
-    "fabric": {"rate": "25gbit"},
+    "fabric": {"rate": "200gbit"},
 }
 
 
@@ -22,7 +22,9 @@ def points(*workers: int) -> tuple[Point, ...]:
     return resolve(document, "test", "test").points
 
 
-@pytest.mark.parametrize(("hosts", "rate_bps", "scale"), [(8, 40e9, 1), (24, 25e9, 1), (25, 25e9, 2), (33, 100e9, 8)])
+@pytest.mark.parametrize(
+    ("hosts", "rate_bps", "scale"), [(33, 100e9, 1), (34, 100e9, 2), (64, 100e9, 2), (17, 400e9, 4)]
+)
 def test_what_all_hosts_send_together_decides(hosts: int, rate_bps: float, scale: int) -> None:
     assert virtual_scale(Fabric(hosts=hosts, rate_bps=rate_bps)) == scale
 
@@ -32,7 +34,7 @@ def test_all_points_of_a_scenario_share_one_scale() -> None:
     both = points(8, 32)
     clock = virtual_clock(both)
     assert clock.scale == 2
-    assert "32 hosts at 25 Gbit/s" in scale_warning(both, clock)
+    assert "32 hosts at 200 Gbit/s" in scale_warning(both, clock)
     assert "divided by 2" in scale_warning(both, clock)
 
 

@@ -5,7 +5,7 @@ import io
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -27,7 +27,8 @@ pytestmark = pytest.mark.skipif(
     any(shutil.which(tool) is None for tool in ("tar", "make", "strip")), reason="tar, make or strip is not installed"
 )
 
-MakeSource = Callable[[str], None]
+MakeSource = Callable[..., None]
+EDITED = {path: f"/* above */\n{old}/* below */\n" for path, (old, _) in kernel_source.EDITS.items()}
 
 
 @pytest.fixture
@@ -40,12 +41,13 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def make_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeSource:
-    def make(makefile: str) -> None:
+    def make(makefile: str, edited: Mapping[str, str] = EDITED) -> None:
         tarball = tmp_path / "linux-source-6.12.tar.gz"
         with tarfile.open(tarball, "w:gz") as archive:
-            member = tarfile.TarInfo("linux-source-6.12/Makefile")
-            member.size = len(makefile)
-            archive.addfile(member, io.BytesIO(makefile.encode()))
+            for name, text in {"Makefile": makefile, **edited}.items():
+                member = tarfile.TarInfo(f"linux-source-6.12/{name}")
+                member.size = len(text)
+                archive.addfile(member, io.BytesIO(text.encode()))
         monkeypatch.setenv("GRADWIRE_KERNEL_SOURCE", str(tarball))
 
     return make
@@ -113,6 +115,24 @@ def test_too_little_room_is_told_before_anything_is_unpacked(
 def test_a_dropped_option_stops_the_build(cache: Path, make_source: MakeSource) -> None:
     make_source("allnoconfig:\n\tgrep -v OPENVSWITCH $(KCONFIG_ALLCONFIG) >.config\n")
     with pytest.raises(InternalFault, match="CONFIG_OPENVSWITCH=y became n"):
+        build_kernel(lambda *_: None)
+
+
+def test_the_kernel_is_built_from_the_edited_text(cache: Path, make_source: MakeSource) -> None:
+    path, (_, new) = next(iter(kernel_source.EDITS.items()))
+    make_source(f"{PRETENDED}\t@cat {path}; false\n")
+    with pytest.raises(MachineFault, match="compiling"):
+        build_kernel(lambda *_: None)
+    (log,) = left_in(cache)
+    assert f"/* above */\n{new}/* below */\n" in (cache / log).read_text()
+
+
+@pytest.mark.parametrize("edited", [{}, {path: text * 2 for path, text in EDITED.items()}], ids=["gone", "twice"])
+def test_a_source_that_an_edit_does_not_fit_stops_the_build(
+    cache: Path, make_source: MakeSource, edited: dict[str, str]
+) -> None:
+    make_source(PRETENDED, edited)
+    with pytest.raises(InternalFault, match=r"TIMER_MULTIPLIER 256` [02] times"):
         build_kernel(lambda *_: None)
 
 
