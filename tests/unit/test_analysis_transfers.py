@@ -7,7 +7,8 @@ import pytest
 
 from agents.records import OpLog
 from analysis.transfers import steady_flow_time_s
-from workloads.patterns import Transfer, compile_transfers
+from topo.fabric import Fabric, Topology
+from workloads.patterns import Transfer, compile_transfers, probe_phases
 from workloads.plan import Int64, OpKind, Plan
 
 MESSAGE_NS = 1_000_000
@@ -27,6 +28,32 @@ def test_the_slowest_flow_counts() -> None:
     last = np.flatnonzero((log.op == _recvs(plan)[-1]) & (log.iteration == 1))
     log.end_ns[last] += 500_000
     assert steady_flow_time_s(plan, log, 1) == pytest.approx(2.5e-3)
+
+
+@pytest.mark.parametrize(
+    "fabric", [Fabric(5, 10e9), Fabric(2, 10e9), Fabric(8, 10e9, Topology.LEAF_SPINE, leaves=4, spines=2)]
+)
+def test_the_rate_probe_has_every_host_send_and_receive_at_once(fabric: Fabric) -> None:
+    transfers, rate_bps = probe_phases(fabric, 1000)[0]
+    hosts = list(range(fabric.hosts))
+    assert sorted(transfer.src for transfer in transfers) == sorted(transfer.dst for transfer in transfers) == hosts
+    assert all(fabric.leaf_of(transfer.src) == fabric.leaf_of(transfer.dst) for transfer in transfers)
+    assert 0.99 < rate_bps / fabric.rate_bps < 1
+
+
+def test_the_rate_probe_sends_one_flow_up_and_one_down_at_each_leaf() -> None:
+    fabric = Fabric(6, 10e9, Topology.LEAF_SPINE, leaves=3, spines=2, oversubscription=4.0)
+    transfers, rate_bps = probe_phases(fabric, 1000)[1]
+    assert sorted(fabric.leaf_of(transfer.src) for transfer in transfers) == [0, 1, 2]
+    assert sorted(fabric.leaf_of(transfer.dst) for transfer in transfers) == [0, 1, 2]
+    assert all(fabric.leaf_of(transfer.src) != fabric.leaf_of(transfer.dst) for transfer in transfers)
+    assert rate_bps == fabric.uplink_rate_bps
+
+
+def test_small_bursts_leave_more_to_acks() -> None:
+    bursts, frames = Fabric(2, 10e9), Fabric(2, 10e9, gso_bytes=1514)
+    assert bursts.ack_share() == pytest.approx(90 / (43 * 1538))
+    assert frames.ack_share() == pytest.approx(90 / (2 * 1538))
 
 
 def _recvs(plan: Plan) -> Int64:

@@ -74,6 +74,14 @@ def test_netops_gives_both_passes_without_the_first_backward_layer() -> None:
     assert time.forward_s[profile.tensor_layer[-1]] > 0
 
 
+def test_the_slowest_of_netops_traces_takes_longer_on_its_way_back_alone() -> None:
+    for name in ("inception-v3-netops", "vgg16-299", "resnet101-netops", "resnet200"):
+        table, slowest = (compute_time(model(name), device) for device in ("ec2-netops", "ec2-netops-slowest"))
+        assert sum(slowest.forward_s) == pytest.approx(sum(table.forward_s))
+        fitted = name != "vgg16-299"
+        assert (slowest.fitted_on is not None) == (backward_s(slowest) > backward_s(table) * 1.01) == fitted
+
+
 def test_batch_scales_at_the_same_rate_from_the_nearest_fact() -> None:
     at_32 = compute_time(model("resnet50"), "k80-half", batch=32)
     at_16 = compute_time(model("resnet50"), "k80-half", batch=16)

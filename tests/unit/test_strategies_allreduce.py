@@ -155,6 +155,17 @@ def test_buckets_go_one_after_the_other_unless_they_are_concurrent() -> None:
     assert any(end > start for (_, end), (start, _) in pairwise(mixed))
 
 
+def test_steps_of_concurrent_exchanges_do_not_hold_each_other_up() -> None:
+    """Each of a worker's three peers has a queue of its own; one bucket after the other, one queue serves them all."""
+    job = one_tensor(8000, 8)
+    for name, expected in (("butterfly-mixing", 3), ("ring", 1), ("butterfly", 1)):
+        plan = plan_of(job, name, {})
+        sends = np.flatnonzero((plan.ops.kind == OpKind.SEND) & (plan.ops.chunk >= 0) & (plan.ops.rank == 0))
+        pairs = set(zip(plan.ops.peer[sends].tolist(), plan.ops.lane[sends].tolist(), strict=True))
+        assert len({queue for _, queue in pairs}) == expected
+        assert len(pairs) == len({peer for peer, _ in pairs})
+
+
 def test_overlap_starts_with_the_first_gradient_and_its_absence_with_the_last() -> None:
     """Layers take 1, 2, 3 ms forward and twice that backward."""
     job = one_tensor(100, 2, layers=3)
