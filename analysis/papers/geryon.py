@@ -11,7 +11,7 @@ from analysis.papers.curves import draws
 from analysis.papers.evidence import Measured, Points, StoredPoint, explains, measures
 from analysis.papers.lookup import speedup
 from analysis.papers.reference import Claim, Where
-from analysis.papers.shapes import Series, decreasing, increasing, interior_maximum, near_linear
+from analysis.papers.shapes import Series, decreasing, increasing, interior_maximum, near_linear, non_decreasing
 from analysis.papers.timelines import begin_ns, forward_wait_s, received
 from workloads.plan import Combine, OpKind
 
@@ -226,8 +226,9 @@ def _bigger_nets(points: Points, _: Claim) -> Measured:
         shape = "leaf-spine" if "leaf-spine" in where["fabric"] else "one switch"
         gaps[shape, int(where["workers"])] = row.throughput_per_s / other.throughput_per_s
     text = ", ".join(f"{workers} hosts, {shape}: {gap:.3f}x" for (shape, workers), gap in gaps.items())
-    smallest, largest = gaps["one switch", 4], gaps["leaf-spine", 16]
-    return Measured(text, holds=largest > smallest and gaps["one switch", 16] >= smallest)
+    by_hosts = [(hosts, gaps["one switch", hosts]) for hosts in (4, 16)]
+    by_both = [(4, gaps["one switch", 4]), (16, gaps["leaf-spine", 16])]
+    return Measured(text, holds=non_decreasing(by_hosts) and increasing(by_both))
 
 
 @measures("geryon-fig10", "pull-time")

@@ -127,12 +127,9 @@ def test_the_kernel_is_built_from_the_edited_text(cache: Path, make_source: Make
     assert f"/* above */\n{new}/* below */\n" in (cache / log).read_text()
 
 
-@pytest.mark.parametrize("edited", [{}, {path: text * 2 for path, text in EDITED.items()}], ids=["gone", "twice"])
-def test_a_source_that_an_edit_does_not_fit_stops_the_build(
-    cache: Path, make_source: MakeSource, edited: dict[str, str]
-) -> None:
-    make_source(PRETENDED, edited)
-    with pytest.raises(InternalFault, match=r"TIMER_MULTIPLIER 256` [02] times"):
+def test_a_source_that_an_edit_does_not_fit_stops_the_build(cache: Path, make_source: MakeSource) -> None:
+    make_source(PRETENDED, {path: text * 2 for path, text in EDITED.items()})
+    with pytest.raises(InternalFault, match="TIMER_MULTIPLIER 256` 2 times"):
         build_kernel(lambda *_: None)
 
 
