@@ -33,8 +33,12 @@ from workloads.plan import Combine, OpKind, Plan, Role
 TABLE_3_BPS = 25e9
 COUNTED_KINDS = ("conv", "fc", "pool")
 """Table 2 counts weight and pooling layers."""
+TABLE_1 = "netops-table1"
 TABLE_7 = "netops-table7"
-SLIGHT = 0.02
+VISIBLE = 0.05
+"""What can be told apart in a printed figure. Table 1's own plateau rises by 7 %, from 21.0 to 22.5 s."""
+LIKE_AGGREGATION = 1.45 / 1.19 * 1.10
+""""Similarly": as far as Table 10's own cells are apart (ResNet-200 at 100 Gbit/s), with the tolerance of a printed number."""
 
 
 @measures("netops-table2", *[f"{m}-layers" for m in ("inception-v3", "vgg-16", "resnet-101", "resnet-200")])
@@ -106,8 +110,11 @@ def _ideal(points: Points, claim: Claim) -> Measured:
 def _plateau(points: Points, _: Claim) -> Measured:
     shown, falls, short = [], [], []
     for model in MODELS:
-        series = [(servers, row.iteration_time_s) for servers, row in points.series("servers", model=model)]
-        falls.append(non_increasing(series, SLIGHT))
+        found = points.series("servers", model=model, run=TABLE_1)
+        if model == VGG:
+            found = [*found[:-1], *points.series("servers", run=f"{TABLE_1}-shares")]
+        series = [(servers, row.iteration_time_s) for servers, row in found]
+        falls.append(non_increasing(series, VISIBLE))
         speedup = series[0][1] / series[-1][1]
         short.append(speedup < series[-1][0] / 2)
         shown.append(f"{NAMES[model]} {speedup:.2f}x")
@@ -164,10 +171,14 @@ def _second_turn(points: Points, _: Claim) -> Measured:
 
 @measures("netops-sec92-messaging", "ps-none")
 def _ps_messaging(points: Points, _: Claim) -> Measured:
-    found = {m: time_s(points, m, BASELINE) / time_s(points, m, BASELINE, "netops-sec92-ps") for m in MODELS}
+    found = _ps_gains(points)
     worst = max(found, key=lambda model: abs(found[model] - 1))
     shown = ", ".join(f"{NAMES[model]} {value:.3f}x" for model, value in found.items())
     return Measured(found[worst], detail=f"the model furthest from 1: {shown}")
+
+
+def _ps_gains(points: Points) -> dict[str, float]:
+    return {m: time_s(points, m, BASELINE) / time_s(points, m, BASELINE, "netops-sec92-ps") for m in MODELS}
 
 
 @measures("netops-sec92-messaging", "ring-benefits")
@@ -181,7 +192,9 @@ def _ring_messaging(points: Points, _: Claim) -> Measured:
         points, VGG, RING, "netops-bandwidth", rate="10gbit"
     )
     shown = ", ".join(f"{NAMES[model]} {value:.2f}x" for model, value in found.items())
-    return Measured(f"ring with messages over without: {shown}", holds=min(found.values()) > 1.2)
+    servers = max(_ps_gains(points).values())
+    text = f"ring with messages over without: {shown}; parameter server: {servers:.2f}x at most"
+    return Measured(text, holds=min(found.values()) > 1 + VISIBLE > servers and found[VGG] > 2)
 
 
 _TWO_ITERATIONS = [
@@ -249,7 +262,7 @@ def _backward_at_once(plan: Plan, log: OpLog) -> float:
 
 @measures("netops-table10", "block-like-agg")
 def _block_like_aggregation(points: Points, _: Claim) -> Measured:
-    """About as fast everywhere; and where the network time N is above the backward pass BN (B1 is 0 here), not slower."""
+    """About as fast everywhere; and where the network time N is above the backward pass BN (B1 is 0 here), as fast."""
     shown, holds = [], []
     for model in MODELS:
         facts = points.model(model=model)
@@ -260,6 +273,6 @@ def _block_like_aggregation(points: Points, _: Claim) -> Measured:
             )
             ratio = block / aggregated
             bound_by_network = _size_bits(facts) / (rate_gbps * 1e9) > sum(facts.backward_s)
-            holds.append(ratio < (1.01 if bound_by_network else 1.25))
+            holds.append(ratio < (1 + VISIBLE if bound_by_network else LIKE_AGGREGATION))
             shown.append(f"{NAMES[model]} {rate_gbps}G {ratio:.2f}{' (N > BN)' if bound_by_network else ''}")
     return Measured(f"time with block distribution over aggregation: {', '.join(shown)}", holds=all(holds))

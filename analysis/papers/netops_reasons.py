@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from analysis.papers.evidence import Points, explains
 from analysis.papers.netops_points import (
     BASELINE,
@@ -38,24 +36,6 @@ def _printed(scenario: str, claim: str) -> float:
     value = next(c for c in found.claim if c.id == claim).printed
     assert isinstance(value, float)
     return value
-
-
-@explains("netops-table1", "vgg-16-sim-8ps", "plateau")
-def _early_workers(points: Points, _: Claim) -> str:
-    where: Where = {"model": VGG, "servers": 8}
-    row, plan, log = points.row(**where), points.plan(**where), points.log(**where)
-    starts = (phases(plan, log).backward_start - begin_ns(plan, log)) / 1e9
-    pushed = arrivals_ns(plan, log, Role.SERVER, Combine.ADD)[0]
-    last_copy = arrivals_ns(plan, log, Role.WORKER, Combine.COPY)[1].max()
-    early = float(np.mean(pushed < last_copy))
-    printed_share = _printed("netops-table7", "vgg-16-8ps-max")
-    return (
-        f"VGG-16 on 8 servers: its server sends FC6 (83 % of the model) as its last parameter, to one worker after the other, so backward "
-        f"passes start from {starts.min():.1f} s to {starts.max():.1f} s, and {early:.0%} of the pushes begin while the server still "
-        f"distributes: {row.iteration_time_s:.1f} s. The printed 18.2 s are both phases one after the other (2 x {printed_share} W S / B). "
-        "The paper distributes in the order of a trace (section 5), which it does not print; here it is the order of creation. "
-        "With up to 4 servers, FC8 comes last on that server, and the times agree."
-    )
 
 
 @explains("netops-table2", "inception-v3-layers", "vgg-16-layers")
@@ -201,21 +181,4 @@ def _five_times_the_model(points: Points, _: Claim) -> str:
         f"At three times the speed a backward pass takes {backward_s:.3f} s, behind {forward_s:.3f} s forward. Five exchanges of the whole "
         f"model take log2(W) S / B = {steps_s:.3f} s, so no schedule of them is faster than {forward_s + steps_s:.3f} s "
         f"({times_s[BUTTERFLY]:.3f} s here), and a ring takes {times_s[RING]:.3f} s. Both follow from the paper's own sizes and formula."
-    )
-
-
-@explains("netops-table10", "block-like-agg")
-def _one_after_the_other(points: Points, _: Claim) -> str:
-    run, shown = "netops-table10", []
-    for model in (INCEPTION, RESNET_101, RESNET_200):
-        where: Where = {"run": run, "model": model, "strategy": BASELINE, "rate": "100gbit"}
-        facts = points.model(**where)
-        network_s, backward_s = _size_s(points, where), sum(facts.backward_s)
-        name = PRINTED_AS[model]
-        printed = _printed("netops-table10", f"{name}-100g-block") / _printed("netops-table10", f"{name}-100g-agg")
-        shown.append(f"{NAMES[model]} {network_s:.3f} s and {backward_s:.3f} s (printed {printed:.2f}x)")
-    return (
-        "The paper's own condition for it is that the model's time on the network exceeds its backward pass. At 100 Gbit/s that holds for "
-        f"VGG-16 alone: {', '.join(shown)}. With blocks the last worker starts when all others have their parameters, and its "
-        "whole forward and backward pass follow; with aggregation all workers go back together."
     )

@@ -28,7 +28,7 @@ from workloads.job import Job
 from workloads.plan import CONTROL_CLASS, Combine, Plan, Role
 from workloads.strategies.aggregation import Aggregators, Contribution
 from workloads.strategies.flows import Flows
-from workloads.strategies.placement import Piece, greedy_by_size, in_messages, partitioned, whole_tensors
+from workloads.strategies.placement import Piece, greedy_by_size, in_messages, in_turn, partitioned, whole_tensors
 from workloads.strategies.strategy import Options, Strategy
 from workloads.strategies.worker import Passes, add_passes
 
@@ -147,6 +147,7 @@ def _distribute(point: _Point, *, multicast: bool, barrier: bool) -> None:
     remote = [[w for w in range(len(point.workers)) if w not in near] for near in beside]
     groups = [builder.group(point.workers[w] for w in far) if multicast and far else -1 for far in remote]
     queues = [builder.queue(server) for server in point.servers]
+    turns = in_turn(point.pieces, len(point.workers))
     for position, (chunk, piece) in enumerate(zip(point.chunks, point.pieces, strict=True)):
         server, common = piece.server, _common(point, chunk, piece)
         received: dict[int, int] = {}
@@ -165,7 +166,7 @@ def _distribute(point: _Point, *, multicast: bool, barrier: bool) -> None:
             sends.append(send)
         else:
             for worker in remote[server]:
-                order = position * len(point.workers) + worker
+                order = turns[worker][position]
                 send, received[worker] = builder.message(
                     queues[server], point.workers[worker], piece.size_bytes, order=order, **common
                 )

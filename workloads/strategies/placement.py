@@ -165,3 +165,17 @@ def in_messages(pieces: list[Piece], message_parameters: int) -> list[Piece]:
     return [
         replace(piece, parameters=size) for piece in pieces for size in slices(piece.parameters, message_parameters)
     ]
+
+
+def in_turn(pieces: Sequence[Piece], workers: int) -> list[list[int]]:
+    """Round-robin distribution (NetOps, sections 6 and 9.4): of each worker, the place of each piece among all that are sent.
+
+    A parameter goes to worker 0 as a whole, then to worker 1, and so on; only then comes the next one. The messages that it may be
+    cut into stay together.
+    """
+    places: list[list[int]] = [[] for _ in range(workers)]
+    for _, group in itertools.groupby(pieces, key=lambda piece: (piece.tensor, piece.server)):
+        messages, first = len(list(group)), len(places[0]) * workers
+        for worker in range(workers):
+            places[worker] += range(first + worker * messages, first + (worker + 1) * messages)
+    return places

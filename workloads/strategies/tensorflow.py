@@ -19,7 +19,7 @@ a worker and a server on one host exchange data through memory, at no cost to th
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -27,7 +27,7 @@ from workloads.builder import CONTROL_BYTES, PlanBuilder
 from workloads.job import Job
 from workloads.plan import Combine, Discipline, Plan, Role
 from workloads.strategies.flows import Flows
-from workloads.strategies.placement import Piece
+from workloads.strategies.placement import Piece, in_turn
 from workloads.strategies.worker import Passes, add_passes
 
 ClassOfLayer = Callable[[int], int]
@@ -78,7 +78,7 @@ def compile_parameter_server(
         )
     placed = list(zip(chunks, pieces, strict=True))
     answers = flows if variant.distribution == "random" else Flows(builder, Discipline.COUNTER, shared=True)
-    positions = _positions(job, variant.distribution, len(workers), len(pieces))
+    positions = _positions(job, variant.distribution, len(workers), pieces)
     _pull(builder, answers, job, servers, workers, passes, placed, class_of_layer, positions)
     _barrier(builder, flows, servers, workers, passes, pieces)
     return builder.build(job.compute_s, job.samples)
@@ -127,13 +127,14 @@ def _push_and_apply(
     servers.applied.append(applied)
 
 
-def _positions(job: Job, distribution: DistributionOrder, workers: int, pieces: int) -> list[list[int]]:
+def _positions(job: Job, distribution: DistributionOrder, workers: int, pieces: Sequence[Piece]) -> list[list[int]]:
     """Of each worker: the place of each chunk among all that are sent (to it alone, for random order)."""
     if distribution == "round-robin":
-        return [[piece * workers + worker for piece in range(pieces)] for worker in range(workers)]
+        return in_turn(pieces, workers)
+    count = len(pieces)
     if distribution == "block":
-        return [[worker * pieces + piece for piece in range(pieces)] for worker in range(workers)]
-    orders = [list(range(pieces)) for _ in range(workers)]
+        return [list(range(worker * count, (worker + 1) * count)) for worker in range(workers)]
+    orders = [list(range(count)) for _ in range(workers)]
     for worker, order in enumerate(orders):
         random.Random(f"{job.seed}/pull/{worker}").shuffle(order)
     return orders
