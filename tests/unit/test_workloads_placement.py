@@ -15,7 +15,15 @@ from workloads.plan import OpKind
 from workloads.profile import LayerKind
 from workloads.strategies import strategy
 from workloads.strategies.geryon import coarse_rule, threshold_rule, urgencies
-from workloads.strategies.placement import even_cut, partitioned, slices, whole_tensors, whole_variables
+from workloads.strategies.placement import (
+    even_cut,
+    in_messages,
+    in_turn,
+    partitioned,
+    slices,
+    whole_tensors,
+    whole_variables,
+)
 
 quick = settings(max_examples=60, deadline=None)
 sizes = st.lists(st.integers(1, 5000), min_size=1, max_size=6)
@@ -79,6 +87,24 @@ def test_whole_tensors_go_round_the_servers() -> None:
         (3, 2, 0, 40),
     ]
     assert pieces[3].size_bytes == 160
+
+
+def test_a_parameter_goes_to_one_worker_after_the_other_in_however_many_messages() -> None:
+    pieces = whole_tensors(profile_of([(LayerKind.FC, [100, 50])]), 1)
+    assert in_turn(pieces, 2) == [[0, 2], [1, 3]]
+    cut = in_messages(pieces, 50)
+    assert [piece.tensor for piece in cut] == [0, 0, 1]
+    assert in_turn(cut, 2) == [[0, 1, 4], [2, 3, 5]]
+
+
+@quick
+@given(tensors=sizes, workers=st.integers(1, 5), servers=st.integers(1, 3), limit=st.integers(1, 600))
+def test_round_robin_distribution_gives_every_message_a_place_of_its_own(
+    tensors: list[int], workers: int, servers: int, limit: int
+) -> None:
+    pieces = in_messages(partitioned(profile_of([(LayerKind.FC, tensors)]), servers), limit)
+    places = in_turn(pieces, workers)
+    assert sorted(place for own in places for place in own) == list(range(workers * len(pieces)))
 
 
 def test_geryons_slice_arithmetic_for_vgg19() -> None:
