@@ -58,6 +58,16 @@ def _sizes(_: Points, claim: Claim) -> str:
     )
 
 
+@explains("netops-table2", "resnet-101-flops")
+def _operations(points: Points, claim: Claim) -> str:
+    facts = points.model(**claim.where)
+    convolutions = sum(flops for flops, kind in zip(facts.flops, facts.layer_kinds, strict=True) if kind == "conv")
+    return (
+        f"Convolutions alone take {convolutions:.3g} operations of {sum(facts.flops):.3g} a picture, a multiplication and an addition as "
+        "two, by the same count that gives the printed numbers of the other three models. The paper does not say how it counts."
+    )
+
+
 @explains("netops-table7", "inception-v3-4ps-max", "resnet-200-8ps-max")
 @explains("netops-table7", "inception-v3-8ps-min", "resnet-200-8ps-min")
 def _second_fullest(points: Points, claim: Claim) -> str:
