@@ -10,7 +10,9 @@ import heapq
 from collections import deque
 from dataclasses import dataclass
 
-from agents.graph import RankGraph
+import numpy as np
+
+from agents.graph import Column, RankGraph, column
 from agents.oplog import OpLogger
 from vm.faults import InternalFault
 from workloads.plan import Combine, Contributions, Discipline, Ledger, OpKind, Plan
@@ -77,13 +79,13 @@ class Interpreter:
 
     def __init__(self, plan: Plan, ranks: set[int], iterations: int) -> None:
         self.plan, self.iterations = plan, iterations
-        self.log = OpLogger()
         self.lateness_ns: list[int] = []
         self.iterations_done = 0
         self._graph = RankGraph(plan, ranks)
+        self.log = OpLogger(len(self._graph.mine) * iterations)
         self._now = 0
-        self._pending: dict[int, list[int]] = {}
-        self._ready_ns: dict[int, list[int]] = {}
+        self._pending: dict[int, Column] = {}
+        self._ready_ns: dict[int, Column] = {}
         self._left: dict[int, int] = {}
         self._arrivals: dict[tuple[int, int], tuple[Contributions, int]] = {}
         self._streams: dict[tuple[int, int], _Stream] = {}
@@ -148,12 +150,12 @@ class Interpreter:
         self._deliver(message, rank, iteration, carried, start_ns)
         self._settle()
 
-    def _counters(self, iteration: int) -> list[int]:
+    def _counters(self, iteration: int) -> Column:
         """How many dependencies each op of an iteration still waits for; opened by whatever touches the iteration first."""
         if iteration not in self._pending:
             waits = self._graph.waits_first if iteration == 0 else self._graph.waits_later
-            self._pending[iteration] = list(waits)
-            self._ready_ns[iteration] = [0] * len(waits)
+            self._pending[iteration] = column(np.array(waits, np.int32))
+            self._ready_ns[iteration] = column(np.full(len(waits), 0, np.int64))
             self._left[iteration] = len(self._graph.mine)
             for op in self._graph.mine:
                 if not waits[op]:
@@ -270,7 +272,7 @@ class Interpreter:
         self._idle_queues[lane] = None
 
     def _deliver(self, message: int, rank: int, iteration: int, carried: Contributions, start_ns: int) -> None:
-        op = self._graph.recv_of[message, rank]
+        op = self._graph.recv_of(message, rank)
         self._arrivals[iteration, op] = (carried, start_ns)
         self._dependency_done(iteration, op, self._now)
 

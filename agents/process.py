@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import time
@@ -23,6 +24,12 @@ from workloads.plan import Plan
 
 START_DELAY_NS = 5_000_000
 """Between the command to start and the start itself, so that every agent has its timer set."""
+
+
+OUT_OF_MAPPINGS = (
+    " (on the virtual clock most likely for want of memory mappings: a plan of millions of ops needs more than the machine's "
+    "vm.max_map_count; run `sysctl -w vm.max_map_count=1048576` as root, or fuse small tensors with model.fused_parameters)"
+)
 
 
 class AgentDied(MachineFault):
@@ -89,6 +96,8 @@ class _Process:
         hosts = ", ".join(f"h{host.index + 1}" for host in self.hosts)
         which = f"ranks {', '.join(map(str, self.ranks))}" if self.ranks else "no ranks"
         last = f": {said[-1]}" if said else ""
+        if status == -signal.SIGSEGV:
+            last += OUT_OF_MAPPINGS
         return AgentDied(
             f"agent {self.number} ({which} on {hosts}) died with {how}{last}; its log is {self.error_path}"
         )

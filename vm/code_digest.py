@@ -12,6 +12,8 @@ from vm.machines import SOURCE_ROOT
 
 RUN_MODULES = ("vm.point", "vm.machines", "agents.__main__", "agents.capture", "controller.__main__")
 """What the machine boots with and what it starts; with all that they import, this is the code that carries plans out."""
+BUILD_MODULES = ("vm.kernel", "vm.kernel_source")
+"""How a kernel is built, which is imported with the rest and does not count: a point's key has the kernel's name."""
 BOOT_FILES = ("vm/init.sh",)
 PLAN_FOLDERS = ("workloads", "workloads/models", "workloads/strategies")
 """What plans are compiled by. All of it: strategies are looked up by name, not imported."""
@@ -39,7 +41,7 @@ def imported_sources(modules: Sequence[str]) -> dict[str, Path]:
     while waiting:
         module = waiting.pop()
         path = _path_of(module)
-        if module in found or path is None:
+        if module in found or module in BUILD_MODULES or path is None:
             continue
         found[module] = path
         waiting += _imports(ast.parse(path.read_text()))

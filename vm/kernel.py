@@ -115,7 +115,8 @@ class _Build:
         self._step("unpacking", unpack_command(self._source.tarball, self._tree))
         for path in EDITS:
             file = self._tree / path
-            file.write_text(edited(file.read_text(), path))
+            text = edited(file.read_text() if file.exists() else "", path)
+            file.write_text(text)
         self._report(0, COMPILED_OBJECTS, "configuring")
         self._step("configuring", self._make(f"KCONFIG_ALLCONFIG={CONFIG}", "allnoconfig"))
         self._check_config()

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from small_jobs import choices, compiled, dependencies, job_of, jobs, profile_of
 
 from agents.interpreter import Interpreter, Outgoing
+from agents.oplog import OpLogger
 from agents.records import OpLog
 from vm.faults import InternalFault
 from workloads.builder import PlanBuilder
@@ -317,3 +318,15 @@ def test_is_not_finished_before_the_last_message_has_arrived() -> None:
     interpreter.arrived(message.op, 1, 0, message.contributions, 500, 2000)
     assert interpreter.finished
     assert times(interpreter.log.freeze())[0, message.op + 1] == (500, 500, 2000)
+
+
+def test_a_log_holds_the_rows_that_were_added_and_no_more_than_it_has_room_for() -> None:
+    logger = OpLogger(2)
+    assert len(logger.freeze().op) == 0
+    logger.add(0, 7, 1, 2, 3)
+    logger.add(1, 8, 4, 5, 6)
+    log = logger.freeze()
+    assert (log.op.tolist(), log.iteration.tolist(), log.end_ns.tolist()) == ([7, 8], [0, 1], [3, 6])
+    with pytest.raises(IndexError):
+        logger.add(2, 9, 7, 8, 9)
+    assert len(OpLogger(0).freeze().op) == 0

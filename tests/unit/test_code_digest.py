@@ -45,4 +45,4 @@ def test_all_that_runs_in_the_machine_is_found() -> None:
     assert {"agents.loop", "agents.capture", "controller.flows", "topo.tc", "vm.machine", "workloads.plan"} <= set(
         found
     )
-    assert not {"vm.reproduce", "vm.comparison", "analysis.charts"} & set(found)
+    assert not {"vm.reproduce", "vm.comparison", "analysis.charts", "vm.kernel", "vm.kernel_source"} & set(found)
