@@ -77,7 +77,8 @@ class _Compiler:
         shared = cluster.workers_per_host > 1
         inside = np.array([builder.queue(rank) for rank in ranks], np.int64) if shared else network[:, 0].copy()
         if self.communicator.concurrent:
-            used = np.unique(np.concatenate([schedule.src * len(ranks) + schedule.dst for schedule in schedules]))
+            distinct = {id(schedule): schedule for schedule in schedules}.values()
+            used = np.unique(np.concatenate([schedule.src * len(ranks) + schedule.dst for schedule in distinct]))
             senders, receivers = np.divmod(used, len(ranks))
             apart = hosts[senders] != hosts[receivers]
             first = np.unique(senders[apart], return_index=True)[1]
