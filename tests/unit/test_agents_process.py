@@ -117,7 +117,14 @@ def test_an_agent_that_was_killed_before_it_is_told_anything(tmp_path: Path) -> 
 
 
 @needs_setns
-def test_an_agent_that_is_killed_in_the_middle(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (signal.SIGKILL, r"\(ranks 0, 1 on h1\) died with signal 9; its log is .*agent-0.log"),
+        (signal.SIGSEGV, r"\(ranks 0, 1 on h1\) died with signal 11 .*sysctl -w vm.max_map_count=.*; its log is "),
+    ],
+)
+def test_an_agent_that_is_killed_in_the_middle(tmp_path: Path, number: signal.Signals, said: str) -> None:
     local_plan().save(tmp_path / "plan.npz")
     killed_s: list[float] = []
 
@@ -126,12 +133,12 @@ def test_an_agent_that_is_killed_in_the_middle(tmp_path: Path) -> None:
 
             def kill(_: int) -> None:
                 if not killed_s:
-                    os.kill(pids[0], signal.SIGKILL)
+                    os.kill(pids[0], number)
                     killed_s.append(time.monotonic())
 
             group.replay(local_plan(), folder / "plan.npz", 10_000, kill)
 
-    with pytest.raises(AgentDied, match=r"\(ranks 0, 1 on h1\) died with signal 9; its log is .*agent-0.log"):
+    with pytest.raises(AgentDied, match=said):
         killing(tmp_path)
     assert time.monotonic() - killed_s[0] < QUICK_S
 
