@@ -107,7 +107,7 @@ def prepare_point(point: Point, clock: Clock, folder_of: Callable[[str], Path]) 
     ready = Prepared(point, compiled, fabric, plans, folder_of(key), clock, key)
     if _completed(ready) is None:
         for plan in compiled.plans.values():
-            check(plan)
+            check(plan, compiled.job.relative_times)
     return ready
 
 

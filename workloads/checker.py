@@ -5,6 +5,7 @@ The contributions are followed by carrying the plan out without time, in several
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,11 @@ class PlanError(InternalFault):
     """The plan is wrong, which is a bug of the strategy that compiled it."""
 
 
-def check(plan: Plan) -> None:
-    """Raises PlanError at the first defect found."""
+def check(plan: Plan, relative_times: Sequence[float] = ()) -> None:
+    """Raises PlanError at the first defect found. relative_times: see Job."""
     _check_references(plan)
     _check_messages(plan)
-    _check_computation(plan)
+    _check_computation(plan, relative_times)
     _check_contributions(plan)
     _check_starts(plan)
 
@@ -218,17 +219,18 @@ def _check_starts(plan: Plan) -> None:
         raise _fail(plan, int(free[0]), "waits for nothing, so that all its iterations would start at once")
 
 
-def _check_computation(plan: Plan) -> None:
+def _check_computation(plan: Plan, relative_times: Sequence[float]) -> None:
     """Every worker computes what the profile says, but for the rounding of each op to whole nanoseconds."""
     ops = plan.ops
     computes = ops.kind == OpKind.COMPUTE
     spent_ns = np.bincount(ops.rank[computes], ops.duration_ns[computes], len(plan.rank_role))[plan.workers]
     count = np.bincount(ops.rank[computes], minlength=len(plan.rank_role))[plan.workers]
-    idle = np.flatnonzero(spent_ns < plan.compute_s * 1e9 - count)
+    wanted_s = plan.compute_s * np.array(relative_times or [1.0] * len(spent_ns))
+    idle = np.flatnonzero(spent_ns < wanted_s * 1e9 - count)
     if len(idle):
         at = idle[0]
         raise PlanError(
-            f"plan '{plan.name}': worker rank {plan.workers[at]} computes {spent_ns[at] / 1e9:.9f} s of {plan.compute_s:.9f} s"
+            f"plan '{plan.name}': worker rank {plan.workers[at]} computes {spent_ns[at] / 1e9:.9f} s of {wanted_s[at]:.9f} s"
         )
 
 

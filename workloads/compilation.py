@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -66,9 +68,20 @@ def job_of(section: PointSection, chosen: Strategy) -> Job:
         seed=section.run.seed,
         costs=_costs(section.costs),
         rate_bps=section.fabric.rate,
+        relative_times=_drawn_times(section),
     )
     meant = _stands_for(section.cluster)
     return job if meant is None else _standing_in(job, meant, chosen, _options(chosen, section))
+
+
+def _drawn_times(section: PointSection) -> tuple[float, ...]:
+    """Each worker's factor on its compute times: a draw of its own, the same with every model, strategy and network."""
+    variation = section.costs.compute_variation
+    if variation is None or not variation.value:
+        return ()
+    spread = math.sqrt(math.log1p(variation.value**2))
+    draws = (random.Random(f"{section.run.seed}/compute/{worker}") for worker in range(section.cluster.workers))
+    return tuple(draw.lognormvariate(-(spread**2) / 2, spread) for draw in draws)
 
 
 def _stands_for(section: ClusterSection) -> Cluster | None:
@@ -99,6 +112,7 @@ def _costs(section: CostsSection) -> Costs:
         message_latency_s=section.message_latency.value if section.message_latency else 0.0,
         local_bytes_per_s=section.local_rate.value if section.local_rate else free,
         copy_bytes_per_s=section.copy_rate.value if section.copy_rate else free,
+        merge_s=section.slice_merge.value if section.slice_merge else 0.0,
     )
 
 
@@ -106,7 +120,12 @@ def _compute(section: PointSection, batch: int) -> ComputeTime:
     chosen = section.model
     assert chosen.device is not None  # the schema wants either a device or layers
     computed = compute_time(
-        model(chosen.name), chosen.device, batch=batch, iteration_s=chosen.iteration_time, speedup=chosen.speedup
+        model(chosen.name),
+        chosen.device,
+        batch=batch,
+        iteration_s=chosen.iteration_time,
+        forward_s=chosen.forward_time,
+        speedup=chosen.speedup,
     )
     if chosen.iteration_time is not None and chosen.iteration_time_source:
         return replace(computed, source=chosen.iteration_time_source)

@@ -263,12 +263,14 @@ def compute_time(
     batch: int | None = None,
     iteration_s: float | None = None,
     forward_share: float = 1 / 3,
+    forward_s: float | None = None,
     speedup: Mapping[LayerKind, float] | None = None,
 ) -> ComputeTime:
     """Seconds of each layer of `profile` on `device` for one iteration of `batch` samples (the profile's own by default).
 
     iteration_s: a time of the scenario's own, for this batch, that replaces what is known of the device.
     forward_share: the forward pass's share of the time, where the source does not give both; 1:2 as P3's P4000 shows.
+    forward_s: the whole forward pass's time, for these samples, instead of that; the backward pass stays as it is.
     speedup: divides the times of a kind of layer (NetOps, Sec. 8.6, divides convolutions by 1 to 3).
     Raises InputFault for an unknown device, a model that it has no time for, or a number that makes no sense.
     """
@@ -285,6 +287,8 @@ def compute_time(
         forward, backward = fact.seconds
     else:
         forward, backward = fact.seconds * forward_share, fact.seconds * (1 - forward_share)
+    if forward_s is not None:
+        forward = forward_s
     return ComputeTime(
         _split(profile, forward, _forward_weights(profile), faster),
         _split(profile, backward, _backward_weights(profile, fact.first_backward_free), faster),

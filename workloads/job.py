@@ -64,12 +64,15 @@ class Costs:
     local_bytes_per_s: rate of a machine's own link between two of its GPUs (infinite: free).
     copy_bytes_per_s: rate at which one thread copies memory: a worker, gradients into and out of a fused buffer; a server, the
     values with which it answers a pull (infinite: free).
+    merge_s: a worker's time for each slice that it merges into a tensor before the layer's forward pass; for strategies that slice
+    TensorFlow's shards.
     """
 
     aggregation_bytes_per_s: float = float("inf")
     message_latency_s: float = 0.0
     local_bytes_per_s: float = float("inf")
     copy_bytes_per_s: float = float("inf")
+    merge_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,7 @@ class Job:
     seed: decides every random order of the strategy. rate_bps: line rate of a host's link, for strategies that weigh
     transfers against computation; None where nobody said. fabric: the network, for strategies that use its switches;
     None: a single switch. stands_for: the cluster that this one stands for, whose samples count; costs and rates are scaled already.
+    relative_times: of each worker, what its passes take of `compute`; none: all take just that.
     """
 
     profile: Profile
@@ -90,10 +94,15 @@ class Job:
     rate_bps: float | None = None
     fabric: Fabric | None = None
     stands_for: Cluster | None = None
+    relative_times: tuple[float, ...] = ()
+
+    def relative_time(self, worker: int) -> float:
+        """What a worker's passes take of `compute`."""
+        return self.relative_times[worker] if self.relative_times else 1.0
 
     @property
     def compute_s(self) -> float:
-        """A worker's forward and backward pass, undisturbed."""
+        """A worker's forward and backward pass, undisturbed; the mean one where workers differ."""
         return sum(self.compute.forward_s) + sum(self.compute.backward_s)
 
     @property

@@ -82,6 +82,7 @@ class LayerSection(Section):
 class ModelSection(Section):
     """What is trained. iteration_time: of one worker alone, instead of the device's; iteration_time_source: where it comes from.
 
+    forward_time: of the whole forward pass, instead of the device's, which decides the backward pass alone.
     speedup: by kind of layer, how much faster than the device.
     layers: of a made-up model, such as a paper's toy, instead of one that `name` knows; its times are its own, without a device.
     fused_parameters: consecutive tensors travel as one until they have so many parameters (Profile.fused); 0: each by itself.
@@ -93,6 +94,7 @@ class ModelSection(Section):
     batch: int | None = Field(None, ge=1)
     iteration_time: DurationS | None = Field(None, gt=0)
     iteration_time_source: str | None = None
+    forward_time: DurationS | None = Field(None, gt=0)
     speedup: dict[LayerKind, float] = Field(default_factory=dict)
     fused_parameters: int = Field(0, ge=0)
 
@@ -100,8 +102,10 @@ class ModelSection(Section):
     def _one_source_of_times(self) -> Self:
         if not self.layers and self.device is None:
             raise ValueError("device: missing")
-        if self.layers and (self.device is not None or self.iteration_time is not None or self.speedup):
-            raise ValueError("layers have times of their own: leave out device, iteration_time and speedup")
+        if self.layers and (self.device or self.iteration_time or self.forward_time or self.speedup):
+            raise ValueError(
+                "layers have times of their own: leave out device, iteration_time, forward_time and speedup"
+            )
         return self
 
 
@@ -126,13 +130,26 @@ class SourcedDuration(Section):
     source: str = Field(min_length=1)
 
 
+class SourcedShare(Section):
+    """A share, 1 being the whole, and where it comes from."""
+
+    value: float = Field(ge=0)
+    source: str = Field(min_length=1)
+
+
 class CostsSection(Section):
-    """Constants beside network and GPU; each needs its source. Left out: free."""
+    """Constants beside network and GPU; each needs its source. Left out: free, and all workers take equally long.
+
+    compute_variation: coefficient of variation of a worker's compute times. Each draws its own factor by run.seed, from a log-normal
+    distribution with mean 1.
+    """
 
     aggregation_rate: SourcedRate | None = None
     message_latency: SourcedDuration | None = None
     local_rate: SourcedRate | None = None
     copy_rate: SourcedRate | None = None
+    slice_merge: SourcedDuration | None = None
+    compute_variation: SourcedShare | None = None
 
 
 class TransportSection(Section):

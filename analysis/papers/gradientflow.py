@@ -279,8 +279,8 @@ def _fusion(points: Points, _: Claim) -> Measured:
     return Measured(text, holds=right)
 
 
-HARDLY = 1.15
-"""Printed: 75.8K over 69.7K is 1.09, and 16.5K over 14.6K is 1.13."""
+HARDLY = 1.10 * 16.5 / 14.6
+"""What is printed as similar, 16.5K over 14.6K (75.8K over 69.7K is 1.09), with the 10 % that numbers get: 1.24."""
 
 
 @measures("gradientflow-fig16", "horovod-copy")

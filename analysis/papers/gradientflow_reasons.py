@@ -75,7 +75,7 @@ def _resnet_on_volta(points: Points, claim: Claim) -> str:
     )
 
 
-@explains("gradientflow-fig9", "horovod-resnet50", "horovod-alexnet")
+@explains("gradientflow-fig9", "horovod-resnet50")
 @explains("gradientflow-fig16", "horovod-copy")
 def _horovod(points: Points, _: Claim) -> str:
     rows = {
@@ -86,8 +86,8 @@ def _horovod(points: Points, _: Claim) -> str:
     return (
         f"ResNet-50 with NCCL: {accounts['layer-allreduce']} With Horovod: {accounts['horovod']} Fusion leaves "
         f"{accounts['horovod'].messages} messages of {accounts['layer-allreduce'].messages}, and copying into and out of the buffer at "
-        "a GPU's memory rate takes under a millisecond. To be as slow as printed, Horovod must have lost some 70 ms elsewhere, such "
-        "as in agreeing which tensors are ready; copies do not explain it."
+        "a GPU's memory rate takes under a millisecond. The rest after the backward pass is the first rank, which reads from every rank "
+        "that each tensor is ready: 4.78 us a report, fitted on AlexNet."
     )
 
 

@@ -14,7 +14,7 @@ from workloads.job import Job
 
 @dataclass(frozen=True)
 class Hold:
-    """A delay after the backward op of `layer`: Horovod looks for ready tensors once a cycle only."""
+    """A delay after the backward op of `layer`: Horovod looks for ready tensors once a cycle only, and its ranks then agree on them."""
 
     layer: int
     delay_s: float
@@ -105,6 +105,14 @@ def by_cycle(job: Job, gradients: Iterable[Gradient], cycle_s: float) -> list[tu
     ]
 
 
+def negotiated(wait: Hold | None, gradients: Sequence[Gradient], tensor_s: float) -> Hold | None:
+    """The wait for a cycle (None: for the last of the gradients), and then `tensor_s` for each tensor that the ranks agree on."""
+    if not tensor_s:
+        return wait
+    since = wait or Hold(gradients[-1].layer, 0.0)
+    return Hold(since.layer, since.delay_s + len(gradients) * tensor_s)
+
+
 def _yield_times_s(job: Job) -> list[float]:
     """When each layer's backward op ends, counted from the start of the iteration."""
     now_s = sum(job.compute.forward_s)
@@ -117,4 +125,4 @@ def _yield_times_s(job: Job) -> list[float]:
 
 def after_backward(buckets: Iterable[Bucket]) -> list[Bucket]:
     """The same buckets without overlap: none is ready before the whole backward pass is (GradientFlow, Fig. 4)."""
-    return [replace(bucket, ready_layer=0, hold=None) for bucket in buckets]
+    return [replace(bucket, ready_layer=0) for bucket in buckets]

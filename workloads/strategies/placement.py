@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -85,6 +86,15 @@ def partitioned(profile: Profile, servers: int, slice_parameters: int | None = N
             cut = slices(parameters, slice_parameters) if slice_parameters else [parameters]
             pieces.extend(Piece(number, layer, server, size) for size in cut)
     return pieces
+
+
+def slices_of_layers(pieces: Sequence[Piece]) -> Counter[int]:
+    """Of each layer: the slices of its shards that were cut into several."""
+    shards = Counter((piece.layer, piece.tensor, piece.server) for piece in pieces)
+    found: Counter[int] = Counter()
+    for (layer, _, _), count in shards.items():
+        found[layer] += count if count > 1 else 0
+    return found
 
 
 def kvstore_keys(profile: Profile, servers: int, split_parameters: int) -> list[Piece]:

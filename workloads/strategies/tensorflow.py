@@ -28,7 +28,7 @@ from workloads.job import Job
 from workloads.plan import Combine, Discipline, Plan, Role
 from workloads.strategies.flows import Flows
 from workloads.strategies.placement import Piece, in_turn
-from workloads.strategies.worker import Passes, add_passes
+from workloads.strategies.worker import Passes, add_passes, with_merging
 
 ClassOfLayer = Callable[[int], int]
 DistributionOrder = Literal["random", "round-robin", "block"]
@@ -70,7 +70,8 @@ def compile_parameter_server(
         builder.tensor(tensor.name)
     chunks = [builder.chunk(piece.tensor, piece.size_bytes) for piece in pieces]
     flows = Flows(builder)
-    passes = [add_passes(builder, job, worker) for worker in workers]
+    merging = with_merging(job, pieces)
+    passes = [add_passes(builder, merging, worker) for worker in workers]
     _request(builder, flows, servers, workers, passes)
     for chunk, piece in zip(chunks, pieces, strict=True):
         _push_and_apply(

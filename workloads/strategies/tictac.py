@@ -34,7 +34,7 @@ from workloads.schema import DurationS
 from workloads.strategies.geryon_contenders import PartitionOptions
 from workloads.strategies.placement import Piece, partitioned, whole_tensors
 from workloads.strategies.strategy import Options, Strategy
-from workloads.strategies.worker import Passes, add_graph_passes, add_passes
+from workloads.strategies.worker import Passes, add_graph_passes, add_passes, with_merging
 
 DATA_CLASS = 0
 """End-host scheduling knows one traffic class."""
@@ -227,7 +227,8 @@ def _parts(builder: PlanBuilder, job: Job, pieces: Sequence[Piece], add: PassBui
     for tensor in job.profile.tensors:
         builder.tensor(tensor.name)
     chunks = [builder.chunk(piece.tensor, piece.size_bytes) for piece in pieces]
-    passes = [add(builder, job, worker) for worker in workers]
+    merging = with_merging(job, pieces)
+    passes = [add(builder, merging, worker) for worker in workers]
     renewed = [builder.compute(servers[piece.server], lane=UPDATE_LANE) for piece in pieces]
     return _Parts(builder, job, pieces, chunks, workers, servers, passes, renewed)
 
