@@ -267,12 +267,12 @@ def test_the_readme_names_table_2s_constants_as_they_are() -> None:
     times = [fact.seconds for fact in DEVICES["k40"].facts]
     assert ", ".join(f"{seconds:.3f}" for seconds in times) + " s" in text
     scenario = load_scenario(ROOT / "scenarios" / "geryon-table2.toml")
-    (rate,) = {point.section.costs.aggregation_rate for point in scenario.points}
-    assert rate is not None
-    assert f"{rate.value / 1e9:g} GB/s" in text
-    assert all(
-        cost is None for point in scenario.points for name, cost in point.section.costs if name != "aggregation_rate"
-    )
+    (costs,) = {point.section.costs for point in scenario.points}
+    assert costs.aggregation_rate is not None
+    assert costs.slice_merge is not None
+    assert f"{costs.aggregation_rate.value / 1e9:g} GB/s" in text
+    assert f"{costs.slice_merge.value * 1e3:g} ms" in text
+    assert {name for name, cost in costs if cost is not None} == {"aggregation_rate", "slice_merge"}
 
 
 def test_the_readmes_two_commands_set_everything_up_first() -> None:

@@ -115,6 +115,18 @@ def test_a_scenarios_own_time_replaces_the_devices() -> None:
     assert "given by the scenario" in time.source
 
 
+def test_a_forward_time_of_its_own_leaves_the_backward_pass() -> None:
+    """NetOps profiles the forward pass apart from the traces that it adds modules to."""
+    grown = model("inception-v3-netops+25network")
+    plain = compute_time(grown, "ec2-netops-slowest")
+    fixed = compute_time(grown, "ec2-netops-slowest", forward_s=0.176)
+    assert sum(plain.forward_s) > 0.4
+    assert sum(fixed.forward_s) == pytest.approx(0.176)
+    assert fixed.backward_s == plain.backward_s
+    shares = [a / b for a, b in zip(fixed.forward_s, plain.forward_s, strict=True) if b]
+    assert max(shares) == pytest.approx(min(shares))
+
+
 def test_speedup_touches_its_kind_alone() -> None:
     """NetOps, Sec. 8.6."""
     profile = model("resnet200")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_jobs import compiled, job_of, profile_of
 
-from workloads.job import Cluster
+from workloads.job import Cluster, Costs
 from workloads.models import model
 from workloads.plan import OpKind
 from workloads.profile import LayerKind
@@ -21,6 +21,7 @@ from workloads.strategies.placement import (
     in_turn,
     partitioned,
     slices,
+    slices_of_layers,
     whole_tensors,
     whole_variables,
 )
@@ -188,3 +189,37 @@ def test_netops_table_7(name: str, servers: int, least: float, most: float) -> N
     for piece in whole_variables(profile, servers):
         placed[piece.server] += piece.parameters
     assert max(placed) / profile.parameters == pytest.approx(most, rel=0.005)
+
+
+def test_only_slices_are_merged() -> None:
+    """Two servers, at most 30 parameters a slice: 100 are two shards of two slices, 50 two shards, 1 a single piece."""
+    profile = profile_of([(LayerKind.CONV, [50, 1]), (LayerKind.FC, [100])])
+    assert slices_of_layers(partitioned(profile, 2, 30)) == {0: 0, 1: 4}
+    assert slices_of_layers(partitioned(profile, 2)) == {0: 0, 1: 0}
+    assert slices_of_layers(whole_tensors(profile, 2)) == {0: 0, 1: 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "merged_ms"),
+    [
+        ("vanilla", {}, 0),
+        ("partition-slicing", {"slice_parameters": 0}, 0),
+        ("partition-slicing", {"slice_parameters": 30}, 40),
+        ("geryon", {"slice_parameters": 30}, 40),
+        ("tictac-slicing", {"slice_parameters": 30}, 40),
+        ("ring", {}, 0),
+    ],
+)
+def test_merging_lengthens_the_forward_op_of_the_sliced_layer(
+    name: str, options: dict[str, int], merged_ms: int
+) -> None:
+    profile = profile_of([(LayerKind.CONV, [50, 1]), (LayerKind.FC, [100])])
+    job = job_of(profile, Cluster(2, 2), costs=Costs(merge_s=10e-3))
+    (plan,) = compiled(job, name, options).values()
+    ops = plan.ops
+    for worker in plan.workers.tolist():
+        mine = (ops.kind == OpKind.COMPUTE) & (ops.rank == worker) & (ops.layer >= 0)
+        first, second, *backward = ops.duration_ns[mine].tolist()
+        assert (first, second) == (1_000_000, (2 + merged_ms) * 1_000_000)
+        assert sorted(backward) == [2_000_000, 4_000_000]
+    assert plan.compute_s == pytest.approx(9e-3)

@@ -232,9 +232,10 @@ def test_shipped_scenarios_compile(path: Path) -> None:
     for point in sorted(load_scenario(path).points, key=lambda point: point.section.cluster.workers):
         if point.section.strategy.name not in seen:
             seen.add(point.section.strategy.name)
-            plan = next(iter(compile_point(point.section).plans.values()))
+            compiled = compile_point(point.section)
+            plan = next(iter(compiled.plans.values()))
             if len(plan.ops) <= CHECKED_OPS:
-                check(plan)
+                check(plan, compiled.job.relative_times)
 
 
 def test_cases_are_sweeps_of_their_own_on_top_of_the_common_one() -> None:
