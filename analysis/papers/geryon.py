@@ -11,7 +11,7 @@ from analysis.papers.curves import draws
 from analysis.papers.evidence import Measured, Points, StoredPoint, explains, measures
 from analysis.papers.lookup import speedup
 from analysis.papers.reference import Claim, Where
-from analysis.papers.shapes import Series, decreasing, increasing, interior_maximum, near_linear, non_decreasing
+from analysis.papers.shapes import SLACK, VISIBLE, Series, decreasing, increasing, near_linear, non_decreasing
 from analysis.papers.timelines import begin_ns, forward_wait_s, received
 from workloads.plan import Combine, OpKind
 
@@ -81,9 +81,12 @@ def _exposed_s(point: StoredPoint) -> float:
 
 @measures("geryon-fig7", "threshold-shape")
 def _slicing_shape(points: Points, _: Claim) -> Measured:
+    """The smallest slices lose visibly to the best; the threshold that the paper chooses is as good as the best, up to a tie."""
     series = _by_slice(points)
+    best = max(y for _, y in series)
     text = ", ".join(f"{x / 1024:g}K: {y:.1f}" for x, y in series)
-    return Measured(f"images/s by threshold: {text}", holds=interior_maximum(series))
+    holds = series[0][1] < (1 - VISIBLE) * best and dict(series)[SLICES[0]] >= (1 - SLACK) * best
+    return Measured(f"images/s by threshold: {text}", holds=holds)
 
 
 def _growth(points: Points, model: str) -> Series:
