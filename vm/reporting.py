@@ -14,6 +14,7 @@ from analysis.tables import Constant
 from vm.outcome import Outcome
 from workloads.lineup import FAMILIES, PARTIAL
 from workloads.scenario import Scenario
+from workloads.schema import SourcedDuration, SourcedRate, SourcedVariation
 
 
 def printed_cells(scenario: Scenario) -> list[PrintedCell]:
@@ -37,6 +38,10 @@ def report_run(scenario: Scenario, outcomes: Sequence[Outcome], folder: Path) ->
     )
 
 
+UNITS = {SourcedRate: "bytes/s", SourcedDuration: "s", SourcedVariation: "of the mean"}
+"""Of costs, by what they are."""
+
+
 def _constants(outcomes: Sequence[Outcome]) -> list[Constant]:
     """Every constant that the results rest on, once."""
     constants: dict[tuple[str, str], Constant] = {}
@@ -49,8 +54,7 @@ def _constants(outcomes: Sequence[Outcome]) -> list[Constant]:
         found = [Constant(name, round(compute.iteration_s, 4), "s", compute.source + fitted)]
         for cost_name, cost in section.costs:
             if cost is not None:
-                unit = "bytes/s" if cost_name.endswith("rate") else "s"
-                found.append(Constant(cost_name.replace("_", " "), cost.value, unit, cost.source))
+                found.append(Constant(cost_name.replace("_", " "), cost.value, UNITS[type(cost)], cost.source))
         for constant in found:
             constants[constant.name, str(constant.value)] = constant
     return list(constants.values())

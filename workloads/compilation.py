@@ -71,6 +71,11 @@ def job_of(section: PointSection, chosen: Strategy) -> Job:
         relative_times=_drawn_times(section),
     )
     meant = _stands_for(section.cluster)
+    if meant is not None and job.relative_times:
+        raise InputFault(
+            "costs.compute_variation: a cluster that stands for a larger one shows no difference between workers; leave out it or "
+            "cluster.stands_for"
+        )
     return job if meant is None else _standing_in(job, meant, chosen, _options(chosen, section))
 
 
@@ -129,6 +134,10 @@ def _compute(section: PointSection, batch: int) -> ComputeTime:
     )
     if chosen.iteration_time is not None and chosen.iteration_time_source:
         return replace(computed, source=chosen.iteration_time_source)
+    if chosen.forward_time is not None:
+        own = chosen.forward_time_source or "given by the scenario"
+        text = f"forward pass of {chosen.forward_time:g} s: {own}; backward pass: {computed.source}"
+        return replace(computed, source=text)
     return computed
 
 

@@ -82,7 +82,7 @@ class LayerSection(Section):
 class ModelSection(Section):
     """What is trained. iteration_time: of one worker alone, instead of the device's; iteration_time_source: where it comes from.
 
-    forward_time: of the whole forward pass, instead of the device's, which decides the backward pass alone.
+    forward_time: of the whole forward pass, instead of the device's, which decides the backward pass alone; forward_time_source: likewise.
     speedup: by kind of layer, how much faster than the device.
     layers: of a made-up model, such as a paper's toy, instead of one that `name` knows; its times are its own, without a device.
     fused_parameters: consecutive tensors travel as one until they have so many parameters (Profile.fused); 0: each by itself.
@@ -95,6 +95,7 @@ class ModelSection(Section):
     iteration_time: DurationS | None = Field(None, gt=0)
     iteration_time_source: str | None = None
     forward_time: DurationS | None = Field(None, gt=0)
+    forward_time_source: str | None = None
     speedup: dict[LayerKind, float] = Field(default_factory=dict)
     fused_parameters: int = Field(0, ge=0)
 
@@ -106,6 +107,8 @@ class ModelSection(Section):
             raise ValueError(
                 "layers have times of their own: leave out device, iteration_time, forward_time and speedup"
             )
+        if self.iteration_time and self.forward_time:
+            raise ValueError("forward_time: an iteration_time is of both passes; leave out one of them")
         return self
 
 
@@ -130,18 +133,18 @@ class SourcedDuration(Section):
     source: str = Field(min_length=1)
 
 
-class SourcedShare(Section):
-    """A share, 1 being the whole, and where it comes from."""
+class SourcedVariation(Section):
+    """A coefficient of variation, standard deviation over mean, and where it comes from."""
 
-    value: float = Field(ge=0)
+    value: float = Field(ge=0, le=10, allow_inf_nan=False)
     source: str = Field(min_length=1)
 
 
 class CostsSection(Section):
     """Constants beside network and GPU; each needs its source. Left out: free, and all workers take equally long.
 
-    compute_variation: coefficient of variation of a worker's compute times. Each draws its own factor by run.seed, from a log-normal
-    distribution with mean 1.
+    slice_merge: for the strategies of Geryon that slice, and for NetOps' messages.
+    compute_variation: of workers' compute times. Each draws its own factor by run.seed, from a log-normal distribution with mean 1.
     """
 
     aggregation_rate: SourcedRate | None = None
@@ -149,7 +152,7 @@ class CostsSection(Section):
     local_rate: SourcedRate | None = None
     copy_rate: SourcedRate | None = None
     slice_merge: SourcedDuration | None = None
-    compute_variation: SourcedShare | None = None
+    compute_variation: SourcedVariation | None = None
 
 
 class TransportSection(Section):

@@ -25,7 +25,7 @@ from analysis.papers.gradientflow_points import (
     workers_of,
 )
 from analysis.papers.reference import Claim, Where
-from analysis.papers.shapes import close, increasing
+from analysis.papers.shapes import SLACK, close, increasing
 from analysis.points import PointResult
 from workloads.plan import Int64, OpKind, Plan, Role
 
@@ -279,8 +279,8 @@ def _fusion(points: Points, _: Claim) -> Measured:
     return Measured(text, holds=right)
 
 
-HARDLY = 1.10 * 16.5 / 14.6
-"""What is printed as similar, 16.5K over 14.6K (75.8K over 69.7K is 1.09), with the 10 % that numbers get: 1.24."""
+HARDLY = 1.15
+"""Printed: 75.8K over 69.7K is 1.09, and 16.5K over 14.6K is 1.13."""
 
 
 @measures("gradientflow-fig16", "horovod-copy")
@@ -291,7 +291,7 @@ def _horovod(points: Points, claim: Claim) -> Measured:
         for model in ("alexnet-bn", "resnet50-gf")
     }
     text = f"Horovod over NCCL: {gains['alexnet-bn']:.2f}x for AlexNet, {gains['resnet50-gf']:.2f}x for ResNet-50"
-    return Measured(text, holds=max(gains.values()) <= HARDLY)
+    return Measured(text, holds=max(gains.values()) <= HARDLY * (1 + SLACK))
 
 
 ALMOST_NOTHING = 1.02

@@ -82,6 +82,8 @@ class Claim(_Reference):
     def _consistent(self) -> Self:
         if (self.kind is Kind.CONTRADICTED or not self.emulable) and not self.reason:
             raise ValueError("a claim that is contradicted or not emulable needs its reason")
+        if self.or_equal and self.kind is not Kind.RANK:
+            raise ValueError(f"or_equal is for ranks, not for a {self.kind}")
         if self.printed is None:
             return self
         wanted: dict[Kind, type] = {Kind.RANK: list, Kind.SHAPE: str, Kind.BOUND: str}

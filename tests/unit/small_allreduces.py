@@ -42,7 +42,11 @@ own: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "butterfly-mixing": st.just({}),
     "layer-allreduce": st.fixed_dictionaries({"algorithm": st.sampled_from(["ring", "hierarchical-ring"])}),
     "horovod": st.fixed_dictionaries(
-        {"buffer_bytes": st.integers(4, 3000), "cycle_s": st.sampled_from([0, 1e-3, 2.5e-3, 7e-3])}
+        {
+            "buffer_bytes": st.integers(4, 3000),
+            "cycle_s": st.sampled_from([0, 1e-3, 2.5e-3, 7e-3]),
+            "report_s": st.sampled_from([0, 1e-5, 3e-3]),
+        }
     ),
     "lazy-allreduce": st.fixed_dictionaries({"threshold_bytes": st.integers(0, 3000)}),
     "csc": st.fixed_dictionaries(

@@ -10,12 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_allreduces import FABRIC, GOODPUT_BYTES_PER_S, first_send_ns, one_tensor, plan_of, sent_bytes
 from small_jobs import job_of, profile_of
+from test_agents_interpreter import replay, times
 
 from analysis.bounds import critical_path_s
 from workloads.job import Cluster, Costs
 from workloads.models import model
+from workloads.plan import OpKind
 from workloads.profile import LayerKind
 from workloads.strategies.allreduce_buckets import Gradient, buffer_fused, by_cycle, lazily_fused
+from workloads.strategies.allreduce_plan import READING_LANE
 from workloads.strategies.gradientflow import CscOptions, pool_chunks, select_chunks, share_at
 
 
@@ -50,14 +53,27 @@ def test_a_cycle_a_copy_and_a_conversion_delay_the_first_message() -> None:
     assert first_send_ns(plan_of(job, "horovod", halved)) == 18_000_000
 
 
-@pytest.mark.parametrize("overlap", [True, False])
-def test_the_first_rank_reads_a_report_of_every_rank_for_every_tensor(overlap: bool) -> None:
-    """3 tensors of 4 ranks at 50 us a report are 0.6 ms, after the whole backward pass at 18 ms or a third of it after the first tensor."""
+@pytest.mark.parametrize(
+    ("overlap", "free_ns", "read_ns"), [(True, 12_000_000, 12_200_000), (False, 18_000_000, 18_600_000)]
+)
+def test_the_first_rank_reads_a_report_of_every_rank_for_every_tensor(
+    overlap: bool, free_ns: int, read_ns: int
+) -> None:
+    """3 tensors of 4 ranks at 50 us a report are 0.6 ms, after the whole backward pass at 18 ms; a third, after the first tensor at 12."""
     job = one_tensor(100, 4, layers=3)
     options = {"cycle_s": 0, "overlap": overlap, "buffer_bytes": 400}
-    free = first_send_ns(plan_of(job, "horovod", options))
-    assert first_send_ns(plan_of(job, "horovod", {**options, "report_s": 50e-6})) == 18_600_000
-    assert free == (12_000_000 if overlap else 18_000_000)
+    assert first_send_ns(plan_of(job, "horovod", options)) == free_ns
+    assert first_send_ns(plan_of(job, "horovod", {**options, "report_s": 50e-6})) == read_ns
+
+
+def test_reading_takes_one_cycle_after_the_other_and_delays_no_cycle() -> None:
+    """Cycles at 15 and 20 ms find one and two gradients (12; 16 and 18 ms), each read in 6 ms: from 15 to 21, and from 21 to 33."""
+    job = one_tensor(100, 2, layers=3)
+    plan = plan_of(job, "horovod", {"cycle_s": 5e-3, "report_s": 3e-3})
+    when = times(replay(plan, 1))
+    reading = (plan.ops.lane == READING_LANE) & (plan.ops.kind == OpKind.COMPUTE) & (plan.ops.rank == 0)
+    ends_ns = [when[0, op][2] for op in np.flatnonzero(reading).tolist()]
+    assert sorted(ends_ns) == [21_000_000, 33_000_000]
 
 
 def test_a_cluster_that_stands_for_another_reads_the_others_reports() -> None:

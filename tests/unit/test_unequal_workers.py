@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,8 +23,8 @@ from workloads.strategies import strategy, strategy_names
 SHARE = 0.3
 
 
-def job_with(variation: float | None, seed: int = 1, workers: int = 16, name: str = "vanilla") -> Job:
-    document = {
+def point_document(variation: float | None, seed: int = 1, workers: int = 16, name: str = "vanilla") -> dict[str, Any]:
+    document: dict[str, Any] = {
         "title": "Unequal workers",
         "cluster": {"workers": workers},
         "fabric": {"rate": "10gbit"},
@@ -33,7 +34,11 @@ def job_with(variation: float | None, seed: int = 1, workers: int = 16, name: st
     }
     if variation is not None:
         document["costs"] = {"compute_variation": {"value": variation, "source": "made up"}}
-    (point,) = resolve(document, "test.toml", "test").points
+    return document
+
+
+def job_with(variation: float | None, seed: int = 1, workers: int = 16, name: str = "vanilla") -> Job:
+    (point,) = resolve(point_document(variation, seed, workers, name), "test.toml", "test").points
     return job_of_point(point.section, strategy(name))
 
 
@@ -79,16 +84,21 @@ def test_every_strategys_workers_take_what_was_drawn(name: str) -> None:
                 check(plan)
 
 
-def test_a_negative_variation_and_one_without_a_source_are_refused() -> None:
+@pytest.mark.parametrize("value", [-0.1, math.inf, math.nan, 11.0])
+def test_no_variation_without_sense_is_taken(value: float) -> None:
     with pytest.raises(InputFault, match=r"costs\.compute_variation\.value"):
-        job_with(-0.1)
-    document = {
-        "title": "Unsourced",
-        "cluster": {"workers": 2},
-        "fabric": {"rate": "10gbit"},
-        "model": {"name": "alexnet", "device": "k40"},
-        "strategy": {"name": "vanilla"},
-        "costs": {"compute_variation": {"value": 0.1}},
-    }
+        job_with(value)
+
+
+def test_a_cluster_that_stands_for_a_larger_one_has_no_stragglers() -> None:
+    document = point_document(0.1, name="ring")
+    document["cluster"] = {"workers": 4, "stands_for": 64}
+    with pytest.raises(InputFault, match=r"costs\.compute_variation: .*cluster\.stands_for"):
+        compile_point(resolve(document, "test.toml", "test").points[0].section)
+
+
+def test_a_variation_without_a_source_is_refused() -> None:
+    document = point_document(0.1)
+    del document["costs"]["compute_variation"]["source"]
     with pytest.raises(InputFault, match=r"costs\.compute_variation\.source"):
         compile_point(resolve(document, "test.toml", "test").points[0].section)

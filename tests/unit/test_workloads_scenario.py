@@ -207,6 +207,14 @@ def test_own_iteration_time_and_its_source() -> None:
     assert job.compute.source == "measured"
 
 
+def test_own_forward_time_and_its_source() -> None:
+    settings = ["model.forward_time=100ms", "model.forward_time_source=profiled"]
+    job = compile_point(scenario(MINIMAL, *settings).points[0].section).job
+    assert sum(job.compute.forward_s) == pytest.approx(0.1)
+    assert job.compute.source.startswith("forward pass of 0.1 s: profiled; backward pass: ")
+    assert "leave out one of them" in refusal(*settings, "model.iteration_time=1s")
+
+
 def shipped() -> list[Path]:
     found = sorted(SCENARIOS.glob("*.toml"))
     assert found

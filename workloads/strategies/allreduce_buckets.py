@@ -14,10 +14,14 @@ from workloads.job import Job
 
 @dataclass(frozen=True)
 class Hold:
-    """A delay after the backward op of `layer`: Horovod looks for ready tensors once a cycle only, and its ranks then agree on them."""
+    """A delay after the backward op of `layer`: Horovod looks for ready tensors once a cycle only.
+
+    reading_s: what the first rank then spends on reports, one hold after the other.
+    """
 
     layer: int
     delay_s: float
+    reading_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,7 @@ def negotiated(wait: Hold | None, gradients: Sequence[Gradient], tensor_s: float
     if not tensor_s:
         return wait
     since = wait or Hold(gradients[-1].layer, 0.0)
-    return Hold(since.layer, since.delay_s + len(gradients) * tensor_s)
+    return replace(since, reading_s=len(gradients) * tensor_s)
 
 
 def _yield_times_s(job: Job) -> list[float]:

@@ -37,8 +37,8 @@ from workloads.strategies.worker import Passes, add_passes
 
 ForwardWaits = Literal["all", "barrier", "layer"]
 
-COPY_LANE, HOLD_LANE = 2, 4
-"""Streams beside the one that computes: copying, and waiting for a cycle."""
+COPY_LANE, HOLD_LANE, READING_LANE = 2, 4, 6
+"""Streams beside the one that computes: copying, waiting for a cycle, and reading reports of what is ready."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,7 @@ class _Compiler:
         for number, bucket in enumerate(self.buckets):
             started = self.started[number]
             if bucket.hold is not None and bucket.hold not in holds:
-                holds[bucket.hold] = self._gates([bucket.hold.delay_s], HOLD_LANE)[0]
-                self.builder.depend_columns(holds[bucket.hold], self._backward(bucket.hold.layer))
+                holds[bucket.hold] = self._held(bucket.hold)
             if bucket.hold is not None:
                 self.builder.depend_columns(started, holds[bucket.hold])
             self.builder.depend_columns(started, self._backward(bucket.ready_layer))
@@ -130,6 +129,16 @@ class _Compiler:
                 self.builder.depend_columns(started, self.done[number - 1])
         if not self.communicator.concurrent:
             self.builder.depend_columns(self.started[0], self.done[-1], lag=1)
+
+    def _held(self, hold: Hold) -> Int64:
+        """The end of a hold at each rank; where reports are read, after those of the hold before."""
+        waited: Int64 = self._gates([hold.delay_s], HOLD_LANE)[0]
+        self.builder.depend_columns(waited, self._backward(hold.layer))
+        if not hold.reading_s:
+            return waited
+        read: Int64 = self._gates([hold.reading_s], READING_LANE)[0]
+        self.builder.depend_columns(read, waited)
+        return read
 
     def _backward(self, layer: int) -> list[int]:
         return [own.backward[layer] for own in self.passes]

@@ -104,13 +104,15 @@ def _horovod(job: Job, options: HorovodOptions) -> Mapping[str, Plan]:
     bytes_per_value = BYTES_ON_WIRE[options.wire]
     gradients = backward_order(job)
     cycles = by_cycle(job, gradients, options.cycle_s) if options.cycle_s and options.overlap else [(None, gradients)]
-    ranks = (job.stands_for or job.cluster).workers
+    tensor_s = (job.stands_for or job.cluster).workers * options.report_s
     buckets = []
     for wait, together in cycles:
-        hold = negotiated(wait, together, ranks * options.report_s)
+        all_at_once = negotiated(wait, together, tensor_s)
         for group in buffer_fused(together, options.buffer_bytes // bytes_per_value):
             bucket = fused(group)
             copy_s = bucket.values * bytes_per_value / job.costs.copy_bytes_per_s if len(group) > 1 else 0.0
+            in_turn = options.overlap and not options.cycle_s
+            hold = negotiated(None, group, tensor_s) if in_turn else all_at_once
             buckets.append(replace(bucket, hold=hold, copy_in_s=copy_s, copy_out_s=copy_s))
     return _compile(job, "horovod", buckets, options)
 

@@ -65,8 +65,8 @@ class TictacOptions(Options):
 class TictacSlicingOptions(PartitionOptions):
     """scheduling_cost_per_slice: what a channel's scheduler takes before it hands a slice over.
 
-    Geryon's Fig. 10 shows up to 800 ms an iteration at 680 slices of VGG-19 (threshold 256K). That is 85 a channel with 8 servers,
-    so 9.4 ms a slice; the paper says that the cost grows faster than the number of slices.
+    Geryon's Fig. 10 shows up to 800 ms an iteration with slices of at most 256K parameters: 7.92 ms for each of the 101 that VGG-19 has
+    on a channel of 8 servers here. More slices need more threads, whose coordination costs more; the paper gives no other time.
     """
 
     scheduling_cost_per_slice: DurationS = Field(0.0, ge=0)
