@@ -128,8 +128,8 @@ def _in_step(points: Points, claim: Claim) -> str:
         f"all four workers run in step here, and each machine is a server as well: {others:.0%} of the bytes that come in while a "
         "machine sends its own gradients are gradients of the other three. The paper's workers differ in iteration time, for their "
         "sentences do (Sec. 5.4). With times that vary as the lengths of IWSLT'15's sentences (p3-sockeye-lengths.toml) both directions "
-        f"are busy in {overlaps['kvstore']:.0%} of the busy intervals, with P3 in {overlaps['p3']:.0%}, and P3 gains {gains[1]:.2f}x instead of "
-        f"{gains[0]:.2f}x. The claim asks for less than half"
+        f"are busy in {overlaps['kvstore']:.0%} of the busy intervals, with P3 in {overlaps['p3']:.0%}, and P3 gains {gains[1]:.2f}x "
+        f"instead of {gains[0]:.2f}x. The claim asks for less than half"
     )
 
 
