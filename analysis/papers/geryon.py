@@ -203,9 +203,9 @@ def _why_end_hosts_do_well(points: Points, _: Claim) -> str:
     )
     return (
         f"In the logs of Table IV the forward pass waits for parameters {shown}, whose scheduler takes 7.92 ms a slice. Every "
-        "server holds a shard of every tensor, so servers that each keep the layers' order stay in step: the order at the end hosts alone hides the "
-        "pull, while Geryon's two classes leave the order among convolutions to chance. So only its scheduler puts TicTac behind, and "
-        "its turns run beside the forward pass."
+        "server holds a shard of every tensor, so servers that each keep the layers' order stay in step: the order at the end hosts "
+        "alone hides the pull, while Geryon's two classes leave the order among convolutions to chance. So only its scheduler puts "
+        "TicTac behind, and its turns run beside the forward pass."
     )
 
 
