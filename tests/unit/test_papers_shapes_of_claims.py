@@ -1,0 +1,78 @@
+"""Claims judged by a predicate of their own: what they accept, and that a little more or less is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from stored_points import stored
+
+from analysis.papers.evidence import Points, StoredPoint, measure_of
+from analysis.papers.reference import load_paper
+from analysis.papers.score import load_bindings
+
+
+def judged(paper: str, scenario: str, claim: str, points: list[StoredPoint]) -> bool | None:
+    """What the claim's function says of the points."""
+    load_bindings()
+    measure = measure_of(scenario, claim)
+    assert measure is not None
+    found = next(s for s in load_paper(paper).scenario if s.id == scenario)
+    return measure(Points(points), next(c for c in found.claim if c.id == claim)).holds
+
+
+def sliced(throughputs: Mapping[int, float]) -> list[StoredPoint]:
+    """By slicing threshold."""
+    return [
+        stored(1 / y, run="geryon-fig7", strategy="partition-slicing", options=f"slice_parameters={size}")
+        for size, y in throughputs.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("throughputs", "answer"),
+    [
+        ({65536: 0.90, 1048576: 1.00, 16777216: 0.995}, True),
+        ({65536: 0.90, 1048576: 0.995, 16777216: 1.00}, True),  # the chosen threshold ties with the best
+        ({65536: 0.90, 1048576: 0.98, 16777216: 1.00}, False),
+        ({65536: 0.99, 1048576: 1.00, 16777216: 0.995}, False),  # small slices cost nothing that is seen
+    ],
+)
+def test_small_slices_lose_and_the_chosen_threshold_is_as_good_as_any(
+    throughputs: dict[int, float], answer: bool
+) -> None:
+    assert judged("geryon", "geryon-fig7", "threshold-shape", sliced(throughputs)) is answer
+
+
+@pytest.mark.parametrize(("resnet", "answer"), [(1.13, True), (1.16, True), (1.17, False)])
+def test_copying_fusion_hardly_beats_nccl_in_any_model(resnet: float, answer: bool) -> None:
+    points = []
+    for model, gain in (("alexnet-bn", 1.05), ("resnet50-gf", resnet)):
+        for strategy, throughput in (("layer-allreduce", 1.0), ("horovod", gain)):
+            points.append(stored(1 / throughput, run="gradientflow-fig9-pytorch", model=model, strategy=strategy))
+    assert judged("gradientflow", "gradientflow-fig16", "horovod-copy", points) is answer
+
+
+@pytest.mark.parametrize(
+    ("multicast", "both", "answer"),
+    [
+        ((1.7, 1.75, 1.6), (3.3, 2.1, 1.6), True),  # multicast stays in between, as the text says
+        ((1.7, 1.80, 1.6), (3.3, 2.1, 1.6), False),
+        ((1.7, 1.75, 1.7), (3.3, 2.1, 1.6), False),
+        ((1.7, 1.65, 1.6), (3.3, 3.4, 1.6), False),
+    ],
+)
+def test_gains_fade_with_modules_that_compute(
+    multicast: tuple[float, ...], both: tuple[float, ...], answer: bool
+) -> None:
+    falling = (1.4, 1.2, 1.0)
+    gains = {"multicast-ps": multicast, "multicast-aggregation-ps": both, "ring": falling, "aggregation-ps": falling}
+    base = "inception-v3-netops"
+    points = []
+    for number, (model, run) in enumerate(
+        ((base, "netops-mechanisms"), (f"{base}+25compute", "netops-fig10"), (f"{base}+125compute", "netops-fig10"))
+    ):
+        for strategy, gain in {"netops-ps": (1.0, 1.0, 1.0), **gains}.items():
+            time_s = 10.0 / gain[number]
+            points.append(stored(time_s, run=run, model=model, rate="25gbit", workers=32, strategy=strategy))
+    assert judged("netops", "netops-fig10", "decrease", points) is answer
