@@ -44,6 +44,26 @@ def test_small_slices_lose_and_the_chosen_threshold_is_as_good_as_any(
     assert judged("geryon", "geryon-fig7", "threshold-shape", sliced(throughputs)) is answer
 
 
+@pytest.mark.parametrize(
+    ("geryon", "tictac", "answer"),
+    [
+        ((1.00, 0.99, 0.97), (0.975, 0.98, 0.90), True),
+        ((1.00, 0.99, 0.97), (0.975, 0.995, 0.90), False),  # behind at 512K
+        ((1.00, 0.99, 0.97), (0.975, 0.97, 0.94), False),  # no visible growth
+        ((1.00, 0.99, 1.02), (0.975, 0.98, 0.90), False),  # Geryon gains with smaller slices
+    ],
+)
+def test_geryons_lead_over_tictac_grows_with_the_smallest_slices(
+    geryon: tuple[float, ...], tictac: tuple[float, ...], answer: bool
+) -> None:
+    points = [
+        stored(1 / y, run="geryon-table4", strategy=strategy, options=f"slice_parameters={size}")
+        for strategy, throughputs in (("geryon", geryon), ("tictac-slicing", tictac))
+        for size, y in zip((1048576, 524288, 262144), throughputs, strict=True)
+    ]
+    assert judged("geryon", "geryon-table4", "gap-grows", points) is answer
+
+
 @pytest.mark.parametrize(("resnet", "answer"), [(1.13, True), (1.16, True), (1.17, False)])
 def test_copying_fusion_hardly_beats_nccl_in_any_model(resnet: float, answer: bool) -> None:
     points = []
