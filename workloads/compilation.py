@@ -6,15 +6,17 @@ import math
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pydantic import ValidationError
 
 from topo.fabric import Fabric
 from vm.faults import InputFault
-from workloads.devices import ComputeTime, compute_time
+from workloads.devices import ComputeTime, compute_time, with_modules_of
 from workloads.job import Cluster, Costs, Job
 from workloads.made_up import made_up, made_up_times
 from workloads.models import model
+from workloads.models.synthetic import base_name
 from workloads.plan import Plan
 from workloads.schema import ClusterSection, CostsSection, PointSection
 from workloads.stand_in import StandIn
@@ -124,14 +126,18 @@ def _costs(section: CostsSection) -> Costs:
 def _compute(section: PointSection, batch: int) -> ComputeTime:
     chosen = section.model
     assert chosen.device is not None  # the schema wants either a device or layers
-    computed = compute_time(
-        model(chosen.name),
-        chosen.device,
+    times = partial(
+        compute_time,
         batch=batch,
         iteration_s=chosen.iteration_time,
         forward_s=chosen.forward_time,
         speedup=chosen.speedup,
     )
+    if chosen.modules_device is None:
+        computed = times(model(chosen.name), chosen.device)
+    else:
+        base, grown = model(base_name(chosen.name)), model(chosen.name)
+        computed = with_modules_of(times(base, chosen.device), grown, times(grown, chosen.modules_device))
     if chosen.iteration_time is not None and chosen.iteration_time_source:
         return replace(computed, source=chosen.iteration_time_source)
     if chosen.forward_time is not None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from vm.faults import InputFault
 from workloads.models import model
-from workloads.models.synthetic import base_name
+from workloads.models.synthetic import PREFIX, base_name
 from workloads.profile import LayerKind, Profile
 
 TRAINING_PER_FORWARD = 3
@@ -294,6 +294,20 @@ def compute_time(
         _split(profile, backward, _backward_weights(profile, fact.first_backward_free), faster),
         fact.source,
         fact.fitted_on,
+    )
+
+
+def with_modules_of(base: ComputeTime, grown: Profile, added: ComputeTime) -> ComputeTime:
+    """The times of a model with modules added (workloads/models/synthetic.py): its own layers take what `base` has for the model without
+    them, and the modules what they take in `added`, the times of the whole model elsewhere.
+    """
+    forward_s, backward_s = iter(base.forward_s), iter(base.backward_s)
+    is_added = [layer.name.startswith(PREFIX) for layer in grown.layers]
+    return ComputeTime(
+        tuple(new if mine else next(forward_s) for mine, new in zip(is_added, added.forward_s, strict=True)),
+        tuple(new if mine else next(backward_s) for mine, new in zip(is_added, added.backward_s, strict=True)),
+        f"{base.source}; modules: {added.source}",
+        base.fitted_on,
     )
 
 

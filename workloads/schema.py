@@ -84,12 +84,14 @@ class ModelSection(Section):
 
     forward_time: of the whole forward pass, instead of the device's, which decides the backward pass alone; forward_time_source: likewise.
     speedup: by kind of layer, how much faster than the device.
+    modules_device: of which modules that the name adds take their times, if not of `device`.
     layers: of a made-up model, such as a paper's toy, instead of one that `name` knows; its times are its own, without a device.
     fused_parameters: consecutive tensors travel as one until they have so many parameters (Profile.fused); 0: each by itself.
     """
 
     name: str
     device: str | None = None
+    modules_device: str | None = None
     layers: list[LayerSection] = Field(default_factory=list)
     batch: int | None = Field(None, ge=1)
     iteration_time: DurationS | None = Field(None, gt=0)
@@ -106,6 +108,10 @@ class ModelSection(Section):
         if self.layers and (self.device or self.iteration_time or self.forward_time or self.speedup):
             raise ValueError(
                 "layers have times of their own: leave out device, iteration_time, forward_time and speedup"
+            )
+        if self.modules_device and (self.layers or self.iteration_time or "+" not in self.name):
+            raise ValueError(
+                "modules_device: is for a name that adds modules, such as inception-v3-netops+25compute, on a device"
             )
         if self.iteration_time and self.forward_time:
             raise ValueError("forward_time: an iteration_time is of both passes; leave out one of them")

@@ -213,6 +213,7 @@ def test_own_forward_time_and_its_source() -> None:
     assert sum(job.compute.forward_s) == pytest.approx(0.1)
     assert job.compute.source.startswith("forward pass of 0.1 s: profiled; backward pass: ")
     assert "leave out one of them" in refusal(*settings, "model.iteration_time=1s")
+    assert "adds modules" in refusal("model.modules_device=k40")
 
 
 def shipped() -> list[Path]:

@@ -32,6 +32,10 @@ MODULES = {
 _ADDED = re.compile(rf"(?P<count>[1-9]\d*)(?P<kind>{'|'.join(MODULES)})")
 
 
+PREFIX = "added_"
+"""Names of added modules' layers begin so."""
+
+
 def base_name(name: str) -> str:
     """Name of the model that `name` adds modules to, which is `name` itself when it adds none."""
     return name.partition("+")[0]
@@ -71,7 +75,7 @@ def add_modules(base: Profile, kind: str, count: int) -> Profile:
     reads = outputs
     for index in range(1, count + 1):
         net = Network(*module.shape, norm_tensors=_norm_tensors(base.layers, stage))
-        last = module.build(net, net.sample, f"added_{kind}{index}")
+        last = module.build(net, net.sample, f"{PREFIX}{kind}{index}")
         offset = at + len(added)
         added += [_moved(layer, reads, offset) for layer in net.layers]
         reads = tuple(read + offset for read in last.reads)
