@@ -87,7 +87,7 @@ def _horovod(points: Points, _: Claim) -> str:
         f"ResNet-50 with NCCL: {accounts['layer-allreduce']} With Horovod: {accounts['horovod']} Fusion leaves "
         f"{accounts['horovod'].messages} messages of {accounts['layer-allreduce'].messages}, and copying into and out of the buffer at "
         "a GPU's memory rate takes under a millisecond. The rest after the backward pass is the first rank, which reads from every rank "
-        "that each tensor is ready: 4.78 us a report, fitted on AlexNet."
+        "that each tensor is ready; what a report takes is fitted on AlexNet."
     )
 
 
