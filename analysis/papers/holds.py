@@ -29,8 +29,6 @@ GAIN_POINTS = 0.02
 """A gain this close to the printed one passes whatever their ratio: twice the emulation's grain of 1 %."""
 TIE_SHARE = 0.01
 """Two values closer than this are a tie, and a bound missed by less is kept: the emulation's grain, see analysis/papers/shapes.py."""
-OR_EQUAL_SHARE = 0.05
-"""The same for a rank that a paper states as "superior or equal", from figures: what can be told apart in them."""
 
 EFFICIENCY_METRICS = frozenset({"scaling_efficiency", "scheduling_efficiency"})
 EXACT_METRICS = frozenset({"count", "size_mib", "size_gbit", "batch"})
@@ -51,7 +49,7 @@ def holds(claim: Claim, measured: Measured) -> bool:
         assert isinstance(claim.printed, list)
         if not measured.orders:
             raise InternalFault(f"{place}: its function must return ranked(...)")
-        return all(rank_holds(claim.printed, order, _tie_share(claim)) for order in measured.orders)
+        return all(rank_holds(claim.printed, order) for order in measured.orders)
     if not isinstance(measured.value, (int, float)):
         raise InternalFault(f"{place}: measured '{measured.value}' is no number")
     if claim.kind is Kind.BOUND:
@@ -92,12 +90,8 @@ def bound_holds(bound: str, measured: float) -> bool:
     return measured <= limit + slack if found[1].startswith("<") else measured >= limit - slack
 
 
-def _tie_share(claim: Claim) -> float:
-    return OR_EQUAL_SHARE if claim.or_equal else TIE_SHARE
-
-
-def rank_holds(printed: Sequence[str], order: Order, tie_share: float = TIE_SHARE) -> bool:
-    """Whether no pair stands the wrong way round, ties aside: values within `tie_share`, or with intervals that overlap.
+def rank_holds(printed: Sequence[str], order: Order) -> bool:
+    """Whether no pair stands the wrong way round, ties aside: values within 1 %, or with intervals that overlap.
 
     An entry like "nccl, nccl-h" is a group whose members are not ranked against each other.
     Raises InternalFault for a name without a score.
@@ -107,16 +101,16 @@ def rank_holds(printed: Sequence[str], order: Order, tie_share: float = TIE_SHAR
     if missing:
         raise InternalFault(f"rank: '{missing[0]}' is printed, and measured are {', '.join(order.scores)}")
     return all(
-        place == other_place or not _clearly_below(order, name, other, tie_share)
+        place == other_place or not _clearly_below(order, name, other)
         for (place, name), (other_place, other) in combinations(places, 2)
     )
 
 
-def _clearly_below(order: Order, better: str, worse: str, tie_share: float) -> bool:
+def _clearly_below(order: Order, better: str, worse: str) -> bool:
     """Whether the one that is printed as better scored lower, by more than a tie."""
     gap = order.scores[worse] - order.scores[better]
     tie = max(
-        tie_share * abs(order.scores[worse]),
+        TIE_SHARE * abs(order.scores[worse]),
         order.ci95.get(worse, 0.0) + order.ci95.get(better, 0.0),
     )
     return gap > tie
@@ -127,7 +121,7 @@ def tolerance_text(claim: Claim) -> str:
     if claim.kind in (Kind.SHAPE, Kind.FORMULA):
         return "predicate"
     if claim.kind is Kind.RANK:
-        return f"order, ties within {_tie_share(claim):.0%} or the intervals"
+        return f"order, ties within {TIE_SHARE:.0%} or the intervals"
     if claim.kind is Kind.BOUND:
         return f"bound, {TIE_SHARE:.0%} slack"
     if claim.metric in EFFICIENCY_METRICS:

@@ -57,8 +57,7 @@ class Claim(_Reference):
 
     where: parameters of the point that it speaks of, as in points.csv, and `run` for the scenario file where several have such a
     point. baseline: for speed-ups, what differs from `where` in the point that it is relative to. series: for ranks, the parameter
-    whose values are ranked, and by which metric. or_equal: the paper's words for a rank are "superior or equal". fitted: a constant
-    was chosen to meet it. reason: why it is not counted.
+    whose values are ranked, and by which metric. fitted: a constant was chosen to meet it. reason: why it is not counted.
     headline: number of the headline group it belongs to, 0 for none.
     """
 
@@ -72,7 +71,6 @@ class Claim(_Reference):
     baseline: Where = Field(default_factory=dict)
     series: str = ""
     ranked_by: str = "throughput_per_s"
-    or_equal: bool = False
     fitted: bool = False
     emulable: bool = True
     reason: str = ""
@@ -82,8 +80,6 @@ class Claim(_Reference):
     def _consistent(self) -> Self:
         if (self.kind is Kind.CONTRADICTED or not self.emulable) and not self.reason:
             raise ValueError("a claim that is contradicted or not emulable needs its reason")
-        if self.or_equal and self.kind is not Kind.RANK:
-            raise ValueError(f"or_equal is for ranks, not for a {self.kind}")
         if self.printed is None:
             return self
         wanted: dict[Kind, type] = {Kind.RANK: list, Kind.SHAPE: str, Kind.BOUND: str}
