@@ -2,11 +2,15 @@
 # First process of the virtual-time kernel. The root file system is the host's (hostfs), with the caller's rights, so code
 # and results are simply there; only what must be private to this kernel is mounted over it.
 #
-# From the kernel's command line: GRADWIRE_BOX, a folder on the host with the file `job`; GRADWIRE_TOKEN, the line that says
+# From the kernel's command line: GRADWIRE_BOX, a folder in the job's with the file `job`; GRADWIRE_TOKEN, the line that says
 # that the job has ended; GRADWIRE_OPENVSWITCH, 1 to start Open vSwitch. The job's exit status goes to GRADWIRE_BOX/status.
 # /dev/console is for this script and the kernel, /dev/tty1 carries the job's output and nothing else.
+#
+# Runs must repeat to the nanosecond, wherever they are kept. A longer name in memory, be it the kernel's or a process's, moves what comes
+# after it to other addresses, and tables that go by addresses are then gone through in another order. So the job's folder has one name.
 
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export -n GRADWIRE_BOX GRADWIRE_TOKEN GRADWIRE_OPENVSWITCH uml_dir mem
 
 fail() { # Without its first process the kernel stops; the caller finds no status and shows these last lines.
     echo "gradwire: $1"
@@ -19,6 +23,10 @@ mount -t tmpfs tmpfs /run || fail "cannot mount /run"
 mkdir -p /dev/pts /dev/shm /run/openvswitch /run/tmp || fail "cannot make folders in /dev and /run"
 mount -t devpts -o ptmxmode=666 devpts /dev/pts || fail "cannot mount /dev/pts"
 mount -t tmpfs tmpfs /dev/shm || fail "cannot mount /dev/shm"
+# To the host this is the folder in which the kernel was started. mount(8) before 2.39 hands the path over bare, later ones want its name.
+mkdir /run/job
+mount -t hostfs -o /proc/self/cwd/. job /run/job 2>/dev/null ||
+    mount -t hostfs -o hostfs=/proc/self/cwd/. job /run/job || fail "cannot mount the job's folder"
 # Pages that are freed go back to their neighbours at once, so that what a process gets next is one stretch: see agents/graph.py. Without it
 # an agent had 490 MB at the machine's limit of mappings, with it 1,140.
 echo 1000000 >/proc/sys/vm/percpu_pagelist_high_fraction || fail "cannot set vm.percpu_pagelist_high_fraction"
@@ -42,9 +50,9 @@ if [ "$GRADWIRE_OPENVSWITCH" = 1 ]; then
         fail "Open vSwitch does not start: $(tail -n 5 /run/openvswitch/*.log)"
 fi
 
+cd /run/job || fail "cannot enter the job's folder"
 mapfile -d '' -t job <"$GRADWIRE_BOX/job" || fail "cannot read $GRADWIRE_BOX/job"
-cd "${job[0]}" || fail "cannot enter ${job[0]}"
-env -i "${job[@]:1}" </dev/null >/dev/tty1 2>&1
+env -i "${job[@]}" </dev/null >/dev/tty1 2>&1
 echo $? >"$GRADWIRE_BOX/status"
 sync
 echo "$GRADWIRE_TOKEN" >/dev/tty1

@@ -26,7 +26,11 @@ from vm.streaming import FollowEnd, follow, pipe, process_group
 INIT = Path(__file__).with_name("init.sh")
 BOX_NAME = ".kernel"
 """Folder inside the job's folder for what caller and kernel tell each other; removed whatever happens."""
+JOB_FOLDER = "/run/job"
+"""Where the job finds the folder it starts in, whatever that is called outside."""
 CONSOLE_LINES_KEPT = 40
+BOOT_TIME_NS = 1_735_689_600_000_000_000
+"""What every kernel's calendar shows at its start, 2025-01-01: the host's time would be a random number to it, and runs must repeat."""
 MIB = 1 << 20
 JOB_DEFAULTS = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -56,12 +60,12 @@ def run_virtual(
     env: all of the job's environment; PATH, HOME, TMPDIR, TERM and two settings of Python have defaults (JOB_DEFAULTS).
     cpu: the one CPU to use. memory_mb: memory of the kernel, taken as it is used, from a tmpfs of the machine.
     time_limit_s: wall seconds. on_line: gets each line of the job's output (stdout and stderr), as it comes.
-    workdir: where the job starts; the host's files are all visible, with the caller's rights, but for /dev, /proc,
-    /sys and /run, which are the kernel's own. openvswitch: start Open vSwitch first, 30 virtual seconds after boot.
+    workdir: where the job starts, under the name JOB_FOLDER; the host's files are all visible, with the caller's rights, but for
+    /dev, /proc, /sys and /run, which are the kernel's own. openvswitch: start Open vSwitch first, 30 virtual seconds after boot.
     kernel: which one to boot (default: the cached one). stop: set it from another thread to end the run early.
 
     Raises MachineFault when there is no kernel, no room for its memory, when the kernel dies, the time is over or
-    `stop` was set; InputFault when `workdir` cannot be told to the kernel. Whatever happens, on return no process
+    `stop` was set; InputFault when the job cannot be told to it. Whatever happens, on return no process
     and no file of the kernel is left; when the calling process is killed, the kernel dies with it.
     """
     kernel = kernel or cached_kernel()
@@ -70,21 +74,19 @@ def run_virtual(
     memory_folder = choose_memory_folder(memory_mb)
     token = secrets.token_hex(16)
     with _box(workdir) as box, pipe() as (job_read, job_end), pipe() as (console_read, console_end):
-        (box / "job").write_bytes(job_text(argv, {**JOB_DEFAULTS, **env}, workdir.absolute()))
+        (box / "job").write_bytes(job_text(argv, {**JOB_DEFAULTS, **env}))
         command = boot_command(
             kernel,
             cpu=cpu,
             memory_mb=memory_mb,
-            box=box,
             token=token,
             openvswitch=openvswitch,
-            job_fd=job_end.fileno(),
             seccomp=knows_seccomp(kernel),
         )
         console: deque[str] = deque(maxlen=CONSOLE_LINES_KEPT)
         output = TokenWatch(token, on_line)
         kernel_env = {"TMPDIR": str(memory_folder), "PATH": JOB_DEFAULTS["PATH"]}
-        with process_group(command, env=kernel_env, stdout=console_end.fileno(), pass_fds=(job_end.fileno(),)):
+        with process_group(command, env=kernel_env, stdin=job_end.fileno(), stdout=console_end.fileno(), cwd=workdir):
             job_end.close()
             console_end.close()
             end = follow(
@@ -116,34 +118,36 @@ class TokenWatch:
         self._take(line)
 
 
-def job_text(argv: Sequence[str], env: Mapping[str, str], workdir: Path) -> bytes:
-    """What init.sh reads: the folder to start in, NAME=VALUE of the environment and the command, each ended by a NUL.
+def job_text(argv: Sequence[str], env: Mapping[str, str]) -> bytes:
+    """What init.sh reads: NAME=VALUE of the environment and the command, each ended by a NUL.
 
     Raises InputFault for a NUL inside, a `=` in the name of the command, or an empty command.
     """
     if not argv or "=" in argv[0]:
         raise InputFault(f"job command {list(argv)}: must start with a program whose name has no '='")
-    words = [str(workdir), *(f"{name}={value}" for name, value in env.items()), *argv]
+    words = [*(f"{name}={value}" for name, value in env.items()), *argv]
     if any("\0" in word for word in words):
         raise InputFault("job command: a NUL character cannot be handed to a program")
     return "".join(f"{word}\0" for word in words).encode()
 
 
-def boot_command(
-    kernel: Path, *, cpu: int, memory_mb: int, box: Path, token: str, openvswitch: bool, job_fd: int, seccomp: bool
-) -> list[str]:
-    """The command that boots `kernel` on CPU `cpu`, console on its stdout, the job's output on descriptor `job_fd`."""
+def boot_command(kernel: Path, *, cpu: int, memory_mb: int, token: str, openvswitch: bool, seccomp: bool) -> list[str]:
+    """The command that boots `kernel` on CPU `cpu` in the job's folder, console on its stdout, the job's output on its stdin.
+
+    What follows the kernel's name is the same for all folders and always as long: see init.sh.
+    """
     return [
         *("taskset", "-c", str(cpu)),
         str(kernel),
         f"mem={memory_mb}M",
         "time-travel=inf-cpu",
+        f"time-travel-start={BOOT_TIME_NS}",
         *(["seccomp=on"] if seccomp else []),
         *("rootfstype=hostfs", "rootflags=/", "rw", "quiet"),
-        *("con=null", "con0=null,fd:1", f"con1=null,fd:{job_fd}"),
+        *("con=null", "con0=null,fd:1", "con1=null,fd:0"),
         "umid=gradwire",
-        f"uml_dir={box}",  # read before the kernel's command line is put together, so without quotes
-        f"GRADWIRE_BOX={_quoted(box)}",
+        f"uml_dir={BOX_NAME}",
+        f"GRADWIRE_BOX={BOX_NAME}",
         f"GRADWIRE_TOKEN={token}",
         f"GRADWIRE_OPENVSWITCH={int(openvswitch)}",
         "init=/bin/bash",
@@ -153,9 +157,9 @@ def boot_command(
 
 
 def _quoted(path: Path) -> str:
-    """`path` as a word of the kernel's command line, which knows double quotes and no escapes; raises InputFault."""
+    """`path` as a word of the kernel's command line, which knows double quotes and no escapes; raises MachineFault."""
     if '"' in str(path) or "\n" in str(path):
-        raise InputFault(f"folder {path}: its name must have no double quote and no line end; choose another --out")
+        raise MachineFault(f"{path}: its name must have no double quote and no line end; install gradwire elsewhere")
     return f'"{path}"' if " " in str(path) else str(path)
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import compileall
+import json
 import os
 import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from vm.host import run_on_host
-from vm.machine import run_virtual
+from vm.machine import JOB_FOLDER, run_virtual
 
 DEFAULT_MEMORY_MB = 3072
 SOURCE_ROOT = Path(__file__).resolve().parent.parent
@@ -36,17 +39,34 @@ def run_job(
     memory_mb: int = DEFAULT_MEMORY_MB,
     stop: threading.Event | None = None,
 ) -> int:
-    """Runs `python -m module folder` on a machine of the given clock; returns its exit status. Raises a Fault of the machine."""
-    argv = [sys.executable, "-m", module, str(folder.absolute())]
+    """Runs `python -m module folder` on a machine of the given clock; returns its exit status. Raises a Fault of the machine.
+
+    In virtual time the folder has a name of its own, which `on_line` hears as the folder's real one. Lines are JSON.
+    """
+    program = [sys.executable, "-m", module]
     # The source folder may not be where packages are installed, and the machine starts elsewhere.
     common: dict[str, Any] = {
         "env": {"PYTHONPATH": str(SOURCE_ROOT)},
         "memory_mb": memory_mb,
         "time_limit_s": time_limit_s,
-        "on_line": on_line,
         "workdir": folder,
         "stop": stop,
     }
+    path = str(folder.absolute())
+    _write_byte_code()
     if clock.name == "virtual":
-        return run_virtual(argv, cpu=max(os.sched_getaffinity(0)) if cpu is None else cpu, **common)
-    return run_on_host(argv, **common)
+        outside = json.dumps(path)[1:-1]
+        return run_virtual(
+            [*program, JOB_FOLDER],
+            cpu=max(os.sched_getaffinity(0)) if cpu is None else cpu,
+            on_line=lambda line: on_line(line.replace(JOB_FOLDER, outside)),
+            **common,
+        )
+    return run_on_host([*program, path], on_line=on_line, **common)
+
+
+@lru_cache
+def _write_byte_code() -> None:
+    """For the job, which writes none itself, so that all jobs find the same. Where it cannot be written, they all compile."""
+    for package in ("agents", "controller", "topo", "vm", "workloads"):
+        compileall.compile_dir(SOURCE_ROOT / package, quiet=2)

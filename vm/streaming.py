@@ -124,22 +124,21 @@ def process_group(
     *,
     env: Mapping[str, str],
     stdout: int,
+    stdin: int = subprocess.DEVNULL,
     cwd: Path | None = None,
-    pass_fds: tuple[int, ...] = (),
     death_signal: str = "KILL",
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Starts `argv` in a session of its own, without input, stderr to stdout; on leaving kills every process of its group.
+    """Starts `argv` in a session of its own, stderr to stdout; on leaving kills every process of its group.
 
     Raises OSError when the program cannot be started.
     """
     process = subprocess.Popen(
         dies_with_parent(argv, death_signal),
         env=dict(env),
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=stdout,
         stderr=subprocess.STDOUT,
         cwd=cwd,
-        pass_fds=pass_fds,
         start_new_session=True,
     )
     try:

@@ -18,7 +18,7 @@ from vm import machine
 from vm.faults import MachineFault
 from vm.kernel import cached_kernel, ensure_kernel
 from vm.kernel_source import check_tools, find_source
-from vm.machine import run_virtual
+from vm.machine import JOB_FOLDER, run_virtual
 
 pytestmark = pytest.mark.kernel
 
@@ -82,11 +82,11 @@ def kernel_processes(kernel: Path, workdir: Path) -> list[int]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                words = (folder / "cmdline").read_bytes()
+                is_kernel = (folder / "cmdline").read_bytes().startswith(str(kernel).encode())
+                if is_kernel and (folder / "cwd").readlink() == workdir:
+                    found.append(int(folder.name))
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            if words.startswith(str(kernel).encode()) and str(workdir).encode() in words:
-                found.append(int(folder.name))
     return found
 
 
@@ -120,12 +120,28 @@ def test_a_command_that_does_not_exist_is_told(job: Job) -> None:
     assert "no-such-program" in job.lines[0]
 
 
-def test_folders_with_spaces_work(kernel: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "two words"
+@pytest.mark.parametrize("name", ["two words", 'a "quoted" $name'])
+def test_the_jobs_folder_has_one_name_whatever_it_is_called(kernel: Path, tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
     folder.mkdir()
     job = Job(kernel, folder)
-    assert job.run("pwd") == 0
-    assert job.lines == [str(folder)]
+    assert job.run("sh", "-c", "pwd; touch here") == 0
+    assert job.lines == [JOB_FOLDER]
+    assert [path.name for path in folder.iterdir()] == ["here"]
+
+
+def test_chance_and_the_calendar_are_the_same_in_every_kernel(kernel: Path, tmp_path: Path) -> None:
+    said = []
+    for name in ("one", "another one, with a longer name"):
+        folder = tmp_path / name
+        folder.mkdir()
+        job = Job(kernel, folder)
+        assert (
+            job.run("sh", "-c", "cat /proc/sys/kernel/random/uuid; date -u +%F; head -c 8 /dev/urandom | od -t x1") == 0
+        )
+        said.append(job.lines)
+    assert said[0] == said[1]
+    assert said[0][1] == "2025-01-01"
 
 
 def test_open_vswitch_switches_in_the_kernel_with_handler_threads(job: Job) -> None:

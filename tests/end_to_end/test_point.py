@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from agents.records import OpLog
@@ -75,6 +77,19 @@ def test_a_run_writes_everything_and_is_not_repeated(tmp_path: Path) -> None:
     assert again == row
     assert gradwire("report", str(out)).returncode == 0
     explained_from_its_logs(out, point, row)
+
+
+def test_the_same_run_takes_the_same_nanoseconds_in_another_folder(tmp_path: Path) -> None:
+    logs = []
+    for name in ("one", "another, with a longer name"):
+        folder = tmp_path / name
+        folder.mkdir()
+        run(folder)
+        (point,) = (folder / "run" / "points").iterdir()
+        logs.append(OpLog.load(point / "ops.npz"))
+    for column in fields(OpLog):
+        first, second = (getattr(log, column.name) for log in logs)
+        assert np.array_equal(first, second), column.name
 
 
 def explained_from_its_logs(out: Path, point: Path, row: PointResult) -> None:
