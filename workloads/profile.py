@@ -26,10 +26,20 @@ class LayerKind(StrEnum):
 
 @dataclass(frozen=True)
 class Tensor:
-    """A trainable tensor: the unit that frameworks place on servers and reduce."""
+    """A trainable tensor: the unit that frameworks place on servers and reduce.
+
+    rows: length of its first axis, along which TensorFlow cuts it: the height of a convolution's kernel, the inputs of an FC layer. A
+    vector, or what has no shape, has as many as parameters.
+    """
 
     name: str
     parameters: int
+    rows: int = 0
+
+    def __post_init__(self) -> None:
+        """A tensor without a shape is a vector."""
+        if not self.rows:
+            object.__setattr__(self, "rows", self.parameters)
 
 
 @dataclass(frozen=True)

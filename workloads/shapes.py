@@ -77,9 +77,16 @@ class Network:
         flops: float,
         tensors: Mapping[str, int],
         untrained: int = 0,
+        rows: int = 0,
     ) -> Node:
-        """Appends a layer that reads `x` and yields `shape`; `tensors` maps short names to parameter counts."""
-        full = tuple(Tensor(f"{name}/{short}", count) for short, count in tensors.items())
+        """Appends a layer that reads `x` and yields `shape`; `tensors` maps short names to parameter counts.
+
+        rows: length of the first axis of tensors whose names end in "weights"; the others are vectors.
+        """
+        full = tuple(
+            Tensor(f"{name}/{short}", count, rows if short.endswith("weights") else 0)
+            for short, count in tensors.items()
+        )
         self._layers.append(Layer(name, kind, full, float(flops), x.reads, untrained))
         return Node(shape, (len(self._layers) - 1,))
 
@@ -107,7 +114,7 @@ class Network:
         image = _sliding(x, kernel, stride, padding)
         tensors = {"weights": weights} | ({"biases": out} if bias else {})
         name = self._auto_name("conv", name)
-        return self.layer(LayerKind.CONV, name, x, (out, *image), 2 * weights * math.prod(image), tensors)
+        return self.layer(LayerKind.CONV, name, x, (out, *image), 2 * weights * math.prod(image), tensors, rows=high)
 
     def norm(self, x: Node, name: str | None = None) -> Node:
         """Batch normalisation over channels: one number a channel and trainable tensor, and moving mean and variance beside."""
@@ -158,7 +165,9 @@ class Network:
                 tensors[f"{part}biases"] = width
         features = sum(parts.values())
         name = self._auto_name("fc", name)
-        return self.layer(kind, name, x, (*x.shape[:-1], features), 2 * x.elements * features, tensors)
+        return self.layer(
+            kind, name, x, (*x.shape[:-1], features), 2 * x.elements * features, tensors, rows=x.shape[-1]
+        )
 
     def embedding(self, tokens: int, width: int, tables: Mapping[str, int], name: str) -> Node:
         """Looks each token of the sample up in tables of so many rows, and adds what it finds; yields (tokens, width)."""

@@ -124,12 +124,10 @@ def _slices(points: Points, claim: Claim) -> Measured:
 def _why_more_slices(points: Points, claim: Claim) -> str:
     plan = points.plan(**claim.where)
     counts = np.bincount(plan.chunk_tensor)
-    uncut, shards = int((counts == SERVERS).sum()), int(counts[counts > SERVERS].sum())
+    small, large = int(counts[counts <= SERVERS].sum()), int(counts[counts > SERVERS].sum())
     return (
-        f"The plan cuts each of {len(counts)} tensors into a shard a server and large shards into slices: {uncut} tensors of "
-        f"{SERVERS} shards and {shards} slices of the {len(counts) - uncut} larger ones. The paper's three counts fit "
-        "200 + 120 x (1024K / threshold): the 120 are FC6 and FC7's, as here, but it does not say which of the small tensors "
-        "it cuts or counts."
+        f"The plan cuts {len(counts)} tensors along their first axis: {small} shards of those that become {SERVERS} at most, and {large} "
+        "slices of the larger ones. The paper's three counts fit 200 + 120 x (1024K / threshold); it does not list them."
     )
 
 
@@ -202,10 +200,10 @@ def _why_end_hosts_do_well(points: Points, _: Claim) -> str:
         for size in SLICES
     )
     return (
-        f"In the logs of Table IV the forward pass waits for parameters {shown}, whose scheduler takes 7.92 ms a slice. Every "
-        "server holds a shard of every tensor, so servers that each keep the layers' order stay in step: the order at the end hosts "
-        "alone hides the pull, while Geryon's two classes leave the order among convolutions to chance. So only its scheduler puts "
-        "TicTac behind, and its turns run beside the forward pass."
+        f"In the logs of Table IV the forward pass waits for parameters {shown}, whose scheduler takes 9.52 ms a slice. "
+        "Every server holds about as much of every part of the model, so servers that each keep the layers' order stay in step: the "
+        "order at the end hosts alone hides the pull, while Geryon's two classes leave the order among convolutions to chance. So only "
+        "its scheduler puts TicTac behind, and its turns run beside the forward pass."
     )
 
 
@@ -215,7 +213,7 @@ def _has_slices(point: StoredPoint, size: int) -> bool:
 
 @explains("geryon-fig10", "iteration-increase-256k")
 def _why_less_shows(points: Points, _: Claim) -> str:
-    point = points.point(run="geryon-fig10", scheduling_cost_per_slice="7.92ms")
+    point = points.point(run="geryon-fig10", scheduling_cost_per_slice="9.52ms")
     forward_ms = _forward_s(point) * 1e3
     return (
         f"In the log the slices' turns come beside the forward pass, which takes {forward_ms:.0f} ms and hides that much of the 800 "

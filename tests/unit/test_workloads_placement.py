@@ -12,12 +12,13 @@ from small_jobs import compiled, job_of, profile_of
 from workloads.job import Cluster, Costs
 from workloads.models import model
 from workloads.plan import OpKind
-from workloads.profile import LayerKind
+from workloads.profile import Layer, LayerKind, Profile, Tensor
 from workloads.strategies import strategy
 from workloads.strategies.geryon import coarse_rule, threshold_rule, urgencies
 from workloads.strategies.placement import (
     even_cut,
     in_messages,
+    in_rows,
     in_turn,
     partitioned,
     slices,
@@ -51,9 +52,9 @@ def test_slices_are_the_fewest_under_the_threshold(parameters: int, threshold: i
 
 
 @quick
-@given(tensors=sizes, servers=st.integers(1, 9), threshold=st.none() | st.integers(1, 400))
-def test_partitioned_places_every_parameter_once(tensors: list[int], servers: int, threshold: int | None) -> None:
-    pieces = partitioned(profile_of([(LayerKind.FC, [size]) for size in tensors]), servers, threshold)
+@given(tensors=sizes, servers=st.integers(1, 9))
+def test_partitioned_places_every_parameter_once(tensors: list[int], servers: int) -> None:
+    pieces = partitioned(profile_of([(LayerKind.FC, [size]) for size in tensors]), servers)
     for number, parameters in enumerate(tensors):
         mine = [piece for piece in pieces if piece.tensor == number]
         assert sum(piece.parameters for piece in mine) == parameters
@@ -63,7 +64,6 @@ def test_partitioned_places_every_parameter_once(tensors: list[int], servers: in
             shards[piece.server] += piece.parameters
         assert len(shards) == min(servers, parameters)
         assert max(shards.values()) - min(shards.values()) <= 1
-        assert max(piece.parameters for piece in mine) <= (threshold or parameters)
         assert all(0 <= piece.server < servers for piece in mine)
 
 
@@ -108,10 +108,45 @@ def test_round_robin_distribution_gives_every_message_a_place_of_its_own(
     assert sorted(place for own in places for place in own) == list(range(workers * len(pieces)))
 
 
+@quick
+@given(
+    tensors=st.lists(st.tuples(st.integers(1, 40), st.integers(1, 30)), min_size=1, max_size=8),
+    servers=st.integers(1, 9),
+    threshold=st.none() | st.integers(1, 400),
+)
+def test_shards_and_slices_are_whole_rows_in_turn(
+    tensors: list[tuple[int, int]], servers: int, threshold: int | None
+) -> None:
+    made = tuple(Tensor(f"t{number}", rows * width, rows) for number, (rows, width) in enumerate(tensors))
+    profile = Profile("rows", (Layer("all", LayerKind.FC, made, 1.0, ()),), 1, "")
+    pieces = in_rows(profile, servers, threshold)
+    shards: list[tuple[int, int]] = []
+    for number, (rows, width) in enumerate(tensors):
+        mine = [piece for piece in pieces if piece.tensor == number]
+        assert sum(piece.parameters for piece in mine) == rows * width
+        assert all(piece.parameters % width == 0 for piece in mine)
+        assert all(piece.parameters <= max(threshold or rows * width, width) for piece in mine)
+        shards += dict.fromkeys((number, piece.server) for piece in mine)
+        assert len({piece.server for piece in mine}) == min(rows, servers)
+    assert [server for _, server in shards] == [turn % servers for turn in range(len(shards))]
+
+
+@pytest.mark.parametrize(("threshold", "printed"), [(1 << 20, 320), (1 << 19, 440), (1 << 18, 680)])
+def test_the_slices_of_vgg19_are_those_that_geryon_counts(threshold: int, printed: int) -> None:
+    assert len(in_rows(model("vgg19"), 8, threshold)) == pytest.approx(printed, rel=0.03)
+
+
+def test_kernels_are_cut_along_their_height_alone() -> None:
+    profile = model("resnet50")
+    cut = Counter(profile.tensors[piece.tensor].name for piece in in_rows(profile, 8))
+    assert {cut[layer.tensors[0].name] for layer in profile.layers if layer.kind is LayerKind.CONV} == {1, 3, 7}
+    assert {cut[layer.tensors[0].name] for layer in profile.layers if layer.kind is LayerKind.FC} == {8}
+
+
 def test_geryons_slice_arithmetic_for_vgg19() -> None:
     """Eight servers at 1,024K: FC6 and FC7 are cut into 13 and 2 slices a server, 120 in all; nothing else is sliced."""
     profile = model("vgg19")
-    pieces = partitioned(profile, 8, strategy("partition-slicing").options().model_dump()["slice_parameters"])
+    pieces = in_rows(profile, 8, strategy("partition-slicing").options().model_dump()["slice_parameters"])
     weights = {layer.name: layer.tensors[0].name for layer in profile.layers if layer.kind is LayerKind.FC}
     assert len(weights) == 3
     counts = Counter((profile.tensors[piece.tensor].name, piece.server) for piece in pieces)
@@ -194,8 +229,8 @@ def test_netops_table_7(name: str, servers: int, least: float, most: float) -> N
 def test_only_slices_are_merged() -> None:
     """Two servers, at most 30 parameters a slice: 100 are two shards of two slices, 50 two shards, 1 a single piece."""
     profile = profile_of([(LayerKind.CONV, [50, 1]), (LayerKind.FC, [100])])
-    assert slices_of_layers(partitioned(profile, 2, 30)) == {0: 0, 1: 4}
-    assert slices_of_layers(partitioned(profile, 2)) == {0: 0, 1: 0}
+    assert slices_of_layers(in_rows(profile, 2, 30)) == {0: 0, 1: 4}
+    assert slices_of_layers(in_rows(profile, 2)) == {0: 0, 1: 0}
     assert slices_of_layers(whole_tensors(profile, 2)) == {0: 0, 1: 0}
 
 

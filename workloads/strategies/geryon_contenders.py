@@ -10,7 +10,7 @@ from pydantic import Field
 from workloads.job import Job
 from workloads.plan import Plan
 from workloads.strategies.geryon import coarse_rule, threshold_rule
-from workloads.strategies.placement import partitioned, whole_tensors
+from workloads.strategies.placement import in_rows, whole_tensors
 from workloads.strategies.strategy import Options, Strategy
 from workloads.strategies.tensorflow import ClassOfLayer, compile_parameter_server
 
@@ -51,14 +51,14 @@ def _vanilla(job: Job, _: VanillaOptions) -> Mapping[str, Plan]:
 
 
 def _partition_slicing(job: Job, options: PartitionOptions) -> Mapping[str, Plan]:
-    pieces = partitioned(job.profile, job.cluster.servers, options.slice_parameters or None)
+    pieces = in_rows(job.profile, job.cluster.servers, options.slice_parameters or None)
     return {"partition-slicing": compile_parameter_server(job, pieces, _one_class, "partition-slicing")}
 
 
 def _geryon(job: Job, options: GeryonOptions) -> Mapping[str, Plan]:
     pieces = whole_tensors(job.profile, job.cluster.servers)
     if options.partition:
-        pieces = partitioned(job.profile, job.cluster.servers, options.slice_parameters or None)
+        pieces = in_rows(job.profile, job.cluster.servers, options.slice_parameters or None)
     rules: dict[str, ClassOfLayer] = {}
     if options.rule in ("coarse", "search"):
         rules["coarse"] = coarse_rule(job.profile)
@@ -84,7 +84,7 @@ STRATEGIES = (
     ),
     Strategy(
         "partition-slicing",
-        "vanilla, with every tensor cut into one shard a server, and large shards into slices",
+        "vanilla, with tensors cut by rows into a shard a server, and large shards into slices",
         "Geryon, sections IV and V-B",
         PartitionOptions,
         _partition_slicing,
