@@ -14,7 +14,7 @@ from workloads.models import model
 from workloads.plan import OpKind
 from workloads.profile import Layer, LayerKind, Profile, Tensor
 from workloads.strategies import strategy
-from workloads.strategies.geryon import coarse_rule, threshold_rule, urgencies
+from workloads.strategies.geryon import coarse_rule, suits_coarse_rule, threshold_rule, urgencies
 from workloads.strategies.placement import (
     even_cut,
     in_messages,
@@ -191,6 +191,24 @@ def test_the_search_tries_the_coarse_rule_and_each_threshold() -> None:
     profile = profile_of([(LayerKind.CONV, [5]), (LayerKind.FC, [5])])
     plans = compiled(job_of(profile, Cluster(2, 2)), "geryon", {"rule": "search", "thresholds": [0.3, 0.6]})
     assert list(plans) == ["coarse", "threshold 0.3", "threshold 0.6"]
+
+
+@pytest.mark.parametrize(
+    ("name", "coarse"), [("alexnet", True), ("vgg19", True), ("yolo-v1", True), ("resnet50", False)]
+)
+def test_geryon_searches_where_fully_connected_layers_hold_little(name: str, coarse: bool) -> None:
+    profile = model(name)
+    share = sum(t.parameters for layer in profile.layers if layer.kind is LayerKind.FC for t in layer.tensors)
+    assert (share > 0.75 * profile.parameters) is coarse
+    assert (share < 0.1 * profile.parameters) is not coarse
+    assert suits_coarse_rule(profile) is coarse
+
+
+def test_the_papers_rule_is_coarse_or_a_search_by_the_model() -> None:
+    for parameters, labels in ((50, ["coarse"]), (1, ["coarse", "threshold 0.3", "threshold 0.6"])):
+        profile = profile_of([(LayerKind.CONV, [5]), (LayerKind.FC, [parameters])])
+        plans = compiled(job_of(profile, Cluster(2, 2)), "geryon", {"thresholds": [0.3, 0.6]})
+        assert list(plans) == labels
 
 
 @pytest.mark.parametrize(

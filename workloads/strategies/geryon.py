@@ -2,7 +2,8 @@
 
 Source: Geryon, section III. The urgency of layer l of L (counted from 1, layers with parameters only) is 1 - l/L.
 Coarse rule (III-B): convolutional layers urgent, fully connected layers not. Threshold rule (III-C): urgent if the urgency is above
-the threshold; thresholds are tried in turn during the first iterations and the fastest is kept.
+the threshold; thresholds are tried in turn during the first iterations and the fastest is kept. The second one is for models "where the
+parameters of FC layers occupy only a small fraction of the total", such as ResNet-50 with 8 %.
 With N priorities, N - 1 thresholds at equal steps divide the urgency range.
 """
 
@@ -16,6 +17,18 @@ def urgencies(profile: Profile) -> dict[int, float]:
     """Urgency of each layer that has parameters, by layer index."""
     with_parameters = [index for index, layer in enumerate(profile.layers) if layer.tensors]
     return {index: 1 - (rank + 1) / len(with_parameters) for rank, index in enumerate(with_parameters)}
+
+
+MOSTLY = 0.5
+"""Of the parameters. The paper's other models have 78 % and more in fully connected layers, so any limit between is the same to them."""
+
+
+def suits_coarse_rule(profile: Profile) -> bool:
+    """Whether fully connected layers hold most of the parameters, so that convolutions alone are little to send first."""
+    counts = {LayerKind.FC: 0}
+    for layer in profile.layers:
+        counts[layer.kind] = counts.get(layer.kind, 0) + sum(tensor.parameters for tensor in layer.tensors)
+    return counts[LayerKind.FC] > MOSTLY * sum(counts.values())
 
 
 def coarse_rule(profile: Profile) -> ClassOfLayer:

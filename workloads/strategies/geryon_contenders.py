@@ -9,7 +9,7 @@ from pydantic import Field
 
 from workloads.job import Job
 from workloads.plan import Plan
-from workloads.strategies.geryon import coarse_rule, threshold_rule
+from workloads.strategies.geryon import coarse_rule, suits_coarse_rule, threshold_rule
 from workloads.strategies.placement import in_rows, whole_tensors
 from workloads.strategies.strategy import Options, Strategy
 from workloads.strategies.tensorflow import ClassOfLayer, compile_parameter_server
@@ -29,15 +29,15 @@ class PartitionOptions(Options):
 
 
 class GeryonOptions(PartitionOptions):
-    """rule: 'coarse' (convolutions high, fully connected low), 'threshold', or 'search' (tries the coarse rule and each threshold).
+    """rule: 'coarse' (convolutions high, fully connected low), 'threshold', 'search' (tries the coarse rule and each threshold), or
+    'paper': the search for models with few parameters in fully connected layers, and the coarse rule for the others.
 
-    thresholds: urgencies, which are 0 to 1 (below 0: all layers are urgent); for 'threshold', N of them make N + 1 priorities;
-    'coarse' has no use for them.
+    thresholds: urgencies, which are 0 to 1 (below 0: all layers are urgent); for 'threshold', N of them make N + 1 priorities.
     partition: whether tensors are cut; without, they stay whole and only the flows' priorities differ from vanilla (Fig. 5).
     """
 
     partition: bool = True
-    rule: Literal["coarse", "threshold", "search"] = "coarse"
+    rule: Literal["paper", "coarse", "threshold", "search"] = "paper"
     thresholds: tuple[Annotated[float, Field(ge=-1, le=1)], ...] = Field((0.25, 0.5, 0.75), min_length=1)
 
 
@@ -59,12 +59,15 @@ def _geryon(job: Job, options: GeryonOptions) -> Mapping[str, Plan]:
     pieces = whole_tensors(job.profile, job.cluster.servers)
     if options.partition:
         pieces = in_rows(job.profile, job.cluster.servers, options.slice_parameters or None)
+    rule = options.rule
+    if rule == "paper":
+        rule = "coarse" if suits_coarse_rule(job.profile) else "search"
     rules: dict[str, ClassOfLayer] = {}
-    if options.rule in ("coarse", "search"):
+    if rule in ("coarse", "search"):
         rules["coarse"] = coarse_rule(job.profile)
-    if options.rule == "threshold":
+    if rule == "threshold":
         rules[f"thresholds {options.thresholds}"] = threshold_rule(job.profile, list(options.thresholds))
-    if options.rule == "search":
+    if rule == "search":
         rules |= {f"threshold {value:g}": threshold_rule(job.profile, [value]) for value in options.thresholds}
     return {label: compile_parameter_server(job, pieces, rule, f"geryon, {label}") for label, rule in rules.items()}
 
