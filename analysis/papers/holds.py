@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from analysis.papers.evidence import Measured, Order
-from analysis.papers.reference import Claim, Kind
+from analysis.papers.reference import AT_LEAST, Claim, Kind, rank_names
 from vm.faults import InternalFault
 
 EFFICIENCY_POINTS = 0.05
@@ -91,29 +91,28 @@ def bound_holds(bound: str, measured: float) -> bool:
 
 
 def rank_holds(printed: Sequence[str], order: Order) -> bool:
-    """Whether no pair stands the wrong way round, ties aside: values within 1 %, or with intervals that overlap.
+    """Whether everything that is printed as better scored higher, visibly: a tie shows no order.
 
-    An entry like "nccl, nccl-h" is a group whose members are not ranked against each other.
-    Raises InternalFault for a name without a score.
+    A tie is a difference within 1 %, or intervals that overlap. It is enough where all from the one to the other are marked as "at least as
+    good", see Kind.RANK; members of a group are not ranked against each other. Raises InternalFault for a name without a score.
     """
-    places = [(place, name.strip()) for place, names in enumerate(printed) for name in names.split(",")]
+    places = [(place, name) for place, entry in enumerate(printed) for name in rank_names(entry)]
     missing = [name for _, name in places if name not in order.scores]
     if missing:
         raise InternalFault(f"rank: '{missing[0]}' is printed, and measured are {', '.join(order.scores)}")
-    return all(
-        place == other_place or not _clearly_below(order, name, other)
-        for (place, name), (other_place, other) in combinations(places, 2)
-    )
+    strict = [not entry.startswith(AT_LEAST) for entry in printed]
+    for (place, name), (other_place, other) in combinations(places, 2):
+        if place == other_place:
+            continue
+        gap, tie = order.scores[name] - order.scores[other], _tie(order, name, other)
+        if gap < -tie or (any(strict[place + 1 : other_place + 1]) and gap <= tie):
+            return False
+    return True
 
 
-def _clearly_below(order: Order, better: str, worse: str) -> bool:
-    """Whether the one that is printed as better scored lower, by more than a tie."""
-    gap = order.scores[worse] - order.scores[better]
-    tie = max(
-        TIE_SHARE * abs(order.scores[worse]),
-        order.ci95.get(worse, 0.0) + order.ci95.get(better, 0.0),
-    )
-    return gap > tie
+def _tie(order: Order, name: str, other: str) -> float:
+    """How far apart two scores may be and still not be told apart."""
+    return max(TIE_SHARE * abs(order.scores[other]), order.ci95.get(name, 0.0) + order.ci95.get(other, 0.0))
 
 
 def tolerance_text(claim: Claim) -> str:
@@ -121,7 +120,7 @@ def tolerance_text(claim: Claim) -> str:
     if claim.kind in (Kind.SHAPE, Kind.FORMULA):
         return "predicate"
     if claim.kind is Kind.RANK:
-        return f"order, ties within {TIE_SHARE:.0%} or the intervals"
+        return f"order, ahead by more than {TIE_SHARE:.0%} and the intervals"
     if claim.kind is Kind.BOUND:
         return f"bound, {TIE_SHARE:.0%} slack"
     if claim.metric in EFFICIENCY_METRICS:

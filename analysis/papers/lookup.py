@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from analysis.charts import interval
 from analysis.papers.evidence import Measured, Order, Points, ranked
-from analysis.papers.reference import Claim, Kind
+from analysis.papers.reference import Claim, Kind, rank_names
 from analysis.points import PointResult
 from vm.faults import InternalFault
 
@@ -55,7 +55,7 @@ def speedup(points: Points, where: Parameters, baseline: Parameters) -> Measured
 def _rank(points: Points, claim: Claim) -> Measured:
     """One order a combination of the parameters that the claim leaves open, among those that have every printed name."""
     assert isinstance(claim.printed, list)
-    names = [name.strip() for entry in claim.printed for name in entry.split(",")]
+    names = [name for entry in claim.printed for name in rank_names(entry)]
     groups: dict[str, dict[str, PointResult]] = {}
     for name in names:
         # Name by name, for an invalid point that is not ranked is no reason to have no evidence.

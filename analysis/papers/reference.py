@@ -14,7 +14,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from vm.faults import InputFault
+from vm.faults import InputFault, InternalFault
 
 FOLDER = Path(__file__).parent
 PAPERS = ("geryon", "p3", "gradientflow", "tictac", "netops")
@@ -37,7 +37,8 @@ class Kind(StrEnum):
     BOUND = "bound"
     """An inequality, as text: "<= 0.37"."""
     RANK = "rank"
-    """An order, best first."""
+    """An order, best first: each ahead of the next one, which may be a group ("a, b": not ranked among themselves), or be marked as one
+    that the paper prints as equal, close or "at least as good" (">= b": the one before may be ahead of it or tie with it)."""
     SHAPE = "shape"
     """How a curve runs, in words."""
     FORMULA = "formula"
@@ -93,6 +94,21 @@ class Claim(_Reference):
     def predicted(self) -> bool:
         """Whether the printed value is withheld."""
         return self.printed is None
+
+
+AT_LEAST = ">= "
+"""Before an entry of a rank: the one before it is at least as good."""
+
+
+def rank_names(entry: str) -> list[str]:
+    """The names in an entry of a rank, without its mark."""
+    return [name.strip() for name in entry.removeprefix(AT_LEAST).split(",")]
+
+
+def rank_text(printed: Sequence[str]) -> str:
+    """A rank in one line: a > b >= c."""
+    first, *others = printed
+    return first + "".join(f" {entry}" if entry.startswith(AT_LEAST) else f" > {entry}" for entry in others)
 
 
 NUMERIC = frozenset({Kind.CELL, Kind.PROSE, Kind.DERIVED, Kind.MAX, Kind.APPROX})
@@ -205,3 +221,11 @@ def _explain(defect: object) -> str:
     assert isinstance(defect, dict)
     place = ".".join(str(step) for step in defect["loc"])
     return f"{place}: {str(defect['msg']).removeprefix('Value error, ')}"
+
+
+def printed_number(paper: str, scenario: str, claim: str) -> float:
+    """What the paper prints for a cell that another claim speaks of. Raises InternalFault where it is no number."""
+    found = [c.printed for s in load_paper(paper).scenario if s.id == scenario for c in s.claim if c.id == claim]
+    if len(found) != 1 or not isinstance(found[0], float):
+        raise InternalFault(f"{paper}: {scenario} has no number for '{claim}'")
+    return found[0]

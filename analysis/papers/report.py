@@ -12,7 +12,7 @@ from rich.text import Text
 
 from analysis.papers.figures import figures
 from analysis.papers.holds import tolerance_text
-from analysis.papers.reference import Claim, ScenarioReference
+from analysis.papers.reference import Claim, ScenarioReference, rank_text
 from analysis.papers.score import (
     EXPLAINED_BEYOND,
     GROUPS,
@@ -111,7 +111,7 @@ def printed_text(claim: Claim) -> str:
     if claim.printed is None:
         return "withheld"
     if isinstance(claim.printed, list):
-        return " > ".join(claim.printed)
+        return rank_text(claim.printed)
     return _with_unit(claim.printed, claim)
 
 

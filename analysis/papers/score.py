@@ -15,7 +15,7 @@ import analysis.papers
 from analysis.papers.evidence import Measured, NoEvidence, Points, explanation_of, measure_of
 from analysis.papers.holds import holds
 from analysis.papers.lookup import can_look_up, look_up
-from analysis.papers.reference import NUMERIC, PAPERS, Claim, Kind, Paper, ScenarioReference, Where
+from analysis.papers.reference import NUMERIC, PAPERS, Claim, Kind, Paper, ScenarioReference, Where, rank_text
 from vm.faults import InternalFault
 
 EXPLAINED_BEYOND = 0.15
@@ -271,7 +271,7 @@ def write_claims_csv(path: Path, results: Sequence[Result]) -> None:
 
 def _row(result: Result) -> tuple[str, ...]:
     claim, measured = result.claim, result.measured
-    printed = " > ".join(claim.printed) if isinstance(claim.printed, list) else _text(claim.printed)
+    printed = rank_text(claim.printed) if isinstance(claim.printed, list) else _text(claim.printed)
     answer = {Status.HOLDS: "yes", Status.DIFFERS: "no", Status.NO_EVIDENCE: "no"}.get(result.status, "")
     why = "; ".join(part for part in (result.reason, result.explanation, measured.detail if measured else "") if part)
     return (

@@ -43,16 +43,25 @@ def test_numbers_and_bounds(kind: Kind, metric: str, printed: object, measured: 
     assert holds(claim(kind, printed, metric), Measured(measured)) is answer
 
 
-def test_ranks_forgive_ties_and_nothing_else() -> None:
+def test_a_rank_asks_for_visible_differences() -> None:
     printed = ["best", "middle", "worst"]
     assert rank_holds(printed, Order({"best": 3, "middle": 2, "worst": 1}))
-    assert rank_holds(printed, Order({"best": 2.99, "middle": 3, "worst": 1}))
-    assert rank_holds(printed, Order({"best": 2.8, "middle": 3, "worst": 1}, {"best": 0.15, "middle": 0.1}))
+    assert not rank_holds(printed, Order({"best": 3.01, "middle": 3, "worst": 1}))
+    assert not rank_holds(printed, Order({"best": 3, "middle": 2.8, "worst": 1}, {"best": 0.15, "middle": 0.1}))
     assert not rank_holds(printed, Order({"best": 2.8, "middle": 3, "worst": 1}))
     assert not rank_holds(printed, Order({"best": 3, "middle": 1, "worst": 2}))
     assert rank_holds(["best", "middle, worst"], Order({"best": 3, "middle": 1, "worst": 2}))
     with pytest.raises(InternalFault, match="'worst' is printed"):
         rank_holds(printed, Order({"best": 3, "middle": 1}))
+
+
+def test_what_is_at_least_as_good_may_tie() -> None:
+    printed = ["best", ">= middle", "worst"]
+    assert rank_holds(printed, Order({"best": 2.99, "middle": 3, "worst": 1}))
+    assert rank_holds(printed, Order({"best": 2.8, "middle": 3, "worst": 1}, {"best": 0.15, "middle": 0.1}))
+    assert not rank_holds(printed, Order({"best": 2.8, "middle": 3, "worst": 1}))
+    assert not rank_holds(printed, Order({"best": 3, "middle": 3, "worst": 3}))
+    assert not rank_holds(printed, Order({"best": 3, "middle": 2, "worst": 2}))
 
 
 def test_a_rank_holds_in_every_row() -> None:
