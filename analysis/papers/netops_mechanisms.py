@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 from analysis.papers.causes import sentence
 from analysis.papers.evidence import Measured, NoEvidence, Points, explains, measures
 from analysis.papers.netops_points import (
@@ -34,7 +36,7 @@ from analysis.papers.netops_points import (
     with_modules,
 )
 from analysis.papers.reference import Claim
-from analysis.papers.shapes import Series, all_close, crossing_x, decreasing, dominates, increasing
+from analysis.papers.shapes import SLACK, Series, all_close, crossing_x, decreasing, increasing, straight
 from workloads.plan import Combine, Role
 
 SIMILAR = 0.10
@@ -43,6 +45,9 @@ EQUAL = 0.05
 """"Equals", "keeps pace": what can be told apart in a printed figure."""
 SLIGHT = 0.15
 """"Very slight": Table 4's own values for Inception-v3 are 13 % below what multicast gains without any forward pass."""
+QUICKLY_MODULES = 60
+"""Of the 125 that the paper goes to."""
+IN_NETWORK = (AGGREGATION, MULTICAST, BOTH)
 GBIT = 1e9
 
 
@@ -182,10 +187,20 @@ def _gap_over_workers(points: Points, claim: Claim) -> Measured:
 
 @measures("netops-fig9", "grow")
 def _network_modules(points: Points, _: Claim) -> Measured:
-    found = {strategy: with_modules(points, "network", strategy) for strategy in (BOTH, RING, BUTTERFLY)}
+    """All three rise in a straight line, and no two mechanisms change places."""
+    found = {s: with_modules(points, "network", s) for s in (BOTH, RING, BUTTERFLY, MULTICAST, AGGREGATION)}
     shown = "; ".join(f"{strategy} {listed(series)}" for strategy, series in found.items())
-    holds = all(increasing(series) for series in found.values()) and dominates(found[RING], found[BOTH])
-    return Measured(f"{shown} modules", holds=holds)
+    linear = all(increasing(found[s]) and straight(found[s]) for s in (BOTH, RING, BUTTERFLY))
+    return Measured(f"{shown} modules", holds=linear and _places_kept(found))
+
+
+def _places_kept(found: dict[str, Series]) -> bool:
+    """Who is visibly ahead of another without modules is nowhere visibly behind it."""
+    for one, other in permutations(found, 2):
+        (_, first), *others = ratios(found[one], found[other])
+        if first > 1 + SLACK and any(ratio < 1 - SLACK for _, ratio in others):
+            return False
+    return True
 
 
 @measures("netops-fig9", "single-lt-2")
@@ -197,8 +212,10 @@ def _single_mechanisms(points: Points, _: Claim) -> Measured:
 
 @measures("netops-fig10", "agg-to-zero")
 def _aggregation_fades(points: Points, _: Claim) -> Measured:
+    """Quickly: from about half the range on nothing is seen of it."""
     series = with_modules(points, "compute", AGGREGATION)
-    return Measured(f"aggregation {listed(series)} modules", holds=decreasing(series) and series[-1][1] < 1 + EQUAL)
+    late = [y for x, y in series if x >= QUICKLY_MODULES]
+    return Measured(f"aggregation {listed(series)} modules", holds=decreasing(series) and max(late) < 1 + EQUAL)
 
 
 @measures("netops-fig10", "multicast-catches")
@@ -213,7 +230,7 @@ def _multicast_catches(points: Points, _: Claim) -> Measured:
 
 @measures("netops-fig10", "decrease")
 def _gains_fade(points: Points, _: Claim) -> Measured:
-    found = {s: with_modules(points, "compute", s) for s in (AGGREGATION, MULTICAST, BOTH, RING)}
+    found = {s: with_modules(points, "compute", s) for s in (AGGREGATION, MULTICAST, BOTH, RING, BUTTERFLY)}
     shown = "; ".join(f"{strategy} {listed(series)}" for strategy, series in found.items())
     return Measured(f"{shown} modules", holds=all(decreasing(series) for series in found.values()))
 
@@ -230,7 +247,7 @@ def _keeps_pace(points: Points, _: Claim) -> Measured:
     found = {s: gain(points, INCEPTION, s, "netops-fig11", conv=3) for s in (BUTTERFLY, RING, BOTH)}
     shown = ", ".join(f"{strategy} {value:.2f}x" for strategy, value in found.items())
     best = max(found[RING], found[BOTH])
-    return Measured(f"{shown} at 3 times the speed", holds=found[BUTTERFLY] >= best * (1 - SIMILAR))
+    return Measured(f"{shown} at 3 times the speed", holds=found[BUTTERFLY] >= best * (1 - EQUAL))
 
 
 @measures("netops-fig12", "butterfly-flags")
@@ -274,7 +291,17 @@ def _ring_at_speed(points: Points, _: Claim) -> str:
 
 @measures("netops-sec87-ranking", "endhost-ge-network")
 def _end_hosts(points: Points, _: Claim) -> Measured:
-    ring = gains(points, RING)
-    network = {m: max(gain(points, m, s) for s in (AGGREGATION, MULTICAST, BOTH)) for m in MODELS}
-    over = {model: ring[model] / network[model] for model in MODELS}
-    return Measured(f"ring over the best of the network's: {_by_model(over)}", holds=min(over.values()) >= 0.99)
+    """In all cases: under every condition that a ring and a mechanism of the network were both run in, a tie aside."""
+    by_condition: dict[tuple[str, ...], dict[str, float]] = {}
+    for row in points.rows():
+        condition = tuple(row.parameters[key] for key in ("model", "workers", "rate"))
+        by_condition.setdefault(condition, {})[row.parameters["strategy"]] = row.iteration_time_s
+    over = {
+        condition: min(found[s] for s in IN_NETWORK if s in found) / found[RING]
+        for condition, found in by_condition.items()
+        if RING in found and any(s in found for s in IN_NETWORK)
+    }
+    least = sorted(over, key=over.__getitem__)[:3]
+    shown = ", ".join(f"{over[c]:.3f}x ({c[0]}, {c[1]} workers, {c[2]})" for c in least)
+    text = f"ring over the best of the network's mechanisms, the least of {len(over)} conditions: {shown}"
+    return Measured(text, holds=min(over.values()) >= 1 - SLACK)

@@ -14,6 +14,8 @@ from workloads.plan import Combine, OpKind, Plan, Role
 
 INCEPTION, VGG, RESNET_101, RESNET_200 = "inception-v3-netops", "vgg16-299", "resnet101-netops", "resnet200"
 MODELS = (INCEPTION, VGG, RESNET_101, RESNET_200)
+PRINTED_AS = {INCEPTION: "inception-v3", VGG: "vgg-16", RESNET_101: "resnet-101", RESNET_200: "resnet-200"}
+"""How claims name the models."""
 NAMES = {INCEPTION: "Inception-v3", VGG: "VGG-16", RESNET_101: "ResNet-101", RESNET_200: "ResNet-200"}
 BASELINE, AGGREGATION, MULTICAST, BOTH = "netops-ps", "aggregation-ps", "multicast-ps", "multicast-aggregation-ps"
 RING, RING_MULTICAST, BUTTERFLY = "ring", "ring-multicast", "butterfly-mixing"
@@ -53,10 +55,10 @@ def times(points: Points, runs: tuple[str, ...], key: str, model: str, strategy:
     return sorted(found.items())
 
 
-MODULES = (0, 25, 125)
+MODULES = (0, 25, 60, 125)
 MODULE_RUNS = {
     "network": ("netops-fig9", "netops-fig9-single", "netops-fig9-butterfly"),
-    "compute": ("netops-fig10",),
+    "compute": ("netops-fig10", "netops-fig10-butterfly"),
 }
 """Scenario files by the kind of module; the first has the one parameter server."""
 

@@ -7,8 +7,10 @@ from analysis.papers.netops_points import (
     BASELINE,
     BITS,
     BOTH,
+    BUTTERFLY,
     INCEPTION,
     MECHANISMS,
+    MODELS,
     MODULE_RUNS,
     MULTICAST,
     NAMES,
@@ -22,19 +24,8 @@ from analysis.papers.netops_points import (
     shares,
     time_s,
 )
-from analysis.papers.reference import Claim, Where, load_paper
+from analysis.papers.reference import Claim, Where, printed_number
 from workloads.plan import Combine, Role
-
-PRINTED_AS = {INCEPTION: "inception-v3", VGG: "vgg-16", RESNET_101: "resnet-101", RESNET_200: "resnet-200"}
-"""How claims name the models."""
-
-
-def _printed(scenario: str, claim: str) -> float:
-    """What the paper prints for another cell."""
-    found = next(s for s in load_paper("netops").scenario if s.id == scenario)
-    value = next(c for c in found.claim if c.id == claim).printed
-    assert isinstance(value, float)
-    return value
 
 
 @explains("netops-table2", "inception-v3-layers", "vgg-16-layers")
@@ -48,7 +39,7 @@ def _one_layer_more(_: Points, __: Claim) -> str:
 @explains("netops-table2", "inception-v3-size", "vgg-16-weights")
 def _sizes(_: Points, claim: Claim) -> str:
     if claim.id == "vgg-16-weights":
-        size_gbit = _printed("netops-table2", "vgg-16-size")
+        size_gbit = printed_number("netops", "netops-table2", "vgg-16-size")
         return f"The size in the same table, {size_gbit} Gbit, is {size_gbit * 1e9 / BITS:.4g} weights of 32 bits."
     return (
         "No known variant of Inception-v3 has the printed size; the paper filters its traces model by model (section 5) and does not "
@@ -83,6 +74,67 @@ def _second_fullest(points: Points, claim: Claim) -> str:
     )
 
 
+@explains("netops-table1", "plateau", "vgg-16-sim-8ps")
+def _last_on_its_server(points: Points, _: Claim) -> str:
+    where: Where = {"run": "netops-table1", "model": VGG, "servers": 8}
+    point, facts = points.point(**where), points.model(**where)
+    plan, log = point.plan(), point.log()
+    first, *_others, last = sorted((phases(plan, log).backward_start - begin_ns(plan, log)).tolist())
+    workers = len(plan.workers)
+    turn_s = workers * max(facts.tensor_parameters) * BITS / point.fabric.rate_bps
+    return (
+        f"With 8 servers, FC6 is the last parameter of its server, which sends it to one worker after another: the first worker goes back "
+        f"{first / 1e9:.1f} s after the start and the last one after {last / 1e9:.1f} s, so that gradients arrive while parameters still "
+        f"leave. The printed time is that of both turns one after the other (W FC6 / B = {turn_s:.1f} s each), as if no worker went back "
+        "before all had their parameters; section 9.4 says that with this order 'workers progress at roughly the same pace'. With fewer "
+        "servers FC8 follows FC6 on the same one, and they do."
+    )
+
+
+@explains("netops-table10", "rr-ingress-idle")
+def _passes_overlap(points: Points, _: Claim) -> str:
+    parts = []
+    for model in MODELS:
+        where: Where = {"run": "netops-table10", "model": model, "strategy": BASELINE, "rate": "10gbit"}
+        facts = points.model(**where)
+        parts.append(f"{NAMES[model]} {_size_s(points, where):.2f} s and {sum(facts.backward_s):.2f} s")
+    return (
+        "A worker has its parameters S / B after the one before it, and a backward pass outlasts that wherever it is longer. S / B at 10 "
+        f"Gbit/s and the backward pass: {', '.join(parts)}. One at a time is what VGG-16's pass of Table 3 leads to, and no other."
+    )
+
+
+@explains("netops-table10", "block-like-agg")
+def _last_worker_alone(points: Points, _: Claim) -> str:
+    parts = []
+    for model in MODELS:
+        where: Where = {"run": "netops-table10", "model": model, "strategy": BASELINE, "rate": "100gbit"}
+        plan, log = points.plan(**where), points.log(**where)
+        found = phases(plan, log)
+        alone_s = float(found.backward_end.max() - arrivals_ns(plan, log, Role.WORKER, Combine.COPY)[1].max()) / 1e9
+        parts.append(f"{NAMES[model]} {alone_s:.2f} s of {points.row(**where).iteration_time_s:.2f} s")
+    return (
+        "In blocks, the last worker begins when everything has been sent, and both its passes follow; with aggregation, all workers' "
+        "forward passes run beside the distribution. At 100 Gbit/s the last worker's passes are "
+        f"{', '.join(parts)}. The paper's cells are closer together: less than both passes of a worker follow there."
+    )
+
+
+@explains("netops-fig11", "butterfly-keeps-pace")
+def _rounds_after_the_pass(points: Points, _: Claim) -> str:
+    left_ms, took_s = {}, {}
+    for strategy in (BUTTERFLY, RING):
+        where: Where = {"run": "netops-fig11", "model": INCEPTION, "conv": 3, "strategy": strategy}
+        plan, log = points.plan(**where), points.log(**where)
+        took_s[strategy] = points.row(**where).iteration_time_s
+        left_ms[strategy] = float(log.end_ns.max() - phases(plan, log).backward_end.max()) / 1e6
+    return (
+        f"At 3 times the speed the ring takes {took_s[RING]:.3f} s and butterfly mixing {took_s[BUTTERFLY]:.3f} s. In the logs butterfly "
+        f"mixing goes on for {left_ms[BUTTERFLY]:.0f} ms after the last backward pass, and the ring for {left_ms[RING]:.0f} ms: a faster "
+        "pass hides less of log2(W) turns of the whole model. Within 5 %, what a figure shows, would be keeping pace."
+    )
+
+
 @explains("netops-fig8", "ring-vs-multiagg-4")
 def _four_workers(points: Points, _: Claim) -> str:
     where: Where = {"run": "netops-workers", "model": VGG, "workers": 4}
@@ -112,7 +164,7 @@ def _forward_grows_faster(points: Points, _: Claim) -> str:
         last_copy = arrivals_ns(plan, log, Role.WORKER, Combine.COPY)[1].max()
         forward_s = float(phases(plan, log).forward_end.max() - last_copy) / 1e9
         shown.append(f"{NAMES[model]} {forward_s:.3f} s of {points.row(**where).iteration_time_s:.2f} s")
-    baseline_s = _printed("netops-table4", "resnet-200-baseline-iter")
+    baseline_s = printed_number("netops", "netops-table4", "resnet-200-baseline-iter")
     twice_s = 2 * len(plan.workers) * _size_s(points, {"run": MECHANISMS, "model": RESNET_200, "strategy": BASELINE})
     return (
         f"With multicast the forward pass goes on behind the last parameter, {' and '.join(shown)}: the deeper network's is a larger share "
@@ -122,6 +174,7 @@ def _forward_grows_faster(points: Points, _: Claim) -> str:
 
 
 @explains("netops-fig5", "ring-ge-multiagg", "ring-gt-multiagg")
+@explains("netops-sec87-ranking", "endhost-ge-network")
 def _distribution_is_hidden(points: Points, _: Claim) -> str:
     where: Where = {"run": "netops-bandwidth", "model": VGG, "rate": "100gbit"}
     ring, both = (points.row(strategy=strategy, **where).iteration_time_s for strategy in (RING, BOTH))

@@ -15,7 +15,7 @@ from analysis.papers.captured import FROM_PACKETS, capture_of, carries_data, use
 from analysis.papers.curves import draws
 from analysis.papers.evidence import Measured, Points, StoredPoint, explains, measures
 from analysis.papers.reference import Claim, Where
-from analysis.papers.shapes import Series
+from analysis.papers.shapes import VISIBLE, Series
 from analysis.utilisation import BIN_S, Float64
 from workloads.plan import Plan, Role
 
@@ -94,10 +94,13 @@ def _bursty(points: Points, claim: Claim) -> Measured:
 
 @measures("p3-fig8", "tf-bursty")
 def _tensorflow_bursty(points: Points, claim: Claim) -> Measured:
+    """The same pattern: idle and nearly full in a visible part of every iteration."""
     seen = traffic(points.point(**claim.where))
-    idle, mean = seen.by_iteration(seen.idle), float(seen.outbound.mean())
-    text = f"{np.mean(idle):.0%} of the intervals idle; {mean:.0%} of the outbound bandwidth used"
-    return Measured(text, holds=min(idle) >= IDLE_PART and mean < FULL_SHARE, detail=FROM_PACKETS)
+    idle, full = seen.by_iteration(seen.idle), seen.by_iteration(seen.outbound > FULL_SHARE)
+    mean = float(seen.outbound.mean())
+    text = f"{np.mean(idle):.0%} of the intervals idle, {np.mean(full):.0%} full; {mean:.0%} of the outbound bandwidth used"
+    holds = min(idle) >= IDLE_PART and min(full) >= IDLE_PART and mean < FULL_SHARE
+    return Measured(text, holds=holds, detail=FROM_PACKETS)
 
 
 @measures("p3-fig8", "sockeye-no-bidir")
@@ -168,9 +171,11 @@ def _less_idle(points: Points, _: Claim) -> Measured:
 
 @measures("p3-fig9", "sockeye-bidir")
 def _both_directions(points: Points, _: Claim) -> Measured:
+    """Nearly always, and visibly more than with the baseline: P3 'utilizes bidirectional bandwidth more effectively'."""
     overlap = {strategy: _machine(points, "sockeye", strategy).overlap for strategy in ("kvstore", "p3")}
     text = f"both directions busy in {overlap['p3']:.0%} of the busy intervals, baseline {overlap['kvstore']:.0%}"
-    return Measured(text, holds=overlap["p3"] > 0.8, detail=f"10 ms intervals, {FROM_PACKETS}")
+    holds = overlap["p3"] > max(0.8, overlap["kvstore"] * (1 + VISIBLE))
+    return Measured(text, holds=holds, detail=f"10 ms intervals, {FROM_PACKETS}")
 
 
 def _directions(points: Points, run: str, strategy: str) -> Mapping[str, Series]:

@@ -121,6 +121,16 @@ def near_linear(series: Series, share: float = 0.10) -> bool:
     return all(abs(y * first_x / (x * first_y) - 1) <= share for x, y in series)
 
 
+def straight(series: Series, share: float = 0.10) -> bool:
+    """Every value is within `share` of the whole rise or fall from the straight line between the first and the last.
+
+    10 %, as for `near_linear`, which asks for a line through the origin.
+    """
+    (first_x, first_y), (last_x, last_y) = series[0], series[-1]
+    slope = (last_y - first_y) / (last_x - first_x)
+    return all(abs(y - first_y - slope * (x - first_x)) <= share * abs(last_y - first_y) for x, y in series)
+
+
 def close(measured: float, expected: float, share: float) -> bool:
     """Whether a number is within `share` of what a formula says."""
     return abs(measured - expected) <= share * abs(expected)

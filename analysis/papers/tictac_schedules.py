@@ -11,7 +11,7 @@ import numpy.typing as npt
 from analysis.papers.curves import draws
 from analysis.papers.evidence import Measured, Points, StoredPoint, explains, measures
 from analysis.papers.reference import Claim
-from analysis.papers.shapes import Series, interior_maximum
+from analysis.papers.shapes import VISIBLE, Series, interior_maximum
 from analysis.papers.tictac import BASELINE, WORKLOADS, gains_by, halves, models_of
 from analysis.scheduling import (
     Schedules,
@@ -118,11 +118,15 @@ def _straggler_by(points: Points, order: str, workers: int | None = None) -> dic
 
 @measures("tictac-fig11", "straggler-baseline")
 def _straggler_baseline(points: Points, _: Claim) -> Measured:
-    found = _straggler_by(points, BASELINE)
-    at = max(found, key=found.__getitem__)
-    return Measured(found[at], detail=f"the largest of {len(found)} points: {', '.join(at)} workers")
+    """In some cases: the largest of all runs without an order."""
+    found = points.stored(order=BASELINE)
+    largest = max(found, key=_straggler)
+    at = ", ".join(largest.parameters[key] for key in ("model", "workload", "workers"))
+    return Measured(_straggler(largest), detail=f"the largest of {len(found)} runs: {at} workers")
 
 
+NEAR_ONE = 0.05
+"""Of E."""
 LEAST_STRAGGLER = 0.01
 """Of an iteration. With an order, workers end within microseconds of one another here, which no testbed could tell from nothing."""
 
@@ -145,7 +149,8 @@ def _equal_machines(points: Points, _: Claim) -> str:
         f"workers wait for the slowest for {np.mean(list(before.values())):.1%} of an iteration without order and for "
         f"{np.mean(list(after.values())):.2%} with TIC, on average. Every GPU here takes exactly the time of its profile. The paper's "
         "stragglers have two causes, orders and 'system-level performance variations' (Sec. 6.3); only the first one is emulated, and "
-        "TIC removes it whole"
+        "TIC removes it whole. An order alone costs a worker at most the shorter of its communication M and its computation C, of an "
+        "iteration of M + C: half, where workers share the network fairly, as they do here"
     )
 
 
@@ -264,14 +269,16 @@ def _percentile(points: Points, claim: Claim) -> Measured:
 
 @measures("tictac-fig12", "variance")
 def _variance(points: Points, _: Claim) -> Measured:
-    """Minimal: TAC's step times spread less than a tenth as much; near 1: E within 5 points of it."""
+    """Widely: more than what can be seen, of the mean. Minimal: a tenth of that for TAC. Near 1: E within 5 points of it."""
     (free_e, free_s), (tac_e, tac_s) = _samples(points).values()
     text = (
         f"step time {free_s.mean():.3f} s (standard deviation {free_s.std():.3f}) without order, "
         f"{tac_s.mean():.3f} s ({tac_s.std():.4f}) with TAC; "
         f"E {free_e.min():.2f} to {free_e.max():.2f} against {tac_e.min():.2f} to {tac_e.max():.2f}"
     )
-    holds = tac_s.mean() < free_s.min() and tac_s.std() < free_s.std() / 10 and tac_e.min() >= 0.95
+    wide = free_s.std() > VISIBLE * free_s.mean() and free_e.max() - free_e.min() > NEAR_ONE
+    minimal = tac_s.mean() < free_s.min() and tac_s.std() < free_s.std() / 10 and tac_e.min() >= 1 - NEAR_ONE
+    holds = wide and minimal
     return Measured(text, holds=bool(holds))
 
 

@@ -64,3 +64,11 @@ def test_comparisons() -> None:
     assert not shapes.close(1.06, 1.0, 0.05)
     assert shapes.all_close(RISING, [(1, 1.01), (2, 2.01), (3, 3.01)], 0.02)
     assert not shapes.all_close(RISING, FALLING, 0.02)
+
+
+def test_straight() -> None:
+    assert shapes.straight(RISING)
+    assert shapes.straight(FALLING)
+    assert shapes.straight([(0, 3.0), (25, 3.3), (125, 4.0)])
+    assert not shapes.straight(SATURATING)
+    assert not shapes.straight([(0, 3.0), (25, 3.5), (125, 4.0)])

@@ -87,7 +87,13 @@ def test_gains_fade_with_modules_that_compute(
     multicast: tuple[float, ...], both: tuple[float, ...], answer: bool
 ) -> None:
     falling = (1.4, 1.2, 1.0)
-    gains = {"multicast-ps": multicast, "multicast-aggregation-ps": both, "ring": falling, "aggregation-ps": falling}
+    gains = {
+        "multicast-ps": multicast,
+        "multicast-aggregation-ps": both,
+        "ring": falling,
+        "aggregation-ps": falling,
+        "butterfly-mixing": falling,
+    }
     base = "inception-v3-netops"
     points = []
     for number, (model, run) in enumerate(
@@ -97,3 +103,66 @@ def test_gains_fade_with_modules_that_compute(
             time_s = 10.0 / gain[number]
             points.append(stored(time_s, run=run, model=model, rate="25gbit", workers=32, strategy=strategy))
     assert judged("netops", "netops-fig10", "decrease", points) is answer
+
+
+def conditions(times_s: Mapping[tuple[str, str], float]) -> list[StoredPoint]:
+    """By rate and strategy: one model, 32 workers."""
+    return [
+        stored(time_s, run="netops-bandwidth", model="vgg16-299", workers=32, rate=rate, strategy=strategy)
+        for (rate, strategy), time_s in times_s.items()
+    ]
+
+
+@pytest.mark.parametrize(("at_100", "answer"), [(1.00, True), (0.991, True), (0.975, False)])
+def test_a_ring_must_be_at_least_as_good_as_the_network_under_every_condition(at_100: float, answer: bool) -> None:
+    both = "multicast-aggregation-ps"
+    times_s = {("10gbit", "ring"): 1.0, ("10gbit", both): 1.3, ("100gbit", "ring"): 1.0, ("100gbit", both): at_100}
+    assert judged("netops", "netops-sec87-ranking", "endhost-ge-network", conditions(times_s)) is answer
+
+
+@pytest.mark.parametrize(
+    ("ring", "multicast", "answer"),
+    [
+        ((3.0, 3.2, 4.0), (1.7, 1.8, 2.0), True),
+        ((3.0, 3.5, 4.0), (1.7, 1.8, 2.0), False),  # half of the rise in a fifth of the modules
+        ((3.0, 3.2, 4.0), (1.7, 3.5, 4.5), False),  # multicast overtakes
+    ],
+)
+def test_gains_grow_in_a_line_with_modules_that_communicate(
+    ring: tuple[float, ...], multicast: tuple[float, ...], answer: bool
+) -> None:
+    base, points = "inception-v3-netops", []
+    gains = {"ring": ring, "multicast-aggregation-ps": ring, "butterfly-mixing": ring, "multicast-ps": multicast}
+    gains["aggregation-ps"] = (1.4, 1.5, 1.6)
+    for number, count in enumerate((0, 25, 125)):
+        model = f"{base}+{count}network" if count else base
+        run = "netops-fig9" if count else "netops-mechanisms"
+        for strategy, gain in {"netops-ps": (1.0, 1.0, 1.0), **gains}.items():
+            points.append(stored(10 / gain[number], run=run, model=model, rate="25gbit", workers=32, strategy=strategy))
+    assert judged("netops", "netops-fig9", "grow", points) is answer
+
+
+@pytest.mark.parametrize(
+    ("two_s", "four_s", "answer"), [(0.94, 0.93, True), (0.90, 0.85, True), (0.96, 0.93, False), (0.90, 0.92, False)]
+)
+def test_two_priorities_give_what_is_reported_and_more_cost_nothing(two_s: float, four_s: float, answer: bool) -> None:
+    points = [stored(1.0, run="geryon-table2", model="resnet50", strategy="partition-slicing")]
+    points += [
+        stored(time_s, run="geryon-sec3c", model="resnet50", strategy="geryon", thresholds=thresholds)
+        for thresholds, time_s in (("[0.25]", 0.99), ("[0.75]", two_s), ("[0.25, 0.5, 0.75]", four_s))
+    ]
+    assert judged("geryon", "geryon-sec3c-threshold", "two-priorities-enough", points) is answer
+
+
+@pytest.mark.parametrize(
+    ("gaps", "answer"),
+    [((1.01, 1.05, 1.08), True), ((0.90, 0.95, 0.98), False), ((1.05, 1.05, 1.08), False), ((1.05, 1.09, 1.05), False)],
+)
+def test_a_gain_that_grows_with_the_network_is_a_gain(gaps: tuple[float, float, float], answer: bool) -> None:
+    places = (("10gbit", 4), ("10gbit", 16), ("leaf-spine", 16))
+    points = [
+        stored(1 / throughput, run="geryon-larger", strategy=strategy, fabric=fabric, workers=workers)
+        for (fabric, workers), gap in zip(places, gaps, strict=True)
+        for strategy, throughput in (("geryon", gap), ("tictac-slicing", 1.0))
+    ]
+    assert judged("geryon", "geryon-table4", "bigger-nets", points) is answer
