@@ -54,7 +54,8 @@ Where = dict[str, str | int | float]
 
 
 class Claim(_Reference):
-    """One claim. printed: a number in `unit`, a bound's text, a rank (best first), or a shape in words; None: withheld, to be predicted.
+    """One claim. printed: a number in `unit`, a bound's text, a rank (best first), or a shape in words; None: left out, to be
+    predicted blindly.
 
     where: parameters of the point that it speaks of, as in points.csv, and `run` for the scenario file where several have such a
     point. baseline: for speed-ups, what differs from `where` in the point that it is relative to. series: for ranks, the parameter
@@ -92,7 +93,7 @@ class Claim(_Reference):
 
     @property
     def predicted(self) -> bool:
-        """Whether the printed value is withheld."""
+        """Whether the printed value is left out, so that nobody can have fitted on it."""
         return self.printed is None
 
 

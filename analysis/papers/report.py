@@ -109,7 +109,7 @@ def _difference(result: Result) -> str:
 def printed_text(claim: Claim) -> str:
     """What the paper prints, with its unit."""
     if claim.printed is None:
-        return "withheld"
+        return "left out"
     if isinstance(claim.printed, list):
         return rank_text(claim.printed)
     return _with_unit(claim.printed, claim)
@@ -195,7 +195,7 @@ def _error(result: Result) -> str:
 
 
 def predictions_table(evaluated: Sequence[Evaluated]) -> TextTable:
-    """The claims whose printed values are withheld: what the same constants predict."""
+    """The claims whose printed values are left out of the reference data: what the same constants predict."""
     rows = [
         (one.scenario.id, r.claim.id, _where(r.claim), r.claim.metric, measured_text(r), r.reason)
         for one in evaluated
@@ -203,7 +203,7 @@ def predictions_table(evaluated: Sequence[Evaluated]) -> TextTable:
         if r.status is Status.PREDICTED
     ]
     headers = ("scenario", "claim", "point", "metric", "predicted", "")
-    foot = "The papers' values are withheld; nothing here was compared, and nothing counts."
+    foot = "The papers' values are left out of the reference data, so none can have been fitted on; nothing here is compared or counts."
     return TextTable("Predictions", headers, tuple(rows), 4, ("",) * len(rows), foot)
 
 

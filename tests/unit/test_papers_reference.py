@@ -25,7 +25,7 @@ source = "Fig. 1"
 where = { strategy = "p3" }
 baseline = { strategy = "fifo" }
 [[scenario.claim]]
-id = "withheld"
+id = "left-out"
 kind = "cell"
 metric = "speedup"
 source = "Fig. 1"
@@ -55,7 +55,7 @@ def test_reads_a_paper(tmp_path: Path) -> None:
         ('kind = "cell"', 'kind = "shape"', "printed must be a text"),
         ("printed = 2", 'printed = "two"', "printed must be a number"),
         ("printed = 2", "printed = 2\nemulable = false", "needs its reason"),
-        ('id = "withheld"', 'id = "faster"', "two claims are called 'faster'"),
+        ('id = "left-out"', 'id = "faster"', "two claims are called 'faster'"),
         ("runs =", "direct = false\nruns =", "needs a note"),
         ("runs =", 'not_emulable = "accuracy"\nruns =', "has no runs"),
         ('id = "p3-fig1"', 'id = "tictac-fig1"', "must begin with 'p3-'"),
