@@ -285,7 +285,7 @@ def _best_slice(points: Points, _: Claim) -> Measured:
     return Measured(furthest, detail=", ".join(f"{model} at {size:,.0f}" for model, size in peaks.items()))
 
 
-@explains("p3-fig12", "peak-50000")
+@explains("p3-fig12", "peak-50000", "unimodal")
 def _flat_top(points: Points, _: Claim) -> str:
     parts = []
     for model in SLICED_MODELS:
