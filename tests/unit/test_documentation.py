@@ -23,7 +23,7 @@ import gradwire
 from vm.reproduce import wanted_scenarios
 from workloads import models
 from workloads.compilation import compile_point
-from workloads.devices import DEVICES
+from workloads.device_facts import DEVICES
 from workloads.models import model
 from workloads.scenario import Scenario, load_scenario, resolve
 from workloads.strategies import strategy

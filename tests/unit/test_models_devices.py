@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from vm.faults import InputFault
-from workloads.devices import DEVICES, ComputeTime, compute_time, with_modules_of
+from workloads.device_facts import DEVICES
+from workloads.devices import ComputeTime, compute_time, with_modules_of
 from workloads.models import model, model_names
 from workloads.profile import LayerKind
 
