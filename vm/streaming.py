@@ -15,10 +15,14 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import BinaryIO
 
+from vm.faults import MachineFault
+
 LineTaker = Callable[[str], None]
 POLL_S = 0.25
 """Longest wait between two looks at the stop event and at the clock."""
 READ_BYTES = 65536
+KILL_LIMIT_S = 20.0
+KILL_POLL_S = 0.005
 PIPE_BYTES = 1 << 20
 """Room for output that the caller has not read yet: a job that must wait for its reader loses virtual time."""
 
@@ -148,7 +152,33 @@ def process_group(
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kills the process group that `process` leads, and waits for `process`."""
+    """Kills the process group that `process` leads, and waits until none of it lives.
+
+    Raises MachineFault where some still do after KILL_LIMIT_S: SIGKILL waits only for a device.
+    """
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    # The others are not this process's children: init waits for them, and on a busy machine they are gone a little later.
+    end_s = time.monotonic() + KILL_LIMIT_S
+    while left := living_of_group(process.pid):
+        if time.monotonic() > end_s:
+            raise MachineFault(
+                f"processes {left} live on {KILL_LIMIT_S:g} s after SIGKILL: see `ps -o stat,wchan {left[0]}`"
+            )
+        time.sleep(KILL_POLL_S)
+
+
+def living_of_group(group: int) -> list[int]:
+    """Processes of a process group, without zombies, which only wait for their parent to take note of them."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                # After the name, which may hold any character: state, parent, process group.
+                state, _, of_group = (folder / "stat").read_text().rpartition(")")[2].split()[:3]
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if int(of_group) == group and state not in "ZX":
+                found.append(int(folder.name))
+    return found

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from vm.streaming import FollowEnd, LineSplitter, dies_with_parent, follow, pipe, process_group
+from vm.streaming import FollowEnd, LineSplitter, dies_with_parent, follow, living_of_group, pipe, process_group
 
 
 def lines_of(*chunks: bytes) -> list[str]:
@@ -82,6 +82,24 @@ def test_leaving_a_process_group_kills_the_children_of_its_leader() -> None:
         child = int(seen[0])
         assert alive(child)
     assert not alive(child)
+
+
+LARGE = """
+import os, time
+kept = b"1" * (400 << 20)
+print(os.getpid(), flush=True)
+time.sleep(1000)
+"""
+
+
+def test_leaving_a_process_group_waits_for_those_that_take_long_to_die() -> None:
+    nested = ["sh", "-c", f"{sys.executable} -c '{LARGE}' & wait"]
+    seen: list[str] = []
+    with pipe() as (reader, writer), process_group(nested, env={}, stdout=writer.fileno()) as leader:
+        writer.close()
+        follow({reader: seen.append}, time_limit_s=60, finished=lambda: bool(seen))
+        assert int(seen[0]) in living_of_group(leader.pid)
+    assert living_of_group(leader.pid) == []
 
 
 def alive(pid: int) -> bool:
