@@ -64,7 +64,11 @@ RunFolder = Annotated[Path | None, typer.Option(help="run folder; default: one i
 ScenarioFile = Annotated[Path, typer.Argument(help="scenario file (TOML), or the name of one in scenarios/")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", help="key=value, e.g. fabric.rate=25gbit; a list is swept: cluster.workers=[2,4]"),
+    typer.Option(
+        "--set",
+        help="key=value, e.g. fabric.rate=25gbit; a list is swept: cluster.workers=[2,4]; a list in a list sets one: "
+        "strategy.options.thresholds=[[0.5]]",
+    ),
 ]
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="run folder, or the name of one in runs/")]
 PointName = Annotated[

@@ -13,7 +13,8 @@ from vm.virtual_scale import virtual_clock
 from workloads.devices import devices_for
 from workloads.lineup import ITERATIONS, LEAVES, SPINES, WARMUP, Contender, lineup, refusal
 from workloads.models import model
-from workloads.scenario import Scenario, apply_setting, resolve
+from workloads.scenario import Scenario, resolve
+from workloads.settings import apply_setting
 
 ORIGIN = "gradwire compare"
 GIVEN = "given"

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import itertools
-import json
 import tomllib
-import types
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from vm.faults import InputFault
+from workloads.explanations import explain
 from workloads.schema import FileSection, PointSection, PrintedSection
+from workloads.settings import apply_setting, flattened, set_key
 
 Model = TypeVar("Model", bound=BaseModel)
 FILE_KEYS = frozenset(FileSection.model_fields)
@@ -25,10 +25,11 @@ FILE_KEYS = frozenset(FileSection.model_fields)
 
 @dataclass(frozen=True)
 class Point:
-    """One point of a scenario: its parameters, as people name them, and everything that decides its result."""
+    """One point of a scenario: its parameters, as people name them, and everything that decides its result. origin: named in errors."""
 
     parameters: dict[str, str]
     section: PointSection
+    origin: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def resolve(document: dict[str, Any], origin: str, name: str) -> Scenario:
         for key, values in sweep.items():
             if not values:
                 raise InputFault(f"{origin}: sweep.{key}: the list of values is empty")
-    points = tuple(point for sweep in sweeps for point in _points(common, sweep, origin))
+    points = _each_once(point for sweep in sweeps for point in _points(common, sweep, origin))
     if about_file.chart == "ranking":
         _check_one_network(points, origin)
     return Scenario(
@@ -86,17 +87,38 @@ def resolve(document: dict[str, Any], origin: str, name: str) -> Scenario:
     )
 
 
+@contextmanager
+def origin_named(point: Point) -> Iterator[None]:
+    """An InputFault of what is done with a point begins with where it comes from."""
+    try:
+        yield
+    except InputFault as fault:
+        raise InputFault(f"{point.origin}: {fault}" if point.origin else str(fault)) from fault
+
+
 def _points(common: dict[str, Any], sweep: Mapping[str, list[Any]], origin: str) -> Iterator[Point]:
-    """The first key varies slowest; keys that sweep tables come last, by name, as TOML writers put tables where they like."""
+    """The first key varies slowest; keys that sweep tables come last, by name, as TOML writers put tables where they like.
+
+    A key inside a table that is swept as well is set after it.
+    """
     tables = sorted(key for key, values in sweep.items() if any(isinstance(value, dict) for value in values))
     sweep = {key: sweep[key] for key in (*(key for key in sweep if key not in tables), *tables)}
+    outer_first = sorted(sweep, key=lambda key: key.count("."))
     for values in itertools.product(*sweep.values()):
         document = copy.deepcopy(common)
         swept = dict(zip(sweep, values, strict=True))
-        for key, value in swept.items():
-            _set(document, key, value)
+        for key in outer_first:
+            set_key(document, key, copy.deepcopy(swept[key]))
         section = _validated(PointSection, document, origin)
-        yield Point(_parameters(section, swept), section)
+        yield Point(_parameters(section, swept), section, origin)
+
+
+def _each_once(points: Iterable[Point]) -> tuple[Point, ...]:
+    """Without those that are in everything like an earlier one: cases may differ only in what `--set` decides."""
+    found: dict[str, Point] = {}
+    for point in points:
+        found.setdefault(point.section.model_dump_json(), point)
+    return tuple(found.values())
 
 
 def _check_one_network(points: Sequence[Point], origin: str) -> None:
@@ -161,87 +183,13 @@ def rate_text(rate_bps: float) -> str:
     return f"{rate_bps:g}bit"
 
 
-def apply_setting(document: dict[str, Any], setting: str) -> None:
-    """Applies one `key=value`; a list is swept, anything else replaces a sweep of that key. Raises InputFault."""
-    key, equals, text = setting.partition("=")
-    if not equals or not key.strip():
-        raise InputFault(f"--set {setting}: write key=value, like --set fabric.rate=25gbit")
-    key = key.strip()
-    if key.split(".")[0] == "sweep":
-        raise InputFault(f"--set {setting}: a sweep is set by a list for its key, like --set cluster.workers=[2,4]")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text.strip()
-    flat = _flatten(document.get("sweep", {}))
-    flat.pop(key, None)
-    if isinstance(value, list):
-        flat[key] = value
-    else:
-        _set(document, key, value)
-    document["sweep"] = flat
-
-
-def _flatten(table: Any, prefix: str = "") -> dict[str, Any]:
-    """A sweep's keys as dotted names, whether the file quotes them or nests tables."""
-    if not isinstance(table, dict):
-        raise InputFault('sweep: must be a table of keys with lists, like "model.name" = ["vgg16", "vgg19"]')
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
-
-
-def _set(document: dict[str, Any], key: str, value: Any) -> None:
-    *sections, last = key.split(".")
-    for section in sections:
-        document = document.setdefault(section, {})
-        if not isinstance(document, dict):
-            raise InputFault(f"{key}: '{section}' is a value, not a table")
-    document[last] = value
-
-
 def _validated(kind: type[Model], document: dict[str, Any], origin: str) -> Model:
     if "sweep" in document:
-        document = {**document, "sweep": _flatten(document["sweep"])}
+        document = {**document, "sweep": flattened(document["sweep"])}
     if isinstance(document.get("cases"), list):
-        document = {**document, "cases": [_flatten(case) for case in document["cases"]]}
+        document = {**document, "cases": [flattened(case, "cases") for case in document["cases"]]}
     try:
         return kind.model_validate(document)
     except ValidationError as error:
-        lines = [f"{origin}: {_explain(kind, defect)}" for defect in error.errors()]
+        lines = [f"{origin}: {explain(kind, defect)}" for defect in error.errors()]
         raise InputFault("\n".join(lines)) from error
-
-
-def _explain(kind: type[BaseModel], defect: Any) -> str:
-    place = [str(step) for step in defect["loc"]]
-    key = ".".join(place)
-    if defect["type"] == "extra_forbidden":
-        known = _keys_at(kind, place[:-1])
-        near = difflib.get_close_matches(place[-1], known, n=1)
-        hint = f"did you mean '{near[0]}'? " if near else ""
-        return f"{key}: unknown key; {hint}Known here: {', '.join(known)}"
-    if defect["type"] == "missing":
-        return f"{key}: missing"
-    if defect["type"] == "model_type" and "source" in _keys_at(kind, place):
-        return f'{key}: write where it comes from as well, like {{ value = {json.dumps(defect["input"])}, source = "measured" }}'
-    return f"{key} = {defect['input']!r}: {defect['msg'].removeprefix('Value error, ')}"
-
-
-def _keys_at(kind: type[BaseModel], place: Sequence[str]) -> list[str]:
-    """The keys that the section at `place` knows."""
-    for step in place:
-        if step.isdigit():  # the index in a list of sections
-            continue
-        field = kind.model_fields.get(step)
-        section = _section_of(field.annotation) if field else None
-        if section is None:
-            return []
-        kind = section
-    return list(kind.model_fields)
-
-
-def _section_of(annotation: Any) -> type[BaseModel] | None:
-    if get_origin(annotation) in (Union, types.UnionType, list):
-        return next((found for found in map(_section_of, get_args(annotation)) if found), None)
-    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None

@@ -10,7 +10,8 @@ import pytest
 from analysis.iterations import iteration_times_s
 from vm.replay import replay_plans
 from workloads.compilation import Compiled, compile_point
-from workloads.scenario import apply_setting, resolve
+from workloads.scenario import resolve
+from workloads.settings import apply_setting
 
 pytestmark = pytest.mark.kernel
 

@@ -26,7 +26,8 @@ from vm.machines import Clock
 from vm.outcome import Outcome, Prepared, keep, kept_outcome, prepare, stored_outcomes
 from vm.point import Task
 from workloads.plan import Plan
-from workloads.scenario import apply_setting, resolve
+from workloads.scenario import resolve
+from workloads.settings import apply_setting
 
 TEXT = """
 title = "A test"

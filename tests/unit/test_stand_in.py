@@ -16,7 +16,8 @@ from workloads.checker import check
 from workloads.compilation import Compiled, compile_point
 from workloads.job import Cluster, Costs
 from workloads.plan import Combine, OpKind
-from workloads.scenario import apply_setting, resolve
+from workloads.scenario import resolve
+from workloads.settings import apply_setting
 from workloads.stand_in import Load, StandIn
 from workloads.strategies.allreduce_load import allreduce_load
 

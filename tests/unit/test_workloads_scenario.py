@@ -14,7 +14,8 @@ from vm.faults import InputFault
 from workloads import units
 from workloads.checker import check
 from workloads.compilation import compile_point
-from workloads.scenario import Scenario, apply_setting, load_scenario, parameter_names, rate_text, resolve
+from workloads.scenario import Scenario, load_scenario, parameter_names, rate_text, resolve
+from workloads.settings import apply_setting
 
 SCENARIOS = Path(__file__).resolve().parent.parent.parent / "scenarios"
 MINIMAL = """
@@ -161,6 +162,24 @@ def test_units() -> None:
         (["cluster.workers"], ["write key=value"]),
         (["=3"], ["write key=value"]),
         (["sweep.model=x"], ["a list for its key"]),
+        (["rate=25gbit"], ["rate: unknown key; did you mean 'fabric.rate'? Known here: cluster"]),
+        (["wokers=4"], ["did you mean 'cluster.workers'?"]),
+        (["name=ring"], ["did you mean 'model.name' or 'strategy.name'?"]),
+        (["value=3"], ["value: unknown key; Known here"]),
+        (["titel=x"], ["did you mean 'title'?"]),
+        (["model.rate=1gbit"], ["did you mean 'fabric.rate'? Known here: name, device"]),
+        (
+            ["model.speedup={cnv=2}"],
+            ["model.speedup.cnv: unknown key; did you mean 'conv'? Known here: conv, fc, norm"],
+        ),
+        (["model.speedup=2"], ["model.speedup = 2: must be a table of keys"]),
+        (["strategy=p3"], ["strategy = 'p3': is a table of keys, not a value: write strategy.name=p3"]),
+        (["fabric=25gbit"], ["fabric = '25gbit': is a table of keys, not a value. Known here: rate, topology"]),
+        (
+            ["model.iteration_time=1s", "model.forward_time=1s"],
+            ["test.toml: model.forward_time: an iteration_time is of"],
+        ),
+        (['model.layers=[{name="a"}]'], ["must be a list, like [{", "one list is set by [[{"]),
     ],
 )
 def test_what_is_wrong_is_refused_with_what_would_be_right(settings: list[str], said: list[str]) -> None:

@@ -1,0 +1,110 @@
+"""`--set key=value`: a setting of a scenario's content, which takes effect in its sweeps and cases as well."""
+
+from __future__ import annotations
+
+import copy
+import tomllib
+from collections.abc import Iterable
+from typing import Any
+
+from vm.faults import InputFault
+
+NOT_SET = ("sweep", "cases")
+"""Keys of a file that hold other keys with lists."""
+
+
+def apply_setting(document: dict[str, Any], setting: str) -> None:
+    """Applies one `key=value`. Raises InputFault for what is no setting.
+
+    A list is swept, and anything else is the one value of its key in all points: what the file's sweep and cases say of the key,
+    or of keys in it, gives way, and tables that they sweep take the value in.
+    """
+    key, value = _parsed(setting)
+    sweep = flattened(document.get("sweep", {}))
+    listed = document.get("cases", [])
+    cases = [flattened(case, "cases") for case in listed] if isinstance(listed, list) else []
+    try:
+        for decided in (sweep, *cases):
+            _give_way(decided, key, value)
+        if isinstance(value, list):
+            sweep[key] = value
+        else:
+            set_key(document, key, value)
+    except InputFault as fault:
+        raise InputFault(f"--set {setting}: {fault}") from fault
+    document["sweep"] = sweep
+    if cases:
+        document["cases"] = cases
+
+
+def _parsed(setting: str) -> tuple[str, Any]:
+    """Key and value; what is no TOML is a text."""
+    key, equals, text = setting.partition("=")
+    key = key.strip()
+    if not equals or not key:
+        raise InputFault(f"--set {setting}: write key=value, like --set fabric.rate=25gbit")
+    if key.split(".")[0] in NOT_SET:
+        raise InputFault(f"--set {setting}: a sweep is set by a list for its key, like --set cluster.workers=[2,4]")
+    try:
+        return key, tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, text.strip()
+
+
+def _give_way(sweep: dict[str, Any], key: str, value: Any) -> None:
+    """Leaves a setting's key to the setting, in one sweep or case."""
+    for swept, values in list(sweep.items()):
+        inside = key.removeprefix(f"{swept}.")
+        if swept == key or swept.startswith(f"{key}."):
+            del sweep[swept]
+        elif inside != key and isinstance(values, list):
+            sweep[swept] = _different(_with_setting(table, swept, inside, value) for table in values)
+
+
+def _with_setting(table: Any, swept: str, inside: str, value: Any) -> Any:
+    """A swept table with the value; without the key if it is swept now, for then it is set after the table."""
+    if not isinstance(table, dict):
+        raise InputFault(f"the file sweeps '{swept}' over values like {table!r}, which are no tables with keys")
+    table = copy.deepcopy(table)
+    if isinstance(value, list):
+        _remove_key(table, inside)
+    else:
+        set_key(table, inside, value)
+    return table
+
+
+def _different(tables: Iterable[Any]) -> list[Any]:
+    found: list[Any] = []
+    for table in tables:
+        if table not in found:
+            found.append(table)
+    return found
+
+
+def flattened(table: Any, what: str = "sweep", prefix: str = "") -> dict[str, Any]:
+    """The keys of a sweep or case as dotted names, whether the file quotes them or nests tables. Raises InputFault for no table."""
+    if not isinstance(table, dict):
+        raise InputFault(f'{what}: must be a table of keys with lists, like "model.name" = ["vgg16", "vgg19"]')
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        flat |= flattened(value, what, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
+
+
+def set_key(document: dict[str, Any], key: str, value: Any) -> None:
+    """Sets a dotted key, with the tables on its way. Raises InputFault where a value is in its way."""
+    *sections, last = key.split(".")
+    for section in sections:
+        document = document.setdefault(section, {})
+        if not isinstance(document, dict):
+            raise InputFault(f"{key}: '{section}' is a value, not a table")
+    document[last] = value
+
+
+def _remove_key(document: dict[str, Any], key: str) -> None:
+    *sections, last = key.split(".")
+    for section in sections:
+        document = document.get(section, {})
+        if not isinstance(document, dict):
+            raise InputFault(f"{key}: '{section}' is a value, not a table")
+    document.pop(last, None)
