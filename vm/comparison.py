@@ -7,16 +7,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from topo.fabric import Topology
 from vm.faults import InputFault
 from vm.outcome import Prepared, folder_name, prepare
 from vm.virtual_scale import virtual_clock
 from workloads.devices import devices_for
-from workloads.lineup import ITERATIONS, LEAVES, SPINES, WARMUP, Contender, lineup, refusal
+from workloads.lineup import (
+    ITERATIONS,
+    LEAVES,
+    ORIGIN,
+    SPINES,
+    WARMUP,
+    Contender,
+    lineup,
+    refusal,
+    shared_section,
+)
 from workloads.models import model
-from workloads.scenario import Scenario, resolve
+from workloads.scenario import Scenario, rate_text, resolve
+from workloads.schema import PointSection
 from workloads.settings import apply_setting
 
-ORIGIN = "gradwire compare"
 GIVEN = "given"
 """Device of a model whose iteration time is given."""
 
@@ -48,11 +59,10 @@ class Question:
         return self.leaf_spine or self.oversubscription is not None
 
     def document(self) -> dict[str, Any]:
-        """The scenario that all strategies share. Raises InputFault for an unknown model."""
+        """The scenario that all strategies share, with a title that says what is set. Raises InputFault for what is wrong for all."""
         device = self.device or (GIVEN if self.iteration_time else devices_for(model(self.model))[0])
         about = "Every strategy on one model and network. Adding gradients, copying and software cost nothing unless they are set."
         document: dict[str, Any] = {
-            "title": f"{self.model} on {self.workers} x {device}, {self.rate}",
             "about": about,
             "cluster": {"workers": self.workers},
             "fabric": {"rate": self.rate},
@@ -68,10 +78,16 @@ class Question:
             ratio = 1.0 if self.oversubscription is None else self.oversubscription
             shape = {"topology": "leaf-spine", "leaves": LEAVES, "spines": SPINES, "oversubscription": ratio}
             document["fabric"] |= shape
-            document["title"] += f", leaf/spine {ratio:g}:1"
         for setting in self.settings:
             apply_setting(document, setting)
-        return document
+        return {"title": _title(shared_section(document)), **document}
+
+
+def _title(shared: PointSection) -> str:
+    """Model, cluster and network in a few words."""
+    fabric, device = shared.fabric, shared.model.device or "made-up"
+    words = f"{shared.model.name} on {shared.cluster.workers} x {device}, {rate_text(fabric.rate)}"
+    return words + (f", leaf/spine {fabric.oversubscription:g}:1" if fabric.topology is Topology.LEAF_SPINE else "")
 
 
 def prepare_comparison(
@@ -82,13 +98,14 @@ def prepare_comparison(
     Raises InputFault if none can, or for what is wrong whatever the strategy.
     """
     base = question.document()
+    shared = shared_section(base)
     left_out: dict[str, str] = {}
     faults: list[str] = []
     ready: dict[str, Prepared] = {}
     able: list[Contender] = []
     for contender in chosen:
         points = resolve(lineup(base, [contender], seeds), ORIGIN, question.name).points
-        reason = refusal(contender, base)
+        reason = refusal(contender, shared)
         try:
             found = [] if reason else prepare(points, out, virtual_clock(points))
         except InputFault as fault:

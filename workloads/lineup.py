@@ -14,8 +14,14 @@ from typing import Any
 
 from topo.fabric import Topology
 from vm.faults import InputFault
+from workloads.scenario import resolve
+from workloads.schema import PointSection
+from workloads.settings import flattened
 from workloads.strategies import strategy, strategy_names
 
+ORIGIN = "gradwire compare"
+DECIDED = ("strategy", "chart", "left_out")
+"""Keys of a scenario that say what is ranked and how; the line-up alone sets them."""
 PARAMETER_SERVER, ALLREDUCE, SWITCHES, PLUG_IN = "parameter server", "allreduce", "support by switches", "plug-in"
 WARMUP, ITERATIONS = 1, 2
 LEAVES = SPINES = 2
@@ -77,43 +83,63 @@ def contenders(names: Sequence[str] = ()) -> list[Contender]:
     return [known.get(name, Contender(name, PLUG_IN, random=True)) for name in dict.fromkeys(names or every)]
 
 
+def shared_section(base: Mapping[str, Any]) -> PointSection:
+    """What all strategies share, validated. Raises InputFault for what is wrong whatever the strategy, and for what `base` may not say."""
+    if base.get("sweep"):
+        keys = ", ".join(base["sweep"])
+        raise InputFault(f"--set {keys}: strategies are ranked at one setting; a list is swept by `gradwire run`")
+    decided = flattened({key: base[key] for key in DECIDED if key in base})
+    if decided:
+        raise InputFault(
+            f"--set {', '.join(decided)}: `gradwire compare` decides this itself (workloads/lineup.py); --strategy chooses strategies, "
+            "and `gradwire run` runs a scenario with options of your own"
+        )
+    document = {"title": ORIGIN, **base, "strategy": {"name": CONTENDERS[0].strategy}}
+    return resolve(document, ORIGIN, ORIGIN).points[0].section
+
+
 def lineup(base: Mapping[str, Any], chosen: Sequence[Contender], seeds: int) -> dict[str, Any]:
     """The scenario document in which the contenders run on the cluster, network and model of `base`.
 
-    Those with a random order run with seeds 1 to `seeds`; where several spines share the traffic, all do, for the seed decides which
-    spine a pair of hosts uses.
+    Those with a random order run with so many seeds, from the one of `base` on; where several spines share the traffic, all do, for
+    the seed decides which spine a pair of hosts uses. What `base` says goes before a contender's own settings. Raises InputFault.
     """
+    shared = shared_section(base)
     document = copy.deepcopy(dict(base))
-    if document.get("sweep"):
-        keys = ", ".join(document["sweep"])
-        raise InputFault(f"--set {keys}: strategies are ranked at one setting; a list is swept by `gradwire run`")
-    chance = int(document["fabric"].get("spines", 0)) > 1
+    first = shared.run.seed
     cases: dict[tuple[bool, str], dict[str, list[Any]]] = {}
     for contender in chosen:
-        random = contender.random or chance
-        case = cases.setdefault((random, repr(contender.settings)), {"strategy": []})
-        case["strategy"].append({"name": contender.strategy, "options": _options(contender, document)})
-        case.update({key: [value] for key, value in contender.settings.items()})
-        case["run.seed"] = list(range(1, seeds + 1)) if random else [1]
+        random = contender.random or shared.fabric.spines > 1
+        settings = {key: value for key, value in contender.settings.items() if not _says(base, key)}
+        case = cases.setdefault((random, repr(settings)), {"strategy": []})
+        case["strategy"].append({"name": contender.strategy, "options": _options(contender, shared)})
+        case.update({key: [value] for key, value in settings.items()})
+        case["run.seed"] = list(range(first, first + seeds)) if random else [first]
     document["strategy"] = {"name": chosen[0].strategy}
     document["cases"] = list(cases.values())
     document["chart"] = "ranking"
     return document
 
 
-def _options(contender: Contender, document: Mapping[str, Any]) -> dict[str, Any]:
+def _says(document: Mapping[str, Any], key: str) -> bool:
+    """Whether a document has a dotted key."""
+    section, _, name = key.rpartition(".")
+    return name in document.get(section, {})
+
+
+def _options(contender: Contender, shared: PointSection) -> dict[str, Any]:
     """Its options; a hierarchical ring's groups are machines or, where a machine has one worker, leaves."""
     options = dict(contender.options)
-    cluster, fabric = document["cluster"], document["fabric"]
-    if contender.strategy == "hierarchical-ring" and cluster.get("workers_per_host", 1) == 1 and fabric.get("leaves"):
-        options["group"] = max(1, cluster["workers"] // fabric["leaves"])
+    cluster, fabric = shared.cluster, shared.fabric
+    nested = fabric.topology is Topology.LEAF_SPINE
+    if contender.strategy == "hierarchical-ring" and cluster.workers_per_host == 1 and nested:
+        options["group"] = max(1, cluster.workers // fabric.leaves)
     return options
 
 
-def refusal(contender: Contender, document: Mapping[str, Any]) -> str | None:
+def refusal(contender: Contender, shared: PointSection) -> str | None:
     """Why a contender would say nothing here although it can run, or None."""
-    cluster, fabric = document["cluster"], document["fabric"]
-    nested = cluster.get("workers_per_host", 1) > 1 or fabric.get("topology") == Topology.LEAF_SPINE
+    nested = shared.cluster.workers_per_host > 1 or shared.fabric.topology is Topology.LEAF_SPINE
     if contender.strategy == "hierarchical-ring" and not nested:
         return "one worker a machine and one switch: no workers are nearer to one another than to the rest; give --leaf-spine"
     return None

@@ -75,6 +75,47 @@ def test_the_question_names_the_folder_and_finds_a_device() -> None:
     assert (document["model"]["iteration_time"], document["model"]["batch"]) == ("300ms", 8)
 
 
+def settled(*settings: str, leaf_spine: bool = False) -> Question:
+    return Question("alexnet", 4, "10gbit", leaf_spine=leaf_spine, settings=settings)
+
+
+def test_a_title_says_what_is_set() -> None:
+    assert settled().document()["title"] == "alexnet on 4 x k40, 10gbit"
+    assert settled("fabric.rate=25gbit", "model.name=vgg19").document()["title"] == "vgg19 on 4 x k40, 25gbit"
+    nested = settled("fabric.oversubscription=4", "cluster.workers=8", leaf_spine=True)
+    assert nested.document()["title"] == "alexnet on 8 x k40, 10gbit, leaf/spine 4:1"
+    assert settled("title=mine").document()["title"] == "mine"
+
+
+def test_a_seed_that_is_set_is_the_first() -> None:
+    found = scenario(settled("run.seed=7"), "vanilla", "ring")
+    assert [(p.section.strategy.name, p.section.run.seed) for p in found.points] == [
+        *(("vanilla", seed) for seed in (7, 8, 9)),
+        ("ring", 7),
+    ]
+
+
+def test_what_is_set_goes_before_a_contenders_own_settings() -> None:
+    found = scenario(settled("transport.unsent=64KiB"), "p3", "ring")
+    assert {p.section.transport.unsent for p in found.points} == {65536}
+    found = scenario(settled("transport.buffer=1MiB"), "p3", "ring")
+    assert [p.section.transport.unsent for p in found.points] == [256_000, 1 << 20]
+
+
+@pytest.mark.parametrize(
+    ("setting", "key"),
+    [
+        ("strategy.options.slice_parameters=1000", "strategy.options.slice_parameters"),
+        ("strategy.name=p3", "strategy.name"),
+        ("strategy=p3", "strategy"),
+        ("chart=auto", "chart"),
+    ],
+)
+def test_what_the_line_up_decides_cannot_be_set(setting: str, key: str) -> None:
+    with pytest.raises(InputFault, match=f"--set {key}: `gradwire compare` decides this itself"):
+        settled(setting).document()
+
+
 def test_what_cannot_run_is_left_out_with_its_reason(tmp_path: Path) -> None:
     question = Question("alexnet", 3, "10gbit")
     found, prepared = prepare_comparison(question, contenders(["ring", "butterfly", "hierarchical-ring"]), 2, tmp_path)
@@ -111,6 +152,10 @@ def test_strategies_are_ranked_at_one_setting() -> None:
         (["--strategy", "rign"], ["strategy 'rign' is unknown", "did you mean 'ring'"]),
         (["--workers", "3", "--leaf-spine"], ["multiple of leaves"]),
         (["--seeds", "1"], ["--seeds"]),
+        (["--set", "fabric.spines=x"], ["gradwire compare: fabric.spines = 'x'", "integer"]),
+        (["--leaf-spine", "--set", "fabric.leaves=x", "--strategy", "hierarchical-ring"], ["fabric.leaves = 'x'"]),
+        (["--set", "run.seed=x"], ["gradwire compare: run.seed = 'x'"]),
+        (["--set", "transport=x"], ["gradwire compare: transport = 'x'"]),
     ],
 )
 def test_wrong_input_ends_with_2_before_anything_runs(
