@@ -39,7 +39,13 @@ def compile_point(section: PointSection) -> Compiled:
     fabric = fabric_of(section)
     fabric.ports_named(section.run.capture)  # refuses what is none
     job = replace(job_of(section, chosen), fabric=fabric)
-    return Compiled(fabric, job, chosen.compile(job, _options(chosen, section)))
+    try:
+        return Compiled(fabric, job, chosen.compile(job, _options(chosen, section)))
+    except OverflowError as error:
+        raise InputFault(
+            "an op takes longer, or is larger, than 64 bits count in nanoseconds and bytes: look for what is too large or too small in "
+            "model.batch, model.speedup, the model's times and costs"
+        ) from error
 
 
 def fabric_of(section: PointSection) -> Fabric:

@@ -22,11 +22,15 @@ def _names(value: Any) -> Any:
     return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
 
 
+LONGEST_S = 1e7
+"""Four months: ops are timed in nanoseconds, in 64 bits."""
+LARGEST_SOCKET_BYTES = 2**31 - 1
+"""The kernel takes sizes of sockets as ints."""
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 RateBps = Annotated[float, _quantity(units.rate_bps)]
 SizeBytes = Annotated[int, _quantity(units.size_bytes)]
 BytesPerS = Annotated[float, _quantity(units.bytes_per_s)]
-DurationS = Annotated[float, _quantity(units.duration_s)]
+DurationS = Annotated[float, _quantity(units.duration_s), Field(le=LONGEST_S)]
 
 
 class Section(BaseModel):
@@ -50,6 +54,9 @@ class ClusterSection(Section):
     stands_for_per_host: int = Field(1, ge=1)
 
 
+LEAF_SPINE_KEYS = ("leaves", "spines", "oversubscription")
+
+
 class FabricSection(Section):
     """The network; see topo.fabric.Fabric. classes: at least as many as the strategy needs."""
 
@@ -57,12 +64,20 @@ class FabricSection(Section):
     topology: Topology = Topology.SINGLE_SWITCH
     leaves: int = Field(1, ge=1)
     spines: int = Field(0, ge=0)
-    oversubscription: float = Field(1.0, gt=0)
+    oversubscription: float = Field(1.0, gt=0, allow_inf_nan=False)
     classes: int | None = Field(None, ge=1)
     mtu_bytes: int = Field(1500, ge=576, le=9000)
     gso: SizeBytes = Field(65536, ge=576)
-    loss: float = Field(0.0, ge=0, lt=1)
+    loss: float = Field(0.0, ge=0, lt=1, allow_inf_nan=False)
     fair_queues: bool = True
+
+    @model_validator(mode="after")
+    def _nothing_without_effect(self) -> Self:
+        for key in LEAF_SPINE_KEYS:
+            value = getattr(self, key)
+            if self.topology is Topology.SINGLE_SWITCH and value != FabricSection.model_fields[key].default:
+                raise ValueError(f"{key} = {value:g}: needs fabric.topology = '{Topology.LEAF_SPINE}'")
+        return self
 
 
 class LayerSection(Section):
@@ -98,7 +113,7 @@ class ModelSection(Section):
     iteration_time_source: str | None = None
     forward_time: DurationS | None = Field(None, gt=0)
     forward_time_source: str | None = None
-    speedup: dict[LayerKind, float] = Field(default_factory=dict)
+    speedup: dict[LayerKind, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default_factory=dict)
     fused_parameters: int = Field(0, ge=0)
 
     @model_validator(mode="after")
@@ -167,8 +182,8 @@ class TransportSection(Section):
     agents: 'one' process for all hosts (faster on one core), or 'per-host'.
     """
 
-    buffer: SizeBytes = Field(4 << 20, ge=65536)
-    unsent: SizeBytes = Field(1 << 20, ge=16384)
+    buffer: SizeBytes = Field(4 << 20, ge=65536, le=LARGEST_SOCKET_BYTES)
+    unsent: SizeBytes = Field(1 << 20, ge=16384, le=LARGEST_SOCKET_BYTES)
     agents: Literal["one", "per-host"] = "one"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 BITS_PER_S = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
@@ -15,7 +16,10 @@ def _parse(text: str, units: dict[str, float], what: str, example: str) -> float
     match = _QUANTITY.fullmatch(text)
     if match is None or match[2] not in units:
         raise ValueError(f"'{text}' is no {what}: write a number and one of {', '.join(units)}, like '{example}'")
-    return float(match[1]) * units[match[2]]
+    quantity = float(match[1]) * units[match[2]]
+    if not math.isfinite(quantity):
+        raise ValueError(f"'{text}' is too large: must be finite")
+    return quantity
 
 
 def rate_bps(text: str) -> float:

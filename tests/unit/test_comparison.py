@@ -154,6 +154,8 @@ def test_strategies_are_ranked_at_one_setting() -> None:
         (["--seeds", "1"], ["--seeds"]),
         (["--set", "fabric.spines=x"], ["gradwire compare: fabric.spines = 'x'", "integer"]),
         (["--leaf-spine", "--set", "fabric.leaves=x", "--strategy", "hierarchical-ring"], ["fabric.leaves = 'x'"]),
+        (["--set", "fabric.oversubscription=4"], ["fabric.oversubscription = 4: needs fabric.topology = 'leaf-spine'"]),
+        (["--oversubscription", "inf"], ["gradwire compare: fabric.oversubscription = inf", "finite"]),
         (["--set", "run.seed=x"], ["gradwire compare: run.seed = 'x'"]),
         (["--set", "transport=x"], ["gradwire compare: transport = 'x'"]),
     ],

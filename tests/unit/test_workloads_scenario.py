@@ -31,6 +31,8 @@ device = "k40"
 name = "vanilla"
 """
 
+NESTED = 'rate="10gbit", topology="leaf-spine", leaves=2, spines=2'
+
 
 def scenario(text: str = MINIMAL, *settings: str) -> Scenario:
     document = tomllib.loads(text)
@@ -167,6 +169,20 @@ def test_units() -> None:
         (["name=ring"], ["did you mean 'model.name' or 'strategy.name'?"]),
         (["value=3"], ["value: unknown key; Known here"]),
         (["titel=x"], ["did you mean 'title'?"]),
+        (["fabric.oversubscription=4"], ["fabric.oversubscription = 4: needs fabric.topology = 'leaf-spine'"]),
+        (["fabric.leaves=2"], ["test.toml: fabric.leaves = 2: needs fabric.topology = 'leaf-spine'"]),
+        (["fabric.spines=2", "fabric.topology=single"], ["fabric.spines = 2: needs fabric.topology = 'leaf-spine'"]),
+        ([f"fabric={{{NESTED}, oversubscription=inf}}"], ["fabric.oversubscription = inf", "finite"]),
+        (["fabric.loss=nan"], ["fabric.loss = nan", "finite"]),
+        (["model.speedup={conv=nan}"], ["test.toml: model.speedup.conv = nan", "finite"]),
+        (["model.speedup={conv=0.0}"], ["test.toml: model.speedup.conv = 0.0", "greater than 0"]),
+        (["model.speedup={conv=1e-320}"], ["too large or too small", "model.speedup"]),
+        (["model.iteration_time=1e999s"], ["model.iteration_time = '1e999s'", "must be finite"]),
+        (["model.iteration_time=1e9s"], ["model.iteration_time = '1e9s'", "less than or equal to 10000000"]),
+        (["transport.unsent=1e999GB"], ["transport.unsent = '1e999GB'", "must be finite"]),
+        (["transport.unsent=2GiB"], ["transport.unsent = 2147483648", "less than or equal to 2147483647"]),
+        (["fabric.gso=1e999B"], ["fabric.gso = '1e999B'", "must be finite"]),
+        (["fabric.rate=1e400gbit"], ["fabric.rate = '1e400gbit'", "must be finite"]),
         (["model.rate=1gbit"], ["did you mean 'fabric.rate'? Known here: name, device"]),
         (
             ["model.speedup={cnv=2}"],
@@ -217,6 +233,11 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         with pytest.raises(InputFault, match=said) as raised:
             load_scenario(path)
         assert str(path) in str(raised.value)
+
+
+def test_what_has_no_effect_may_be_written_as_it_is_anyway() -> None:
+    (point,) = scenario(MINIMAL, "fabric.leaves=1", "fabric.spines=0", "fabric.oversubscription=1").points
+    assert point.section == scenario().points[0].section
 
 
 def test_own_iteration_time_and_its_source() -> None:
