@@ -109,7 +109,7 @@ def prepare_comparison(
         try:
             found = [] if reason else prepare(points, out, virtual_clock(points))
         except InputFault as fault:
-            reason = str(fault)
+            reason = str(fault).removeprefix(f"{ORIGIN}: ")
             faults.append(reason)
         if reason:
             left_out[contender.strategy] = reason

@@ -30,7 +30,7 @@ from workloads.checker import check
 from workloads.compilation import Compiled, compile_point
 from workloads.plan import Plan
 from workloads.scaling import scaled_fabric, scaled_plan
-from workloads.scenario import Point
+from workloads.scenario import Point, origin_named
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,8 @@ def _in_run_folder(out: Path, point: Point, _: str) -> Path:
 
 def prepare_point(point: Point, clock: Clock, folder_of: Callable[[str], Path]) -> Prepared:
     """Compiles a point, and checks its plans if they did not run before; `folder_of` gives the folder of its key. Raises Fault."""
-    compiled = compile_point(point.section)
+    with origin_named(point):
+        compiled = compile_point(point.section)
     fabric = scaled_fabric(compiled.fabric, clock.scale, keep_burst=clock.name == "virtual")
     plans = {label: scaled_plan(plan, clock.scale) for label, plan in compiled.plans.items()}
     key = _key(point, fabric, plans, clock)

@@ -7,12 +7,17 @@ from collections.abc import Sequence
 from vm.machines import Clock
 from workloads.compilation import fabric_of
 from workloads.scaling import virtual_scale
-from workloads.scenario import Point
+from workloads.scenario import Point, origin_named
 
 
 def virtual_clock(points: Sequence[Point]) -> Clock:
     """The virtual clock, at the one scale that all of these points need. Raises InputFault for a fabric that does not fit together."""
-    return Clock(scale=max(virtual_scale(fabric_of(point.section)) for point in points))
+    return Clock(scale=max(map(_scale, points)))
+
+
+def _scale(point: Point) -> int:
+    with origin_named(point):
+        return virtual_scale(fabric_of(point.section))
 
 
 def scale_warning(points: Sequence[Point], clock: Clock) -> str:

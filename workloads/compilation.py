@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from topo.fabric import Fabric
 from vm.faults import InputFault
 from workloads.devices import ComputeTime, compute_time, with_modules_of
+from workloads.explanations import reason
 from workloads.job import Cluster, Costs, Job
 from workloads.made_up import made_up, made_up_times
 from workloads.models import model
 from workloads.models.synthetic import base_name
 from workloads.plan import Plan
+from workloads.profile import Profile
 from workloads.schema import ClusterSection, CostsSection, PointSection
 from workloads.stand_in import StandIn
 from workloads.strategies import strategy
@@ -34,8 +38,8 @@ class Compiled:
 
 
 def compile_point(section: PointSection) -> Compiled:
-    """Compiles a point. Raises InputFault for what does not fit together."""
-    chosen = strategy(section.strategy.name)
+    """Compiles a point. Raises InputFault, with the key, for what does not exist or fit together."""
+    chosen = _strategy(section)
     fabric = fabric_of(section)
     fabric.ports_named(section.run.capture)  # refuses what is none
     job = replace(job_of(section, chosen), fabric=fabric)
@@ -49,16 +53,35 @@ def compile_point(section: PointSection) -> Compiled:
 
 
 def fabric_of(section: PointSection) -> Fabric:
-    """The fabric that a point needs. Raises InputFault for what does not fit together."""
-    chosen = strategy(section.strategy.name)
+    """The fabric that a point needs. Raises InputFault, with the key, for what does not exist or fit together."""
+    chosen = _strategy(section)
     classes = chosen.classes(_options(chosen, section))
     fabric = _fabric(section, job_of(section, chosen), classes)
     return replace(fabric, aggregators=chosen.aggregators)
 
 
+@contextmanager
+def _blamed(key: str) -> Iterator[None]:
+    """Names the key whose value is at fault, for what is looked up by it."""
+    try:
+        yield
+    except InputFault as fault:
+        raise InputFault(f"{key}: {fault}") from fault
+
+
+def _strategy(section: PointSection) -> Strategy:
+    with _blamed("strategy.name"):
+        return strategy(section.strategy.name)
+
+
+def _model(name: str) -> Profile:
+    with _blamed("model.name"):
+        return model(name)
+
+
 def job_of(section: PointSection, chosen: Strategy) -> Job:
     """What the strategy compiles; for a cluster that stands for a larger one, with its costs and rate scaled."""
-    chosen_model = made_up(section.model) if section.model.layers else model(section.model.name)
+    chosen_model = made_up(section.model) if section.model.layers else _model(section.model.name)
     profile = chosen_model.fused(section.model.fused_parameters)
     batch = section.model.batch or profile.batch
     workers = section.cluster.workers
@@ -139,11 +162,13 @@ def _compute(section: PointSection, batch: int) -> ComputeTime:
         forward_s=chosen.forward_time,
         speedup=chosen.speedup,
     )
-    if chosen.modules_device is None:
-        computed = times(model(chosen.name), chosen.device)
-    else:
-        base, grown = model(base_name(chosen.name)), model(chosen.name)
-        computed = with_modules_of(times(base, chosen.device), grown, times(grown, chosen.modules_device))
+    grown = _model(chosen.name)
+    with _blamed("model.device"):
+        base = model(base_name(chosen.name)) if chosen.modules_device else grown
+        computed = times(base, chosen.device)
+    if chosen.modules_device:
+        with _blamed("model.modules_device"):
+            computed = with_modules_of(computed, grown, times(grown, chosen.modules_device))
     if chosen.iteration_time is not None and chosen.iteration_time_source:
         return replace(computed, source=chosen.iteration_time_source)
     if chosen.forward_time is not None:
@@ -158,12 +183,12 @@ def _options(chosen: Strategy, section: PointSection) -> Options:
         return chosen.options.model_validate(section.strategy.options)
     except ValidationError as error:
         known = ", ".join(chosen.options.model_fields) or "none"
-        defects = "; ".join(": ".join([*map(str, d["loc"]), _defect(d["type"], d["msg"])]) for d in error.errors())
+        defects = "; ".join(": ".join([*map(str, d["loc"]), _defect(d)]) for d in error.errors())
         raise InputFault(f"strategy.options of '{chosen.name}': {defects} (options: {known})") from error
 
 
-def _defect(kind: str, message: str) -> str:
-    return "unknown option" if kind == "extra_forbidden" else message.removeprefix("Value error, ")
+def _defect(defect: ErrorDetails) -> str:
+    return "unknown option" if defect["type"] == "extra_forbidden" else reason(defect)
 
 
 def _fabric(section: PointSection, job: Job, needed_classes: int) -> Fabric:

@@ -151,7 +151,7 @@ def test_units() -> None:
         (["run.capture_snaplen=64"], ["run.capture_snaplen = 64", "128"]),
         (["model.name=vgg91"], ["'vgg91'", "did you mean 'vgg19'"]),
         (["model.name.first=x"], ["model.name.first: 'name' is a value, not a table"]),
-        (["model.device=k04"], ["'k04'", "did you mean 'k40'"]),
+        (["model.device=k04"], ["model.device: device 'k04'", "did you mean 'k40'"]),
         (["model.device=p4000"], ["no time for model 'alexnet'", "k40"]),
         (["strategy.name=vanila"], ["'vanila'", "did you mean 'vanilla'"]),
         (["strategy.name=zzz"], ["'zzz' is unknown. Known: "]),
@@ -194,6 +194,15 @@ def test_units() -> None:
         (
             ["model.iteration_time=1s", "model.forward_time=1s"],
             ["test.toml: model.forward_time: an iteration_time is of"],
+        ),
+        (
+            ["strategy.name=geryon", "strategy.options.thresholds=[0.5]"],
+            ["thresholds: must be a list, like [0.5]", "one list is set by [[0.5]]"],
+        ),
+        (["model.name=vgg19+2x"], ["model.name: model 'vgg19+2x'"]),
+        (
+            ["model.name=inception-v3-netops+25compute", "model.device=p4000", "model.modules_device=k04"],
+            ["model.modules_device: device 'k04' is not known"],
         ),
         (['model.layers=[{name="a"}]'], ["must be a list, like [{", "one list is set by [[{"]),
     ],
