@@ -1,0 +1,110 @@
+"""The port at which a plan's bytes take longest: a host's, or the uplinks of a leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from topo.fabric import Fabric, Topology
+from workloads.plan import Int64, OpKind, Plan
+
+
+@dataclass(frozen=True)
+class BusyPort:
+    """One direction of a host's port, or of a leaf's uplinks together. rate: of it, for people. seconds: at line rate."""
+
+    name: str
+    size_bytes: int
+    seconds: float
+    rate: str
+
+    def __str__(self) -> str:
+        """As it stands in a plan's summary."""
+        return f"{self.name}, {self.size_bytes / 1e6:,.1f} MB, {self.seconds:.4f} s at {self.rate}"
+
+
+def busiest_port(plan: Plan, fabric: Fabric) -> BusyPort:
+    """Where an iteration's bytes take longest at line rate; however they are spread over a leaf's uplinks."""
+    return max((*_host_ports(plan, fabric), *_uplinks(plan, fabric)), key=lambda port: port.seconds)
+
+
+@dataclass(frozen=True)
+class _Arrivals:
+    """Messages that cross the network, a row for each host that they arrive at. send: the op. source, target: endpoints."""
+
+    send: Int64
+    source: Int64
+    target: Int64
+
+    @staticmethod
+    def of(plan: Plan) -> _Arrivals:
+        """Of an iteration; several ranks of a host get a multicast message at once."""
+        ops = plan.ops
+        received = ops.message[ops.kind == OpKind.RECV]
+        target = plan.rank_host[ops.rank[ops.kind == OpKind.RECV]]
+        source = plan.rank_host[ops.rank[received]]
+        rows = np.flatnonzero(source != target)
+        rows = rows[_first_of_each(received[rows], target[rows])]
+        return _Arrivals(received[rows], source[rows].astype(np.int64), target[rows].astype(np.int64))
+
+
+def _host_ports(plan: Plan, fabric: Fabric) -> Iterator[BusyPort]:
+    """The busiest host port of each direction; aggregators' ports have no line rate."""
+    arrivals = _Arrivals.of(plan)
+    leaving = _first_of_each(arrivals.send)
+    rate = f"{fabric.rate_bps / 1e9:g} Gbit/s"
+    for direction, send, host in (
+        ("out", arrivals.send[leaving], arrivals.source[leaving]),
+        ("in", arrivals.send, arrivals.target),
+    ):
+        at_host = host < fabric.hosts
+        index, size_bytes, line_bytes = _busiest(plan, fabric, send[at_host], host[at_host])
+        yield BusyPort(f"h{index + 1} {direction}", size_bytes, line_bytes * 8 / fabric.rate_bps, rate)
+
+
+def _uplinks(plan: Plan, fabric: Fabric) -> Iterator[BusyPort]:
+    """The busiest leaf's uplinks of each direction; a multicast message goes up from its leaf once, and down to each other leaf once."""
+    if fabric.topology is Topology.SINGLE_SWITCH:
+        return
+    arrivals = _Arrivals.of(plan)
+    source, target = (_switches_of(fabric, endpoints) for endpoints in (arrivals.source, arrivals.target))
+    crossing = source != target
+    rate = f"{fabric.spines} x {fabric.uplink_rate_bps / 1e9:g} Gbit/s"
+    for direction, leaf, keys in (
+        ("up", source, (arrivals.send,)),
+        ("down", target, (arrivals.send, target)),
+    ):
+        rows = np.flatnonzero(crossing & (leaf < fabric.leaves))
+        rows = rows[_first_of_each(*(key[rows] for key in keys))]
+        index, size_bytes, line_bytes = _busiest(plan, fabric, arrivals.send[rows], leaf[rows])
+        seconds = line_bytes * 8 / (fabric.spines * fabric.uplink_rate_bps)
+        yield BusyPort(f"uplinks of leaf {index + 1} {direction}", size_bytes, seconds, rate)
+
+
+def _switches_of(fabric: Fabric, endpoints: Int64) -> Int64:
+    """Index of the switch that each endpoint is on; leaves come before spines."""
+    switches: Int64 = np.where(endpoints < fabric.hosts, endpoints // fabric.hosts_per_leaf, endpoints - fabric.hosts)
+    return switches
+
+
+def _busiest(plan: Plan, fabric: Fabric, send: Int64, place: Int64) -> tuple[int, int, float]:
+    """The place with the most bytes on the line, its payload, and its bytes on the line with the overhead of full frames."""
+    size = plan.ops.size_bytes[send]
+    multicast = plan.ops.group[send] == 1
+    line = np.bincount(
+        place, size / np.where(multicast, fabric.multicast_goodput_share(), fabric.goodput_share()), minlength=1
+    )
+    index = int(line.argmax())
+    return index, int(size[place == index].sum()), float(line[index])
+
+
+def _first_of_each(*keys: npt.NDArray[np.int32] | Int64) -> Int64:
+    """Rows that are the first with their combination of keys."""
+    combined = keys[0].astype(np.int64)
+    for key in keys[1:]:
+        combined = combined * (int(key.max(initial=0)) + 1) + key
+    first: Int64 = np.unique(combined, return_index=True)[1].astype(np.int64)
+    return first
