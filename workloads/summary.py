@@ -38,11 +38,10 @@ def _hosts(plan: Plan) -> int:
 
 
 def _network(fabric: Fabric) -> str:
-    hosts = f"hosts at {fabric.rate_bps / 1e9:g} Gbit/s"
+    hosts = f"{fabric.hosts} host{'s' if fabric.hosts > 1 else ''} at {fabric.rate_bps / 1e9:g} Gbit/s"
     if fabric.topology is Topology.SINGLE_SWITCH:
-        return f"one switch, {fabric.hosts} {hosts}"
-    spines = f"{fabric.spines} spine{'s' if fabric.spines > 1 else ''}"
+        return f"{hosts} on one switch"
     return (
-        f"{fabric.leaves} leaves with {fabric.hosts_per_leaf} {hosts} each, {spines}, uplinks at "
-        f"{fabric.uplink_rate_bps / 1e9:g} Gbit/s (oversubscription {fabric.oversubscription:g})"
+        f"{hosts} on leaf/spine {fabric.leaves} x {fabric.spines}, uplinks at {fabric.uplink_rate_bps / 1e9:g} Gbit/s "
+        f"(oversubscription {fabric.oversubscription:g})"
     )

@@ -56,9 +56,9 @@ def test_oversubscribed_uplinks_are_named_with_what_they_carry() -> None:
 
 def test_the_network_is_told_in_a_line() -> None:
     plan, _ = plan_on(SINGLE, "ring", Cluster(4))
-    assert "network: one switch, 4 hosts at 10 Gbit/s" in summary_lines(plan, SINGLE)
+    assert "network: 4 hosts at 10 Gbit/s on one switch" in summary_lines(plan, SINGLE)
     assert (
-        "network: 2 leaves with 2 hosts at 10 Gbit/s each, 2 spines, uplinks at 2.5 Gbit/s (oversubscription 4)"
+        "network: 4 hosts at 10 Gbit/s on leaf/spine 2 x 2, uplinks at 2.5 Gbit/s (oversubscription 4)"
         in summary_lines(plan, leaf_spine(4))
     )
 
