@@ -6,7 +6,6 @@ import difflib
 import json
 import os
 import sys
-import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -40,15 +39,17 @@ from vm.listings import (
 )
 from vm.machines import Clock
 from vm.named_point import stored_point
-from vm.outcome import Outcome, Prepared, prepare, stored_outcomes
+from vm.outcome import Outcome, Prepared, prepare
 from vm.port_use import use_of_port
 from vm.progress import LiveProgress, kernel_progress
 from vm.reporting import printed_cells, report_run
 from vm.reproduce import Reproduction, judge_claims, wanted_scenarios, write_reproduction
+from vm.run_folder import run_folder, stored_clock, stored_scenario
+from vm.stored_outcomes import StoredOutcome, stored_outcomes
 from vm.virtual_scale import scale_warning, virtual_clock
 from workloads.checker import PlanError
 from workloads.lineup import contenders
-from workloads.scenario import Scenario, load_scenario, resolve
+from workloads.scenario import Scenario, load_scenario
 from workloads.units import rate_bps
 
 PURPOSE = "Measures what communication strategies do to distributed training, on real networks in virtual time."
@@ -194,7 +195,7 @@ def compare(
     _run(loaded, prepared, folder, _virtual(loaded), jobs)
 
 
-def _report(scenario: Scenario, outcomes: list[Outcome], folder: Path) -> None:
+def _report(scenario: Scenario, outcomes: Sequence[Outcome | StoredOutcome], folder: Path) -> None:
     console.print(report_run(scenario, outcomes, folder))
     _name_files({"report": folder / "report.html", "chart": folder / "chart.png", "rows": folder / "points.csv"})
 
@@ -254,18 +255,11 @@ def doctor() -> None:
 
 
 @app.command()
-def report(folder: Annotated[Path, typer.Argument(help="run folder")]) -> None:
-    """Writes and prints the report of a run folder again, without running anything."""
-    path = folder / "scenario.toml"
-    if not path.exists():
-        raise InputFault(f"{folder}: no run folder (it has no scenario.toml); `gradwire run` makes one")
-    loaded = resolve(tomllib.loads(path.read_text()), str(path), folder.name)
-    clock_path = folder / "clock.json"
-    if not clock_path.exists():
-        raise InputFault(f"{folder}: has no clock.json, so no run of it has begun; `gradwire run` completes the folder")
-    clock = Clock(**json.loads(clock_path.read_text()))
-    outcomes = stored_outcomes(loaded.points, folder, clock)
-    _report(loaded, outcomes, folder)
+def report(run_path: RunPath) -> None:
+    """Writes and prints the report of a run folder again, without running anything, whatever version of gradwire ran it."""
+    folder = run_folder(run_path)
+    loaded = stored_scenario(folder)
+    _report(loaded, stored_outcomes(loaded.points, folder, stored_clock(folder)), folder)
 
 
 @app.command()

@@ -22,7 +22,7 @@ from agents.connections import SocketOptions
 from analysis.points import write_points_csv
 from vm.faults import Fault, InternalFault, MachineFault
 from vm.machines import run_job
-from vm.outcome import Outcome, Prepared, Speed, failed_outcome, keep, kept_outcome
+from vm.outcome import Outcome, Prepared, Speed, adopt, failed_outcome, keep, kept_outcome
 from vm.point import Task
 
 
@@ -93,6 +93,7 @@ class Campaign:
         self._out.mkdir(parents=True, exist_ok=True)
         waiting = []
         for prepared in self._prepared:
+            adopt(prepared, self._out)
             stored = kept_outcome(prepared)
             if stored and stored.result.valid:
                 self._finish(replace(stored, reused=True))

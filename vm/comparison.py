@@ -9,7 +9,8 @@ from typing import Any
 
 from topo.fabric import Topology
 from vm.faults import InputFault
-from vm.outcome import Prepared, folder_name, prepare
+from vm.outcome import Prepared, prepare
+from vm.point_folders import folder_name
 from vm.virtual_scale import virtual_clock
 from workloads.devices import devices_for
 from workloads.lineup import (

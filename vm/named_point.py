@@ -1,14 +1,13 @@
 """A point of a run folder, found by name and read back: what `gradwire trace` and `gradwire why` explain.
 
 Only what the run left there is read (task.json, plans, op log, record, verdict): nothing is compiled, so an old run stays readable
-after strategies have changed.
+after strategies have changed, and whatever version of gradwire made it.
 """
 
 from __future__ import annotations
 
 import json
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,12 +18,13 @@ from analysis.verdict import Verdict
 from controller.flows import SpineChoice, SwitchRules, switch_rules, trace_group
 from topo.fabric import Fabric, MulticastGroup, dscp_of_band
 from vm.faults import InputFault
-from vm.outcome import folder_name, in_words
-from vm.point import Task, fabric_for
+from vm.point import fabric_for
+from vm.point_folders import Held, held_points, in_words
+from vm.run_folder import run_folder, stored_scenario
+from vm.stored_files import load_log, load_plan, load_record, load_task, load_verdict, reading
 from workloads.plan import Plan
-from workloads.scenario import resolve
 
-NEEDED = ("task.json", "completed.json", "record.json", "ops.npz", "verdict.json")
+NEEDED = ("task.json", "completed.json", "record.json", "ops.npz")
 
 
 @dataclass(frozen=True)
@@ -78,54 +78,52 @@ class StoredPoint:
         return switch_rules(self.fabric)
 
 
-def run_folder(run: Path) -> Path:
-    """The run folder at a path, or of that name in runs/. Raises InputFault, with what there is, if it is none."""
-    for path in (run, Path("runs") / run):
-        if (path / "scenario.toml").exists():
-            return path
-    there = ", ".join(sorted(path.parent.name for path in Path("runs").glob("*/scenario.toml")))
-    hint = f"; in runs/ there are {there}" if there else ""
-    raise InputFault(f"{run}: no run folder (it has no scenario.toml); `gradwire run` makes one{hint}")
-
-
 def stored_point(run: Path, wanted: str) -> StoredPoint:
     """The point `wanted` of a run folder: its folder's name or a unique part of it, or `key=value,...` as in points.csv.
 
     Raises InputFault, with all there is, for what names no point or several, and for one whose run did not come to its end.
     """
     run = run_folder(run)
-    known = _points(run)
+    held = held_points(run, stored_scenario(run).points)
+    known = _points(run, held)
     folder = _chosen(run, known, wanted)
-    missing = [name for name in NEEDED if not (folder / name).exists()]
-    if missing:
-        verdict = folder / "verdict.json"
-        why = f": {Verdict.load(verdict).summary}" if verdict.exists() else f" (it has no {missing[0]})"
-        raise InputFault(f"{folder}: this point has not come to its end{why}; `gradwire run` completes the folder")
-    task = Task.load(folder)
-    label = json.loads((folder / "completed.json").read_text())["plan"]
-    plans = {name: Plan.load(folder / path) for name, path in task.plans}
+    _refuse_unfinished(folder, held)
+    with reading(folder / "completed.json"):
+        label = json.loads((folder / "completed.json").read_text())["plan"]
+    task = load_task(folder)
     return StoredPoint(
         folder,
         known[folder.name],
-        plans[label],
-        fabric_for(task.fabric, list(plans.values())),
-        OpLog.load(folder / "ops.npz"),
-        PointRecord.load(folder / "record.json"),
-        Verdict.load(folder / "verdict.json"),
+        load_plan(folder, task, label),
+        fabric_for(task.fabric, [load_plan(folder, task, name) for name, _ in task.plans]),
+        load_log(folder),
+        load_record(folder),
+        load_verdict(folder),
     )
 
 
-def _points(run: Path) -> dict[str, Mapping[str, str]]:
+def _refuse_unfinished(folder: Path, held: Sequence[Held]) -> None:
+    missing = [name for name in NEEDED if not (folder / name).exists()]
+    if not missing:
+        return
+    if not folder.is_dir():
+        raise InputFault(next(one.absence for one in held if one.folder == folder))
+    failed = (folder / "verdict.json").exists()
+    why = f": {load_verdict(folder).summary}" if failed else f" (it has no {missing[0]})"
+    raise InputFault(f"{folder}: this point has not come to its end{why}; `gradwire run` completes the folder")
+
+
+def _points(run: Path, held: Sequence[Held]) -> dict[str, Mapping[str, str]]:
     """Parameters of each point by its folder's name: those of the scenario first, then others that are there."""
-    path = run / "scenario.toml"
-    scenario = resolve(tomllib.loads(path.read_text()), str(path), run.name)
-    known: dict[str, Mapping[str, str]] = {folder_name(point): point.parameters for point in scenario.points}
+    known: dict[str, Mapping[str, str]] = {one.folder.name: one.point.parameters for one in held}
     there = sorted(entry.name for entry in (run / "points").glob("*") if entry.is_dir())
     return {**known, **{name: {} for name in there if name not in known}}
 
 
 def _chosen(run: Path, known: Mapping[str, Mapping[str, str]], wanted: str) -> Path:
     names = [wanted] if wanted in known else [name for name in known if _fits(name, known[name], wanted)]
+    # Of a point that was run again, a folder may be left that no scenario has: by a part of the name, the scenario's is meant.
+    names = [name for name in names if known[name]] or names
     if len(names) == 1:
         return run / "points" / names[0]
     fault = f"fits {len(names)} points" if names else "fits no point"

@@ -17,17 +17,19 @@ from pathlib import Path
 import numpy as np
 
 from agents.records import OpLog, PointRecord
-from analysis.captures import read_captures, write_dissector
+from analysis.captures import write_dissector
 from analysis.iterations import iteration_times_s
 from analysis.points import PointResult, failed_point, point_result
 from analysis.verdict import Verdict, failed_run, judge
 from topo.fabric import Fabric
 from vm.code_digest import plan_digest, run_digest
-from vm.faults import InputFault
 from vm.kernel import cached_kernel
 from vm.machines import Clock
+from vm.point_folders import folder_name, in_words, older_folders
+from vm.stored_files import load_captures, load_log, load_record, reading
 from workloads.checker import check
 from workloads.compilation import Compiled, compile_point
+from workloads.devices import ComputeTime
 from workloads.plan import Plan
 from workloads.scaling import scaled_fabric, scaled_plan
 from workloads.scenario import Point, origin_named
@@ -79,14 +81,38 @@ class Speed:
 
 
 @dataclass(frozen=True)
+class Computation:
+    """What one worker computes in an iteration, alone, and where that is from."""
+
+    iteration_s: float
+    source: str
+
+    @staticmethod
+    def of(compute: ComputeTime) -> Computation:
+        """Of a job's compute time, with the printed cell that it was fitted on."""
+        fitted = f"; fitted on {compute.fitted_on}" if compute.fitted_on else ""
+        return Computation(compute.iteration_s, compute.source + fitted)
+
+
+@dataclass(frozen=True)
 class Outcome:
-    """What became of a point. verdict and speed are None where it never ran to its end; reused: it was there already."""
+    """What became of a point. speed is None where it never ran to its end; reused: it was there already."""
 
     prepared: Prepared
     result: PointResult
     verdict: Verdict
     speed: Speed | None
     reused: bool = False
+
+    @property
+    def point(self) -> Point:
+        """The point."""
+        return self.prepared.point
+
+    @property
+    def computation(self) -> Computation:
+        """What its workers compute."""
+        return Computation.of(self.prepared.compiled.job.compute)
 
 
 def prepare(points: Sequence[Point], out: Path, clock: Clock) -> list[Prepared]:
@@ -96,6 +122,16 @@ def prepare(points: Sequence[Point], out: Path, clock: Clock) -> list[Prepared]:
 
 def _in_run_folder(out: Path, point: Point, _: str) -> Path:
     return out / "points" / folder_name(point)
+
+
+def adopt(prepared: Prepared, out: Path) -> None:
+    """Gives a point that came to its end in the run folder `out` under another version's name the folder that it has now."""
+    if prepared.folder.exists():
+        return
+    for path in older_folders(out, prepared.point):
+        if completed(path, prepared.key):
+            path.rename(prepared.folder)
+            return
 
 
 def prepare_point(point: Point, clock: Clock, folder_of: Callable[[str], Path]) -> Prepared:
@@ -110,23 +146,6 @@ def prepare_point(point: Point, clock: Clock, folder_of: Callable[[str], Path]) 
         for plan in compiled.plans.values():
             check(plan, compiled.job.relative_times)
     return ready
-
-
-def in_words(parameters: Mapping[str, str]) -> str:
-    """What a point's parameters say; numbers and sizes, which say nothing by themselves, with their names."""
-    return " ".join(_said(key, value) for key, value in parameters.items() if value)
-
-
-def _said(key: str, value: str) -> str:
-    speaks = not value[0].isdigit() or value.endswith("bit")
-    return value if speaks else f"{key.rpartition('.')[2].replace('_', ' ')} {value}"
-
-
-def folder_name(point: Point) -> str:
-    """Readable, and the same whatever else the scenario sweeps; a hash tells points apart that read alike."""
-    words = "_".join(value for value in point.parameters.values() if value)
-    safe = "".join(c if c.isalnum() or c in ".-" else "_" for c in words)
-    return f"{safe[:80]}-{_hash(point.section.model_dump_json())[:6]}"
 
 
 def _hash(text: str) -> str:
@@ -179,12 +198,26 @@ def _completed(prepared: Prepared) -> tuple[str, Speed] | None:
 
 
 def completed(folder: Path, key: str) -> tuple[str, Speed] | None:
-    """Label of the plan that was replayed in `folder` for the point with this key, and how fast; None if it did not come to its end."""
+    """Label of the plan that was replayed in `folder` for the point with this key, and how fast; None if it did not come to its end.
+
+    Raises InputFault if that cannot be read.
+    """
     path = folder / "completed.json"
     if not path.exists():
         return None
-    stored = json.loads(path.read_text())
-    return (stored["plan"], Speed(**stored["speed"])) if stored["key"] == key else None
+    with reading(path):
+        same = json.loads(path.read_text())["key"] == key
+    return ended(folder) if same else None
+
+
+def ended(folder: Path) -> tuple[str, Speed] | None:
+    """What `completed` gives, whatever point and version of gradwire the run was of. Raises InputFault if it cannot be read."""
+    path = folder / "completed.json"
+    if not path.exists():
+        return None
+    with reading(path):
+        stored = json.loads(path.read_text())
+        return stored["plan"], Speed(**stored["speed"])
 
 
 def kept_outcome(prepared: Prepared) -> Outcome | None:
@@ -201,9 +234,9 @@ def judged(
     folder: Path, plan: Plan, fabric: Fabric, speed: Speed, parameters: dict[str, str]
 ) -> tuple[PointResult, Verdict]:
     """Row and verdict of the run that came to its end in `folder`; writes verdict.json and iterations.csv."""
-    log, record = OpLog.load(folder / "ops.npz"), PointRecord.load(folder / "record.json")
+    log, record = load_log(folder), load_record(folder)
     record = replace(record, first_byte_wall_s=speed.first_byte_s, replay_wall_s=speed.replay_s)
-    verdict = judge(plan, fabric, log, record, read_captures(folder, fabric, record))
+    verdict = judge(plan, fabric, log, record, load_captures(folder, fabric, record))
     if record.captures:
         write_dissector(folder, plan, fabric, record)
     verdict.save(folder / "verdict.json")
@@ -218,20 +251,6 @@ def failed_outcome(prepared: Prepared, reason: str, total_s: float) -> Outcome:
     plan = next(iter(prepared.plans.values()))
     row = failed_point(prepared.point.parameters, plan, prepared.fabric, verdict, total_s)
     return Outcome(prepared, row, verdict, None)
-
-
-def stored_outcomes(points: Sequence[Point], out: Path, clock: Clock) -> list[Outcome]:
-    """The outcomes in a run folder, valid or not, without running anything. Raises InputFault if a point never ran."""
-    outcomes = []
-    for prepared in prepare(points, out, clock):
-        outcome = kept_outcome(prepared)
-        if outcome is None:
-            path = prepared.folder / "verdict.json"
-            if not path.exists():
-                raise InputFault(f"{prepared.folder}: this point has not run; `gradwire run` completes the folder")
-            outcome = failed_outcome(prepared, Verdict.load(path).summary.removeprefix("invalid: "), 0.0)
-        outcomes.append(outcome)
-    return outcomes
 
 
 def _write_iterations(path: Path, plan: Plan, log: OpLog, record: PointRecord) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.captures import read_captures
 from analysis.tables import TextTable
 from analysis.utilisation_report import port_use, save_use, use_table
 from vm.named_point import StoredPoint
+from vm.stored_files import load_captures
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Shown:
 def use_of_port(stored: StoredPoint, port: str, bin_s: float) -> Shown:
     """Charts a captured port of a point, the first one if `port` is "". Raises InputFault if it was not captured."""
     plan, log, record = stored.plan, stored.log, stored.record
-    captures = read_captures(stored.folder, stored.fabric, record)
+    captures = load_captures(stored.folder, stored.fabric, record)
     names = [about.port for about in record.captures]
     chosen = port or next(iter(names), "")
     use = port_use(plan, stored.fabric, log, record, captures, chosen, bin_s)

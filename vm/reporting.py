@@ -8,10 +8,12 @@ from pathlib import Path
 from rich.console import RenderableType
 
 from analysis.compare import PrintedCell
+from analysis.points import write_points_csv
 from analysis.ranking import rank
 from analysis.report import report
 from analysis.tables import Constant
 from vm.outcome import Outcome
+from vm.stored_outcomes import StoredOutcome
 from workloads.lineup import FAMILIES, PARTIAL
 from workloads.scenario import Scenario
 from workloads.schema import SourcedDuration, SourcedRate, SourcedVariation
@@ -22,9 +24,10 @@ def printed_cells(scenario: Scenario) -> list[PrintedCell]:
     return [PrintedCell(**cell.model_dump()) for cell in scenario.printed]
 
 
-def report_run(scenario: Scenario, outcomes: Sequence[Outcome], folder: Path) -> RenderableType:
+def report_run(scenario: Scenario, outcomes: Sequence[Outcome | StoredOutcome], folder: Path) -> RenderableType:
     """Writes the report of a run into its folder; returns what a terminal shows of it."""
     rows = [outcome.result for outcome in outcomes]
+    write_points_csv(folder / "points.csv", rows)
     return report(
         folder,
         rows,
@@ -33,7 +36,7 @@ def report_run(scenario: Scenario, outcomes: Sequence[Outcome], folder: Path) ->
         _constants(outcomes),
         [outcome.verdict for outcome in outcomes],
         labels=scenario.labels,
-        notes=_speed_notes(outcomes),
+        notes=[*_naming_notes(outcomes), *_speed_notes(outcomes)],
         ranking=rank(rows, FAMILIES, PARTIAL, scenario.left_out) if scenario.chart == "ranking" else None,
     )
 
@@ -42,16 +45,14 @@ UNITS = {SourcedRate: "bytes/s", SourcedDuration: "s", SourcedVariation: "of the
 """Of costs, by what they are."""
 
 
-def _constants(outcomes: Sequence[Outcome]) -> list[Constant]:
+def _constants(outcomes: Sequence[Outcome | StoredOutcome]) -> list[Constant]:
     """Every constant that the results rest on, once."""
     constants: dict[tuple[str, str], Constant] = {}
     for outcome in outcomes:
-        section = outcome.prepared.point.section
-        compute = outcome.prepared.compiled.job.compute
+        section, compute = outcome.point.section, outcome.computation
         device = f" on {section.model.device}" if section.model.device else ""
         name = f"iteration of {section.model.name}{device}, alone"
-        fitted = f"; fitted on {compute.fitted_on}" if compute.fitted_on else ""
-        found = [Constant(name, round(compute.iteration_s, 4), "s", compute.source + fitted)]
+        found = [Constant(name, round(compute.iteration_s, 4), "s", compute.source)]
         for cost_name, cost in section.costs:
             if cost is not None:
                 found.append(Constant(cost_name.replace("_", " "), cost.value, UNITS[type(cost)], cost.source))
@@ -60,7 +61,17 @@ def _constants(outcomes: Sequence[Outcome]) -> list[Constant]:
     return list(constants.values())
 
 
-def _speed_notes(outcomes: Sequence[Outcome]) -> list[str]:
+def _naming_notes(outcomes: Sequence[Outcome | StoredOutcome]) -> list[str]:
+    older = sum(isinstance(outcome, StoredOutcome) and outcome.by_words for outcome in outcomes)
+    if not older:
+        return []
+    return [
+        f"run by another version of gradwire: {older} of {len(outcomes)} points, whose folders were found by the parameters in their "
+        "names; all other settings are taken to be those of scenario.toml"
+    ]
+
+
+def _speed_notes(outcomes: Sequence[Outcome | StoredOutcome]) -> list[str]:
     speeds = [outcome.speed for outcome in outcomes if outcome.speed]
     if not speeds:
         return []

@@ -30,7 +30,8 @@ from vm.campaign import Slots, Watcher, carry_out
 from vm.faults import InputFault
 from vm.kernel import cache_folder, cached_kernel
 from vm.machines import SOURCE_ROOT, Clock
-from vm.outcome import Outcome, folder_name
+from vm.outcome import Outcome
+from vm.point_folders import folder_name
 from vm.store import KeptPoint, PointStore
 from vm.virtual_scale import virtual_clock
 from workloads.compilation import compile_point, fabric_of, job_of
@@ -180,6 +181,8 @@ class Reproduction:
         for name, points in self._run.items():
             folder = out / name
             (folder / "points").mkdir(parents=True, exist_ok=True)
+            for link in filter(Path.is_symlink, (folder / "points").iterdir()):
+                link.unlink()
             (folder / "scenario.toml").write_text(tomli_w.dumps(self.files[name].document))
             (folder / "clock.json").write_text(json.dumps(asdict(self._clocks[name])))
             rows: list[PointResult] = []
@@ -188,7 +191,6 @@ class Reproduction:
                 parameters = {key: value for key, value in stored.result.parameters.items() if key != "run"}
                 rows.append(replace(stored.result, parameters=parameters))
                 link = folder / "points" / folder_name(replace(point, parameters=parameters))
-                link.unlink(missing_ok=True)
                 if stored.folder is not None:
                     link.symlink_to(stored.folder.absolute(), target_is_directory=True)
             write_points_csv(folder / "points.csv", rows)

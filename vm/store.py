@@ -21,7 +21,7 @@ from topo.fabric import Fabric
 from vm.faults import MachineFault
 from vm.machines import Clock
 from vm.outcome import Prepared, completed, judged, prepare_point, source_key
-from vm.point import Task
+from vm.stored_files import load_plan, load_task
 from workloads.plan import Plan
 from workloads.scenario import Point
 
@@ -80,9 +80,10 @@ class PointStore:
         if found is None:
             return None
         label, speed = found
-        task = Task.load(folder)
+        task = load_task(folder)
+        plan = load_plan(folder, task, label)
+        result, _ = judged(folder, plan, task.fabric, speed, point.parameters)
         path = folder / dict(task.plans)[label]
-        result, _ = judged(folder, Plan.load(path), task.fabric, speed, point.parameters)
         return KeptPoint(result, task.fabric, folder, path)
 
     @contextmanager

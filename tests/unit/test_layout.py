@@ -17,8 +17,8 @@ DATA_MODULES = frozenset({"workloads.plan", "topo.fabric", "agents.records", "vm
 RUN_LOOP = frozenset(
     f"vm.{name}"
     for name in (
-        "calibrate", "campaign", "comparison", "listings", "named_point", "outcome", "point", "port_use", "progress",
-        "replay", "reporting", "reproduce", "store", "virtual_scale",
+        "calibrate", "campaign", "comparison", "listings", "named_point", "outcome", "point", "point_folders", "port_use",
+        "progress", "replay", "reporting", "reproduce", "run_folder", "store", "stored_files", "stored_outcomes", "virtual_scale",
     )
 )  # fmt: skip
 OWNERS = {"mininet": "topo", "os_ken": "controller", "ryu": "controller"}

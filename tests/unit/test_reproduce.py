@@ -18,6 +18,7 @@ from vm.faults import InputFault, MachineFault
 from vm.machines import Clock
 from vm.reproduce import Reproduction, model_facts, wanted_scenarios
 from vm.store import PointStore
+from vm.stored_outcomes import stored_outcomes
 
 FIRST = """
 title = "First"
@@ -155,10 +156,13 @@ def test_run_folders_can_be_reported_on(tmp_path: Path, monkeypatch: pytest.Monk
     machine(monkeypatch, good_job)
     first = reproduction(tmp_path, *BOTH)
     gathered = first.gather(1, Watching())
-    for _ in range(2):
-        first.write_run_folders(gathered, tmp_path / "out")
+    first.write_run_folders(gathered, tmp_path / "out")
+    renamed = tmp_path / "out" / "first" / "points" / "as-another-version-named-it"
+    renamed.symlink_to(tmp_path)
+    first.write_run_folders(gathered, tmp_path / "out")
+    assert not renamed.is_symlink()
     points = first.files["first"].points
-    stored = outcome.stored_outcomes(points, tmp_path / "out" / "first", Clock())
+    stored = stored_outcomes(points, tmp_path / "out" / "first", Clock())
     assert [found.result.verdict for found in stored] == ["valid", "valid"]
     assert (tmp_path / "out" / "first" / "points.csv").read_text().count("valid") == 2
 

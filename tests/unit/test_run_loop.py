@@ -23,8 +23,9 @@ from vm import campaign, outcome
 from vm.campaign import Campaign
 from vm.faults import InputFault, MachineFault
 from vm.machines import Clock
-from vm.outcome import Outcome, Prepared, keep, kept_outcome, prepare, stored_outcomes
+from vm.outcome import Outcome, Prepared, keep, kept_outcome, prepare
 from vm.point import Task
+from vm.stored_outcomes import stored_outcomes
 from workloads.plan import Plan
 from workloads.scenario import resolve
 from workloads.settings import apply_setting
