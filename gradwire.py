@@ -39,12 +39,13 @@ from vm.listings import (
 )
 from vm.machines import Clock
 from vm.named_point import stored_point
+from vm.out_paths import refuse_unusable, refuse_unusable_file, writing
 from vm.outcome import Outcome, Prepared, prepare
 from vm.port_use import use_of_port
 from vm.progress import LiveProgress, kernel_progress
 from vm.reporting import printed_cells, report_run
 from vm.reproduce import Reproduction, judge_claims, wanted_scenarios, write_reproduction
-from vm.run_folder import run_folder, stored_clock, stored_scenario
+from vm.run_folder import RUNS, run_folder, stored_clock, stored_scenario
 from vm.stored_outcomes import StoredOutcome, stored_outcomes
 from vm.virtual_scale import scale_warning, virtual_clock
 from workloads.checker import PlanError
@@ -142,7 +143,8 @@ def run(
     chosen = _clock(clock, scale)
     loaded = load_scenario(_scenario_path(scenario), settings or [])
     chosen = _virtual(loaded) if chosen.name == "virtual" else chosen
-    folder = out or Path("runs") / loaded.name
+    folder = out or RUNS / loaded.name
+    refuse_unusable(folder)
     check_cells([point.parameters for point in loaded.points], printed_cells(loaded))
     _run(loaded, prepare(loaded.points, folder, chosen), folder, chosen, jobs)
 
@@ -150,9 +152,10 @@ def run(
 def _run(loaded: Scenario, prepared: list[Prepared], folder: Path, clock: Clock, jobs: int | None) -> None:
     if clock.name == "virtual":
         _ensure_kernel()
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "scenario.toml").write_text(tomli_w.dumps(loaded.document))
-    (folder / "clock.json").write_text(json.dumps(asdict(clock)))
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "scenario.toml").write_text(tomli_w.dumps(loaded.document))
+        (folder / "clock.json").write_text(json.dumps(asdict(clock)))
     parallel = 1 if clock.name == "wall" else min(jobs or len(os.sched_getaffinity(0)), len(prepared))
     with _watched(len(prepared)) as progress:
         outcomes = Campaign(prepared, folder, parallel, progress).run()
@@ -190,13 +193,16 @@ def compare(
         model_name, workers, rate, device, iteration_time, servers, leaf_spine, oversubscription, tuple(settings or ())
     )
     chosen = contenders(strategies or [])
-    folder = out or Path("runs") / question.name
+    folder = out or RUNS / question.name
+    refuse_unusable(folder)
     loaded, prepared = prepare_comparison(question, chosen, seeds, folder)
     _run(loaded, prepared, folder, _virtual(loaded), jobs)
 
 
 def _report(scenario: Scenario, outcomes: Sequence[Outcome | StoredOutcome], folder: Path) -> None:
-    console.print(report_run(scenario, outcomes, folder))
+    with writing(folder):
+        shown = report_run(scenario, outcomes, folder)
+    console.print(shown)
     _name_files({"report": folder / "report.html", "chart": folder / "chart.png", "rows": folder / "points.csv"})
 
 
@@ -210,7 +216,7 @@ def _name_files(files: dict[str, Path]) -> None:
 def plan(scenario: ScenarioFile, settings: Settings = None) -> None:
     """Compiles and checks every point of a scenario, and prints the plans; runs nothing."""
     loaded = load_scenario(_scenario_path(scenario), settings or [])
-    for prepared in prepare(loaded.points, Path("runs") / loaded.name, Clock()):
+    for prepared in prepare(loaded.points, RUNS / loaded.name, Clock()):
         console.print(*plan_lines(prepared), sep="\n", highlight=False)
 
 
@@ -259,7 +265,9 @@ def report(run_path: RunPath) -> None:
     """Writes and prints the report of a run folder again, without running anything, whatever version of gradwire ran it."""
     folder = run_folder(run_path)
     loaded = stored_scenario(folder)
-    _report(loaded, stored_outcomes(loaded.points, folder, stored_clock(folder)), folder)
+    with writing(folder):
+        outcomes = stored_outcomes(loaded.points, folder, stored_clock(folder))
+    _report(loaded, outcomes, folder)
 
 
 @app.command()
@@ -279,15 +287,19 @@ def reproduce(
     if (check or accept) and (names or not quick):
         raise InputFault("--check and --accept compare the whole quick score: give --quick, and no names")
     wanted = wanted_scenarios(names or [], quick=quick)
+    folder = out or RUNS / "-".join(["reproduction", *(["quick"] if quick else []), *(names or [])])
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     _ensure_kernel()
     parallel = jobs or len(os.sched_getaffinity(0))
-    folder = out or Path("runs") / "-".join(["reproduction", *(["quick"] if quick else []), *(names or [])])
     reproduction = Reproduction([scenario for _, scenario in wanted], quick=quick)
     with _watched(reproduction.points) as progress:
         gathered = reproduction.gather(parallel, progress)
     evaluated = judge_claims(wanted, gathered, quick=quick)
-    reproduction.write_run_folders(gathered, folder / "runs")
-    console.print(write_reproduction(folder, evaluated, gathered, parallel))
+    with writing(folder):
+        reproduction.write_run_folders(gathered, folder / "runs")
+        shown = write_reproduction(folder, evaluated, gathered, parallel)
+    console.print(shown)
     files = {"report": "report.html", "claims": "claims.csv", "table": "reproduction.md"}
     _name_files({what: folder / name for what, name in files.items()})
     if gathered.failed or not _quick_score_kept(evaluated, check=check, accept=accept):
@@ -319,12 +331,16 @@ def trace(
     ] = None,
 ) -> None:
     """Exports one iteration as a timeline for ui.perfetto.dev: streams, send queues, receives, arrows, load of links."""
+    if out:
+        refuse_unusable_file(out)
     stored = stored_point(run_path, point)
     chosen = stored.iteration(iteration)
     path = out or stored.folder / f"trace-{chosen}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
     events = trace_events(stored.plan, stored.log, chosen, stored.fabric, stored.spine_of)
-    write_trace(path, events, {"point": stored.label, "iteration": str(chosen), "verdict": stored.verdict.summary})
+    with writing(path):
+        write_trace(path, events, {"point": stored.label, "iteration": str(chosen), "verdict": stored.verdict.summary})
     console.print(f"iteration {chosen} of {escape(stored.label)}: {len(events):,} events", highlight=False)
     _name_files({"trace, to be opened at https://ui.perfetto.dev": path})
 
@@ -350,7 +366,8 @@ def utilisation(
 ) -> None:
     """Charts how a captured port was used over time, from its packets (`--set run.capture=h1` captures)."""
     stored = stored_point(run_path, point)
-    used = use_of_port(stored, port, bin_ms / 1e3)
+    with writing(stored.folder):
+        used = use_of_port(stored, port, bin_ms / 1e3)
     for part in (*invalid_notice(stored), rich_table(used.table)):
         console.print(part)
     _name_files({"chart": used.chart})

@@ -27,19 +27,23 @@ OTHERWISE_WRITTEN = (KeyError, TypeError, AttributeError, ValueError)
 @contextmanager
 def reading(path: Path, mend: str = "") -> Iterator[None]:
     """Around what reads `path`, a file of a point's folder unless `mend` says how else to get a new one. Raises InputFault."""
-    mend = (
-        mend
-        or f"remove the folder {path.parent}, and the next `gradwire run` or `gradwire reproduce` runs its point again"
+    remedy = (
+        mend or f"remove the folder {_kept_in(path)}, and the next `gradwire run` or `gradwire reproduce` runs it anew"
     )
     try:
         yield
     except OSError as error:
-        raise InputFault(f"{path}: cannot be read: {error.strerror or error}; {mend}") from error
+        raise InputFault(f"{path}: cannot be read: {error.strerror or error}; {remedy}") from error
     except DAMAGED as error:
-        raise InputFault(f"{path}: is damaged: {error}; {mend}") from error
+        raise InputFault(f"{path}: is damaged: {error}; {remedy}") from error
     except OTHERWISE_WRITTEN as error:
         told = f"{type(error).__name__}: {error}"
-        raise InputFault(f"{path}: was made by another version of gradwire, or changed ({told}); {mend}") from error
+        raise InputFault(f"{path}: was made by another version of gradwire, or changed ({told}); {remedy}") from error
+
+
+def _kept_in(path: Path) -> Path:
+    """The folder of a point's file; that in the store where a run folder only has a link."""
+    return path.parent.resolve() if path.parent.is_symlink() else path.parent
 
 
 def load_task(folder: Path) -> Task:

@@ -186,3 +186,16 @@ def test_every_point_of_a_run_has_a_place(tmp_path: Path) -> None:
     held = held_points(tmp_path, points)
     assert [one.folder.name for one in held] == [folder_name(point) for point in points]
     assert all("has not run; `gradwire run` completes" in one.absence for one in held)
+
+
+def test_every_command_that_reads_a_run_finds_it_alike(call: Any, ran: list[Prepared], tmp_path: Path) -> None:
+    for command in (["report"], ["why", "batch=64"], ["trace", "batch=64"], ["utilisation", "batch=64"]):
+        status, _, err = call(command[0], "yours", *command[1:])
+        assert status == 2
+        assert "yours: no run folder" in err
+        assert "in runs/ there are mine" in err
+    inner = tmp_path / "runs" / "all" / "runs" / "first"
+    inner.mkdir(parents=True)
+    (inner / "scenario.toml").write_text(TEXT)
+    assert "all holds those of a reproduction, each by its path: all/runs/first" in call("report", "all")[2]
+    assert "all/runs/first: has no clock.json" in call("report", "all/runs/first")[2]

@@ -1,0 +1,46 @@
+"""Places that a command was asked to write to: one that cannot be written is refused in one message, where possible before long work."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from vm.faults import InputFault, MachineFault
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""Where another place on the same disk would not help."""
+
+
+def refuse_unusable(folder: Path) -> None:
+    """Raises InputFault if no folder can be made or written at a path; makes nothing."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise InputFault(f"{there}: is a file, where a folder is wanted; give another --out")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputFault(f"{there}: may not be written; give another --out, or make it writable")
+
+
+def refuse_unusable_file(file: Path) -> None:
+    """Raises InputFault if a path is a folder, or in none that can be made or written; makes nothing."""
+    if file.is_dir():
+        raise InputFault(f"--out {file}: is a folder; give a file, like {file / 'trace.json'}")
+    refuse_unusable(file.parent)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Around what writes to `path`, or into it. Raises InputFault or MachineFault instead of OSError."""
+    try:
+        yield
+    except OSError as error:
+        where = error.filename or path
+        if error.errno in NO_ROOM:
+            raise MachineFault(
+                f"{where}: cannot be written: {error.strerror}; make room, and give the command again"
+            ) from error
+        raise InputFault(
+            f"{where}: cannot be written: {error.strerror}; give another place, or make it writable"
+        ) from error
