@@ -20,6 +20,8 @@ from vm.faults import InternalFault
 from workloads.plan import OpKind, Plan
 
 TIME_TOLERANCE = 0.01
+"""As much as `gradwire reproduce` counts as a tie. A period by packets lasts from one first message to the next, and not from barrier
+to barrier: single iterations of ten strategies differed by up to 0.22 %, the means of 68 captured points by up to 0.02 %."""
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,19 @@ from workloads.plan import Plan
 
 VIRTUAL_CLOCK = "virtual"
 RATE_TOLERANCE = 0.015
+"""Between what sound and unsound links gave: of 4,224 points of the papers' scenarios, the probe was within 0.0035 of 1 in 4,206
+(calibration knows of 1.0034 at most), within 0.009 in 4, and 2.46 or more in 14."""
 LATENESS_SHARE = 0.01
+"""As much as `gradwire reproduce` counts as a tie. Lateness does not add up along a stream, so that the latest timer makes an iteration
+about this much longer at most. Of 4,200 points 25 came to more than a tenth of the limit."""
 LATENESS_FLOOR_NS = 50_000
 """A GSO burst at 10 Gbit/s takes as long; being later than that is what could change which message goes first."""
 BOUND_SLACK = 0.999
+"""Lets a mean through that is 0.1 % too short. In virtual time none of 4,200 points needed it: the closest was at its bound, to six
+digits."""
 CPU_SATURATION_LIMIT = 0.9
+"""Lets a machine through whose busiest core was idle for a tenth of the replay. It is a mean, which hides a shorter shortage: that is
+for the agents' lateness to show. From which share on times suffer has not been measured."""
 UPCALLS_PER_FLOW = 2
 """The first packet of a flow asks; a second one may be under way before the answer is installed."""
 MSS_BYTES = 1448
