@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import itertools
 import re
 import shlex
 import sys
@@ -18,6 +19,7 @@ import typer
 from command_line import gradwire_says
 from snippets import ROOT, Snippet, all_snippets, documents, install_plugin, shown_file
 from test_analysis_verdict import sound_record, verdict
+from test_layout import DATA_MODULES
 
 import gradwire
 from vm.reproduce import wanted_scenarios
@@ -99,7 +101,8 @@ def test_toml_is_a_scenario_that_compiles_or_a_package(home: Path, snippet: Snip
     if "project" in document:
         assert document["project"]["entry-points"].keys() == {ENTRY_POINTS}
         return
-    scenario = resolve({**BASE, **document}, snippet.place, "snippet")
+    # One with a title of its own is shown whole, to be copied.
+    scenario = resolve(document if "title" in document else {**BASE, **document}, snippet.place, "snippet")
     for point in scenario.points:
         assert compile_point(point.section).plans
 
@@ -111,7 +114,8 @@ def commands(snippet: Snippet) -> Iterator[list[str]]:
         lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
     for line in lines:
         words: list[str] = []
-        for word in [*shlex.split(line, comments=True), "&&"]:
+        line_alone = line[1:-1] if line.startswith("(") and line.endswith(")") else line
+        for word in [*shlex.split(line_alone, comments=True), "&&"]:
             if word != "&&":
                 words.append(word)
             elif words:
@@ -181,6 +185,15 @@ def test_commands_exist_and_take_what_they_are_given(
         carry_out(words, partial(gradwire_says, monkeypatch, capsys))
 
 
+@blocks(*SHELL)
+def test_commands_are_those_of_the_virtual_environment_and_stay_where_they_are(snippet: Snippet) -> None:
+    """So that a block can be copied after any other: a `cd` is for its line alone, but into the folder that is made first."""
+    for line in snippet.text.splitlines():
+        words = line.removeprefix("$ ").split()
+        assert not words or words[0] != "gradwire", f"{snippet.place}: {line}"
+        assert words[:1] != ["cd"] or "git clone" in snippet.text, f"{snippet.place}: {line}"
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -234,6 +247,27 @@ def test_constants_have_the_values_that_are_quoted(page: Path) -> None:
     for match in QUOTED.finditer(page.read_text()):
         (value,) = {getattr(module, match["name"]) for module in modules if hasattr(module, match["name"])}
         assert float(match["value"].replace(",", "")) == value, match[0]
+
+
+def constants_with_a_text(module: str) -> set[str]:
+    """Names of a module's constants that have a docstring beside them."""
+    body = ast.parse((ROOT / f"{module.replace('.', '/')}.py").read_text()).body
+    return {
+        constant.targets[0].id
+        for constant, text in itertools.pairwise(body)
+        if isinstance(constant, ast.Assign) and isinstance(constant.targets[0], ast.Name)
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+    }
+
+
+def test_every_limit_has_beside_it_why_it_is_what_it_is() -> None:
+    explained = {name for module in QUOTED_FROM for name in constants_with_a_text(module)}
+    assert {match["name"] for match in QUOTED.finditer(TRUST.read_text())} - explained == set()
+
+
+def test_every_module_that_folders_share_is_named() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    assert {name for name in DATA_MODULES if f"`{name.replace('.', '/')}.py`" not in text} == set()
 
 
 def checks_in_code() -> set[str]:
