@@ -32,7 +32,7 @@ body{font:15px/1.5 system-ui,sans-serif;color:#222;max-width:70rem;margin:2rem a
 h1{font-size:1.5rem;margin-bottom:.3rem}h2{font-size:1.15rem;margin-top:2.2rem}
 table{border-collapse:collapse;font-size:.87rem}th,td{padding:.25rem .7rem;text-align:left;vertical-align:top}
 thead{border-bottom:2px solid #444}tbody tr{border-bottom:1px solid #ddd}
-.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}.words{min-width:11rem}
+.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}.words{min-width:11rem}.paragraph{min-width:24rem}
 .wide{overflow-x:auto}
 .good{color:#00664b}.bad{color:#b3003b;font-weight:600}.quiet{color:#666}.foot{color:#666;font-size:.82rem}
 details{margin:.4rem 0}summary{cursor:pointer}svg{max-width:100%;height:auto}

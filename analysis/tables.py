@@ -216,8 +216,12 @@ def html_table(table: TextTable) -> str:
 
 SENTENCE = 40
 """Letters: a longer cell is no number, whatever its column, and is folded like words."""
+PARAGRAPH = 240
+"""Letters: a longer cell gets a wide column, if its column is for words."""
 
 
 def _side(table: TextTable, index: int, cell: str) -> str:
     words = index < table.left or index == len(table.headers) - 1
+    if len(cell) > PARAGRAPH and index < table.left:
+        return " class=paragraph"
     return " class=words" if len(cell) > SENTENCE else "" if words else " class=number"

@@ -137,3 +137,9 @@ def test_sentences_fold_in_columns_of_numbers() -> None:
     )
     assert f"<td class=words>{sentence}</td>" in page
     assert "<td class=number>1.5</td>" in page
+
+
+def test_a_paragraph_has_a_wide_column() -> None:
+    why = "the log shows that a parameter came late. " * 6
+    page = html_table(TextTable("t", ("claim", "why", "outcome"), (("a", why, "ok"),), 2, ("",)))
+    assert f"<td class=paragraph>{why}</td>" in page
