@@ -25,10 +25,8 @@ MOSTLY = 0.5
 
 def suits_coarse_rule(profile: Profile) -> bool:
     """Whether fully connected layers hold most of the parameters, so that convolutions alone are little to send first."""
-    counts = {LayerKind.FC: 0}
-    for layer in profile.layers:
-        counts[layer.kind] = counts.get(layer.kind, 0) + sum(tensor.parameters for tensor in layer.tensors)
-    return counts[LayerKind.FC] > MOSTLY * sum(counts.values())
+    connected = (layer for layer in profile.layers if layer.kind is LayerKind.FC)
+    return sum(tensor.parameters for layer in connected for tensor in layer.tensors) > MOSTLY * profile.parameters
 
 
 def coarse_rule(profile: Profile) -> ClassOfLayer:
