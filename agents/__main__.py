@@ -1,4 +1,4 @@
-"""An agent process: carries the ranks of one or many hosts. `python -m agents HOSTS.json`, told what to do on standard input.
+"""An agent process: carries the ranks of one or many hosts. `python -m gradwire.agents HOSTS.json`, told what to do on standard input.
 
 One JSON object a line, in and out. Commands: load (plan, iterations, log) listens; connect; go (start_ns); finish; end of input ends
 the agent. Answers: listening, ready, iteration (done), done (summary). Its errors go to standard error, with exit status 1.
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from agents.connections import (
+from gradwire.agents.connections import (
     HostEntry,
     SocketOptions,
     connect,
@@ -28,13 +28,13 @@ from agents.connections import (
     join,
     listen,
 )
-from agents.interpreter import Interpreter
-from agents.loop import ReplayLoop
-from agents.multicast_sockets import Multicast
-from agents.records import AgentSummary
-from topo.fabric import Fabric
-from vm.faults import Fault
-from workloads.plan import Plan
+from gradwire.agents.interpreter import Interpreter
+from gradwire.agents.loop import ReplayLoop
+from gradwire.agents.multicast_sockets import Multicast
+from gradwire.agents.records import AgentSummary
+from gradwire.faults import Fault
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.plan import Plan
 
 CONNECT_TIMEOUT_S = 30.0
 

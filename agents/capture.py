@@ -1,4 +1,4 @@
-"""The capturing process: writes the packets of ports to pcapng files. `python -m agents.capture SETTINGS.json`.
+"""The capturing process: writes the packets of ports to pcapng files. `python -m gradwire.agents.capture SETTINGS.json`.
 
 It says `listening` on standard output once it takes packets in, and at the end of its input stops and says `captured`, with counts.
 
@@ -18,15 +18,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from agents import pcapng
-from agents.connections import network_of
-from agents.datagrams import DATA
-from agents.framing import Framing
-from agents.packet_ring import BLOCK_BYTES, SETTLE_S, Packet, PacketRing, ready
-from agents.records import CaptureRecord
-from agents.trail import APPLICATION, Trails, is_captured, note
-from agents.wire import ETHERNET_BYTES, UDP_HEADER_BYTES, read_segment
-from vm.faults import Fault
+from gradwire.agents import pcapng
+from gradwire.agents.connections import network_of
+from gradwire.agents.datagrams import DATA
+from gradwire.agents.framing import Framing
+from gradwire.agents.packet_ring import BLOCK_BYTES, SETTLE_S, Packet, PacketRing, ready
+from gradwire.agents.records import CaptureRecord
+from gradwire.agents.trail import APPLICATION, Trails, is_captured, note
+from gradwire.agents.wire import ETHERNET_BYTES, UDP_HEADER_BYTES, read_segment
+from gradwire.faults import Fault
 
 BLOCKS_MAX, BLOCKS_MIN = 32, 4
 RING_BYTES_MAX = 256 << 20

@@ -9,9 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from agents.capture import CaptureSettings
-from agents.records import CaptureRecord
-from vm.faults import MachineFault
+from gradwire import PACKAGE
+from gradwire.agents.capture import CaptureSettings
+from gradwire.agents.records import CaptureRecord
+from gradwire.faults import MachineFault
 
 END_S = 60.0
 """To write what is left, on a busy machine."""
@@ -34,12 +35,12 @@ class CaptureProcess:
         self._settings.save(self._settings_path)
         with self._error_path.open("w") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "agents.capture", str(self._settings_path)],
+                [sys.executable, "-m", "gradwire.agents.capture", str(self._settings_path)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
-                cwd=Path(__file__).parent.parent,
+                cwd=PACKAGE.parent,
             )
         assert self._process.stdout is not None
         self._answer(self._process.stdout.readline(), "listening")

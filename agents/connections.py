@@ -17,10 +17,10 @@ from typing import cast
 
 import numpy as np
 
-from agents.framing import HELLO, MAGIC, PORT
-from topo.fabric import Fabric, band_of_class, dscp_of_band
-from vm.faults import InternalFault, MachineFault
-from workloads.plan import OpKind, Plan
+from gradwire.agents.framing import HELLO, MAGIC, PORT
+from gradwire.faults import InternalFault, MachineFault
+from gradwire.topo.fabric import Fabric, band_of_class, dscp_of_band
+from gradwire.workloads.plan import OpKind, Plan
 
 CLONE_NEWNET = 0x40000000
 TCP_NOTSENT_LOWAT = 25

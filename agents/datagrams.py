@@ -1,6 +1,6 @@
 """What multicast datagrams look like: data from the sender to a group, and status reports from a member to the sender. Pure.
 
-Data, big-endian, 16 bytes, then a piece of the message (its framing header first, see agents.framing, then its payload):
+Data, big-endian, 16 bytes, then a piece of the message (its framing header first, see gradwire.agents.framing, then its payload):
 
     0  flow (number)    4  datagrams left in this burst, this one included    6  flags    8  sequence number in the flow
 
@@ -17,8 +17,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from topo.fabric import ETHERNET_HEADER_BYTES, IP_UDP_HEADER_BYTES, MULTICAST_HEADER_BYTES, Fabric
-from vm.faults import InternalFault
+from gradwire.faults import InternalFault
+from gradwire.topo.fabric import ETHERNET_HEADER_BYTES, IP_UDP_HEADER_BYTES, MULTICAST_HEADER_BYTES, Fabric
 
 FLOW_PORT = 20_000
 """UDP port of flow 0, at its sender and at its group; the flow's number is added."""

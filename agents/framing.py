@@ -13,8 +13,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from vm.faults import InternalFault
-from workloads.plan import Contributions
+from gradwire.faults import InternalFault
+from gradwire.workloads.plan import Contributions
 
 PORT = 7000
 """TCP port on which every host takes in messages."""

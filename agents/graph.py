@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from workloads.plan import Discipline, Int64, OpKind, Plan
+from gradwire.workloads.plan import Discipline, Int64, OpKind, Plan
 
 Column = MutableSequence[int]
 

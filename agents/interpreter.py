@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.graph import Column, RankGraph, column
-from agents.oplog import OpLogger
-from vm.faults import InternalFault
-from workloads.plan import Combine, Contributions, Discipline, Ledger, OpKind, Plan
+from gradwire.agents.graph import Column, RankGraph, column
+from gradwire.agents.oplog import OpLogger
+from gradwire.faults import InternalFault
+from gradwire.workloads.plan import Combine, Contributions, Discipline, Ledger, OpKind, Plan
 
 NOTHING = Contributions(-1, 0)
 

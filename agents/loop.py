@@ -8,14 +8,14 @@ import socket
 import time
 from collections.abc import Callable
 
-from agents.connections import Connection
-from agents.framing import Framing, Header
-from agents.interpreter import Interpreter, Outgoing
-from agents.multicast_sockets import FlowSender, Multicast, interest
-from agents.timer import Timer
-from agents.transfer import Receiver, Sender, payload_file
-from vm.faults import MachineFault
-from workloads.plan import Plan
+from gradwire.agents.connections import Connection
+from gradwire.agents.framing import Framing, Header
+from gradwire.agents.interpreter import Interpreter, Outgoing
+from gradwire.agents.multicast_sockets import FlowSender, Multicast, interest
+from gradwire.agents.timer import Timer
+from gradwire.agents.transfer import Receiver, Sender, payload_file
+from gradwire.faults import MachineFault
+from gradwire.workloads.plan import Plan
 
 BROKEN = select.EPOLLERR | select.EPOLLHUP
 

@@ -13,9 +13,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from agents.datagrams import FIRST, PROBE, Shape, Span, Status
-from agents.framing import Framing, Header
-from vm.faults import InternalFault
+from gradwire.agents.datagrams import FIRST, PROBE, Shape, Span, Status
+from gradwire.agents.framing import Framing, Header
+from gradwire.faults import InternalFault
 
 REPORTS_A_WINDOW = 8
 """A member reports its progress this often within a window: seldom enough to cost little, often enough not to stop the sender."""

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.connections import CONTROL_BAND, HostEntry, SocketOptions, mark, network_of
-from agents.datagrams import DATA, FIRST, FLOW_PORT, HELLO, PROBE, REPORT_PORT, Shape, Status
-from agents.framing import Framing
-from agents.multicast import Delivered, Piece, ReceiveWindow, SendWindow
-from topo.fabric import MULTICAST_HEADER_BYTES, Fabric, MulticastGroup, band_of_class
-from vm.faults import InternalFault
-from workloads.plan import Plan
+from gradwire.agents.connections import CONTROL_BAND, HostEntry, SocketOptions, mark, network_of
+from gradwire.agents.datagrams import DATA, FIRST, FLOW_PORT, HELLO, PROBE, REPORT_PORT, Shape, Status
+from gradwire.agents.framing import Framing
+from gradwire.agents.multicast import Delivered, Piece, ReceiveWindow, SendWindow
+from gradwire.faults import InternalFault
+from gradwire.topo.fabric import MULTICAST_HEADER_BYTES, Fabric, MulticastGroup, band_of_class
+from gradwire.workloads.plan import Plan
 
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 UDP_SEGMENT, UDP_GRO = 103, 104
@@ -31,7 +31,7 @@ RECEIVE_BUFFER_BYTES = 1 << 26
 PATIENCE_NS = 10_000_000
 """On a lossy fabric, before a sender asks its silent members: beyond the window's time at 10 Gbit/s, far below TCP's 200 ms."""
 LOSSLESS_PATIENCE_NS = 20_000_000_000
-"""On a lossless fabric nothing is lost however long it waits (as topo.wiring tells TCP)."""
+"""On a lossless fabric nothing is lost however long it waits (as gradwire.topo.wiring tells TCP)."""
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.graph import column
-from agents.records import OpLog
+from gradwire.agents.graph import column
+from gradwire.agents.records import OpLog
 
 COLUMNS = 5
 

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from vm.faults import MachineFault
+from gradwire.faults import MachineFault
 
 ETH_P_ALL = 3
 SOL_PACKET = 263

@@ -16,11 +16,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from agents.connections import HostEntry, SocketOptions
-from agents.records import AgentSummary, OpLog
-from topo.fabric import Fabric
-from vm.faults import MachineFault
-from workloads.plan import Plan
+from gradwire import PACKAGE
+from gradwire.agents.connections import HostEntry, SocketOptions
+from gradwire.agents.records import AgentSummary, OpLog
+from gradwire.faults import MachineFault
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.plan import Plan
 
 START_DELAY_NS = 5_000_000
 """Between the command to start and the start itself, so that every agent has its timer set."""
@@ -52,12 +53,12 @@ class _Process:
         settings_path.write_text(json.dumps(settings))
         with self.error_path.open("w") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "agents", str(settings_path)],
+                [sys.executable, "-m", "gradwire.agents", str(settings_path)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 bufsize=0,  # what a dead agent did not read must not come up again when its input is closed
-                cwd=Path(__file__).parent.parent,
+                cwd=PACKAGE.parent,
             )
 
     @property

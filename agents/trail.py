@@ -1,8 +1,8 @@
 """Where messages begin and end in captured TCP streams. Pure.
 
 A connection's bytes follow its SYN: a hello, then one message after the other, and each header tells how much follows it
-(agents.framing). So the place of every header is known, wherever packets happen to be cut. It has to be followed: a burst of 64 KiB
-carries the end of one message and the begin of the next, and only 30 % of P3's messages (200 KB) begin within the first 160
+(gradwire.agents.framing). So the place of every header is known, wherever packets happen to be cut. It has to be followed: a burst of 64
+KiB carries the end of one message and the begin of the next, and only 30 % of P3's messages (200 KB) begin within the first 160
 bytes of a packet.
 """
 
@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from agents.framing import HELLO, header_bytes_of, is_header, is_hello, message_bytes_of
-from agents.wire import SYN, Bytes, Segment
+from gradwire.agents.framing import HELLO, header_bytes_of, is_header, is_hello, message_bytes_of
+from gradwire.agents.wire import SYN, Bytes, Segment
 
 Notes = Mapping[int, bytes]
 """Headers that were read while the packet was whole, by the sequence number of their first byte."""

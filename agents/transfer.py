@@ -12,8 +12,8 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agents.framing import Framing, Header
-from vm.faults import MachineFault
+from gradwire.agents.framing import Framing, Header
+from gradwire.faults import MachineFault
 
 PAYLOAD_FILE_BYTES = 1 << 24
 INLINE_BYTES = 4096

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from agents.framing import PORT
+from gradwire.agents.framing import PORT
 
 Bytes = bytes | memoryview
 ETHERNET_BYTES = 14

@@ -8,13 +8,13 @@ from functools import cached_property
 
 import numpy as np
 
-from analysis.bounds import message_ns, once, switches_of
-from analysis.logged import LoggedOps
-from analysis.names import Names, host_name
-from analysis.path_walk import NETWORK, Kind, Segment
-from analysis.wire import Bool, Float64, WireMessages, data_of, wire_messages
-from topo.fabric import Fabric, Topology
-from workloads.plan import Plan, Role
+from gradwire.analysis.bounds import message_ns, once, switches_of
+from gradwire.analysis.logged import LoggedOps
+from gradwire.analysis.names import Names, host_name
+from gradwire.analysis.path_walk import NETWORK, Kind, Segment
+from gradwire.analysis.wire import Bool, Float64, WireMessages, data_of, wire_messages
+from gradwire.topo.fabric import Fabric, Topology
+from gradwire.workloads.plan import Plan, Role
 
 
 def split_transfers(segments: Iterable[Segment], plan: Plan, fabric: Fabric) -> list[Segment]:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from topo.fabric import Fabric, Topology
-from vm.faults import InternalFault
-from workloads.plan import Int64, OpKind, Plan, Role
+from gradwire.faults import InternalFault
+from gradwire.topo.fabric import Fabric, Topology
+from gradwire.workloads.plan import Int64, OpKind, Plan, Role
 
 Float64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]

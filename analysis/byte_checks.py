@@ -11,12 +11,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.records import PointRecord
-from analysis.bounds import Bool, Transfers, once, switches_of, transfers
-from analysis.checks import Check
-from analysis.iterations import Float64
-from topo.fabric import ETHERNET_HEADER_BYTES, IP_TCP_HEADER_BYTES, IP_UDP_HEADER_BYTES, Fabric, Topology, band_of_class
-from workloads.plan import Int64, OpKind, Plan, Role
+from gradwire.agents.records import PointRecord
+from gradwire.analysis.bounds import Bool, Transfers, once, switches_of, transfers
+from gradwire.analysis.checks import Check
+from gradwire.analysis.iterations import Float64
+from gradwire.topo.fabric import (
+    ETHERNET_HEADER_BYTES,
+    IP_TCP_HEADER_BYTES,
+    IP_UDP_HEADER_BYTES,
+    Fabric,
+    Topology,
+    band_of_class,
+)
+from gradwire.workloads.plan import Int64, OpKind, Plan, Role
 
 FRAMING_LIMIT_BYTES = 256
 """Most that a message's header may take, contribution set included."""

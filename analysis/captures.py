@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from agents.records import CAPTURE_FOLDER, PointRecord
-from analysis.dissector import dissector_text
-from analysis.packet_checks import place_of
-from analysis.packets import Capture, read_capture
-from topo.fabric import Fabric
-from vm.faults import InputFault
-from workloads.plan import Plan
+from gradwire import PACKAGE
+from gradwire.agents.records import CAPTURE_FOLDER, PointRecord
+from gradwire.analysis.dissector import dissector_text
+from gradwire.analysis.packet_checks import place_of
+from gradwire.analysis.packets import Capture, read_capture
+from gradwire.faults import InputFault
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.plan import Plan
 
-SOURCE_ROOT = Path(__file__).parent.parent
 READERS = ("analysis/packets.py", "agents/trail.py", "agents/wire.py", "agents/framing.py", "agents/datagrams.py")
 """What decides how a capture is read."""
 
@@ -39,7 +39,7 @@ def read_captures(folder: Path, fabric: Fabric, record: PointRecord) -> list[Cap
 def _readers_digest(path: Path) -> str:
     """Of the capture file's identity and of the code that reads it."""
     about = path.stat()
-    sources = "".join((SOURCE_ROOT / name).read_text() for name in READERS)
+    sources = "".join((PACKAGE / name).read_text() for name in READERS)
     return hashlib.sha256(f"{about.st_size} {about.st_mtime_ns} {sources}".encode()).hexdigest()[:8]
 
 

@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from analysis.compare import EFFICIENCY, SPEEDUP, Comparison, as_number, find_row, parameter_names
-from analysis.points import PointResult
+from gradwire.analysis.compare import EFFICIENCY, SPEEDUP, Comparison, as_number, find_row, parameter_names
+from gradwire.analysis.points import PointResult
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 """Okabe and Ito's colours (2008), told apart with any colour vision; the strongest contrasts first."""

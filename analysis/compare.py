@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import combinations
 
-from analysis.points import RESULT_COLUMNS, PointResult
-from vm.faults import InputFault
+from gradwire.analysis.points import RESULT_COLUMNS, PointResult
+from gradwire.faults import InputFault
 
 Where = Mapping[str, str | float | int]
 

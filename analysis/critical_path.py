@@ -11,15 +11,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from agents.records import OpLog
-from analysis.attribution import Traffic, split_transfers
-from analysis.iterations import iteration_ends_ns
-from analysis.logged import LoggedOps
-from analysis.names import Names
-from analysis.path_walk import NETWORK, Kind, Segment, walk_back
-from topo.fabric import Fabric
-from vm.faults import InputFault
-from workloads.plan import Plan
+from gradwire.agents.records import OpLog
+from gradwire.analysis.attribution import Traffic, split_transfers
+from gradwire.analysis.iterations import iteration_ends_ns
+from gradwire.analysis.logged import LoggedOps
+from gradwire.analysis.names import Names
+from gradwire.analysis.path_walk import NETWORK, Kind, Segment, walk_back
+from gradwire.faults import InputFault
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.plan import Plan
 
 PARTS: dict[str, tuple[Kind, ...]] = {
     "compute": (Kind.COMPUTE,),

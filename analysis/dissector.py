@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.bounds import transfers
-from topo.fabric import Fabric
-from workloads.plan import OpKind, Plan, Role
+from gradwire.analysis.bounds import transfers
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.plan import OpKind, Plan, Role
 
 DISSECTOR = Path(__file__).with_name("gradwire.lua")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from agents.records import Int64, OpLog
-from vm.faults import InternalFault
-from workloads.plan import Plan
+from gradwire.agents.records import Int64, OpLog
+from gradwire.faults import InternalFault
+from gradwire.workloads.plan import Plan
 
 Float64 = npt.NDArray[np.float64]
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.records import Int64
-from analysis.bounds import message_ns, once, switches_of
-from analysis.logged import LoggedOps
-from analysis.wire import Bool, Float64, WireMessages, wire_messages
-from topo.fabric import Fabric, Topology
-from workloads.plan import Plan
+from gradwire.agents.records import Int64
+from gradwire.analysis.bounds import message_ns, once, switches_of
+from gradwire.analysis.logged import LoggedOps
+from gradwire.analysis.wire import Bool, Float64, WireMessages, wire_messages
+from gradwire.topo.fabric import Fabric, Topology
+from gradwire.workloads.plan import Plan
 
 SpineOf = Callable[[int, int, tuple[int, ...]], int | None]
 """From two endpoints on different leaves to the index of the spine between them, None where that is not known.

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from agents.records import Int64, OpLog
-from vm.faults import InternalFault
-from workloads.plan import OpKind, Plan
+from gradwire.agents.records import Int64, OpLog
+from gradwire.faults import InternalFault
+from gradwire.workloads.plan import OpKind, Plan
 
 MISSING = -1
 

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from workloads.plan import OpKind, Plan, Role
+from gradwire.workloads.plan import OpKind, Plan, Role
 
 ROLE_NAMES = {Role.WORKER: "rank", Role.SERVER: "server", Role.AGGREGATOR: "aggregator"}
 

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.framing import HELLO
-from agents.records import Int64, OpLog, PointRecord
-from analysis.bounds import transfers
-from analysis.byte_checks import HANDSHAKE_BYTES
-from analysis.checks import Check
-from analysis.iterations import worker_times_s
-from analysis.packets import Capture
-from analysis.periods import timed_workers, worker_periods_s
-from topo.fabric import Fabric
-from vm.faults import InternalFault
-from workloads.plan import OpKind, Plan
+from gradwire.agents.framing import HELLO
+from gradwire.agents.records import Int64, OpLog, PointRecord
+from gradwire.analysis.bounds import transfers
+from gradwire.analysis.byte_checks import HANDSHAKE_BYTES
+from gradwire.analysis.checks import Check
+from gradwire.analysis.iterations import worker_times_s
+from gradwire.analysis.packets import Capture
+from gradwire.analysis.periods import timed_workers, worker_periods_s
+from gradwire.faults import InternalFault
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.plan import OpKind, Plan
 
 TIME_TOLERANCE = 0.01
 """As much as `gradwire reproduce` counts as a tie. A period by packets lasts from one first message to the next, and not from barrier

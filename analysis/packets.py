@@ -1,7 +1,7 @@
 """Reads captured packets: what each took of its line, and when each message was on the way.
 
-Files are streamed with scapy's raw readers, so any pcap or pcapng file will do, however large; headers are read by agents.wire and
-messages followed by agents.trail, as scapy's dissection takes 0.2 ms a packet. A packet may be a burst (GSO) of many frames: what
+Files are streamed with scapy's raw readers, so any pcap or pcapng file will do, however large; headers are read by gradwire.agents.wire and
+messages followed by gradwire.agents.trail, as scapy's dissection takes 0.2 ms a packet. A packet may be a burst (GSO) of many frames: what
 the frames take is computed from the sizes of headers and payload, as tc and the line count them.
 """
 
@@ -17,13 +17,13 @@ import numpy.typing as npt
 from scapy.error import Scapy_Exception
 from scapy.utils import RawPcapNgReader, RawPcapReader
 
-from agents.datagrams import DATA, FIRST, HELLO, REPORT_PORT
-from agents.framing import FIXED_BYTES, header_bytes_of, is_header, message_bytes_of
-from agents.records import Int64
-from agents.trail import APPLICATION, Seen, Trails, read_notes
-from agents.wire import ETHERNET_BYTES, UDP, Segment, read_segment
-from topo.fabric import MAX_BANDS, PREAMBLE_FCS_GAP_BYTES, dscp_of_band
-from vm.faults import InputFault
+from gradwire.agents.datagrams import DATA, FIRST, HELLO, REPORT_PORT
+from gradwire.agents.framing import FIXED_BYTES, header_bytes_of, is_header, message_bytes_of
+from gradwire.agents.records import Int64
+from gradwire.agents.trail import APPLICATION, Seen, Trails, read_notes
+from gradwire.agents.wire import ETHERNET_BYTES, UDP, Segment, read_segment
+from gradwire.faults import InputFault
+from gradwire.topo.fabric import MAX_BANDS, PREAMBLE_FCS_GAP_BYTES, dscp_of_band
 
 Bool = npt.NDArray[np.bool_]
 NOT_YET = -1
@@ -49,7 +49,7 @@ _HEADER = np.dtype(
         ("size_bytes", ">i8"),
     ]
 )
-"""agents.framing's fixed part."""
+"""gradwire.agents.framing's fixed part."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Packets:
 
 @dataclass(frozen=True)
 class Messages:
-    """One row a message, in the order of their headers; columns are named as in agents.framing.
+    """One row a message, in the order of their headers; columns are named as in gradwire.agents.framing.
 
     workers: how many contributed. wire_bytes: header and payload. first_ns, last_ns: times of the packets with the first and last byte,
     since the capture's start; last_ns is NOT_YET where the capture ended before.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from analysis.critical_path import PARTS, Contribution, CriticalPath
-from analysis.path_walk import Kind
-from analysis.tables import TextTable
+from gradwire.analysis.critical_path import PARTS, Contribution, CriticalPath
+from gradwire.analysis.path_walk import Kind
+from gradwire.analysis.tables import TextTable
 
 MOST_CONTRIBUTIONS = 10
 MOST_LINES = 40

@@ -16,9 +16,9 @@ from enum import StrEnum
 
 import numpy as np
 
-from analysis.logged import MISSING, LoggedOps
-from vm.faults import InternalFault
-from workloads.plan import OpKind, Role
+from gradwire.analysis.logged import MISSING, LoggedOps
+from gradwire.faults import InternalFault
+from gradwire.workloads.plan import OpKind, Role
 
 
 class Kind(StrEnum):

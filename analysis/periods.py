@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.records import Int64
-from analysis.iterations import Float64
-from analysis.packets import Messages
-from workloads.plan import Plan
+from gradwire.agents.records import Int64
+from gradwire.analysis.iterations import Float64
+from gradwire.analysis.packets import Messages
+from gradwire.workloads.plan import Plan
 
 _NEVER = np.iinfo(np.int64).max
 

@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from agents.records import OpLog, PointRecord
-from analysis.bounds import bounds
-from analysis.iterations import iteration_times_s
-from analysis.statistics import summarise
-from analysis.verdict import Verdict
-from topo.fabric import Fabric
-from vm.faults import InputFault
-from workloads.plan import Plan
+from gradwire.agents.records import OpLog, PointRecord
+from gradwire.analysis.bounds import bounds
+from gradwire.analysis.iterations import iteration_times_s
+from gradwire.analysis.statistics import summarise
+from gradwire.analysis.verdict import Verdict
+from gradwire.faults import InputFault
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.plan import Plan
 
 VALID = "valid"
 

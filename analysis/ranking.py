@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.points import PointResult, pool_seeds
-from analysis.tables import ABSENT, INVALID, TextTable
+from gradwire.analysis.points import PointResult, pool_seeds
+from gradwire.analysis.tables import ABSENT, INVALID, TextTable
 
 BASELINE = "vanilla"
 LEVEL = 0.01

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from analysis.charts import PALETTE, STYLE
-from analysis.ranking import Entry, Ranking
+from gradwire.analysis.charts import PALETTE, STYLE
+from gradwire.analysis.ranking import Entry, Ranking
 
 BAR_INCHES = 0.27
 HEIGHT = 0.68

@@ -9,12 +9,12 @@ from pathlib import Path
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from analysis.charts import DPI, chart, save_chart, svg_text
-from analysis.compare import Comparison, PrintedCell, compare, describe
-from analysis.points import PointResult, pool_seeds
-from analysis.ranking import Ranking, ranking_table, reasons
-from analysis.ranking_chart import ranking_chart
-from analysis.tables import (
+from gradwire.analysis.charts import DPI, chart, save_chart, svg_text
+from gradwire.analysis.compare import Comparison, PrintedCell, compare, describe
+from gradwire.analysis.points import PointResult, pool_seeds
+from gradwire.analysis.ranking import Ranking, ranking_table, reasons
+from gradwire.analysis.ranking_chart import ranking_chart
+from gradwire.analysis.tables import (
     Constant,
     TextTable,
     comparison_table,
@@ -25,7 +25,7 @@ from analysis.tables import (
     points_table,
     rich_table,
 )
-from analysis.verdict import Verdict
+from gradwire.analysis.verdict import Verdict
 
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;color:#222;max-width:70rem;margin:2rem auto;padding:0 1.5rem}

@@ -16,10 +16,10 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
-from agents.records import Int64, OpLog
-from analysis.iterations import iteration_times_s
-from vm.faults import InputFault, InternalFault
-from workloads.plan import OpKind, Plan
+from gradwire.agents.records import Int64, OpLog
+from gradwire.analysis.iterations import iteration_times_s
+from gradwire.faults import InputFault, InternalFault
+from gradwire.workloads.plan import OpKind, Plan
 
 Float64 = npt.NDArray[np.float64]
 

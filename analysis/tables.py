@@ -11,9 +11,9 @@ from rich.console import JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from analysis.charts import Labels
-from analysis.compare import EFFICIENCY, SPEEDUP, ComparedCell, Comparison, Status, find_row, parameter_names
-from analysis.points import PointResult
+from gradwire.analysis.charts import Labels
+from gradwire.analysis.compare import EFFICIENCY, SPEEDUP, ComparedCell, Comparison, Status, find_row, parameter_names
+from gradwire.analysis.points import PointResult
 
 INVALID = "invalid"
 ABSENT = "–"

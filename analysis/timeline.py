@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from agents.records import Int64, OpLog
-from analysis.iterations import iteration_ends_ns
-from analysis.link_loads import LinkLoad, SpineOf, link_loads, unknown_spine
-from analysis.logged import LoggedOps
-from analysis.names import Names
-from analysis.timeline_tracks import Slice, Track, Tracks
-from topo.fabric import Fabric
-from vm.faults import InputFault
-from workloads.plan import Plan
+from gradwire.agents.records import Int64, OpLog
+from gradwire.analysis.iterations import iteration_ends_ns
+from gradwire.analysis.link_loads import LinkLoad, SpineOf, link_loads, unknown_spine
+from gradwire.analysis.logged import LoggedOps
+from gradwire.analysis.names import Names
+from gradwire.analysis.timeline_tracks import Slice, Track, Tracks
+from gradwire.faults import InputFault
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.plan import Plan
 
 BINS = 500
 """Of the link loads over the iteration."""

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from analysis.logged import MISSING, LoggedOps
-from analysis.names import Names
-from analysis.wire import Bool
-from workloads.plan import OpKind, Role
+from gradwire.analysis.logged import MISSING, LoggedOps
+from gradwire.analysis.names import Names
+from gradwire.analysis.wire import Bool
+from gradwire.workloads.plan import OpKind, Role
 
 MOST_WAITING_ROWS = 8
 """A send queue: messages that are drawn waiting at the same time; its counter shows how many more there are."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.records import OpLog
-from analysis.bounds import transfers
-from topo.fabric import Fabric
-from workloads.plan import OpKind, Plan
+from gradwire.agents.records import OpLog
+from gradwire.analysis.bounds import transfers
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.plan import OpKind, Plan
 
 
 def transfer_time_s(plan: Plan, log: OpLog, iteration: int) -> float:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from agents.records import Int64, OpLog
-from analysis.packets import Bool, Packets
-from vm.faults import InputFault
-from workloads.plan import OpKind, Plan
+from gradwire.agents.records import Int64, OpLog
+from gradwire.analysis.packets import Bool, Packets
+from gradwire.faults import InputFault
+from gradwire.workloads.plan import OpKind, Plan
 
 Float64 = npt.NDArray[np.float64]
 BIN_S = 0.01
@@ -158,7 +158,7 @@ def received_while_idle(used: Utilisation, compute: Float64) -> float:
 
 
 def by_iteration(packets: Packets, rate_bps: float, edges_ns: Int64, bin_s: float = BIN_S) -> list[Summary]:
-    """A summary of each iteration between its boundaries (analysis.iterations), its bins beginning with it."""
+    """A summary of each iteration between its boundaries (gradwire.analysis.iterations), its bins beginning with it."""
     edges_s = edges_ns / 1e9
     return [
         summary(utilisation(packets, rate_bps, start, end, bin_s))

@@ -10,9 +10,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from agents.records import Int64
-from analysis.charts import PALETTE, STYLE
-from analysis.utilisation import Float64, Utilisation
+from gradwire.agents.records import Int64
+from gradwire.analysis.charts import PALETTE, STYLE
+from gradwire.analysis.utilisation import Float64, Utilisation
 
 OUTBOUND_COLOR, INBOUND_COLOR, COMPUTE_COLOR = PALETTE[0], PALETTE[1], PALETTE[2]
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from agents.records import OpLog, PointRecord
-from analysis.charts import save_chart
-from analysis.iterations import iteration_ends_ns, iteration_times_s, worker_times_s
-from analysis.packet_checks import place_of
-from analysis.packets import Capture
-from analysis.periods import timed_workers, worker_periods_s
-from analysis.tables import TextTable
-from analysis.utilisation import (
+from gradwire.agents.records import OpLog, PointRecord
+from gradwire.analysis.charts import save_chart
+from gradwire.analysis.iterations import iteration_ends_ns, iteration_times_s, worker_times_s
+from gradwire.analysis.packet_checks import place_of
+from gradwire.analysis.packets import Capture
+from gradwire.analysis.periods import timed_workers, worker_periods_s
+from gradwire.analysis.tables import TextTable
+from gradwire.analysis.utilisation import (
     Float64,
     Summary,
     Utilisation,
@@ -26,10 +26,10 @@ from analysis.utilisation import (
     summary,
     utilisation,
 )
-from analysis.utilisation_chart import utilisation_chart, write_utilisation
-from topo.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric
-from vm.faults import InputFault
-from workloads.plan import Plan, Role
+from gradwire.analysis.utilisation_chart import utilisation_chart, write_utilisation
+from gradwire.faults import InputFault
+from gradwire.topo.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric
+from gradwire.workloads.plan import Plan, Role
 
 HEADERS = (
     "iteration",

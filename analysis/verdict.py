@@ -13,15 +13,15 @@ from pathlib import Path
 
 import numpy as np
 
-from agents.records import OpLog, PointRecord
-from analysis.bounds import bounds
-from analysis.byte_checks import agent_bytes_check, band_bytes_check, port_bytes_check
-from analysis.checks import Check
-from analysis.iterations import iteration_times_s
-from analysis.packet_checks import capture_checks
-from analysis.packets import Capture
-from topo.fabric import Fabric, Topology
-from workloads.plan import Plan
+from gradwire.agents.records import OpLog, PointRecord
+from gradwire.analysis.bounds import bounds
+from gradwire.analysis.byte_checks import agent_bytes_check, band_bytes_check, port_bytes_check
+from gradwire.analysis.checks import Check
+from gradwire.analysis.iterations import iteration_times_s
+from gradwire.analysis.packet_checks import capture_checks
+from gradwire.analysis.packets import Capture
+from gradwire.topo.fabric import Fabric, Topology
+from gradwire.workloads.plan import Plan
 
 VIRTUAL_CLOCK = "virtual"
 RATE_TOLERANCE = 0.015

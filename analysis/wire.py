@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from agents.records import Int64
-from analysis.logged import MISSING, LoggedOps
-from workloads.plan import CONTROL_CLASS, OpKind
+from gradwire.agents.records import Int64
+from gradwire.analysis.logged import MISSING, LoggedOps
+from gradwire.workloads.plan import CONTROL_CLASS, OpKind
 
 Float64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from vm.campaign import Campaign
-from vm.machines import Clock
-from vm.outcome import prepare
-from vm.progress import LiveProgress
-from workloads.scenario import load_scenario
+from gradwire.run.campaign import Campaign
+from gradwire.run.outcome import prepare
+from gradwire.run.progress import LiveProgress
+from gradwire.vm.machines import Clock
+from gradwire.workloads.scenario import load_scenario
 
 TOLERANCE = 0.0005
 ROUNDS = 6

@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from agents.records import OpLog
-from analysis.iterations import iteration_times_s
-from vm.campaign import Campaign
-from vm.machines import Clock
-from vm.outcome import Outcome, Prepared, prepare
-from workloads.scenario import load_scenario
+from gradwire.agents.records import OpLog
+from gradwire.analysis.iterations import iteration_times_s
+from gradwire.run.campaign import Campaign
+from gradwire.run.outcome import Outcome, Prepared, prepare
+from gradwire.vm.machines import Clock
+from gradwire.workloads.scenario import load_scenario
 
 SCENARIO = Path(__file__).resolve().parent.parent / "scenarios" / "geryon-table2.toml"
 POINTS: Mapping[str, list[str]] = {

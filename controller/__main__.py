@@ -1,4 +1,4 @@
-"""`python -m controller --fabric FILE --port PORT [--ready-file FILE]`: serves one fabric's switches until it is ended."""
+"""`python -m gradwire.controller --fabric FILE --port PORT [--ready-file FILE]`: serves one fabric's switches until it is ended."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import argparse  # noqa: E402
 import logging  # noqa: E402
 from pathlib import Path  # noqa: E402
 
-from controller.app import serve  # noqa: E402
-from topo.fabric import Fabric  # noqa: E402
+from gradwire.controller.app import serve  # noqa: E402
+from gradwire.topo.fabric import Fabric  # noqa: E402
 
 
 def main() -> None:

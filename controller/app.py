@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-from controller import ryu_compat as ryu
-from controller.flows import FlowRule, GroupRule, SwitchRules, switch_rules
-from topo.fabric import Fabric
+from gradwire.controller import ryu_compat as ryu
+from gradwire.controller.flows import FlowRule, GroupRule, SwitchRules, switch_rules
+from gradwire.topo.fabric import Fabric
 
 FAILED = 3
 """Exit status after anything that leaves a switch without its rules."""

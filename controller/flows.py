@@ -18,7 +18,7 @@ import hashlib
 from collections import Counter
 from dataclasses import dataclass, field
 
-from topo.fabric import Fabric, MulticastGroup, dscp_of_band
+from gradwire.topo.fabric import Fabric, MulticastGroup, dscp_of_band
 
 CONTROL_BAND = 0
 UNMARKED_DSCP = 0

@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from topo.fabric import Fabric
-from vm.faults import MachineFault
+from gradwire import PACKAGE
+from gradwire.faults import MachineFault
+from gradwire.topo.fabric import Fabric
 
 POLL_S = 0.01
 STOP_S = 5.0
-SOURCE_ROOT = Path(__file__).resolve().parent.parent
 
 
 class ControllerProcess:
@@ -35,11 +35,19 @@ class ControllerProcess:
     def __enter__(self) -> ControllerProcess:
         self._fabric_path.write_text(self._fabric.to_json())
         self._ready_path.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "controller", "--fabric", str(self._fabric_path), "--port", str(self._port)]
+        command = [
+            sys.executable,
+            "-m",
+            "gradwire.controller",
+            "--fabric",
+            str(self._fabric_path),
+            "--port",
+            str(self._port),
+        ]
         with self._log_path.open("wb") as log:
             self._process = subprocess.Popen(
                 [*command, "--ready-file", str(self._ready_path)],
-                cwd=SOURCE_ROOT,
+                cwd=PACKAGE.parent,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

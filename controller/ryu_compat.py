@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from importlib.util import find_spec
 
-from vm.faults import MachineFault
+from gradwire.faults import MachineFault
 
 
 def framework_name() -> str:

@@ -7,7 +7,7 @@ import sys
 import pytest
 from rich.console import Console
 
-import gradwire
+from gradwire import command_line
 
 Answer = tuple[int, str, str]
 
@@ -15,9 +15,9 @@ Answer = tuple[int, str, str]
 def gradwire_says(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> Answer:
     """What `gradwire WORDS` gives: exit status, standard output and standard error."""
     monkeypatch.setattr(sys, "argv", ["gradwire", *words])
-    monkeypatch.setattr(gradwire, "console", Console(soft_wrap=True))
-    monkeypatch.setattr(gradwire, "errors", Console(stderr=True, soft_wrap=True))
+    monkeypatch.setattr(command_line, "console", Console(soft_wrap=True))
+    monkeypatch.setattr(command_line, "errors", Console(stderr=True, soft_wrap=True))
     with pytest.raises(SystemExit) as ended:
-        gradwire.main()
+        command_line.main()
     out, err = capsys.readouterr()
     return int(ended.value.code or 0), out, err

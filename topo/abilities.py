@@ -9,8 +9,8 @@ import socket
 import struct
 from dataclasses import asdict, dataclass
 
-from topo.command import attempt, fresh_network_namespace, run
-from vm.faults import MachineFault
+from gradwire.faults import MachineFault
+from gradwire.topo.command import attempt, fresh_network_namespace, run
 
 LOG = logging.getLogger(__name__)
 

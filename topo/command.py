@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from vm.faults import MachineFault
+from gradwire.faults import MachineFault
 
 CLONE_NEWNET = 0x40000000
 TIMEOUT_S = 60.0

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
-from vm.faults import InputFault
+from gradwire.faults import InputFault
 
 PREAMBLE_FCS_GAP_BYTES = 24
 """Bytes of each Ethernet frame that a line carries and tc does not count: preamble 8, FCS 4, inter-frame gap 12 (IEEE 802.3)."""

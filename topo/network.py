@@ -10,9 +10,10 @@ from types import TracebackType
 
 from mininet.topo import Topo
 
-from topo.abilities import Abilities
-from topo.command import attempt, network_namespace, run, sysctl, write_sysctl
-from topo.counters import (
+from gradwire.faults import MachineFault
+from gradwire.topo.abilities import Abilities
+from gradwire.topo.command import attempt, network_namespace, run, sysctl, write_sysctl
+from gradwire.topo.counters import (
     DatapathCounters,
     PortCounters,
     TcpCounters,
@@ -21,10 +22,10 @@ from topo.counters import (
     parse_table_misses,
     parse_tcp,
 )
-from topo.fabric import Fabric, Port
-from topo.nodes import BatchSwitch, OutsideController, QuietHost, QuietLink, QuietMininet
-from topo.tc import Classify, batch_text, port_commands
-from topo.wiring import (
+from gradwire.topo.fabric import Fabric, Port
+from gradwire.topo.nodes import BatchSwitch, OutsideController, QuietHost, QuietLink, QuietMininet
+from gradwire.topo.tc import Classify, batch_text, port_commands
+from gradwire.topo.wiring import (
     HOST_SYSCTLS,
     KERNEL_SYSCTLS,
     LOSSLESS_SYSCTLS,
@@ -35,7 +36,6 @@ from topo.wiring import (
     link_command,
     near_end,
 )
-from vm.faults import MachineFault
 
 LOG = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class Network:
     """Context manager: the fabric, built when entered and removed when left, whatever happened in between or while building.
 
     fabric: what to build.
-    abilities: what the kernel can do (topo.abilities.probe_kernel).
+    abilities: what the kernel can do (gradwire.topo.abilities.probe_kernel).
     controller_port: TCP port on 127.0.0.1 where the controller listens, now or soon.
     switch_prefix: goes before the names of switches and their interfaces; needed where another network may use s1, s2, ...
     owns_kernel: the kernel is this run's alone (the virtual clock): parameters of the whole kernel may be set, and timers are exact.

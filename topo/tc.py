@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 from enum import StrEnum
 
-from topo.fabric import Fabric, dscp_of_band
-from vm.faults import InputFault
+from gradwire.faults import InputFault
+from gradwire.topo.fabric import Fabric, dscp_of_band
 
 PRIO_HANDLE = "1:"
 """Open vSwitch turns set_queue:N into skb->priority 1:(N + 1), so the bands' major number has to be 1."""

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from topo.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port
-from vm.faults import InputFault, MachineFault
+from gradwire.faults import InputFault, MachineFault
+from gradwire.topo.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port
 
 LEGACY_GSO_MAX_BYTES = 65536
 """GSO_LEGACY_MAX_SIZE: what `gso_max_size` means for IPv4; beyond it is BIG TCP, which needs headers that OVS cannot match."""

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from vm.faults import Fault, InputFault
-from vm.host import INSTALL_OPENVSWITCH, SCHEMA, system_openvswitch_runs
-from vm.kernel import cache_folder, cached_kernel
-from vm.kernel_source import BUILD_ROOM_MB, INSTALL_SOURCE, TOOLS, find_source, missing_tools
-from vm.machine import memory_folders, room_for_memory_mb
+from gradwire.faults import Fault, InputFault
+from gradwire.vm.host import INSTALL_OPENVSWITCH, SCHEMA, system_openvswitch_runs
+from gradwire.vm.kernel import cache_folder, cached_kernel
+from gradwire.vm.kernel_source import BUILD_ROOM_MB, INSTALL_SOURCE, TOOLS, find_source, missing_tools
+from gradwire.vm.machine import memory_folders, room_for_memory_mb
 
 MIB = 1 << 20
 KERNEL_MEMORY_MB = 3072

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from vm.faults import MachineFault
-from vm.streaming import FollowEnd, dies_with_parent, follow, kill_group, pipe, process_group
+from gradwire.faults import MachineFault
+from gradwire.vm.streaming import FollowEnd, dies_with_parent, follow, kill_group, pipe, process_group
 
 SYSTEM_RUNDIR = Path("/var/run/openvswitch")
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from vm.faults import InternalFault, MachineFault
-from vm.kernel_source import (
+from gradwire.faults import InternalFault, MachineFault
+from gradwire.vm.kernel_source import (
     BUILD_ROOM_MB,
     COMPILED_OBJECTS,
     COMPILER_FLAGS,
@@ -34,7 +34,7 @@ from vm.kernel_source import (
     newest_source,
     wanted_options,
 )
-from vm.streaming import FollowEnd, LineTaker, follow, pipe, process_group
+from gradwire.vm.streaming import FollowEnd, LineTaker, follow, pipe, process_group
 
 Progress = Callable[[int, int, str], None]
 """Gets (objects compiled, objects in all, what is being done)."""

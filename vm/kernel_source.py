@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from vm.faults import InputFault, InternalFault, MachineFault
+from gradwire.faults import InputFault, InternalFault, MachineFault
 
 CONFIG = Path(__file__).with_name("kernel.config")
 SOURCE_FOLDER = Path("/usr/src")

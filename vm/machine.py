@@ -19,9 +19,9 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from vm.faults import InputFault, MachineFault
-from vm.kernel import cached_kernel
-from vm.streaming import FollowEnd, follow, pipe, process_group
+from gradwire.faults import InputFault, MachineFault
+from gradwire.vm.kernel import cached_kernel
+from gradwire.vm.streaming import FollowEnd, follow, pipe, process_group
 
 INIT = Path(__file__).with_name("init.sh")
 BOX_NAME = ".kernel"

@@ -13,11 +13,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from vm.host import run_on_host
-from vm.machine import JOB_FOLDER, run_virtual
+from gradwire import PACKAGE
+from gradwire.vm.host import run_on_host
+from gradwire.vm.machine import JOB_FOLDER, run_virtual
 
 DEFAULT_MEMORY_MB = 3072
-SOURCE_ROOT = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def run_job(
     program = [sys.executable, "-m", module]
     # The source folder may not be where packages are installed, and the machine starts elsewhere.
     common: dict[str, Any] = {
-        "env": {"PYTHONPATH": str(SOURCE_ROOT)},
+        "env": {"PYTHONPATH": str(PACKAGE.parent)},
         "memory_mb": memory_mb,
         "time_limit_s": time_limit_s,
         "workdir": folder,
@@ -68,5 +68,6 @@ def run_job(
 @lru_cache
 def _write_byte_code() -> None:
     """For the job, which writes none itself, so that all jobs find the same. Where it cannot be written, they all compile."""
-    for package in ("agents", "controller", "topo", "vm", "workloads"):
-        compileall.compile_dir(SOURCE_ROOT / package, quiet=2)
+    # Each by its name: what follows folders does not follow the links to them.
+    for folder in (".", "agents", "controller", "run", "topo", "vm", "workloads"):
+        compileall.compile_dir(PACKAGE / folder, quiet=2)

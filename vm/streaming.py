@@ -15,7 +15,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import BinaryIO
 
-from vm.faults import MachineFault
+from gradwire.faults import MachineFault
 
 LineTaker = Callable[[str], None]
 POLL_S = 0.25

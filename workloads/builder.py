@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from workloads.plan import CONTROL_CLASS, OP_DTYPES, Combine, Discipline, Int64, OpKind, Ops, Plan, Role
+from gradwire.workloads.plan import CONTROL_CLASS, OP_DTYPES, Combine, Discipline, Int64, OpKind, Ops, Plan, Role
 
 CONTROL_BYTES = 64
 """Size of a request or token: one small frame."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from topo.fabric import Fabric, Topology
-from workloads.plan import Int64, OpKind, Plan
+from gradwire.topo.fabric import Fabric, Topology
+from gradwire.workloads.plan import Int64, OpKind, Plan
 
 
 @dataclass(frozen=True)

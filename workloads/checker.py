@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vm.faults import InternalFault
-from workloads.plan import Combine, Discipline, Int64, OpKind, Plan
-from workloads.symbolic import defects
+from gradwire.faults import InternalFault
+from gradwire.workloads.plan import Combine, Discipline, Int64, OpKind, Plan
+from gradwire.workloads.symbolic import defects
 
 
 class PlanError(InternalFault):

@@ -12,20 +12,20 @@ from functools import partial
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from topo.fabric import Fabric
-from vm.faults import InputFault
-from workloads.devices import ComputeTime, compute_time, with_modules_of
-from workloads.explanations import reason
-from workloads.job import Cluster, Costs, Job
-from workloads.made_up import made_up, made_up_times
-from workloads.models import model
-from workloads.models.synthetic import base_name
-from workloads.plan import Plan
-from workloads.profile import Profile
-from workloads.schema import ClusterSection, CostsSection, PointSection
-from workloads.stand_in import StandIn
-from workloads.strategies import strategy
-from workloads.strategies.strategy import Options, Strategy
+from gradwire.faults import InputFault
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.devices import ComputeTime, compute_time, with_modules_of
+from gradwire.workloads.explanations import reason
+from gradwire.workloads.job import Cluster, Costs, Job
+from gradwire.workloads.made_up import made_up, made_up_times
+from gradwire.workloads.models import model
+from gradwire.workloads.models.synthetic import base_name
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.profile import Profile
+from gradwire.workloads.schema import ClusterSection, CostsSection, PointSection
+from gradwire.workloads.stand_in import StandIn
+from gradwire.workloads.strategies import strategy
+from gradwire.workloads.strategies.strategy import Options, Strategy
 
 
 @dataclass(frozen=True)

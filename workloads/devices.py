@@ -13,11 +13,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from vm.faults import InputFault
-from workloads.device_facts import DEVICES, Fact
-from workloads.models import model
-from workloads.models.synthetic import PREFIX, base_name
-from workloads.profile import LayerKind, Profile
+from gradwire.faults import InputFault
+from gradwire.workloads.device_facts import DEVICES, Fact
+from gradwire.workloads.models import model
+from gradwire.workloads.models.synthetic import PREFIX, base_name
+from gradwire.workloads.profile import LayerKind, Profile
 
 TRAINING_PER_FORWARD = 3
 """A training step costs three forward passes: the backward pass computes two gradients, of inputs and of weights."""

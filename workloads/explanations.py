@@ -11,7 +11,7 @@ from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from workloads.schema import FileSection, PointSection
+from gradwire.workloads.schema import FileSection, PointSection
 
 NO_LIST = ("list_type", "tuple_type")
 MOST_HINTS = 3

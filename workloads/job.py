@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from topo.fabric import Fabric
-from vm.faults import InputFault
-from workloads.devices import ComputeTime
-from workloads.profile import Profile
+from gradwire.faults import InputFault
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.devices import ComputeTime
+from gradwire.workloads.profile import Profile
 
 BYTES_PER_PARAMETER = 4
 """fp32."""

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from topo.fabric import Topology
-from vm.faults import InputFault
-from workloads.scenario import resolve
-from workloads.schema import PointSection
-from workloads.settings import flattened
-from workloads.strategies import strategy, strategy_names
+from gradwire.faults import InputFault
+from gradwire.topo.fabric import Topology
+from gradwire.workloads.scenario import resolve
+from gradwire.workloads.schema import PointSection
+from gradwire.workloads.settings import flattened
+from gradwire.workloads.strategies import strategy, strategy_names
 
 ORIGIN = "gradwire compare"
 DECIDED = ("strategy", "chart", "left_out")

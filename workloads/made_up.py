@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from vm.faults import InputFault
-from workloads.devices import ComputeTime
-from workloads.job import BYTES_PER_PARAMETER
-from workloads.profile import Layer, Profile, Tensor
-from workloads.schema import LayerSection, ModelSection
+from gradwire.faults import InputFault
+from gradwire.workloads.devices import ComputeTime
+from gradwire.workloads.job import BYTES_PER_PARAMETER
+from gradwire.workloads.profile import Layer, Profile, Tensor
+from gradwire.workloads.schema import LayerSection, ModelSection
 
 
 def made_up(section: ModelSection) -> Profile:

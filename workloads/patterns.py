@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topo.fabric import Fabric
-from workloads.builder import CONTROL_BYTES, PlanBuilder
-from workloads.plan import Plan, Role
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
+from gradwire.workloads.plan import Plan, Role
 
 LOW_MESSAGE_BYTES = 16_384
 

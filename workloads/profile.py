@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
-from vm.faults import InputFault
+from gradwire.faults import InputFault
 
 
 class LayerKind(StrEnum):

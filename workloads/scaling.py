@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from topo.fabric import ETHERNET_HEADER_BYTES, Fabric
-from workloads.plan import Int64, Plan
+from gradwire.topo.fabric import ETHERNET_HEADER_BYTES, Fabric
+from gradwire.workloads.plan import Int64, Plan
 
 
 def scaled_plan(plan: Plan, scale: int) -> Plan:

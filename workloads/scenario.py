@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from vm.faults import InputFault
-from workloads.explanations import explain
-from workloads.schema import FileSection, PointSection, PrintedSection
-from workloads.settings import apply_setting, flattened, set_key
+from gradwire.faults import InputFault
+from gradwire.workloads.explanations import explain
+from gradwire.workloads.schema import FileSection, PointSection, PrintedSection
+from gradwire.workloads.settings import apply_setting, flattened, set_key
 
 Model = TypeVar("Model", bound=BaseModel)
 FILE_KEYS = frozenset(FileSection.model_fields)

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from topo.fabric import Topology
-from workloads import units
-from workloads.profile import LayerKind
+from gradwire.topo.fabric import Topology
+from gradwire.workloads import units
+from gradwire.workloads.profile import LayerKind
 
 
 def _quantity(parse: Callable[[str], float]) -> BeforeValidator:
@@ -42,8 +42,8 @@ class Section(BaseModel):
 class ClusterSection(Section):
     """Who runs where. servers: as many as workers unless said otherwise. colocated: servers share the workers' hosts.
 
-    workers_per_host: GPUs of one machine. stands_for: workers of a larger cluster that this one stands for (workloads.stand_in), on
-    machines of stands_for_per_host; costs and rates are given as they are there.
+    workers_per_host: GPUs of one machine. stands_for: workers of a larger cluster that this one stands for (gradwire.workloads.stand_in),
+    on machines of stands_for_per_host; costs and rates are given as they are there.
     """
 
     workers: int = Field(ge=1)
@@ -58,7 +58,7 @@ LEAF_SPINE_KEYS = ("leaves", "spines", "oversubscription")
 
 
 class FabricSection(Section):
-    """The network; see topo.fabric.Fabric. classes: at least as many as the strategy needs."""
+    """The network; see gradwire.topo.fabric.Fabric. classes: at least as many as the strategy needs."""
 
     rate: RateBps = Field(gt=0)
     topology: Topology = Topology.SINGLE_SWITCH

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterable
 from typing import Any
 
-from vm.faults import InputFault
+from gradwire.faults import InputFault
 
 NOT_SET = ("sweep", "cases")
 """Keys of a file that hold other keys with lists."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from vm.faults import InternalFault
-from workloads.profile import Layer, LayerKind, Profile, Tensor
+from gradwire.faults import InternalFault
+from gradwire.workloads.profile import Layer, LayerKind, Profile, Tensor
 
 Padding = int | Literal["same", "valid"]
 """Zeros on each side, or TensorFlow's words: "same" keeps ceil(size / stride), "valid" pads nothing."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from vm.faults import InputFault
-from workloads.job import Costs
+from gradwire.faults import InputFault
+from gradwire.workloads.job import Costs
 
 
 @dataclass(frozen=True)

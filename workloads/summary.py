@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from topo.fabric import Fabric, Topology
-from workloads.busiest_port import busiest_port
-from workloads.plan import CONTROL_CLASS, OpKind, Plan, Role
+from gradwire.topo.fabric import Fabric, Topology
+from gradwire.workloads.busiest_port import busiest_port
+from gradwire.workloads.plan import CONTROL_CLASS, OpKind, Plan, Role
 
 
 def summary_lines(plan: Plan, fabric: Fabric) -> list[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from workloads.plan import Combine, Discipline, Int64, OpKind, Plan
+from gradwire.workloads.plan import Combine, Discipline, Int64, OpKind, Plan
 
 ITERATIONS = 2
 """The first starts from initial parameters; the second consumes what the plan itself delivered."""
@@ -131,7 +131,7 @@ the servers). One rank after the other would pull more apart, but makes almost a
 
 
 class Holdings:
-    """What every rank holds of every chunk, by the rules of workloads.plan.Ledger, for many ops at once.
+    """What every rank holds of every chunk, by the rules of gradwire.workloads.plan.Ledger, for many ops at once.
 
     A row is a (rank, chunk) that some op touches. sum_iteration, sum_workers: the sum under way; complete: the last whole value.
     """

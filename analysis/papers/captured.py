@@ -7,13 +7,13 @@ those of the logs (analysis/packet_checks.py).
 
 from __future__ import annotations
 
-from analysis.captures import read_captures
-from analysis.compare import describe
-from analysis.iterations import iteration_ends_ns
-from analysis.packets import Bool, Capture
-from analysis.papers.evidence import NoEvidence, StoredPoint
-from analysis.utilisation import Utilisation, utilisation
-from workloads.plan import Plan
+from gradwire.analysis.captures import read_captures
+from gradwire.analysis.compare import describe
+from gradwire.analysis.iterations import iteration_ends_ns
+from gradwire.analysis.packets import Bool, Capture
+from gradwire.analysis.papers.evidence import NoEvidence, StoredPoint
+from gradwire.analysis.utilisation import Utilisation, utilisation
+from gradwire.workloads.plan import Plan
 
 FROM_PACKETS = "from captured packets"
 """A claim's detail says so where its value comes from here."""

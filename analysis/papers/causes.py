@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from analysis.critical_path import critical_path
-from analysis.iterations import iteration_times_s
-from analysis.papers.evidence import NoEvidence, Points, StoredPoint
-from analysis.papers.reference import Claim
+from gradwire.analysis.critical_path import critical_path
+from gradwire.analysis.iterations import iteration_times_s
+from gradwire.analysis.papers.evidence import NoEvidence, Points, StoredPoint
+from gradwire.analysis.papers.reference import Claim
 
 
 def from_critical_path(points: Points, claim: Claim) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from analysis.papers.evidence import Points
-from analysis.papers.shapes import Series
+from gradwire.analysis.papers.evidence import Points
+from gradwire.analysis.papers.shapes import Series
 
 Curves = Callable[[Points], Mapping[str, Series]]
 """Named series. Raises NoEvidence where there is nothing to draw."""

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from agents.records import OpLog, PointRecord
-from analysis.charts import parameter_number
-from analysis.compare import as_number, describe
-from analysis.papers.reference import Claim
-from analysis.points import PointResult, pool_seeds
-from topo.fabric import Fabric
-from vm.faults import InternalFault
-from workloads.plan import Plan
+from gradwire.agents.records import OpLog, PointRecord
+from gradwire.analysis.charts import parameter_number
+from gradwire.analysis.compare import as_number, describe
+from gradwire.analysis.papers.reference import Claim
+from gradwire.analysis.points import PointResult, pool_seeds
+from gradwire.faults import InternalFault
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.plan import Plan
 
 Value = str | int | float
 
@@ -35,8 +35,8 @@ class NoEvidence(Exception):
 class ModelFacts:
     """What a point computes with, by layer (in forward order) and by tensor (in creation order).
 
-    layer_kinds: conv, fc, ...: as in workloads.profile. flops: of one sample's forward pass, a multiplication and an addition as two.
-    forward_s, backward_s: of one iteration. fitted_on: the printed cell that the compute time was inferred from.
+    layer_kinds: conv, fc, ...: as in gradwire.workloads.profile. flops: of one sample's forward pass, a multiplication and an addition as
+    two. forward_s, backward_s: of one iteration. fitted_on: the printed cell that the compute time was inferred from.
     """
 
     name: str

@@ -12,14 +12,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from analysis.charts import MARKERS, METRIC_AXES, PALETTE, STYLE, interval, parameter_number, svg_text
-from analysis.compare import EFFICIENCY, SPEEDUP, as_number
-from analysis.papers.curves import Drawing, drawings_of
-from analysis.papers.evidence import NoEvidence, Points
-from analysis.papers.lookup import speedup
-from analysis.papers.reference import Claim, FigureReference, ScenarioReference, Where
-from analysis.papers.shapes import Series
-from analysis.points import PointResult
+from gradwire.analysis.charts import MARKERS, METRIC_AXES, PALETTE, STYLE, interval, parameter_number, svg_text
+from gradwire.analysis.compare import EFFICIENCY, SPEEDUP, as_number
+from gradwire.analysis.papers.curves import Drawing, drawings_of
+from gradwire.analysis.papers.evidence import NoEvidence, Points
+from gradwire.analysis.papers.lookup import speedup
+from gradwire.analysis.papers.reference import Claim, FigureReference, ScenarioReference, Where
+from gradwire.analysis.papers.shapes import Series
+from gradwire.analysis.points import PointResult
 
 PANEL_WIDTH, PANEL_HEIGHT, COLUMNS = 3.5, 2.9, 3
 WIDE_PANEL_BARS = 18

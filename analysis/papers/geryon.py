@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from analysis.papers.causes import sentence
-from analysis.papers.curves import draws
-from analysis.papers.evidence import Measured, Points, StoredPoint, explains, measures
-from analysis.papers.lookup import speedup
-from analysis.papers.reference import Claim, Where
-from analysis.papers.shapes import SLACK, VISIBLE, Series, decreasing, increasing, near_linear
-from analysis.papers.timelines import begin_ns, forward_wait_s, received
-from workloads.plan import Combine, OpKind
+from gradwire.analysis.papers.causes import sentence
+from gradwire.analysis.papers.curves import draws
+from gradwire.analysis.papers.evidence import Measured, Points, StoredPoint, explains, measures
+from gradwire.analysis.papers.lookup import speedup
+from gradwire.analysis.papers.reference import Claim, Where
+from gradwire.analysis.papers.shapes import SLACK, VISIBLE, Series, decreasing, increasing, near_linear
+from gradwire.analysis.papers.timelines import begin_ns, forward_wait_s, received
+from gradwire.workloads.plan import Combine, OpKind
 
 MODELS = ("alexnet", "vgg19", "resnet50", "yolo-v1")
 SKEWED = ("alexnet", "vgg19", "yolo-v1")

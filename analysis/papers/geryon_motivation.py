@@ -7,15 +7,23 @@ from itertools import pairwise
 
 import numpy as np
 
-from analysis.papers.captured import FROM_PACKETS, capture_of, carries_data, use_of_port
-from analysis.papers.curves import draws
-from analysis.papers.evidence import Measured, ModelFacts, Points, StoredPoint, explains, measures
-from analysis.papers.reference import Claim, printed_number
-from analysis.papers.shapes import SLACK, Series, all_close, increasing, interior_maximum, interior_minimum, peak_x
-from analysis.papers.timelines import begin_ns, computed, received
-from analysis.points import PointResult
-from analysis.utilisation import compute_share
-from workloads.plan import Combine
+from gradwire.analysis.papers.captured import FROM_PACKETS, capture_of, carries_data, use_of_port
+from gradwire.analysis.papers.curves import draws
+from gradwire.analysis.papers.evidence import Measured, ModelFacts, Points, StoredPoint, explains, measures
+from gradwire.analysis.papers.reference import Claim, printed_number
+from gradwire.analysis.papers.shapes import (
+    SLACK,
+    Series,
+    all_close,
+    increasing,
+    interior_maximum,
+    interior_minimum,
+    peak_x,
+)
+from gradwire.analysis.papers.timelines import begin_ns, computed, received
+from gradwire.analysis.points import PointResult
+from gradwire.analysis.utilisation import compute_share
+from gradwire.workloads.plan import Combine
 
 SKEWED = ("alexnet", "vgg19", "yolo-v1")
 """All but ResNet-50, as the paper has it."""

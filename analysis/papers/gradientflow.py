@@ -9,11 +9,20 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from analysis.papers import gradientflow_curves as _curves  # noqa: F401  binds the figures
-from analysis.papers import gradientflow_mpi as _mpi  # noqa: F401  binds the explanations
-from analysis.papers import gradientflow_reasons as _reasons  # noqa: F401  binds the explanations
-from analysis.papers.evidence import Measured, ModelFacts, NoEvidence, Order, Points, StoredPoint, measures, ranked
-from analysis.papers.gradientflow_points import (
+from gradwire.analysis.papers import gradientflow_curves as _curves  # noqa: F401  binds the figures
+from gradwire.analysis.papers import gradientflow_mpi as _mpi  # noqa: F401  binds the explanations
+from gradwire.analysis.papers import gradientflow_reasons as _reasons  # noqa: F401  binds the explanations
+from gradwire.analysis.papers.evidence import (
+    Measured,
+    ModelFacts,
+    NoEvidence,
+    Order,
+    Points,
+    StoredPoint,
+    measures,
+    ranked,
+)
+from gradwire.analysis.papers.gradientflow_points import (
     FUSED,
     OPENMPI,
     SMALL,
@@ -24,10 +33,10 @@ from analysis.papers.gradientflow_points import (
     comm_s,
     workers_of,
 )
-from analysis.papers.reference import Claim, Where
-from analysis.papers.shapes import SLACK, close, increasing
-from analysis.points import PointResult
-from workloads.plan import Int64, OpKind, Plan, Role
+from gradwire.analysis.papers.reference import Claim, Where
+from gradwire.analysis.papers.shapes import SLACK, close, increasing
+from gradwire.analysis.points import PointResult
+from gradwire.workloads.plan import Int64, OpKind, Plan, Role
 
 IMAGES = 1_281_167
 """Training images of ImageNet-1K (Russakovsky et al. 2015)."""

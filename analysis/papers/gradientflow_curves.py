@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from analysis.papers.curves import draws
-from analysis.papers.evidence import Points
-from analysis.papers.gradientflow_points import OPENMPI, SMALL, STEPS, by_size, columns
-from analysis.papers.reference import load_paper
-from analysis.papers.shapes import Series
+from gradwire.analysis.papers.curves import draws
+from gradwire.analysis.papers.evidence import Points
+from gradwire.analysis.papers.gradientflow_points import OPENMPI, SMALL, STEPS, by_size, columns
+from gradwire.analysis.papers.reference import load_paper
+from gradwire.analysis.papers.shapes import Series
 
 LIBRARIES = {"nccl": "NCCL", "nccl-h": "NCCL-H", "openmpi": "OpenMPI"}
 COLUMNS = ", ".join(

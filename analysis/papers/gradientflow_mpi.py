@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from analysis.papers.evidence import Points, explains
-from analysis.papers.gradientflow_points import account, chosen, comm_s
-from analysis.papers.reference import Claim
+from gradwire.analysis.papers.evidence import Points, explains
+from gradwire.analysis.papers.gradientflow_points import account, chosen, comm_s
+from gradwire.analysis.papers.reference import Claim
 
 ALEXNET, RESNET = "alexnet-bn", "resnet50-gf"
 NAMES = {ALEXNET: "AlexNet", RESNET: "ResNet-50", "p": "Cluster-P", "v": "Cluster-V"}

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.papers.evidence import Points, StoredPoint
-from analysis.papers.reference import Where
-from analysis.points import PointResult
-from workloads.plan import OpKind
+from gradwire.analysis.papers.evidence import Points, StoredPoint
+from gradwire.analysis.papers.reference import Where
+from gradwire.analysis.points import PointResult
+from gradwire.workloads.plan import OpKind
 
 WITHOUT_OVERLAP = "overlap=False"
 FUSED = "wire=fp16, overlap=False, threshold_bytes=1073741824"

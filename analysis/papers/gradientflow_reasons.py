@@ -5,10 +5,10 @@ Printed milliseconds here are what the throughputs of Tables 1 and 2 and of sect
 
 from __future__ import annotations
 
-from analysis.papers.evidence import Points, explains
-from analysis.papers.gradientflow_points import FUSED, OPENMPI, SMALL, account, by_size, chosen, columns
-from analysis.papers.reference import Claim, Where, printed_number
-from analysis.points import PointResult
+from gradwire.analysis.papers.evidence import Points, explains
+from gradwire.analysis.papers.gradientflow_points import FUSED, OPENMPI, SMALL, account, by_size, chosen, columns
+from gradwire.analysis.papers.reference import Claim, Where, printed_number
+from gradwire.analysis.points import PointResult
 
 P_MIXED, V_MIXED = "gradientflow-tables-p-mixed", "gradientflow-tables-v-mixed"
 ALEXNET, RESNET = "alexnet-bn", "resnet50-gf"

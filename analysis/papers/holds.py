@@ -9,9 +9,9 @@ import re
 from collections.abc import Sequence
 from itertools import combinations
 
-from analysis.papers.evidence import Measured, Order
-from analysis.papers.reference import AT_LEAST, Claim, Kind, rank_names
-from vm.faults import InternalFault
+from gradwire.analysis.papers.evidence import Measured, Order
+from gradwire.analysis.papers.reference import AT_LEAST, Claim, Kind, rank_names
+from gradwire.faults import InternalFault
 
 EFFICIENCY_POINTS = 0.05
 """Absolute, of scaling and scheduling efficiencies: 5 percentage points. As a share of the printed value, the same emulation error would

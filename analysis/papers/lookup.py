@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from analysis.charts import interval
-from analysis.papers.evidence import Measured, Order, Points, ranked
-from analysis.papers.reference import Claim, Kind, rank_names
-from analysis.points import PointResult
-from vm.faults import InternalFault
+from gradwire.analysis.charts import interval
+from gradwire.analysis.papers.evidence import Measured, Order, Points, ranked
+from gradwire.analysis.papers.reference import Claim, Kind, rank_names
+from gradwire.analysis.points import PointResult
+from gradwire.faults import InternalFault
 
 Parameters = Mapping[str, str | int | float]
 METRICS = ("scaling_efficiency", "throughput_per_s", "iteration_time_s")

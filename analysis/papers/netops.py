@@ -5,12 +5,12 @@ Mechanisms and their sweeps: netops_mechanisms.py. Why claims differ: netops_rea
 
 from __future__ import annotations
 
-from agents.records import OpLog
-from analysis.papers import netops_curves as _curves  # noqa: F401  binds the figures
-from analysis.papers import netops_mechanisms as _mechanisms  # noqa: F401  binds the mechanisms
-from analysis.papers import netops_reasons as _reasons  # noqa: F401  binds the explanations
-from analysis.papers.evidence import Measured, ModelFacts, Order, Points, measures, ranked
-from analysis.papers.netops_points import (
+from gradwire.agents.records import OpLog
+from gradwire.analysis.papers import netops_curves as _curves  # noqa: F401  binds the figures
+from gradwire.analysis.papers import netops_mechanisms as _mechanisms  # noqa: F401  binds the mechanisms
+from gradwire.analysis.papers import netops_reasons as _reasons  # noqa: F401  binds the explanations
+from gradwire.analysis.papers.evidence import Measured, ModelFacts, Order, Points, measures, ranked
+from gradwire.analysis.papers.netops_points import (
     AGGREGATION,
     BASELINE,
     BITS,
@@ -27,9 +27,9 @@ from analysis.papers.netops_points import (
     shares,
     time_s,
 )
-from analysis.papers.reference import Claim, printed_number
-from analysis.papers.shapes import close, non_increasing
-from workloads.plan import Combine, OpKind, Plan, Role
+from gradwire.analysis.papers.reference import Claim, printed_number
+from gradwire.analysis.papers.shapes import close, non_increasing
+from gradwire.workloads.plan import Combine, OpKind, Plan, Role
 
 TABLE_3_BPS = 25e9
 COUNTED_KINDS = ("conv", "fc", "pool")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from analysis.papers.curves import Curves, draws
-from analysis.papers.evidence import Points
-from analysis.papers.netops_points import (
+from gradwire.analysis.papers.curves import Curves, draws
+from gradwire.analysis.papers.evidence import Points
+from gradwire.analysis.papers.netops_points import (
     AGGREGATION,
     BANDWIDTH,
     BASELINE,
@@ -25,7 +25,7 @@ from analysis.papers.netops_points import (
     times,
     with_modules,
 )
-from analysis.papers.shapes import Series
+from gradwire.analysis.papers.shapes import Series
 
 SHORT = {
     AGGREGATION: "Aggregation",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from analysis.papers.causes import sentence
-from analysis.papers.evidence import Measured, NoEvidence, Points, explains, measures
-from analysis.papers.netops_points import (
+from gradwire.analysis.papers.causes import sentence
+from gradwire.analysis.papers.evidence import Measured, NoEvidence, Points, explains, measures
+from gradwire.analysis.papers.netops_points import (
     AGGREGATION,
     BANDWIDTH,
     BASELINE,
@@ -35,9 +35,9 @@ from analysis.papers.netops_points import (
     times,
     with_modules,
 )
-from analysis.papers.reference import Claim
-from analysis.papers.shapes import SLACK, Series, all_close, crossing_x, decreasing, increasing, straight
-from workloads.plan import Combine, Role
+from gradwire.analysis.papers.reference import Claim
+from gradwire.analysis.papers.shapes import SLACK, Series, all_close, crossing_x, decreasing, increasing, straight
+from gradwire.workloads.plan import Combine, Role
 
 SIMILAR = 0.10
 """"Very similar", "comparable": the tolerance of a printed number."""

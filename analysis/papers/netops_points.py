@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.records import Int64, OpLog
-from analysis.papers.evidence import ModelFacts, NoEvidence, Points, Value
-from analysis.papers.shapes import Series
-from vm.faults import InternalFault
-from workloads.plan import Combine, OpKind, Plan, Role
+from gradwire.agents.records import Int64, OpLog
+from gradwire.analysis.papers.evidence import ModelFacts, NoEvidence, Points, Value
+from gradwire.analysis.papers.shapes import Series
+from gradwire.faults import InternalFault
+from gradwire.workloads.plan import Combine, OpKind, Plan, Role
 
 INCEPTION, VGG, RESNET_101, RESNET_200 = "inception-v3-netops", "vgg16-299", "resnet101-netops", "resnet200"
 MODELS = (INCEPTION, VGG, RESNET_101, RESNET_200)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from analysis.papers.evidence import Points, explains
-from analysis.papers.netops_points import (
+from gradwire.analysis.papers.evidence import Points, explains
+from gradwire.analysis.papers.netops_points import (
     BASELINE,
     BITS,
     BOTH,
@@ -24,8 +24,8 @@ from analysis.papers.netops_points import (
     shares,
     time_s,
 )
-from analysis.papers.reference import Claim, Where, printed_number
-from workloads.plan import Combine, Role
+from gradwire.analysis.papers.reference import Claim, Where, printed_number
+from gradwire.workloads.plan import Combine, Role
 
 
 @explains("netops-table2", "inception-v3-layers", "vgg-16-layers")

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from analysis.papers.causes import sentence
-from analysis.papers.curves import draws
-from analysis.papers.evidence import Measured, ModelFacts, Points, StoredPoint, explains, measures
-from analysis.papers.reference import Claim
-from analysis.papers.shapes import VISIBLE, Series, dominates, interior_maximum, knee_x, peak_x, unimodal
-from workloads.plan import Combine, OpKind, Plan, Role
+from gradwire.analysis.papers.causes import sentence
+from gradwire.analysis.papers.curves import draws
+from gradwire.analysis.papers.evidence import Measured, ModelFacts, Points, StoredPoint, explains, measures
+from gradwire.analysis.papers.reference import Claim
+from gradwire.analysis.papers.shapes import VISIBLE, Series, dominates, interior_maximum, knee_x, peak_x, unimodal
+from gradwire.workloads.plan import Combine, OpKind, Plan, Role
 
 FIG_7 = {
     "resnet50": "p3-fig7a",

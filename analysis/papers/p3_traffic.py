@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.records import Int64
-from analysis.iterations import iteration_ends_ns
-from analysis.link_loads import binned_bytes
-from analysis.packets import Bool, Capture
-from analysis.papers.captured import FROM_PACKETS, capture_of, carries_data, use_of_port
-from analysis.papers.curves import draws
-from analysis.papers.evidence import Measured, Points, StoredPoint, explains, measures
-from analysis.papers.reference import Claim, Where
-from analysis.papers.shapes import VISIBLE, Series
-from analysis.utilisation import BIN_S, Float64
-from workloads.plan import Plan, Role
+from gradwire.agents.records import Int64
+from gradwire.analysis.iterations import iteration_ends_ns
+from gradwire.analysis.link_loads import binned_bytes
+from gradwire.analysis.packets import Bool, Capture
+from gradwire.analysis.papers.captured import FROM_PACKETS, capture_of, carries_data, use_of_port
+from gradwire.analysis.papers.curves import draws
+from gradwire.analysis.papers.evidence import Measured, Points, StoredPoint, explains, measures
+from gradwire.analysis.papers.reference import Claim, Where
+from gradwire.analysis.papers.shapes import VISIBLE, Series
+from gradwire.analysis.utilisation import BIN_S, Float64
+from gradwire.workloads.plan import Plan, Role
 
 IDLE_SHARE = 0.05
 """Of the line rate: below it a direction counts as idle in an interval."""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import tomli_w
 
-from analysis.papers.score import Result, Status
-from vm.faults import InputFault
+from gradwire.analysis.papers.score import Result, Status
+from gradwire.faults import InputFault
 
 KEPT = Path(__file__).parent / "quick-score.toml"
 

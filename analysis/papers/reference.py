@@ -14,7 +14,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from vm.faults import InputFault, InternalFault
+from gradwire.faults import InputFault, InternalFault
 
 FOLDER = Path(__file__).parent
 PAPERS = ("geryon", "p3", "gradientflow", "tictac", "netops")

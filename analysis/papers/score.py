@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-import analysis.papers
-from analysis.papers.evidence import Measured, NoEvidence, Points, explanation_of, measure_of
-from analysis.papers.holds import holds
-from analysis.papers.lookup import can_look_up, look_up
-from analysis.papers.reference import NUMERIC, PAPERS, Claim, Kind, Paper, ScenarioReference, Where, rank_text
-from vm.faults import InternalFault
+from gradwire.analysis import papers
+from gradwire.analysis.papers.evidence import Measured, NoEvidence, Points, explanation_of, measure_of
+from gradwire.analysis.papers.holds import holds
+from gradwire.analysis.papers.lookup import can_look_up, look_up
+from gradwire.analysis.papers.reference import NUMERIC, PAPERS, Claim, Kind, Paper, ScenarioReference, Where, rank_text
+from gradwire.faults import InternalFault
 
 EXPLAINED_BEYOND = 0.15
 """From this relative error on, a numeric claim needs its explanation."""
@@ -87,9 +87,9 @@ class Evaluated:
 
 def load_bindings() -> None:
     """Imports every paper's evidence functions, so that they are bound: the modules <paper>.py and <paper>_<part>.py."""
-    for module in pkgutil.iter_modules(analysis.papers.__path__):
+    for module in pkgutil.iter_modules(papers.__path__):
         if module.name.partition("_")[0] in PAPERS:
-            importlib.import_module(f"analysis.papers.{module.name}")
+            importlib.import_module(f"gradwire.analysis.papers.{module.name}")
 
 
 def evaluate(

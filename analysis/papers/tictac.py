@@ -7,13 +7,22 @@ from itertools import pairwise
 
 import numpy as np
 
-from analysis.papers.curves import Curves, draws
-from analysis.papers.evidence import Measured, ModelFacts, Order, Points, StoredPoint, explains, measures, ranked
-from analysis.papers.reference import Claim
-from analysis.papers.shapes import VISIBLE, Series, unimodal
-from analysis.papers.timelines import begin_ns
-from analysis.scheduling import schedules
-from workloads.plan import OpKind
+from gradwire.analysis.papers.curves import Curves, draws
+from gradwire.analysis.papers.evidence import (
+    Measured,
+    ModelFacts,
+    Order,
+    Points,
+    StoredPoint,
+    explains,
+    measures,
+    ranked,
+)
+from gradwire.analysis.papers.reference import Claim
+from gradwire.analysis.papers.shapes import VISIBLE, Series, unimodal
+from gradwire.analysis.papers.timelines import begin_ns
+from gradwire.analysis.scheduling import schedules
+from gradwire.workloads.plan import OpKind
 
 BASELINE = "random"
 WORKLOADS = ("training", "inference")

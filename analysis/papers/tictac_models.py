@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from analysis.papers.evidence import Measured, Points, measures
-from analysis.papers.reference import Claim
+from gradwire.analysis.papers.evidence import Measured, Points, measures
+from gradwire.analysis.papers.reference import Claim
 
 
 @measures("tictac-sec22-order", "r152-params")

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from analysis.papers.curves import draws
-from analysis.papers.evidence import Measured, Points, StoredPoint, explains, measures
-from analysis.papers.reference import Claim
-from analysis.papers.shapes import VISIBLE, Series, interior_maximum
-from analysis.papers.tictac import BASELINE, WORKLOADS, gains_by, halves, models_of
-from analysis.scheduling import (
+from gradwire.analysis.papers.curves import draws
+from gradwire.analysis.papers.evidence import Measured, Points, StoredPoint, explains, measures
+from gradwire.analysis.papers.reference import Claim
+from gradwire.analysis.papers.shapes import VISIBLE, Series, interior_maximum
+from gradwire.analysis.papers.tictac import BASELINE, WORKLOADS, gains_by, halves, models_of
+from gradwire.analysis.scheduling import (
     Schedules,
     r_squared,
     schedules,

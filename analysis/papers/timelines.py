@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from agents.records import Int64, OpLog
-from workloads.plan import Combine, OpKind, Plan
+from gradwire.agents.records import Int64, OpLog
+from gradwire.workloads.plan import Combine, OpKind, Plan
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from vm.faults import MachineFault
-from vm.kernel import ensure_kernel
+from gradwire.faults import MachineFault
+from gradwire.vm.kernel import ensure_kernel
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.iterations import iteration_times_s
-from topo.fabric import Fabric
-from vm.replay import Replayed, replay_plans
-from workloads.devices import ComputeTime
-from workloads.job import Cluster, Costs, Job
-from workloads.plan import Plan
-from workloads.profile import Layer, LayerKind, Profile, Tensor
-from workloads.strategies import strategy
+from gradwire.analysis.iterations import iteration_times_s
+from gradwire.run.replay import Replayed, replay_plans
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.devices import ComputeTime
+from gradwire.workloads.job import Cluster, Costs, Job
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.profile import Layer, LayerKind, Profile, Tensor
+from gradwire.workloads.strategies import strategy
 
 pytestmark = pytest.mark.kernel
 

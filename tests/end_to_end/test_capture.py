@@ -16,15 +16,15 @@ from dissected import dissected, is_outbound, messages
 from scapy.layers.inet import TCP, UDP
 from scapy.utils import PcapNgReader
 
-from agents.records import OpLog, PointRecord
-from analysis.bounds import transfers
-from analysis.dissector import slices_of
-from analysis.iterations import worker_times_s
-from analysis.packets import read_capture
-from analysis.periods import worker_periods_s
-from analysis.points import PointResult, read_points_csv
-from vm.machines import SOURCE_ROOT
-from workloads.plan import Combine, OpKind, Plan
+from gradwire import PACKAGE
+from gradwire.agents.records import OpLog, PointRecord
+from gradwire.analysis.bounds import transfers
+from gradwire.analysis.dissector import slices_of
+from gradwire.analysis.iterations import worker_times_s
+from gradwire.analysis.packets import read_capture
+from gradwire.analysis.periods import worker_periods_s
+from gradwire.analysis.points import PointResult, read_points_csv
+from gradwire.workloads.plan import Combine, OpKind, Plan
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -69,7 +69,7 @@ class Run:
 
 def gradwire(*arguments: str) -> str:
     command = [sys.executable, "-m", "gradwire", *arguments]
-    done = subprocess.run(command, cwd=SOURCE_ROOT, capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

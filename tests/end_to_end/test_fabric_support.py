@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.bounds import bounds
-from analysis.iterations import iteration_times_s
-from topo.fabric import ETHERNET_HEADER_BYTES, IP_TCP_HEADER_BYTES, IP_UDP_HEADER_BYTES, Fabric, Topology
-from vm.kernel import cached_kernel
-from vm.replay import Replayed, replay_plans
-from workloads.checker import check
-from workloads.devices import ComputeTime
-from workloads.job import BYTES_PER_PARAMETER, Cluster, Job
-from workloads.plan import OpKind, Plan, Role
-from workloads.profile import Layer, LayerKind, Profile, Tensor
-from workloads.strategies import strategy
+from gradwire.analysis.bounds import bounds
+from gradwire.analysis.iterations import iteration_times_s
+from gradwire.run.replay import Replayed, replay_plans
+from gradwire.topo.fabric import ETHERNET_HEADER_BYTES, IP_TCP_HEADER_BYTES, IP_UDP_HEADER_BYTES, Fabric, Topology
+from gradwire.vm.kernel import cached_kernel
+from gradwire.workloads.checker import check
+from gradwire.workloads.devices import ComputeTime
+from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
+from gradwire.workloads.plan import OpKind, Plan, Role
+from gradwire.workloads.profile import Layer, LayerKind, Profile, Tensor
+from gradwire.workloads.strategies import strategy
 
 pytestmark = pytest.mark.kernel
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from vm import machine
-from vm.faults import MachineFault
-from vm.kernel import cached_kernel, ensure_kernel
-from vm.kernel_source import check_tools, find_source
-from vm.machine import JOB_FOLDER, run_virtual
+from gradwire import PACKAGE
+from gradwire.faults import MachineFault
+from gradwire.vm.kernel import cached_kernel, ensure_kernel
+from gradwire.vm.kernel_source import check_tools, find_source
+from gradwire.vm.machine import JOB_FOLDER, run_virtual
 
 pytestmark = pytest.mark.kernel
 
@@ -202,7 +202,7 @@ def test_a_kernel_that_cannot_boot_dies_with_its_last_words(job: Job) -> None:
 CALLER = """
 import sys
 from pathlib import Path
-from vm.machine import run_virtual
+from gradwire.vm.machine import run_virtual
 run_virtual(["sh", "-c", "echo up; while :; do :; done"], env={}, cpu=int(sys.argv[1]), memory_mb=512, time_limit_s=60,
             on_line=lambda line: print(line, flush=True), workdir=Path(sys.argv[2]), openvswitch=False, kernel=Path(sys.argv[3]))
 """
@@ -217,7 +217,10 @@ def test_no_root_is_needed(kernel: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o777)
-        shutil.copytree(Path(machine.__file__).parent, folder / "vm")
+        (folder / "gradwire").mkdir()
+        for part in ("__init__.py", "faults.py"):
+            shutil.copy(PACKAGE / part, folder / "gradwire" / part)
+        shutil.copytree(PACKAGE / "vm", folder / "gradwire" / "vm")
         shutil.copy(kernel, folder / "kernel")
         arguments = [str(max(os.sched_getaffinity(0))), str(folder / "run"), str(folder / "kernel")]
         done = subprocess.run(
@@ -246,7 +249,7 @@ def test_no_process_and_no_temporary_folder_outlives_the_caller(
     shared_before = set(Path("/dev/shm").iterdir())
     caller = subprocess.Popen(
         [sys.executable, "-c", CALLER, str(max(os.sched_getaffinity(0))), str(workdir), str(kernel)],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "TMPDIR": str(temporary)},
+        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent), "TMPDIR": str(temporary)},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from snippets import PLUGIN_FOLDER, install_plugin
 
-from analysis.points import read_points_csv
-from vm.machines import SOURCE_ROOT
-from workloads.compilation import job_of
-from workloads.scenario import load_scenario
-from workloads.strategies import strategy
+from gradwire import PACKAGE
+from gradwire.analysis.points import read_points_csv
+from gradwire.workloads.compilation import job_of
+from gradwire.workloads.scenario import load_scenario
+from gradwire.workloads.strategies import strategy
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -38,7 +38,7 @@ def test_the_walk_through_on_the_real_fabric(tmp_path: Path) -> None:
         "--set",
         "strategy.name=two-tree",
     ]
-    environment = {**os.environ, "PYTHONPATH": f"{SOURCE_ROOT}:{path}"}
+    environment = {**os.environ, "PYTHONPATH": f"{PACKAGE.parent}:{path}"}
     done = subprocess.run(
         command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
     )

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.records import OpLog
-from analysis.charts import parameter_number
-from analysis.critical_path import critical_path
-from analysis.iterations import iteration_times_s
-from analysis.path_walk import Kind
-from analysis.points import PointResult, pool_seeds, read_points_csv
-from vm.machines import SOURCE_ROOT
-from vm.point import Task
-from workloads.plan import OpKind, Plan
+from gradwire import PACKAGE
+from gradwire.agents.records import OpLog
+from gradwire.analysis.charts import parameter_number
+from gradwire.analysis.critical_path import critical_path
+from gradwire.analysis.iterations import iteration_times_s
+from gradwire.analysis.path_walk import Kind
+from gradwire.analysis.points import PointResult, pool_seeds, read_points_csv
+from gradwire.run.point import Task
+from gradwire.workloads.plan import OpKind, Plan
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -48,7 +48,7 @@ iterations = 2
 
 def gradwire(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "gradwire", *arguments]
-    return subprocess.run(command, cwd=SOURCE_ROOT, capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=False, timeout=300)
 
 
 def run(folder: Path, *settings: str) -> tuple[PointResult, str]:

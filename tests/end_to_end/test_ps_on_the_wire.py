@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.connections import SocketOptions
-from topo.fabric import Fabric
-from vm.kernel import cached_kernel
-from vm.replay import Replayed, replay_plans
-from workloads.devices import ComputeTime
-from workloads.job import BYTES_PER_PARAMETER, Cluster, Costs, Job
-from workloads.plan import Combine, OpKind, Plan, Role
-from workloads.profile import Layer, LayerKind, Profile, Tensor
-from workloads.strategies import strategy
+from gradwire.agents.connections import SocketOptions
+from gradwire.run.replay import Replayed, replay_plans
+from gradwire.topo.fabric import Fabric
+from gradwire.vm.kernel import cached_kernel
+from gradwire.workloads.devices import ComputeTime
+from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Costs, Job
+from gradwire.workloads.plan import Combine, OpKind, Plan, Role
+from gradwire.workloads.profile import Layer, LayerKind, Profile, Tensor
+from gradwire.workloads.strategies import strategy
 
 pytestmark = pytest.mark.kernel
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vm.machines import SOURCE_ROOT
+from gradwire import PACKAGE
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 QUICK_LIMIT_S = 1800.0
@@ -18,7 +18,9 @@ QUICK_LIMIT_S = 1800.0
 
 def reproduce(out: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "gradwire", "reproduce", "--quick", "--check", "--out", str(out), *options]
-    return subprocess.run(command, cwd=SOURCE_ROOT, capture_output=True, text=True, check=False, timeout=QUICK_LIMIT_S)
+    return subprocess.run(
+        command, cwd=PACKAGE.parent, capture_output=True, text=True, check=False, timeout=QUICK_LIMIT_S
+    )
 
 
 def test_what_held_holds_and_nothing_runs_twice(tmp_path: Path) -> None:

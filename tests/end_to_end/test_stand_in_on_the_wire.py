@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from analysis.iterations import iteration_times_s
-from vm.replay import replay_plans
-from workloads.compilation import Compiled, compile_point
-from workloads.scenario import resolve
-from workloads.settings import apply_setting
+from gradwire.analysis.iterations import iteration_times_s
+from gradwire.run.replay import replay_plans
+from gradwire.workloads.compilation import Compiled, compile_point
+from gradwire.workloads.scenario import resolve
+from gradwire.workloads.settings import apply_setting
 
 pytestmark = pytest.mark.kernel
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 
-from agents.framing import HELLO, MAGIC, PORT, Framing, Header
-from agents.packet_ring import Packet
-from topo.fabric import dscp_of_band
-from workloads.plan import Contributions
+from gradwire.agents.framing import HELLO, MAGIC, PORT, Framing, Header
+from gradwire.agents.packet_ring import Packet
+from gradwire.topo.fabric import dscp_of_band
+from gradwire.workloads.plan import Contributions
 
 WORKERS = 9
 FRAMING = Framing(WORKERS)

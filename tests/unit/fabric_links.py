@@ -10,11 +10,11 @@ import numpy as np
 from hypothesis import strategies as st
 from small_jobs import job_of, profile_of
 
-from controller.flows import Hop, switch_rules, trace, trace_group
-from topo.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
-from workloads.job import Cluster, Job
-from workloads.plan import Plan
-from workloads.profile import LayerKind
+from gradwire.controller.flows import Hop, switch_rules, trace, trace_group
+from gradwire.topo.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
+from gradwire.workloads.job import Cluster, Job
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.profile import LayerKind
 
 
 def with_groups(fabric: Fabric, plan: Plan) -> Fabric:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from small_jobs import compiled, job_of, profile_of
 from test_agents_interpreter import replay, times
 
-from topo.fabric import Fabric
-from workloads.job import Cluster, Costs, Job
-from workloads.plan import Int64, OpKind, Plan
-from workloads.profile import LayerKind
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.job import Cluster, Costs, Job
+from gradwire.workloads.plan import Int64, OpKind, Plan
+from gradwire.workloads.profile import LayerKind
 
 FABRIC = Fabric(hosts=16, rate_bps=36e9, classes=1)
 GOODPUT_BYTES_PER_S = FABRIC.rate_bps * FABRIC.goodput_share() / 8

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from workloads.devices import ComputeTime
-from workloads.job import Cluster, Costs, Job
-from workloads.plan import OP_DTYPES, Ops, Plan
-from workloads.profile import Layer, LayerKind, Profile, Tensor
-from workloads.strategies import strategy
+from gradwire.workloads.devices import ComputeTime
+from gradwire.workloads.job import Cluster, Costs, Job
+from gradwire.workloads.plan import OP_DTYPES, Ops, Plan
+from gradwire.workloads.profile import Layer, LayerKind, Profile, Tensor
+from gradwire.workloads.strategies import strategy
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "vanilla": [{}],

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import NoReturn
 
-from analysis.papers.evidence import ModelFacts, StoredPoint
-from analysis.points import VALID, PointResult
-from topo.fabric import Fabric
+from gradwire.analysis.papers.evidence import ModelFacts, StoredPoint
+from gradwire.analysis.points import VALID, PointResult
+from gradwire.topo.fabric import Fabric
 
 NO_MODEL = ModelFacts("none", 1, (), (), (), (), (), (), (), (), "")
 

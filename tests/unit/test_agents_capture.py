@@ -12,12 +12,12 @@ import pytest
 from captured_streams import HEADER_BYTES, US, WORKERS, Line, header, packet
 from scapy.utils import RawPcapNgReader, RawPcapReader
 
-from agents import pcapng
-from agents.capture import CaptureSettings, PortEntry, PortFile
-from agents.capture_process import CaptureProcess
-from agents.trail import APPLICATION
-from analysis.packets import read_capture
-from vm.faults import MachineFault
+from gradwire.agents import pcapng
+from gradwire.agents.capture import CaptureSettings, PortEntry, PortFile
+from gradwire.agents.capture_process import CaptureProcess
+from gradwire.agents.trail import APPLICATION
+from gradwire.analysis.packets import read_capture
+from gradwire.faults import MachineFault
 
 START_NS = 1_795_266_932_773_043_893
 KEPT_BYTES = 160

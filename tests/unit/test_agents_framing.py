@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_jobs import choices, compiled, job_of, jobs, profile_of
 
-from agents.connections import CONTROL_BAND, connection_of_send, connections_of
-from agents.framing import Framing, Header
-from vm.faults import InternalFault
-from workloads.job import Cluster, Job
-from workloads.plan import Contributions
-from workloads.profile import LayerKind
+from gradwire.agents.connections import CONTROL_BAND, connection_of_send, connections_of
+from gradwire.agents.framing import Framing, Header
+from gradwire.faults import InternalFault
+from gradwire.workloads.job import Cluster, Job
+from gradwire.workloads.plan import Contributions
+from gradwire.workloads.profile import LayerKind
 
 int32 = st.integers(-(2**31), 2**31 - 1)
 uint32 = st.integers(0, 2**32 - 1)

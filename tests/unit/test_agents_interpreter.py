@@ -15,14 +15,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from small_jobs import choices, compiled, dependencies, job_of, jobs, profile_of
 
-from agents.interpreter import Interpreter, Outgoing
-from agents.oplog import OpLogger
-from agents.records import OpLog
-from vm.faults import InternalFault
-from workloads.builder import PlanBuilder
-from workloads.job import Cluster, Costs, Job
-from workloads.plan import Combine, Contributions, Discipline, OpKind, Plan, Role
-from workloads.profile import LayerKind
+from gradwire.agents.interpreter import Interpreter, Outgoing
+from gradwire.agents.oplog import OpLogger
+from gradwire.agents.records import OpLog
+from gradwire.faults import InternalFault
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.job import Cluster, Costs, Job
+from gradwire.workloads.plan import Combine, Contributions, Discipline, OpKind, Plan, Role
+from gradwire.workloads.profile import LayerKind
 
 BYTE_NS = 10
 """The simulated network: a queue's message takes 10 ns a byte to hand over, and as long again to arrive."""

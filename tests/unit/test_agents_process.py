@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from small_jobs import compiled, job_of, profile_of
 
-from agents.connections import HostEntry, SocketOptions, network_of
-from agents.process import AgentDied, AgentGroup
-from topo.fabric import Fabric
-from vm.faults import MachineFault
-from workloads.job import Cluster
-from workloads.plan import Plan
-from workloads.profile import LayerKind
+from gradwire.agents.connections import HostEntry, SocketOptions, network_of
+from gradwire.agents.process import AgentDied, AgentGroup
+from gradwire.faults import MachineFault
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.job import Cluster
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.profile import LayerKind
 
 OWN_NETWORK = "/proc/self/ns/net"
 SOCKETS = SocketOptions(buffer_bytes=1 << 20, unsent_bytes=1 << 18)

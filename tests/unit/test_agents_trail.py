@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scapy.layers.inet import ICMP, IP, TCP, UDP
 from scapy.layers.l2 import ARP, Ether
 
-from agents.framing import HELLO
-from agents.trail import SEQUENCE_NUMBERS, Seen, Trail, Trails, is_captured, note, read_notes
-from agents.wire import SYN, read_segment
+from gradwire.agents.framing import HELLO
+from gradwire.agents.trail import SEQUENCE_NUMBERS, Seen, Trail, Trails, is_captured, note, read_notes
+from gradwire.agents.wire import SYN, read_segment
 
 FIRST = 1_000_000
 

@@ -9,10 +9,10 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from agents.framing import Framing, Header
-from agents.transfer import INLINE_BYTES, LOW_WATER_BYTES, READ_BYTES, Arrival, Receiver, Sender, payload_file
-from vm.faults import InternalFault, MachineFault
-from workloads.plan import Contributions
+from gradwire.agents.framing import Framing, Header
+from gradwire.agents.transfer import INLINE_BYTES, LOW_WATER_BYTES, READ_BYTES, Arrival, Receiver, Sender, payload_file
+from gradwire.faults import InternalFault, MachineFault
+from gradwire.workloads.plan import Contributions
 
 FRAMING = Framing(3)
 TURNS = 200_000

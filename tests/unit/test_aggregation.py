@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_jobs import compiled, dependencies, job_of, profile_of, with_cell, with_dependencies, without_op
 
-from analysis.bounds import bounds
-from controller.flows import switch_rules, trace
-from topo.fabric import Fabric, Topology, dscp_of_band
-from topo.tc import Classify, port_commands
-from topo.wiring import Naming, host_commands, link_command
-from vm.faults import InputFault
-from workloads.checker import PlanError, check
-from workloads.job import BYTES_PER_PARAMETER, Cluster, Job
-from workloads.plan import OpKind, Plan, Role
-from workloads.profile import LayerKind
+from gradwire.analysis.bounds import bounds
+from gradwire.controller.flows import switch_rules, trace
+from gradwire.faults import InputFault
+from gradwire.topo.fabric import Fabric, Topology, dscp_of_band
+from gradwire.topo.tc import Classify, port_commands
+from gradwire.topo.wiring import Naming, host_commands, link_command
+from gradwire.workloads.checker import PlanError, check
+from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
+from gradwire.workloads.plan import OpKind, Plan, Role
+from gradwire.workloads.profile import LayerKind
 
 SINGLE = Fabric(3, 1e9, aggregators=True)
 LEAF_SPINE = Fabric(4, 1e9, Topology.LEAF_SPINE, leaves=2, spines=2, aggregators=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.dissector import DISSECTOR, dissector_text, lua_text, slices_of
-from topo.fabric import Fabric
-from workloads.builder import PlanBuilder
-from workloads.plan import Combine, Plan, Role
+from gradwire.analysis.dissector import DISSECTOR, dissector_text, lua_text, slices_of
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.plan import Combine, Plan, Role
 
 FABRIC = Fabric(hosts=3, rate_bps=1e9)
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from captured_streams import Line, header
 
-from agents.capture import PortFile
-from agents.records import BandCount, CaptureRecord, NetworkCounts, OpLog, PointRecord
-from analysis.packet_checks import Place, capture_checks, expected_messages, place_of
-from analysis.packets import Capture, Messages, Packets, read_capture
-from analysis.utilisation_report import port_use, save_use, use_table
-from topo.fabric import Fabric, Topology
-from vm.faults import InputFault, InternalFault
-from workloads.builder import PlanBuilder
-from workloads.plan import Plan, Role
+from gradwire.agents.capture import PortFile
+from gradwire.agents.records import BandCount, CaptureRecord, NetworkCounts, OpLog, PointRecord
+from gradwire.analysis.packet_checks import Place, capture_checks, expected_messages, place_of
+from gradwire.analysis.packets import Capture, Messages, Packets, read_capture
+from gradwire.analysis.utilisation_report import port_use, save_use, use_table
+from gradwire.faults import InputFault, InternalFault
+from gradwire.topo.fabric import Fabric, Topology
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.plan import Plan, Role
 
 FABRIC = Fabric(hosts=2, rate_bps=1e9)
 MS = 1_000_000

@@ -11,13 +11,13 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import ARP, Ether
 from scapy.utils import PcapWriter, wrpcap
 
-from agents.datagrams import DATA, FIRST, FLOW_PORT, HELLO, PROBE, REPORT_PORT, Status
-from analysis.packets import NO_BAND, NOT_YET, Capture, read_capture
-from analysis.periods import timed_workers, worker_periods_s
-from topo.fabric import dscp_of_band
-from vm.faults import InputFault
-from workloads.builder import PlanBuilder
-from workloads.plan import Plan, Role
+from gradwire.agents.datagrams import DATA, FIRST, FLOW_PORT, HELLO, PROBE, REPORT_PORT, Status
+from gradwire.analysis.packets import NO_BAND, NOT_YET, Capture, read_capture
+from gradwire.analysis.periods import timed_workers, worker_periods_s
+from gradwire.faults import InputFault
+from gradwire.topo.fabric import dscp_of_band
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.plan import Plan, Role
 
 DATAGRAM_BYTES = 1472
 GROUP = "239.77.0.3"

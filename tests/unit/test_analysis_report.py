@@ -14,14 +14,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from rich.console import Console
 
-from analysis.charts import PALETTE, chart, interval, parameter_number, svg_text
-from analysis.checks import Check
-from analysis.compare import Comparison, PrintedCell, Status, check_cells, compare
-from analysis.points import PointResult
-from analysis.report import report
-from analysis.tables import Constant, points_table
-from analysis.verdict import Verdict, verdict_of
-from vm.faults import InputFault
+from gradwire.analysis.charts import PALETTE, chart, interval, parameter_number, svg_text
+from gradwire.analysis.checks import Check
+from gradwire.analysis.compare import Comparison, PrintedCell, Status, check_cells, compare
+from gradwire.analysis.points import PointResult
+from gradwire.analysis.report import report
+from gradwire.analysis.tables import Constant, points_table
+from gradwire.analysis.verdict import Verdict, verdict_of
+from gradwire.faults import InputFault
 
 STRATEGIES = ("vanilla", "sliced", "geryon")
 PRINTED = {"vgg": (0.30, 0.80, 0.95), "yolo": (0.20, 0.75, 0.90)}

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from small_jobs import compiled, job_of, profile_of
 from test_agents_interpreter import Simulation, all_ranks
 
-from agents.interpreter import Interpreter
-from agents.records import OpLog
-from analysis.scheduling import r_squared, schedules, scheduling_efficiency, speedup_bound, straggler_effect
-from vm.faults import InputFault, InternalFault
-from workloads.builder import PlanBuilder
-from workloads.job import Cluster
-from workloads.plan import Combine, Plan, Role
-from workloads.profile import LayerKind
+from gradwire.agents.interpreter import Interpreter
+from gradwire.agents.records import OpLog
+from gradwire.analysis.scheduling import r_squared, schedules, scheduling_efficiency, speedup_bound, straggler_effect
+from gradwire.faults import InputFault, InternalFault
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.job import Cluster
+from gradwire.workloads.plan import Combine, Plan, Role
+from gradwire.workloads.profile import LayerKind
 
 MS = 1_000_000
 

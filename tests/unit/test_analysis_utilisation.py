@@ -11,14 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.records import OpLog
-from analysis.charts import save_chart
-from analysis.packets import Packets
-from analysis.utilisation import by_iteration, compute_share, mean_bps, received_while_idle, summary, utilisation
-from analysis.utilisation_chart import utilisation_chart, write_utilisation
-from vm.faults import InputFault
-from workloads.builder import PlanBuilder
-from workloads.plan import Plan, Role
+from gradwire.agents.records import OpLog
+from gradwire.analysis.charts import save_chart
+from gradwire.analysis.packets import Packets
+from gradwire.analysis.utilisation import (
+    by_iteration,
+    compute_share,
+    mean_bps,
+    received_while_idle,
+    summary,
+    utilisation,
+)
+from gradwire.analysis.utilisation_chart import utilisation_chart, write_utilisation
+from gradwire.faults import InputFault
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.plan import Plan, Role
 
 RATE_BPS = 1e9
 MS = 1_000_000

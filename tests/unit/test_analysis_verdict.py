@@ -10,14 +10,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agents.records import AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
-from analysis.bounds import bounds
-from analysis.points import PointResult, failed_point, point_result, pool_seeds, read_points_csv, write_points_csv
-from analysis.verdict import Verdict, failed_run, judge
-from topo.fabric import Fabric, Topology
-from vm.faults import InputFault
-from workloads.builder import PlanBuilder
-from workloads.plan import Plan, Role
+from gradwire.agents.records import AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
+from gradwire.analysis.bounds import bounds
+from gradwire.analysis.points import (
+    PointResult,
+    failed_point,
+    point_result,
+    pool_seeds,
+    read_points_csv,
+    write_points_csv,
+)
+from gradwire.analysis.verdict import Verdict, failed_run, judge
+from gradwire.faults import InputFault
+from gradwire.topo.fabric import Fabric, Topology
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.plan import Plan, Role
 
 FABRIC = Fabric(hosts=4, rate_bps=1e9)
 LEAF_SPINE = Fabric(hosts=4, rate_bps=1e9, topology=Topology.LEAF_SPINE, leaves=2, spines=1)

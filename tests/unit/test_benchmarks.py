@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from workloads.compilation import compile_point
-from workloads.scenario import load_scenario
+from gradwire.workloads.compilation import compile_point
+from gradwire.workloads.scenario import load_scenario
 
 BENCHMARKS = Path(__file__).resolve().parent.parent.parent / "benchmarks"
 

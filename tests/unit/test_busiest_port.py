@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 from small_jobs import compiled, job_of, profile_of
 
-from analysis.bounds import bounds
-from topo.fabric import Fabric, Topology
-from workloads.busiest_port import busiest_port
-from workloads.job import Cluster
-from workloads.plan import Plan
-from workloads.profile import LayerKind
-from workloads.strategies import strategy, strategy_names
-from workloads.summary import summary_lines
+from gradwire.analysis.bounds import bounds
+from gradwire.topo.fabric import Fabric, Topology
+from gradwire.workloads.busiest_port import busiest_port
+from gradwire.workloads.job import Cluster
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.profile import LayerKind
+from gradwire.workloads.strategies import strategy, strategy_names
+from gradwire.workloads.summary import summary_lines
 
 PROFILE = profile_of([(LayerKind.CONV, [3000, 10]), (LayerKind.FC, [40_000])])
 SINGLE = Fabric(hosts=4, rate_bps=10e9)

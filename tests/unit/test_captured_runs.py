@@ -11,15 +11,15 @@ import pytest
 from captured_streams import Line, header
 from test_run_loop import prepared_points, record
 
-from agents.capture import PortFile
-from agents.connections import SocketOptions
-from agents.records import CAPTURE_FOLDER, CaptureRecord, PointRecord
-from analysis import captures
-from analysis.captures import read_captures, write_dissector
-from analysis.packets import Capture, read_capture
-from topo.fabric import Fabric
-from vm.faults import InputFault
-from vm.point import Task
+from gradwire.agents.capture import PortFile
+from gradwire.agents.connections import SocketOptions
+from gradwire.agents.records import CAPTURE_FOLDER, CaptureRecord, PointRecord
+from gradwire.analysis import captures
+from gradwire.analysis.captures import read_captures, write_dissector
+from gradwire.analysis.packets import Capture, read_capture
+from gradwire.faults import InputFault
+from gradwire.run.point import Task
+from gradwire.topo.fabric import Fabric
 
 FABRIC = Fabric(hosts=2, rate_bps=1e9)
 START_NS = 1_000_000_000

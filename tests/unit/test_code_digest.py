@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from vm import code_digest
+from gradwire.run import code_digest
 
 
 @pytest.fixture
@@ -42,7 +42,18 @@ def test_what_counts(sources: Path, file: str, text: str, counts: bool) -> None:
 
 def test_all_that_runs_in_the_machine_is_found() -> None:
     found = code_digest.imported_sources(code_digest.RUN_MODULES)
-    assert {"agents.loop", "agents.capture", "controller.flows", "topo.tc", "vm.machine", "workloads.plan"} <= set(
-        found
-    )
-    assert not {"vm.reproduce", "vm.comparison", "analysis.charts", "vm.kernel", "vm.kernel_source"} & set(found)
+    assert {
+        "gradwire.agents.loop",
+        "gradwire.agents.capture",
+        "gradwire.controller.flows",
+        "gradwire.topo.tc",
+        "gradwire.vm.machine",
+        "gradwire.workloads.plan",
+    } <= set(found)
+    assert not {
+        "gradwire.run.reproduce",
+        "gradwire.run.comparison",
+        "gradwire.analysis.charts",
+        "gradwire.vm.kernel",
+        "gradwire.vm.kernel_source",
+    } & set(found)

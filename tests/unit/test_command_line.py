@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from command_line import gradwire_says
 
-import gradwire
-from vm.campaign import Campaign
-from vm.faults import InternalFault, MachineFault
+from gradwire import command_line
+from gradwire.faults import InternalFault, MachineFault
+from gradwire.run.campaign import Campaign
 
 SCENARIO = """
 title = "A test"
@@ -132,7 +132,7 @@ def test_faults_and_ctrl_c_of_a_run(
         raise error
 
     monkeypatch.setattr(Campaign, "run", run)
-    monkeypatch.setattr(gradwire, "_ensure_kernel", lambda: None)
+    monkeypatch.setattr(command_line, "_ensure_kernel", lambda: None)
     ended, _, err = call("run", str(scenario), "--out", "results")
     assert ended == status
     assert said in err

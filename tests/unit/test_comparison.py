@@ -11,13 +11,13 @@ from test_command_line import call as call  # noqa: PLC0414
 from test_named_point import replaying_job
 from test_run_loop import machine
 
-import gradwire
-from vm.comparison import Question, prepare_comparison
-from vm.faults import InputFault
-from workloads.compilation import compile_point
-from workloads.lineup import CONTENDERS, contenders, lineup
-from workloads.scenario import Scenario, resolve
-from workloads.strategies import strategy_names
+from gradwire import command_line
+from gradwire.faults import InputFault
+from gradwire.run.comparison import Question, prepare_comparison
+from gradwire.workloads.compilation import compile_point
+from gradwire.workloads.lineup import CONTENDERS, contenders, lineup
+from gradwire.workloads.scenario import Scenario, resolve
+from gradwire.workloads.strategies import strategy_names
 
 
 def scenario(question: Question, *names: str, seeds: int = 3) -> Scenario:
@@ -177,7 +177,7 @@ def _with_defaults(words: list[str]) -> list[str]:
 
 def test_a_comparison_runs_reports_and_resumes(call: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     machine(monkeypatch, replaying_job)
-    monkeypatch.setattr(gradwire, "_ensure_kernel", lambda: None)
+    monkeypatch.setattr(command_line, "_ensure_kernel", lambda: None)
     words = ["compare", "--model", "alexnet", "--workers", "3", "--rate", "10gbit", "--seeds", "2"]
     words += ["--strategy", "vanilla", "--strategy", "ring", "--strategy", "butterfly"]
     status, out, err = call(*words)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from controller import app
-from controller.flows import Bucket, FlowRule, GroupRule, Match, SwitchRules
-from controller.process import ControllerProcess
-from controller.ryu_compat import FRAMEWORK, ofproto_v1_3
-from topo.fabric import Fabric
-from vm.faults import MachineFault
+from gradwire.controller import app
+from gradwire.controller.flows import Bucket, FlowRule, GroupRule, Match, SwitchRules
+from gradwire.controller.process import ControllerProcess
+from gradwire.controller.ryu_compat import FRAMEWORK, ofproto_v1_3
+from gradwire.faults import MachineFault
+from gradwire.topo.fabric import Fabric
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def end(status: int) -> None:
 def test_a_switch_that_is_not_the_fabrics_ends_the_controller(
     forwarding: app.ForwardingApp, datapath: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("controller.app.os._exit", end)
+    monkeypatch.setattr("gradwire.controller.app.os._exit", end)
     with pytest.raises(Ended, match="3"):
         forwarding.switch_connected(connected(datapath, 9))
     assert "dpid 9 connected, but the fabric's are 1" in capsys.readouterr().err
@@ -114,7 +114,7 @@ def test_a_switch_that_is_not_the_fabrics_ends_the_controller(
 def test_a_refused_message_ends_the_controller(
     forwarding: app.ForwardingApp, datapath: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("controller.app.os._exit", end)
+    monkeypatch.setattr("gradwire.controller.app.os._exit", end)
     datapath.id = 1
     with pytest.raises(Ended):
         forwarding.switch_refused(

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.flows import FlowRule, Hop, Match, SpineChoice, SwitchRules, spine_loads, switch_rules, trace
-from topo.fabric import Fabric, Topology, dscp_of_band
+from gradwire.controller.flows import FlowRule, Hop, Match, SpineChoice, SwitchRules, spine_loads, switch_rules, trace
+from gradwire.topo.fabric import Fabric, Topology, dscp_of_band
 
 SINGLE = Fabric(hosts=4, rate_bps=10e9, classes=2)
 LEAF_SPINE = Fabric(hosts=16, rate_bps=10e9, topology=Topology.LEAF_SPINE, leaves=4, spines=4, classes=2)

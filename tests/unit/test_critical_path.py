@@ -12,15 +12,15 @@ from small_allreduces import allreduces, quick
 from small_jobs import choices, compiled, jobs
 from test_agents_interpreter import replay
 
-from agents.records import OpLog
-from analysis.critical_path import CriticalPath, critical_path
-from analysis.iterations import iteration_times_s
-from analysis.path_walk import NETWORK, Kind
-from topo.fabric import Fabric
-from vm.faults import InputFault
-from workloads.builder import PlanBuilder
-from workloads.job import Job
-from workloads.plan import Combine, Plan, Role
+from gradwire.agents.records import OpLog
+from gradwire.analysis.critical_path import CriticalPath, critical_path
+from gradwire.analysis.iterations import iteration_times_s
+from gradwire.analysis.path_walk import NETWORK, Kind
+from gradwire.faults import InputFault
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.job import Job
+from gradwire.workloads.plan import Combine, Plan, Role
 
 MS = 1_000_000
 RATE_BPS = 1538 / 1448 * 8e9

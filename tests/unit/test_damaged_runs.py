@@ -11,8 +11,8 @@ from test_command_line import SCENARIO
 from test_command_line import call as call  # noqa: PLC0414
 from test_named_point import folder as folder  # noqa: PLC0414
 
-from vm.faults import MachineFault
-from vm.out_paths import writing
+from gradwire.faults import MachineFault
+from gradwire.run.out_paths import writing
 
 POINT = "batch=64,strategy=ring"
 READERS = {"report": [], "why": [POINT], "trace": [POINT], "utilisation": [POINT]}

@@ -13,13 +13,13 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.utils import PcapWriter
 
-from agents import pcapng
-from agents.capture import PortFile
-from agents.datagrams import DATA, FIRST, FLOW_PORT, REPORT_PORT, Status
-from agents.framing import Header
-from agents.packet_ring import Packet
-from analysis.dissector import DISSECTOR
-from analysis.packets import read_capture
+from gradwire.agents import pcapng
+from gradwire.agents.capture import PortFile
+from gradwire.agents.datagrams import DATA, FIRST, FLOW_PORT, REPORT_PORT, Status
+from gradwire.agents.framing import Header
+from gradwire.agents.packet_ring import Packet
+from gradwire.analysis.dissector import DISSECTOR
+from gradwire.analysis.packets import read_capture
 
 START_NS = 1_795_266_932_000_000_000
 

@@ -19,19 +19,19 @@ import typer
 from command_line import gradwire_says
 from snippets import ROOT, Snippet, all_snippets, documents, install_plugin, shown_file
 from test_analysis_verdict import sound_record, verdict
-from test_layout import DATA_MODULES
+from test_layout import FROZEN
 
-import gradwire
-from vm.reproduce import wanted_scenarios
-from workloads import models
-from workloads.compilation import compile_point
-from workloads.device_facts import DEVICES
-from workloads.models import model
-from workloads.scenario import Scenario, load_scenario, resolve
-from workloads.strategies import strategy
-from workloads.strategies.catalogue import BUILT_IN
-from workloads.strategies.plugins import ENTRY_POINTS
-from workloads.units import rate_bps
+from gradwire import command_line
+from gradwire.run.reproduce import wanted_scenarios
+from gradwire.workloads import models
+from gradwire.workloads.compilation import compile_point
+from gradwire.workloads.device_facts import DEVICES
+from gradwire.workloads.models import model
+from gradwire.workloads.scenario import Scenario, load_scenario, resolve
+from gradwire.workloads.strategies import strategy
+from gradwire.workloads.strategies.catalogue import BUILT_IN
+from gradwire.workloads.strategies.plugins import ENTRY_POINTS
+from gradwire.workloads.units import rate_bps
 
 SHELL = ("sh", "console")
 LANGUAGES = (*SHELL, "python", "toml")
@@ -39,7 +39,12 @@ README, TRUST = ROOT / "README.md", ROOT / "docs" / "trust.md"
 LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 FILE_NAME = re.compile(r"`(?P<path>(?:[\w.-]+/)*[\w-]+\.(?:py|toml|md|sh|svg|png|lua|config)|(?:[\w.-]+/)+)`")
 QUOTED = re.compile(r"`(?P<name>[A-Z][A-Z_]+)` = (?P<value>\d[\d.,]*\d|\d)")
-QUOTED_FROM = ("analysis.verdict", "analysis.byte_checks", "analysis.compare", "analysis.packet_checks")
+QUOTED_FROM = (
+    "gradwire.analysis.verdict",
+    "gradwire.analysis.byte_checks",
+    "gradwire.analysis.compare",
+    "gradwire.analysis.packet_checks",
+)
 WRITTEN_BY_RUNS = (
     "points.csv",
     "record.json",
@@ -130,14 +135,16 @@ def make_targets() -> set[str]:
 
 def parsed(words: Sequence[str]) -> tuple[str, dict[str, Any]]:
     """The verb and the parameters of a call of the command line, by its own parser; a wrong one raises."""
-    group: Any = typer.main.get_command(gradwire.app)
+    group: Any = typer.main.get_command(command_line.app)
     verb, *arguments = words
     return verb, group.commands[verb].make_context(verb, arguments).params
 
 
 def loaded(parameters: dict[str, Any]) -> Scenario:
     """The scenario of a call, with models, strategies and options that exist."""
-    scenario = load_scenario(gradwire._scenario_path(parameters["scenario"].expanduser()), parameters["settings"] or [])
+    scenario = load_scenario(
+        command_line._scenario_path(parameters["scenario"].expanduser()), parameters["settings"] or []
+    )
     for point in scenario.points:
         chosen = strategy(point.section.strategy.name)
         chosen.options.model_validate(point.section.strategy.options)
@@ -153,7 +160,7 @@ def carry_out(words: list[str], call: Any) -> None:
     elif program == "make":
         assert rest
         assert set(rest) <= make_targets(), rest
-    elif program.endswith(("gradwire", "gradwire.py")):
+    elif program.endswith("gradwire"):
         verb, parameters = parsed(rest)
         if "scenario" in parameters:
             assert loaded(parameters).points
@@ -267,7 +274,7 @@ def test_every_limit_has_beside_it_why_it_is_what_it_is() -> None:
 
 def test_every_module_that_folders_share_is_named() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text()
-    assert {name for name in DATA_MODULES if f"`{name.replace('.', '/')}.py`" not in text} == set()
+    assert {name for name in FROZEN if f"`{name.removeprefix('gradwire.').replace('.', '/')}.py`" not in text} == set()
 
 
 def checks_in_code() -> set[str]:

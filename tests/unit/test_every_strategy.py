@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_jobs import compiled, dependencies, job_of, profile_of, with_copies, with_dependencies, without_op
 
-from topo.fabric import Fabric
-from workloads.checker import PlanError, check
-from workloads.job import Cluster, Job
-from workloads.plan import Int64, OpKind, Plan
-from workloads.profile import LayerKind
-from workloads.strategies import strategy, strategy_names
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.checker import PlanError, check
+from gradwire.workloads.job import Cluster, Job
+from gradwire.workloads.plan import Int64, OpKind, Plan
+from gradwire.workloads.profile import LayerKind
+from gradwire.workloads.strategies import strategy, strategy_names
 
 RATE_BPS = 1e9
 NAMES = strategy_names()

@@ -1,4 +1,4 @@
-"""The import rule: folders know each other only through frozen data; only the command line and the run loop know everything."""
+"""The import rule: folders know each other only through frozen data, the machine below knows none of them, and nobody imports upwards."""
 
 from __future__ import annotations
 
@@ -10,25 +10,40 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-FOLDERS = ("topo", "controller", "agents", "workloads", "analysis", "vm")
-WIRE_FORMAT = frozenset({"agents.framing", "agents.datagrams", "agents.wire", "agents.trail"})
-"""What goes over the wire: whoever reads captured packets needs it as well as those who sent them."""
-DATA_MODULES = frozenset({"workloads.plan", "topo.fabric", "agents.records", "vm.faults", *WIRE_FORMAT})
-RUN_LOOP = frozenset(
-    f"vm.{name}"
-    for name in (
-        "calibrate", "campaign", "comparison", "listings", "named_point", "outcome", "point", "point_folders", "port_use",
-        "progress", "replay", "reporting", "reproduce", "run_folder", "store", "stored_files", "stored_outcomes", "virtual_scale",
-    )
-)  # fmt: skip
+STAGES = frozenset({"topo", "controller", "agents", "workloads", "analysis"})
+"""The folders of the pipeline: siblings, none above another."""
+MAY_IMPORT = {
+    **dict.fromkeys(STAGES, frozenset[str]()),
+    "scenarios": frozenset[str](),
+    "vm": frozenset[str](),
+    "run": STAGES | {"vm"},
+    "command_line": STAGES | {"vm", "run"},
+    "__main__": frozenset({"command_line"}),
+}
+"""What each part of the package may import beside itself, the package's own name and faults; the frozen data comes with any stage."""
+FROZEN = frozenset(
+    {
+        "gradwire.workloads.plan",
+        "gradwire.topo.fabric",
+        "gradwire.agents.records",
+        "gradwire.agents.framing",
+        "gradwire.agents.datagrams",
+        "gradwire.agents.wire",
+        "gradwire.agents.trail",
+    }
+)
+"""The plan, the network, what a run logs, and what goes over the wire: the last for whoever reads captured packets."""
+FROZEN_MAY_IMPORT = frozenset({*sys.stdlib_module_names, "numpy"})
+FOLDERS = frozenset(MAY_IMPORT) - {"command_line", "__main__"}
 OWNERS = {"mininet": "topo", "os_ken": "controller", "ryu": "controller"}
 MAX_LINES = 450
 VAGUE_NAMES = re.compile(r"(util|utils|helper|helpers|manager|managers|misc|common)$")
-DATA_MODULES_MAY_IMPORT = frozenset({*sys.stdlib_module_names, "numpy"})
 
 
 def module_of(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    """A source's module: what lies in a folder of the package is imported through its link there."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(("gradwire", *parts) if parts[0] in FOLDERS else parts).removesuffix(".__init__")
 
 
 def imported_modules(source: str, module: str) -> set[str]:
@@ -45,38 +60,57 @@ def imported_modules(source: str, module: str) -> set[str]:
     return found
 
 
+def part_of(name: str) -> str:
+    """The part of the package that a module belongs to; "" for what is none, such as another's library or the faults."""
+    top, _, rest = name.partition(".")
+    part = rest.split(".")[0]
+    return part if top == "gradwire" and part in MAY_IMPORT else ""
+
+
+def is_frozen(name: str) -> bool:
+    """Whether an imported name is frozen data, or something in it."""
+    return any(name == data or name.startswith(f"{data}.") for data in FROZEN)
+
+
 def import_defects(source: str, module: str) -> list[str]:
     """What the imports of a module do against the rule."""
-    folder = module.split(".", maxsplit=1)[0]
-    names = imported_modules(source, module)
-    defects = [
-        f"{module} imports {name}, which only {owner} may"
-        for name in sorted(names)
-        for library, owner in OWNERS.items()
-        if name.split(".")[0] == library and folder != owner
-    ]
-    if module in DATA_MODULES:
-        tops = {name for name in names if name.split(".")[0] not in DATA_MODULES_MAY_IMPORT and not _is_data(name)}
-        defects += [f"{module} is frozen data and imports {name}" for name in sorted(tops)]
-    if module in RUN_LOOP or module == "gradwire":
-        return defects
-    for name in sorted(names):
-        top = name.split(".")[0]
-        if top == "gradwire" or (top in FOLDERS and top != folder and not _is_data(name)):
-            defects.append(f"{module} imports {name} across folders")
+    own, names = part_of(module), sorted(imported_modules(source, module))
+    defects = [f"{module} imports {name}, which is gradwire.{name}" for name in names if name.split(".")[0] in FOLDERS]
+    for name in names:
+        owner = OWNERS.get(name.split(".")[0])
+        if owner not in (None, own):
+            defects.append(f"{module} imports {name}, which only {owner} may")
+    if is_frozen(module):
+        others = [name for name in names if name.split(".")[0] not in {*FROZEN_MAY_IMPORT, "gradwire"}]
+        others += [name for name in names if part_of(name) and not is_frozen(name)]
+        defects += [f"{module} is frozen data and imports {name}" for name in others]
+    if own:
+        known = MAY_IMPORT[own] | {own, ""}
+        foreign = [name for name in names if part_of(name) not in known and not (is_frozen(name) and own in STAGES)]
+        defects += [f"{module} imports {name} across folders" for name in foreign]
     return defects
 
 
-def _is_data(name: str) -> bool:
-    """Whether an imported name is a frozen data module or something in one."""
-    return any(name == data or name.startswith(f"{data}.") for data in DATA_MODULES)
-
-
 def sources() -> list[Path]:
-    return [ROOT / "gradwire.py", *(path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py")))]
+    """All code of the package, each file once."""
+    return [
+        path
+        for folder in ("gradwire", *sorted(FOLDERS))
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if not _linked(path)
+    ]
 
 
-@pytest.mark.parametrize("path", sources(), ids=module_of)
+def every_source() -> list[Path]:
+    """And what uses it."""
+    return [*sources(), *(path for folder in ("tests", "benchmarks") for path in sorted((ROOT / folder).rglob("*.py")))]
+
+
+def _linked(path: Path) -> bool:
+    return path.resolve() != path
+
+
+@pytest.mark.parametrize("path", every_source(), ids=module_of)
 def test_import_rule(path: Path) -> None:
     assert import_defects(path.read_text(), module_of(path)) == []
 
@@ -84,19 +118,28 @@ def test_import_rule(path: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "source", "complaint"),
     [
-        ("agents.loop", "from workloads.builder import PlanBuilder", "across folders"),
-        ("agents.loop", "import analysis.points", "across folders"),
-        ("agents.loop", "def late() -> None:\n    from vm import machine", "across folders"),
-        ("agents.loop", "from workloads import builder", "across folders"),
-        ("workloads.checker", "import gradwire", "across folders"),
-        ("vm.machine", "from topo.network import Network", "across folders"),
-        ("workloads.plan", "import pydantic", "frozen data"),
-        ("agents.records", "from agents.transfer import Sender", "frozen data"),
-        ("agents.loop", "from mininet.net import Mininet", "only topo"),
-        ("vm.campaign", "import os_ken.base", "only controller"),
-        ("gradwire", "import mininet", "only topo"),
+        ("gradwire.agents.loop", "from gradwire.workloads.builder import PlanBuilder", "across folders"),
+        ("gradwire.agents.loop", "import gradwire.analysis.points", "across folders"),
+        ("gradwire.agents.loop", "def late() -> None:\n    from gradwire.vm import machine", "across folders"),
+        ("gradwire.agents.loop", "from gradwire import workloads", "across folders"),
+        ("gradwire.agents.loop", "from ..workloads.builder import PlanBuilder", "across folders"),
+        ("gradwire.workloads.checker", "from gradwire import command_line", "across folders"),
+        ("gradwire.analysis.points", "from gradwire.run.outcome import Prepared", "across folders"),
+        ("gradwire.vm.machine", "from gradwire.topo.network import Network", "across folders"),
+        ("gradwire.vm.machine", "from gradwire.workloads.plan import Plan", "across folders"),
+        ("gradwire.vm.machines", "from gradwire.run.point import bench", "across folders"),
+        ("gradwire.run.campaign", "from gradwire.command_line import app", "across folders"),
+        ("gradwire.workloads.plan", "import pydantic", "frozen data"),
+        ("gradwire.workloads.plan", "from gradwire.workloads.builder import PlanBuilder", "frozen data"),
+        ("gradwire.agents.records", "from gradwire.agents.transfer import Sender", "frozen data"),
+        ("gradwire.agents.loop", "from mininet.net import Mininet", "only topo"),
+        ("gradwire.run.campaign", "import os_ken.base", "only controller"),
+        ("gradwire.command_line", "import mininet", "only topo"),
+        ("gradwire.agents.loop", "from agents.timer import Timer", "which is gradwire.agents.timer"),
+        ("benchmarks.message_cost", "import workloads", "which is gradwire.workloads"),
+        ("tests.unit.test_layout", "from vm import machine", "which is gradwire.vm"),
     ],
-)
+)  # fmt: skip
 def test_the_rule_finds_what_is_against_it(module: str, source: str, complaint: str) -> None:
     assert any(complaint in defect for defect in import_defects(source, module))
 
@@ -104,24 +147,33 @@ def test_the_rule_finds_what_is_against_it(module: str, source: str, complaint: 
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("agents.loop", "import numpy\nfrom agents.timer import Timer\nfrom workloads.plan import Plan"),
-        ("agents.loop", "from . import timer\nfrom .timer import Timer"),
-        ("topo.fabric", "from vm.faults import InputFault"),
-        ("vm.point", "from controller.process import ControllerProcess"),
-        ("topo.network", "from mininet.net import Mininet"),
+        ("gradwire.agents.loop", "import numpy\nfrom gradwire.agents.timer import Timer\nfrom gradwire.workloads.plan import Plan"),
+        ("gradwire.agents.loop", "from . import timer\nfrom .timer import Timer"),
+        ("gradwire.agents.process", "from gradwire import PACKAGE"),
+        ("gradwire.topo.fabric", "from gradwire.faults import InputFault"),
+        ("gradwire.agents.datagrams", "import numpy\nfrom gradwire.topo.fabric import Fabric"),
+        ("gradwire.vm.machine", "from gradwire.faults import MachineFault\nfrom gradwire.vm.kernel import cached_kernel"),
+        ("gradwire.run.point", "from gradwire.controller.process import ControllerProcess\nfrom gradwire.vm.host import run_on_host"),
+        ("gradwire.command_line", "from gradwire.run.campaign import Campaign\nfrom gradwire.analysis.tables import rich_table"),
+        ("gradwire.topo.network", "from mininet.net import Mininet"),
+        ("tests.unit.test_layout", "from gradwire.workloads.builder import PlanBuilder\nfrom gradwire.vm import machine"),
     ],
-)
+)  # fmt: skip
 def test_the_rule_permits_what_it_should(module: str, source: str) -> None:
     assert import_defects(source, module) == []
 
 
-def test_every_module_that_the_rule_names_exists() -> None:
+def test_every_part_that_the_rule_names_exists() -> None:
     modules = {module_of(path) for path in sources()}
-    assert modules >= DATA_MODULES | RUN_LOOP | {"gradwire"}
+    assert modules >= FROZEN | {f"gradwire.{part}" for part in MAY_IMPORT}
+
+
+def test_each_folder_has_its_link_in_the_package() -> None:
+    links = {path.name: str(path.readlink()) for path in (ROOT / "gradwire").iterdir() if path.is_symlink()}
+    assert links == {folder: f"../{folder}" for folder in FOLDERS}
 
 
 def test_files_are_short_and_have_names_that_say_something() -> None:
-    every = [*sources(), *sorted((ROOT / "tests").rglob("*.py"))]
-    assert [path for path in every if len(path.read_text().splitlines()) > MAX_LINES] == []
-    assert [path for path in every if VAGUE_NAMES.search(path.stem)] == []
+    assert [path for path in every_source() if len(path.read_text().splitlines()) > MAX_LINES] == []
+    assert [path for path in every_source() if VAGUE_NAMES.search(path.stem)] == []
     assert VAGUE_NAMES.search("network_utils")

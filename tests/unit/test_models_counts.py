@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from vm.faults import InputFault
-from workloads.models import model, model_names
-from workloads.profile import Layer, LayerKind, Profile, Tensor
+from gradwire.faults import InputFault
+from gradwire.workloads.models import model, model_names
+from gradwire.workloads.profile import Layer, LayerKind, Profile, Tensor
 
 MIB = 2**20
 

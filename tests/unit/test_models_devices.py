@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from vm.faults import InputFault
-from workloads.device_facts import DEVICES
-from workloads.devices import ComputeTime, compute_time, with_modules_of
-from workloads.models import model, model_names
-from workloads.profile import LayerKind
+from gradwire.faults import InputFault
+from gradwire.workloads.device_facts import DEVICES
+from gradwire.workloads.devices import ComputeTime, compute_time, with_modules_of
+from gradwire.workloads.models import model, model_names
+from gradwire.workloads.profile import LayerKind
 
 
 def backward_s(time: ComputeTime) -> float:

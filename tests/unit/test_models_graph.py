@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from vm.faults import InputFault, InternalFault
-from workloads.models import model, model_names, synthetic
-from workloads.profile import LayerKind, Profile
-from workloads.shapes import Network, Node, concat
+from gradwire.faults import InputFault, InternalFault
+from gradwire.workloads.models import model, model_names, synthetic
+from gradwire.workloads.profile import LayerKind, Profile
+from gradwire.workloads.shapes import Network, Node, concat
 
 SYNTHETIC = ["inception-v3-netops+3compute", "inception-v3+2network+1compute"]
 

@@ -13,18 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_jobs import compiled, dependencies, job_of, profile_of, with_cell, with_dependencies, without_op
 
-from agents.datagrams import FIRST, PROBE, Shape, Status
-from agents.framing import Framing, Header
-from agents.multicast import Delivered, Piece, ReceiveWindow, SendWindow
-from agents.multicast_sockets import flows_of
-from controller.flows import switch_rules, trace_group
-from topo.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
-from vm.faults import InputFault, InternalFault
-from workloads.builder import PlanBuilder
-from workloads.checker import PlanError, check
-from workloads.job import BYTES_PER_PARAMETER, Cluster, Job
-from workloads.plan import Contributions, OpKind, Plan, Role
-from workloads.profile import LayerKind
+from gradwire.agents.datagrams import FIRST, PROBE, Shape, Status
+from gradwire.agents.framing import Framing, Header
+from gradwire.agents.multicast import Delivered, Piece, ReceiveWindow, SendWindow
+from gradwire.agents.multicast_sockets import flows_of
+from gradwire.controller.flows import switch_rules, trace_group
+from gradwire.faults import InputFault, InternalFault
+from gradwire.topo.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.checker import PlanError, check
+from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
+from gradwire.workloads.plan import Contributions, OpKind, Plan, Role
+from gradwire.workloads.profile import LayerKind
 
 LEAF_SPINE = Fabric(12, 1e9, Topology.LEAF_SPINE, leaves=3, spines=2)
 FRAMING = Framing(8)

@@ -15,11 +15,11 @@ from test_agents_interpreter import replay
 from test_command_line import call as call  # noqa: PLC0414
 from test_run_loop import machine, prepared_points, record, run, say
 
-from topo.fabric import MulticastGroup, Topology
-from vm.faults import InputFault, MachineFault
-from vm.named_point import stored_point
-from vm.point import Task
-from workloads.plan import Plan
+from gradwire.faults import InputFault, MachineFault
+from gradwire.run.point import Task
+from gradwire.run.stored.named_point import stored_point
+from gradwire.topo.fabric import MulticastGroup, Topology
+from gradwire.workloads.plan import Plan
 
 DOCUMENT = """
 title = "A test"

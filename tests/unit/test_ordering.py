@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workloads.models import model
-from workloads.ordering import (
+from gradwire.workloads.models import model
+from gradwire.workloads.ordering import (
     INFINITE,
     ComputeOp,
     OperationGraph,
@@ -22,7 +22,7 @@ from workloads.ordering import (
     tac,
     tic,
 )
-from workloads.profile import Layer, LayerKind, Profile, Tensor
+from gradwire.workloads.profile import Layer, LayerKind, Profile, Tensor
 
 
 @st.composite

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from captured_streams import Line, header
 
-from agents.capture import PortFile
-from analysis.dissector import DISSECTOR
-from workloads.schema import RunSection
+from gradwire.agents.capture import PortFile
+from gradwire.analysis.dissector import DISSECTOR
+from gradwire.workloads.schema import RunSection
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GUIDE = (ROOT / "docs" / "packets.md").read_text()

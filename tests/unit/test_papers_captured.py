@@ -12,20 +12,20 @@ from captured_streams import HEADER_BYTES, Line, header
 from stored_points import NO_MODEL, result
 from test_analysis_packet_checks import FABRIC, MS, record_of
 
-from agents.capture import PortFile
-from agents.packet_ring import Packet
-from agents.records import CAPTURE_FOLDER, OpLog, PointRecord
-from analysis.packets import Capture, read_capture
-from analysis.papers.captured import capture_of, use_of_port
-from analysis.papers.curves import drawings_of
-from analysis.papers.evidence import NoEvidence, Points, StoredPoint, measure_of
-from analysis.papers.p3_traffic import _others_gradients_share, traffic
-from analysis.papers.reference import Claim, load_paper
-from analysis.papers.score import load_bindings
-from analysis.points import VALID
-from analysis.verdict import judge
-from workloads.builder import PlanBuilder
-from workloads.plan import Combine, Plan, Role
+from gradwire.agents.capture import PortFile
+from gradwire.agents.packet_ring import Packet
+from gradwire.agents.records import CAPTURE_FOLDER, OpLog, PointRecord
+from gradwire.analysis.packets import Capture, read_capture
+from gradwire.analysis.papers.captured import capture_of, use_of_port
+from gradwire.analysis.papers.curves import drawings_of
+from gradwire.analysis.papers.evidence import NoEvidence, Points, StoredPoint, measure_of
+from gradwire.analysis.papers.p3_traffic import _others_gradients_share, traffic
+from gradwire.analysis.papers.reference import Claim, load_paper
+from gradwire.analysis.papers.score import load_bindings
+from gradwire.analysis.points import VALID
+from gradwire.analysis.verdict import judge
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.plan import Combine, Plan, Role
 
 ITERATIONS, WARMUP = 3, 1
 ITERATION_NS = 100 * MS

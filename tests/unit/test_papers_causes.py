@@ -9,12 +9,12 @@ import pytest
 from stored_points import NO_MODEL, result
 from test_papers_timelines import small_plan
 
-from agents.records import AgentSummary, NetworkCounts, OpLog, PointRecord
-from analysis.papers.causes import from_critical_path
-from analysis.papers.evidence import NoEvidence, Points, StoredPoint
-from analysis.papers.reference import Claim
-from topo.fabric import Fabric
-from workloads.plan import Plan
+from gradwire.agents.records import AgentSummary, NetworkCounts, OpLog, PointRecord
+from gradwire.analysis.papers.causes import from_critical_path
+from gradwire.analysis.papers.evidence import NoEvidence, Points, StoredPoint
+from gradwire.analysis.papers.reference import Claim
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.plan import Plan
 
 SECOND_NS = 1_000_000_000
 

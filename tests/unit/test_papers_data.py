@@ -6,14 +6,14 @@ from functools import cache
 
 import pytest
 
-from analysis.compare import as_number
-from analysis.papers.evidence import bound_claims, measure_of
-from analysis.papers.lookup import can_look_up
-from analysis.papers.reference import Claim, Kind, ScenarioReference, Where, load_papers
-from analysis.papers.score import load_bindings
-from vm.reproduce import SCENARIOS, Reproduction
-from vm.virtual_scale import virtual_clock
-from workloads.scenario import load_scenario
+from gradwire.analysis.compare import as_number
+from gradwire.analysis.papers.evidence import bound_claims, measure_of
+from gradwire.analysis.papers.lookup import can_look_up
+from gradwire.analysis.papers.reference import Claim, Kind, ScenarioReference, Where, load_papers
+from gradwire.analysis.papers.score import load_bindings
+from gradwire.run.reproduce import SCENARIOS, Reproduction
+from gradwire.run.virtual_scale import virtual_clock
+from gradwire.workloads.scenario import load_scenario
 
 load_bindings()
 EVERY = [(paper, scenario) for paper in load_papers() for scenario in paper.scenario]

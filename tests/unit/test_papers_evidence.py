@@ -7,10 +7,19 @@ import math
 import pytest
 from stored_points import stored
 
-from analysis.papers.evidence import Measured, NoEvidence, Order, Points, bound_claims, explains, measures, ranked
-from analysis.papers.lookup import can_look_up, look_up
-from analysis.papers.reference import Claim, Kind
-from vm.faults import InternalFault
+from gradwire.analysis.papers.evidence import (
+    Measured,
+    NoEvidence,
+    Order,
+    Points,
+    bound_claims,
+    explains,
+    measures,
+    ranked,
+)
+from gradwire.analysis.papers.lookup import can_look_up, look_up
+from gradwire.analysis.papers.reference import Claim, Kind
+from gradwire.faults import InternalFault
 
 RATES = Points(
     [

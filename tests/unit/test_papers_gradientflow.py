@@ -7,15 +7,15 @@ import pytest
 from rich.console import Console
 from stored_points import stored
 
-from analysis.papers.evidence import Points, explanation_of, measure_of
-from analysis.papers.gradientflow_mpi import ALEXNET, ASKED, GLOO_PRINTED_MS, MPI_PRINTED, RESNET
-from analysis.papers.gradientflow_points import FUSED, by_size, chosen, workers_of
-from analysis.papers.reference import ScenarioReference, load_paper
-from analysis.papers.score import Result, Status, evaluate, load_bindings
-from vm.progress import LiveProgress
-from vm.reproduce import SCENARIOS, Reproduction
-from workloads.models import model
-from workloads.scenario import load_scenario
+from gradwire.analysis.papers.evidence import Points, explanation_of, measure_of
+from gradwire.analysis.papers.gradientflow_mpi import ALEXNET, ASKED, GLOO_PRINTED_MS, MPI_PRINTED, RESNET
+from gradwire.analysis.papers.gradientflow_points import FUSED, by_size, chosen, workers_of
+from gradwire.analysis.papers.reference import ScenarioReference, load_paper
+from gradwire.analysis.papers.score import Result, Status, evaluate, load_bindings
+from gradwire.run.progress import LiveProgress
+from gradwire.run.reproduce import SCENARIOS, Reproduction
+from gradwire.workloads.models import model
+from gradwire.workloads.scenario import load_scenario
 
 PAPER = load_paper("gradientflow")
 COMPILED = [scenario for scenario in PAPER.scenario if scenario.plans and not scenario.runs]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.papers.evidence import Measured, Order, ranked
-from analysis.papers.holds import holds, rank_holds, tolerance_text
-from analysis.papers.reference import Claim, Kind
-from vm.faults import InternalFault
+from gradwire.analysis.papers.evidence import Measured, Order, ranked
+from gradwire.analysis.papers.holds import holds, rank_holds, tolerance_text
+from gradwire.analysis.papers.reference import Claim, Kind
+from gradwire.faults import InternalFault
 
 
 def claim(kind: Kind, printed: object, metric: str = "time_s") -> Claim:

@@ -9,15 +9,15 @@ import pytest
 from small_jobs import compiled, job_of, profile_of
 from stored_points import stored
 
-from agents.records import OpLog
-from analysis.papers.evidence import Points
-from analysis.papers.netops_points import arrivals_ns, begin_ns, gain, phases, ratios, shares, times
-from vm.reproduce import model_facts
-from workloads.compilation import compile_point
-from workloads.job import Cluster
-from workloads.plan import Combine, OpKind, Plan, Role
-from workloads.profile import LayerKind
-from workloads.scenario import load_scenario
+from gradwire.agents.records import OpLog
+from gradwire.analysis.papers.evidence import Points
+from gradwire.analysis.papers.netops_points import arrivals_ns, begin_ns, gain, phases, ratios, shares, times
+from gradwire.run.reproduce import model_facts
+from gradwire.workloads.compilation import compile_point
+from gradwire.workloads.job import Cluster
+from gradwire.workloads.plan import Combine, OpKind, Plan, Role
+from gradwire.workloads.profile import LayerKind
+from gradwire.workloads.scenario import load_scenario
 
 SCENARIO = Path(__file__).resolve().parent.parent.parent / "scenarios" / "netops-table7.toml"
 

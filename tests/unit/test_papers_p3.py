@@ -7,12 +7,12 @@ import pytest
 from rich.console import Console
 from stored_points import stored
 
-from analysis.papers.evidence import Measured, Points, StoredPoint, measure_of
-from analysis.papers.p3_traffic import Traffic
-from analysis.papers.reference import Claim, load_paper
-from analysis.papers.score import Status, evaluate, load_bindings
-from vm.progress import LiveProgress
-from vm.reproduce import Reproduction
+from gradwire.analysis.papers.evidence import Measured, Points, StoredPoint, measure_of
+from gradwire.analysis.papers.p3_traffic import Traffic
+from gradwire.analysis.papers.reference import Claim, load_paper
+from gradwire.analysis.papers.score import Status, evaluate, load_bindings
+from gradwire.run.progress import LiveProgress
+from gradwire.run.reproduce import Reproduction
 
 PAPER = load_paper("p3")
 RATES = (1, 2, 4, 8)

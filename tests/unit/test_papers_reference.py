@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.papers.reference import chosen, load_paper, load_papers
-from vm.faults import InputFault
+from gradwire.analysis.papers.reference import chosen, load_paper, load_papers
+from gradwire.faults import InputFault
 
 GOOD = """
 paper = "p3"

@@ -10,15 +10,15 @@ import pytest
 from rich.console import Console
 from stored_points import stored
 
-from analysis.papers import quick_score
-from analysis.papers.curves import draws
-from analysis.papers.evidence import NoEvidence, Points
-from analysis.papers.figures import figures, panels_of
-from analysis.papers.reference import Paper
-from analysis.papers.report import About, markdown, terminal, write_page
-from analysis.papers.score import Evaluated, evaluate
-from analysis.tables import TextTable, html_table
-from vm.faults import InputFault
+from gradwire.analysis.papers import quick_score
+from gradwire.analysis.papers.curves import draws
+from gradwire.analysis.papers.evidence import NoEvidence, Points
+from gradwire.analysis.papers.figures import figures, panels_of
+from gradwire.analysis.papers.reference import Paper
+from gradwire.analysis.papers.report import About, markdown, terminal, write_page
+from gradwire.analysis.papers.score import Evaluated, evaluate
+from gradwire.analysis.tables import TextTable, html_table
+from gradwire.faults import InputFault
 
 POINTS = Points(
     [

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from stored_points import stored
 
-from analysis.papers.evidence import Measured, Points, explains, measures
-from analysis.papers.reference import Claim, Paper
-from analysis.papers.score import Evaluated, Result, Status, evaluate, score, write_claims_csv
-from vm.faults import InternalFault
+from gradwire.analysis.papers.evidence import Measured, Points, explains, measures
+from gradwire.analysis.papers.reference import Claim, Paper
+from gradwire.analysis.papers.score import Evaluated, Result, Status, evaluate, score, write_claims_csv
+from gradwire.faults import InternalFault
 
 POINTS = Points([stored(2.0, strategy="p3", seed=1), stored(4.0, strategy="fifo", seed=1)])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.papers import shapes
+from gradwire.analysis.papers import shapes
 
 RISING = [(1, 1.0), (2, 2.0), (3, 3.0)]
 FALLING = [(1, 3.0), (2, 2.0), (3, 1.0)]

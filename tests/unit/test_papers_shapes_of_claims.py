@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import pytest
 from stored_points import stored
 
-from analysis.papers.evidence import Points, StoredPoint, measure_of
-from analysis.papers.reference import load_paper
-from analysis.papers.score import load_bindings
+from gradwire.analysis.papers.evidence import Points, StoredPoint, measure_of
+from gradwire.analysis.papers.reference import load_paper
+from gradwire.analysis.papers.score import load_bindings
 
 
 def judged(paper: str, scenario: str, claim: str, points: list[StoredPoint]) -> bool | None:

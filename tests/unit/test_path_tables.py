@@ -6,11 +6,11 @@ import pytest
 from small_jobs import compiled, job_of, profile_of
 from test_agents_interpreter import replay
 
-from analysis.critical_path import CriticalPath, critical_path
-from analysis.path_tables import MOST_LINES, contributions_table, parts_table, path_table
-from topo.fabric import Fabric
-from workloads.job import Cluster
-from workloads.profile import LayerKind
+from gradwire.analysis.critical_path import CriticalPath, critical_path
+from gradwire.analysis.path_tables import MOST_LINES, contributions_table, parts_table, path_table
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.job import Cluster
+from gradwire.workloads.profile import LayerKind
 
 
 @pytest.fixture(scope="module")

@@ -18,16 +18,16 @@ from small_jobs import job_of, profile_of
 from snippets import PLUGIN_FOLDER, ROOT, install, install_plugin, shown_file
 from test_agents_interpreter import replay
 
-from vm.faults import InputFault, InternalFault
-from workloads.checker import PlanError, check
-from workloads.compilation import compile_point
-from workloads.job import Cluster, Costs, Job
-from workloads.plan import Int64, OpKind, Plan
-from workloads.profile import LayerKind
-from workloads.scenario import load_scenario
-from workloads.strategies import strategy, strategy_names
-from workloads.strategies.catalogue import BUILT_IN, by_name
-from workloads.strategies.plugins import ENTRY_POINTS
+from gradwire.faults import InputFault, InternalFault
+from gradwire.workloads.checker import PlanError, check
+from gradwire.workloads.compilation import compile_point
+from gradwire.workloads.job import Cluster, Costs, Job
+from gradwire.workloads.plan import Int64, OpKind, Plan
+from gradwire.workloads.profile import LayerKind
+from gradwire.workloads.scenario import load_scenario
+from gradwire.workloads.strategies import strategy, strategy_names
+from gradwire.workloads.strategies.catalogue import BUILT_IN, by_name
+from gradwire.workloads.strategies.plugins import ENTRY_POINTS
 
 MOST_LINES = 60
 FILE, SCENARIO = f"{PLUGIN_FOLDER}/two_tree.py", f"{PLUGIN_FOLDER}/two-tree.toml"
@@ -52,7 +52,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 def gradwire(*arguments: str, path: Path, source: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """Runs the command line of the tree in `source` in a process of its own, with `path` for packages."""
     environment = {**os.environ, "PYTHONPATH": str(path), "COLUMNS": "500"}
-    command = [sys.executable, "gradwire.py", *arguments]
+    command = [sys.executable, "-m", "gradwire", *arguments]
     return subprocess.run(command, cwd=source, env=environment, capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -152,11 +152,13 @@ def test_the_command_line_lists_it(home: Path, call: Any) -> None:
 def test_the_same_file_in_the_tree(tmp_path: Path) -> None:
     """A copy of the tree, with the two changes that the guide names."""
     tree = tmp_path / "tree"
-    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".*", "runs", "build", "*.egg-info", "__pycache__"))
+    shutil.copytree(
+        ROOT, tree, symlinks=True, ignore=shutil.ignore_patterns(".*", "runs", "build", "*.egg-info", "__pycache__")
+    )
     strategies = tree / "workloads" / "strategies"
     (strategies / "two_tree.py").write_text(shown_file(FILE).text)
     catalogue = strategies / "catalogue.py"
-    imports, modules = "from workloads.strategies import (\n", "MODULES = ("
+    imports, modules = "from gradwire.workloads.strategies import (\n", "MODULES = ("
     text = catalogue.read_text()
     assert (text.count(imports), text.count(modules)) == (1, 1)
     catalogue.write_text(text.replace(imports, f"{imports}    two_tree,\n").replace(modules, f"{modules}two_tree, "))

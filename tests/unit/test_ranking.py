@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from matplotlib.patches import Rectangle
 
-from analysis.charts import save_chart
-from analysis.points import PointResult
-from analysis.ranking import Ranking, rank, ranking_table, reasons
-from analysis.ranking_chart import ranking_chart
+from gradwire.analysis.charts import save_chart
+from gradwire.analysis.points import PointResult
+from gradwire.analysis.ranking import Ranking, rank, ranking_table, reasons
+from gradwire.analysis.ranking_chart import ranking_chart
 
 FAMILIES = {"vanilla": "parameter server", "p3": "parameter server", "ring": "allreduce", "csc": "allreduce"}
 COMPUTE_S, BOUND_S = 0.8, 0.9

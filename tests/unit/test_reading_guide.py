@@ -7,10 +7,10 @@ import re
 import pytest
 from snippets import ROOT
 
-from analysis.critical_path import PARTS
-from analysis.path_tables import MEANING
-from analysis.path_walk import Kind
-from analysis.utilisation_report import HEADERS
+from gradwire.analysis.critical_path import PARTS
+from gradwire.analysis.path_tables import MEANING
+from gradwire.analysis.path_walk import Kind
+from gradwire.analysis.utilisation_report import HEADERS
 
 GUIDE = (ROOT / "docs" / "reading-a-run.md").read_text()
 

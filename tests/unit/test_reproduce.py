@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from test_run_loop import GOOD, Silent, good_job, machine
 
-from analysis.papers.evidence import NoEvidence
-from analysis.papers.reference import ScenarioReference
-from analysis.verdict import Verdict
-from vm import outcome, reproduce
-from vm.faults import InputFault, MachineFault
-from vm.machines import Clock
-from vm.reproduce import Reproduction, model_facts, wanted_scenarios
-from vm.store import PointStore
-from vm.stored_outcomes import stored_outcomes
+from gradwire.analysis.papers.evidence import NoEvidence
+from gradwire.analysis.papers.reference import ScenarioReference
+from gradwire.analysis.verdict import Verdict
+from gradwire.faults import InputFault, MachineFault
+from gradwire.run import outcome, reproduce
+from gradwire.run.reproduce import Reproduction, model_facts, wanted_scenarios
+from gradwire.run.stored.outcomes import stored_outcomes
+from gradwire.run.stored.store import PointStore
+from gradwire.vm.machines import Clock
 
 FIRST = """
 title = "First"

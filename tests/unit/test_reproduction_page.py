@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.papers.reference import ScenarioReference, load_papers
+from gradwire.analysis.papers.reference import ScenarioReference, load_papers
 
 PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
 SECTION = re.compile(r"^### (?P<id>[\w-]+):.*?(?=^### |\Z)", re.MULTILINE | re.DOTALL)

@@ -15,20 +15,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.records import AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
-from analysis.checks import Check
-from analysis.verdict import Verdict, failed_run
-from topo.fabric import Fabric
-from vm import campaign, outcome
-from vm.campaign import Campaign
-from vm.faults import InputFault, MachineFault
-from vm.machines import Clock
-from vm.outcome import Outcome, Prepared, keep, kept_outcome, prepare
-from vm.point import Task
-from vm.stored_outcomes import stored_outcomes
-from workloads.plan import Plan
-from workloads.scenario import resolve
-from workloads.settings import apply_setting
+from gradwire.agents.records import AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
+from gradwire.analysis.checks import Check
+from gradwire.analysis.verdict import Verdict, failed_run
+from gradwire.faults import InputFault, MachineFault
+from gradwire.run import campaign, outcome
+from gradwire.run.campaign import Campaign
+from gradwire.run.outcome import Outcome, Prepared, keep, kept_outcome, prepare
+from gradwire.run.point import Task
+from gradwire.run.stored.outcomes import stored_outcomes
+from gradwire.topo.fabric import Fabric
+from gradwire.vm.machines import Clock
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.scenario import resolve
+from gradwire.workloads.settings import apply_setting
 
 TEXT = """
 title = "A test"
@@ -78,7 +78,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, job: Job) -> None:
     """Replaces the machine by `job`, told the folder and where to send lines; judging is replaced by a good verdict."""
 
     def run_job(module: str, folder: Path, clock: Clock, *, on_line: Callable[[str], None], **_: Any) -> int:
-        assert module == "vm.point"
+        assert module == "gradwire.run.point"
         return job(folder, on_line)
 
     monkeypatch.setattr(campaign, "run_job", run_job)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import tomli_w
 
-from vm.faults import InputFault
-from workloads.scenario import Point, load_scenario, resolve
-from workloads.settings import apply_setting
+from gradwire.faults import InputFault
+from gradwire.workloads.scenario import Point, load_scenario, resolve
+from gradwire.workloads.settings import apply_setting
 
 SCENARIOS = Path(__file__).resolve().parent.parent.parent / "scenarios"
 MINIMAL = """

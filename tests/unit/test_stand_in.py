@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_allreduces import one_tensor, plan_of, sent_bytes
 
-from vm.faults import InputFault
-from workloads.checker import check
-from workloads.compilation import Compiled, compile_point
-from workloads.job import Cluster, Costs
-from workloads.plan import Combine, OpKind
-from workloads.scenario import resolve
-from workloads.settings import apply_setting
-from workloads.stand_in import Load, StandIn
-from workloads.strategies.allreduce_load import allreduce_load
+from gradwire.faults import InputFault
+from gradwire.workloads.checker import check
+from gradwire.workloads.compilation import Compiled, compile_point
+from gradwire.workloads.job import Cluster, Costs
+from gradwire.workloads.plan import Combine, OpKind
+from gradwire.workloads.scenario import resolve
+from gradwire.workloads.settings import apply_setting
+from gradwire.workloads.stand_in import Load, StandIn
+from gradwire.workloads.strategies.allreduce_load import allreduce_load
 
 ALGORITHMS = ("ring", "butterfly", "halving-doubling")
 SCENARIO = """

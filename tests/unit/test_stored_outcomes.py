@@ -10,13 +10,14 @@ import pytest
 from test_command_line import call as call  # noqa: PLC0414
 from test_run_loop import TEXT, good_job, machine, prepared_points, run
 
-from vm import outcome, stored_outcomes
-from vm.faults import InputFault, MachineFault
-from vm.machines import Clock
-from vm.named_point import stored_point
-from vm.outcome import Prepared
-from vm.point_folders import folder_name, held_points
-from workloads.schema import PointSection
+from gradwire.faults import InputFault, MachineFault
+from gradwire.run import outcome
+from gradwire.run.outcome import Prepared
+from gradwire.run.stored import outcomes as stored_outcomes
+from gradwire.run.stored.named_point import stored_point
+from gradwire.run.stored.point_folders import folder_name, held_points
+from gradwire.vm.machines import Clock
+from gradwire.workloads.schema import PointSection
 
 
 @pytest.fixture

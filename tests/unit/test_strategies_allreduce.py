@@ -26,14 +26,14 @@ from small_allreduces import (
 from small_jobs import dependencies, job_of, profile_of, with_cell, with_copies, with_dependencies, without_op
 from test_agents_interpreter import replay, times
 
-from analysis.bounds import critical_path_s
-from vm.faults import InputFault, InternalFault
-from workloads.checker import PlanError, check
-from workloads.job import Cluster, Costs, Job
-from workloads.models import model
-from workloads.plan import Combine, OpKind, Plan
-from workloads.profile import LayerKind
-from workloads.strategies.collectives import butterfly, halving_doubling, hierarchical_ring, ring
+from gradwire.analysis.bounds import critical_path_s
+from gradwire.faults import InputFault, InternalFault
+from gradwire.workloads.checker import PlanError, check
+from gradwire.workloads.job import Cluster, Costs, Job
+from gradwire.workloads.models import model
+from gradwire.workloads.plan import Combine, OpKind, Plan
+from gradwire.workloads.profile import LayerKind
+from gradwire.workloads.strategies.collectives import butterfly, halving_doubling, hierarchical_ring, ring
 
 
 @quick

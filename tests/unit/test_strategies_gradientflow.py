@@ -12,14 +12,14 @@ from small_allreduces import FABRIC, GOODPUT_BYTES_PER_S, first_send_ns, one_ten
 from small_jobs import job_of, profile_of
 from test_agents_interpreter import replay, times
 
-from analysis.bounds import critical_path_s
-from workloads.job import Cluster, Costs
-from workloads.models import model
-from workloads.plan import OpKind
-from workloads.profile import LayerKind
-from workloads.strategies.allreduce_buckets import Gradient, buffer_fused, by_cycle, lazily_fused
-from workloads.strategies.allreduce_plan import READING_LANE
-from workloads.strategies.gradientflow import CscOptions, pool_chunks, select_chunks, share_at
+from gradwire.analysis.bounds import critical_path_s
+from gradwire.workloads.job import Cluster, Costs
+from gradwire.workloads.models import model
+from gradwire.workloads.plan import OpKind
+from gradwire.workloads.profile import LayerKind
+from gradwire.workloads.strategies.allreduce_buckets import Gradient, buffer_fused, by_cycle, lazily_fused
+from gradwire.workloads.strategies.allreduce_plan import READING_LANE
+from gradwire.workloads.strategies.gradientflow import CscOptions, pool_chunks, select_chunks, share_at
 
 
 @pytest.mark.parametrize("workers", [2, 5, 16])

@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from small_jobs import compiled, dependencies, job_of, jobs, profile_of, with_dependencies
 
-from agents.interpreter import Interpreter
-from vm.faults import InputFault
-from workloads.checker import PlanError, check
-from workloads.job import Cluster, Costs, Job
-from workloads.models import model
-from workloads.plan import CONTROL_CLASS, Combine, Contributions, Discipline, OpKind, Plan, Role
-from workloads.profile import LayerKind
-from workloads.strategies.placement import (
+from gradwire.agents.interpreter import Interpreter
+from gradwire.faults import InputFault
+from gradwire.workloads.checker import PlanError, check
+from gradwire.workloads.job import Cluster, Costs, Job
+from gradwire.workloads.models import model
+from gradwire.workloads.plan import CONTROL_CLASS, Combine, Contributions, Discipline, OpKind, Plan, Role
+from gradwire.workloads.profile import LayerKind
+from gradwire.workloads.strategies.placement import (
     by_shares,
     full_slices,
     greedy_by_size,

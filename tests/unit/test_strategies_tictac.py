@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from small_jobs import compiled, dependencies, job_of, profile_of, with_copies, with_dependencies, without_op
 from test_agents_interpreter import Simulation, all_ranks
 
-from agents.interpreter import Interpreter
-from vm.faults import InputFault
-from workloads.builder import PlanBuilder
-from workloads.checker import PlanError, check
-from workloads.job import BYTES_PER_PARAMETER, Cluster, Costs, Job
-from workloads.ordering import tac, tic
-from workloads.plan import Combine, Discipline, Int64, OpKind, Plan, Role
-from workloads.profile import Layer, LayerKind, Profile, Tensor
-from workloads.strategies.placement import whole_tensors
-from workloads.strategies.tictac import compile_ordered, operation_graph, transfer_orders
-from workloads.strategies.worker import add_graph_passes
+from gradwire.agents.interpreter import Interpreter
+from gradwire.faults import InputFault
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.checker import PlanError, check
+from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Costs, Job
+from gradwire.workloads.ordering import tac, tic
+from gradwire.workloads.plan import Combine, Discipline, Int64, OpKind, Plan, Role
+from gradwire.workloads.profile import Layer, LayerKind, Profile, Tensor
+from gradwire.workloads.strategies.placement import whole_tensors
+from gradwire.workloads.strategies.tictac import compile_ordered, operation_graph, transfer_orders
+from gradwire.workloads.strategies.worker import add_graph_passes
 
 ORDERS = ("tic", "tac", "layer", "reverse", "random", "shared-random")
 CHOICES: list[tuple[str, dict[str, Any]]] = [

@@ -16,18 +16,18 @@ from small_allreduces import allreduces, quick
 from small_jobs import choices, compiled, job_of, jobs, profile_of
 from test_agents_interpreter import replay
 
-from agents.records import OpLog
-from analysis.iterations import iteration_ends_ns
-from analysis.link_loads import binned_bytes, link_loads
-from analysis.logged import LoggedOps
-from analysis.timeline import trace_events, write_trace
-from analysis.timeline_tracks import Slice, Track
-from topo.fabric import Fabric, Topology
-from vm.faults import InputFault
-from workloads.builder import PlanBuilder
-from workloads.job import Cluster, Job
-from workloads.plan import Combine, OpKind, Plan, Role
-from workloads.profile import LayerKind
+from gradwire.agents.records import OpLog
+from gradwire.analysis.iterations import iteration_ends_ns
+from gradwire.analysis.link_loads import binned_bytes, link_loads
+from gradwire.analysis.logged import LoggedOps
+from gradwire.analysis.timeline import trace_events, write_trace
+from gradwire.analysis.timeline_tracks import Slice, Track
+from gradwire.faults import InputFault
+from gradwire.topo.fabric import Fabric, Topology
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.job import Cluster, Job
+from gradwire.workloads.plan import Combine, OpKind, Plan, Role
+from gradwire.workloads.profile import LayerKind
 
 FABRIC = Fabric(hosts=8, rate_bps=8e9 * 1538 / 1448, classes=3)
 """1 ns a byte of payload."""

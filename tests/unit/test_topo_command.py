@@ -1,7 +1,7 @@
 import pytest
 
-from topo.command import network_namespace, run
-from vm.faults import MachineFault
+from gradwire.faults import MachineFault
+from gradwire.topo.command import network_namespace, run
 
 
 def test_output_comes_back_and_input_goes_in() -> None:

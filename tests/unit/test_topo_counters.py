@@ -3,7 +3,8 @@ from typing import Any
 
 import pytest
 
-from topo.counters import (
+from gradwire.faults import MachineFault
+from gradwire.topo.counters import (
     BandCounters,
     DatapathCounters,
     PortCounters,
@@ -13,8 +14,7 @@ from topo.counters import (
     parse_table_misses,
     parse_tcp,
 )
-from topo.fabric import Port
-from vm.faults import MachineFault
+from gradwire.topo.fabric import Port
 
 PORT = Port("s1", 1)
 # As `tc -s -j qdisc show` of iproute2 6.1 prints a switch port with two bands, after three pings in band 1.

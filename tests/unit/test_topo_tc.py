@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from topo.fabric import Fabric
-from topo.tc import Classify, batch_text, port_commands, socket_priority
-from vm.faults import InputFault
+from gradwire.faults import InputFault
+from gradwire.topo.fabric import Fabric
+from gradwire.topo.tc import Classify, batch_text, port_commands, socket_priority
 
 FABRIC = Fabric(hosts=4, rate_bps=10e9, classes=2)
 

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from topo.fabric import Fabric, Topology
-from topo.wiring import Naming, bridge_arguments, check_interfaces, host_commands, link_command, near_end
-from vm.faults import InputFault, MachineFault
+from gradwire.faults import InputFault, MachineFault
+from gradwire.topo.fabric import Fabric, Topology
+from gradwire.topo.wiring import Naming, bridge_arguments, check_interfaces, host_commands, link_command, near_end
 
 SINGLE = Fabric(hosts=3, rate_bps=10e9)
 LEAF_SPINE = Fabric(hosts=4, rate_bps=10e9, topology=Topology.LEAF_SPINE, leaves=2, spines=2)

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from small_jobs import compiled, job_of, profile_of
 
-from vm.faults import InputFault
-from workloads.checker import PlanError, check
-from workloads.compilation import compile_point
-from workloads.compilation import job_of as job_of_point
-from workloads.job import Cluster, Job
-from workloads.plan import OpKind, Plan
-from workloads.profile import LayerKind
-from workloads.scenario import resolve
-from workloads.strategies import strategy, strategy_names
+from gradwire.faults import InputFault
+from gradwire.workloads.checker import PlanError, check
+from gradwire.workloads.compilation import compile_point
+from gradwire.workloads.compilation import job_of as job_of_point
+from gradwire.workloads.job import Cluster, Job
+from gradwire.workloads.plan import OpKind, Plan
+from gradwire.workloads.profile import LayerKind
+from gradwire.workloads.scenario import resolve
+from gradwire.workloads.strategies import strategy, strategy_names
 
 SHARE = 0.3
 

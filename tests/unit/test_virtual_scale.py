@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from topo.fabric import Fabric
-from vm.virtual_scale import scale_warning, virtual_clock
-from workloads.scaling import scaled_fabric, virtual_scale
-from workloads.scenario import Point, resolve
+from gradwire.run.virtual_scale import scale_warning, virtual_clock
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.scaling import scaled_fabric, virtual_scale
+from gradwire.workloads.scenario import Point, resolve
 
 DOCUMENT = {
     "title": "all hosts send at once",

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from vm import doctor
-from vm.doctor import (
+from gradwire.faults import MachineFault
+from gradwire.vm import doctor
+from gradwire.vm.doctor import (
     KERNEL_MEMORY_MB,
     PROGRAMS,
     TEST_PROGRAMS,
@@ -18,7 +19,6 @@ from vm.doctor import (
     program_findings,
     wall_findings,
 )
-from vm.faults import MachineFault
 
 
 def test_another_architecture_is_a_fault_of_the_machine() -> None:

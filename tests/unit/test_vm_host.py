@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from vm.faults import MachineFault
-from vm.host import daemon_commands, run_on_host, system_openvswitch_runs
+from gradwire.faults import MachineFault
+from gradwire.vm.host import daemon_commands, run_on_host, system_openvswitch_runs
 
 
 def test_the_wall_clock_is_refused_without_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

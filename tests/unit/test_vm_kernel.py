@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from vm import kernel, kernel_source
-from vm.faults import InternalFault, MachineFault
-from vm.kernel import build_kernel, cached_kernel, ensure_kernel, unpack_command
+from gradwire.faults import InternalFault, MachineFault
+from gradwire.vm import kernel, kernel_source
+from gradwire.vm.kernel import build_kernel, cached_kernel, ensure_kernel, unpack_command
 
 PRETENDED = """
 allnoconfig:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from vm import kernel_source
-from vm.faults import InputFault, MachineFault
-from vm.kernel_source import (
+from gradwire.faults import InputFault, MachineFault
+from gradwire.vm import kernel_source
+from gradwire.vm.kernel_source import (
     CONFIG,
     INSTALL_SOURCE,
     Source,

@@ -6,9 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from vm import machine
-from vm.faults import InputFault, MachineFault
-from vm.machine import TokenWatch, boot_command, choose_memory_folder, job_text, room_for_memory_mb, run_virtual
+from gradwire.faults import InputFault, MachineFault
+from gradwire.vm import machine
+from gradwire.vm.machine import (
+    TokenWatch,
+    boot_command,
+    choose_memory_folder,
+    job_text,
+    room_for_memory_mb,
+    run_virtual,
+)
 
 
 def command(*, seccomp: bool = False) -> list[str]:

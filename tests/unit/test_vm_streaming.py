@@ -7,7 +7,15 @@ import threading
 
 import pytest
 
-from vm.streaming import FollowEnd, LineSplitter, dies_with_parent, follow, living_of_group, pipe, process_group
+from gradwire.vm.streaming import (
+    FollowEnd,
+    LineSplitter,
+    dies_with_parent,
+    follow,
+    living_of_group,
+    pipe,
+    process_group,
+)
 
 
 def lines_of(*chunks: bytes) -> list[str]:

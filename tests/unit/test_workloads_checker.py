@@ -22,11 +22,11 @@ from small_jobs import (
     without_op,
 )
 
-from workloads.builder import PlanBuilder
-from workloads.checker import PlanError, check
-from workloads.job import BYTES_PER_PARAMETER, Cluster, Job
-from workloads.plan import Combine, Discipline, Int64, OpKind, Plan, Role
-from workloads.profile import LayerKind
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.checker import PlanError, check
+from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
+from gradwire.workloads.plan import Combine, Discipline, Int64, OpKind, Plan, Role
+from gradwire.workloads.profile import LayerKind
 
 Choice = tuple[str, Mapping[str, Any]]
 

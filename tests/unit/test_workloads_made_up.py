@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from vm.faults import InputFault
-from workloads.compilation import compile_point
-from workloads.scenario import Scenario, resolve
+from gradwire.faults import InputFault
+from gradwire.workloads.compilation import compile_point
+from gradwire.workloads.scenario import Scenario, resolve
 
 TOY = """
 title = "A toy"

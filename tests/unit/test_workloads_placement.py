@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_jobs import compiled, job_of, profile_of
 
-from workloads.job import Cluster, Costs
-from workloads.models import model
-from workloads.plan import OpKind
-from workloads.profile import Layer, LayerKind, Profile, Tensor
-from workloads.strategies import strategy
-from workloads.strategies.geryon import coarse_rule, suits_coarse_rule, threshold_rule, urgencies
-from workloads.strategies.placement import (
+from gradwire.workloads.job import Cluster, Costs
+from gradwire.workloads.models import model
+from gradwire.workloads.plan import OpKind
+from gradwire.workloads.profile import Layer, LayerKind, Profile, Tensor
+from gradwire.workloads.strategies import strategy
+from gradwire.workloads.strategies.geryon import coarse_rule, suits_coarse_rule, threshold_rule, urgencies
+from gradwire.workloads.strategies.placement import (
     even_cut,
     in_messages,
     in_rows,

@@ -13,17 +13,26 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from small_jobs import choices, compiled, dependencies, job_of, jobs, profile_of, with_cell
 
-from topo.fabric import ETHERNET_HEADER_BYTES, Fabric
-from workloads.builder import CONTROL_BYTES, PlanBuilder
-from workloads.checker import check
-from workloads.devices import compute_time
-from workloads.job import Cluster, Job
-from workloads.models import model
-from workloads.patterns import Transfer, all_to_all, compile_transfers, incast, one, outcast, priority_clash, ring
-from workloads.plan import CONTROL_CLASS, OP_DTYPES, Combine, Discipline, OpKind, Plan, Role
-from workloads.profile import LayerKind
-from workloads.scaling import scaled_fabric, scaled_plan
-from workloads.summary import summary_lines
+from gradwire.topo.fabric import ETHERNET_HEADER_BYTES, Fabric
+from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
+from gradwire.workloads.checker import check
+from gradwire.workloads.devices import compute_time
+from gradwire.workloads.job import Cluster, Job
+from gradwire.workloads.models import model
+from gradwire.workloads.patterns import (
+    Transfer,
+    all_to_all,
+    compile_transfers,
+    incast,
+    one,
+    outcast,
+    priority_clash,
+    ring,
+)
+from gradwire.workloads.plan import CONTROL_CLASS, OP_DTYPES, Combine, Discipline, OpKind, Plan, Role
+from gradwire.workloads.profile import LayerKind
+from gradwire.workloads.scaling import scaled_fabric, scaled_plan
+from gradwire.workloads.summary import summary_lines
 
 PROFILE = profile_of([(LayerKind.CONV, [3000, 10]), (LayerKind.OTHER, []), (LayerKind.FC, [40_000])])
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from topo.fabric import MAX_HOSTS
-from vm.faults import InputFault
-from workloads import units
-from workloads.checker import check
-from workloads.compilation import compile_point
-from workloads.scenario import Scenario, load_scenario, parameter_names, rate_text, resolve
-from workloads.settings import apply_setting
+from gradwire.faults import InputFault
+from gradwire.topo.fabric import MAX_HOSTS
+from gradwire.workloads import units
+from gradwire.workloads.checker import check
+from gradwire.workloads.compilation import compile_point
+from gradwire.workloads.scenario import Scenario, load_scenario, parameter_names, rate_text, resolve
+from gradwire.workloads.settings import apply_setting
 
 SCENARIOS = Path(__file__).resolve().parent.parent.parent / "scenarios"
 MINIMAL = """

@@ -6,9 +6,9 @@ import difflib
 from collections.abc import Callable
 from functools import cache
 
-from vm.faults import InputFault
-from workloads.models import alexnet, inception, resnet, sockeye, synthetic, transformer, vgg, yolo
-from workloads.profile import Profile
+from gradwire.faults import InputFault
+from gradwire.workloads.models import alexnet, inception, resnet, sockeye, synthetic, transformer, vgg, yolo
+from gradwire.workloads.profile import Profile
 
 _MODELS: dict[str, Callable[[], Profile]] = {
     "alexnet": alexnet.alexnet,

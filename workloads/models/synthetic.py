@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from vm.faults import InputFault
-from workloads.models.inception import module_17, module_35
-from workloads.profile import Layer, LayerKind, Profile
-from workloads.shapes import Network, Node
+from gradwire.faults import InputFault
+from gradwire.workloads.models.inception import module_17, module_35
+from gradwire.workloads.profile import Layer, LayerKind, Profile
+from gradwire.workloads.shapes import Network, Node
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import difflib
 
-from vm.faults import InputFault
-from workloads.strategies.catalogue import BUILT_IN
-from workloads.strategies.plugins import ENTRY_POINTS, distribution_of, load_plugin, plugin_entries
-from workloads.strategies.strategy import Strategy
+from gradwire.faults import InputFault
+from gradwire.workloads.strategies.catalogue import BUILT_IN
+from gradwire.workloads.strategies.plugins import ENTRY_POINTS, distribution_of, load_plugin, plugin_entries
+from gradwire.workloads.strategies.strategy import Strategy
 
 GRADWIRE = "gradwire"
 

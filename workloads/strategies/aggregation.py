@@ -19,13 +19,13 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from topo.fabric import Fabric
-from vm.faults import InputFault
-from workloads.builder import CONTROL_BYTES, PlanBuilder
-from workloads.job import Job
-from workloads.plan import CONTROL_CLASS, Combine, Role
-from workloads.strategies.flows import Flows
-from workloads.strategies.placement import Piece
+from gradwire.faults import InputFault
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
+from gradwire.workloads.job import Job
+from gradwire.workloads.plan import CONTROL_CLASS, Combine, Role
+from gradwire.workloads.strategies.flows import Flows
+from gradwire.workloads.strategies.placement import Piece
 
 
 @dataclass

@@ -12,13 +12,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from workloads.job import BYTES_PER_PARAMETER, Cluster, Job
-from workloads.plan import Plan
-from workloads.stand_in import Load
-from workloads.strategies.allreduce_buckets import Bucket, after_backward, backward_order, fused
-from workloads.strategies.allreduce_load import allreduce_load
-from workloads.strategies.allreduce_plan import Communicator, ForwardWaits, compile_allreduce
-from workloads.strategies.collectives import (
+from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.stand_in import Load
+from gradwire.workloads.strategies.allreduce_buckets import Bucket, after_backward, backward_order, fused
+from gradwire.workloads.strategies.allreduce_load import allreduce_load
+from gradwire.workloads.strategies.allreduce_plan import Communicator, ForwardWaits, compile_allreduce
+from gradwire.workloads.strategies.collectives import (
     Schedule,
     butterfly,
     halving_doubling,
@@ -26,7 +26,7 @@ from workloads.strategies.collectives import (
     ring,
     whole_ring,
 )
-from workloads.strategies.strategy import Options, Strategy
+from gradwire.workloads.strategies.strategy import Options, Strategy
 
 Algorithm = Literal["ring", "hierarchical-ring", "butterfly", "halving-doubling"]
 BYTES_ON_WIRE = {"fp32": 4, "fp16": 2}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from workloads.job import Job
+from gradwire.workloads.job import Job
 
 
 @dataclass(frozen=True)

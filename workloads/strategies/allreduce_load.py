@@ -1,4 +1,4 @@
-"""Closed forms of what an allreduce by each algorithm asks of messages and links (see workloads.stand_in.Load).
+"""Closed forms of what an allreduce by each algorithm asks of messages and links (see gradwire.workloads.stand_in.Load).
 
 Sources: GradientFlow, section 2.4 (ring: 2 (N - 1) messages, 2 (N - 1) / N K bytes a GPU); NetOps, section 8.2.2 (butterfly); Rabenseifner.
 Workers fill one machine after the other and share its port.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 
-from vm.faults import InputFault
-from workloads.job import Cluster
-from workloads.stand_in import Load
+from gradwire.faults import InputFault
+from gradwire.workloads.job import Cluster
+from gradwire.workloads.stand_in import Load
 
 
 def allreduce_load(algorithm: str, cluster: Cluster) -> Load:

@@ -27,13 +27,13 @@ from typing import Literal
 
 import numpy as np
 
-from workloads.builder import CONTROL_BYTES, PlanBuilder
-from workloads.job import Job
-from workloads.plan import Int64, Plan, Role
-from workloads.strategies.allreduce_buckets import Bucket, Hold
-from workloads.strategies.allreduce_transfers import BucketOps, Transfers, Workers, add_gates
-from workloads.strategies.collectives import Schedule
-from workloads.strategies.worker import Passes, add_passes
+from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
+from gradwire.workloads.job import Job
+from gradwire.workloads.plan import Int64, Plan, Role
+from gradwire.workloads.strategies.allreduce_buckets import Bucket, Hold
+from gradwire.workloads.strategies.allreduce_transfers import BucketOps, Transfers, Workers, add_gates
+from gradwire.workloads.strategies.collectives import Schedule
+from gradwire.workloads.strategies.worker import Passes, add_passes
 
 ForwardWaits = Literal["all", "barrier", "layer"]
 

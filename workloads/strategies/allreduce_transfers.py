@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workloads.builder import PlanBuilder
-from workloads.job import Costs
-from workloads.plan import Combine, Int64, OpKind
-from workloads.strategies.collectives import Schedule
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.job import Costs
+from gradwire.workloads.plan import Combine, Int64, OpKind
+from gradwire.workloads.strategies.collectives import Schedule
 
 REDUCE_LANE, GATE_LANE = 1, 3
 """Streams beside the one that computes: adding, and one in which no time is spent."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from vm.faults import InternalFault
-from workloads.strategies import (
+from gradwire.faults import InternalFault
+from gradwire.workloads.strategies import (
     allreduce,
     geryon_contenders,
     gradientflow,
@@ -16,7 +16,7 @@ from workloads.strategies import (
     p3,
     tictac,
 )
-from workloads.strategies.strategy import Strategy
+from gradwire.workloads.strategies.strategy import Strategy
 
 MODULES = (allreduce, gradientflow, geryon_contenders, kvstore, multicast_ps, multicast_ring, netops_ps, p3, tictac)
 

@@ -16,8 +16,8 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
-from vm.faults import InputFault
-from workloads.plan import Combine, Int64
+from gradwire.faults import InputFault
+from gradwire.workloads.plan import Combine, Int64
 
 Row = tuple[int, int, int, int, int, int, int]
 """src, dst, part, step, combine, phase, opens: one transfer."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workloads.builder import PlanBuilder
-from workloads.plan import Discipline
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.plan import Discipline
 
 
 class Flows:

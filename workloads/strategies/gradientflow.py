@@ -12,10 +12,10 @@ from itertools import pairwise
 
 from pydantic import Field
 
-from workloads.job import BYTES_PER_PARAMETER, Cluster, Job
-from workloads.plan import Plan
-from workloads.stand_in import Load
-from workloads.strategies.allreduce import (
+from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.stand_in import Load
+from gradwire.workloads.strategies.allreduce import (
     BYTES_ON_WIRE,
     Algorithm,
     AllreduceOptions,
@@ -23,7 +23,7 @@ from workloads.strategies.allreduce import (
     compile_buckets,
     tensor_buckets,
 )
-from workloads.strategies.allreduce_buckets import (
+from gradwire.workloads.strategies.allreduce_buckets import (
     Bucket,
     Gradient,
     backward_order,
@@ -33,8 +33,8 @@ from workloads.strategies.allreduce_buckets import (
     lazily_fused,
     negotiated,
 )
-from workloads.strategies.allreduce_load import allreduce_load
-from workloads.strategies.strategy import Strategy
+from gradwire.workloads.strategies.allreduce_load import allreduce_load
+from gradwire.workloads.strategies.strategy import Strategy
 
 CHUNK_VALUES = 32_000
 """GradientFlow, section 3.2: "32K gradients"; 60.9 M and 25.5 M make 1903 and 797 chunks only if K is 1000."""

@@ -20,12 +20,12 @@ from typing import Literal
 
 import numpy as np
 
-from workloads.builder import CONTROL_BYTES, PlanBuilder
-from workloads.job import Job
-from workloads.plan import CONTROL_CLASS, Combine, Discipline, Int64, OpKind, Plan, Role
-from workloads.strategies.flows import Flows
-from workloads.strategies.placement import Piece
-from workloads.strategies.worker import Passes, add_passes
+from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
+from gradwire.workloads.job import Job
+from gradwire.workloads.plan import CONTROL_CLASS, Combine, Discipline, Int64, OpKind, Plan, Role
+from gradwire.workloads.strategies.flows import Flows
+from gradwire.workloads.strategies.placement import Piece
+from gradwire.workloads.strategies.worker import Passes, add_passes
 
 Delivery = Literal["pull", "broadcast"]
 Updates = Literal["serial", "parallel"]

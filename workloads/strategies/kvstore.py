@@ -18,11 +18,11 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from workloads.job import Job
-from workloads.plan import Plan
-from workloads.strategies.keywise import Exchange, Updates, compile_keywise
-from workloads.strategies.placement import kvstore_keys
-from workloads.strategies.strategy import Options, Strategy
+from gradwire.workloads.job import Job
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.strategies.keywise import Exchange, Updates, compile_keywise
+from gradwire.workloads.strategies.placement import kvstore_keys
+from gradwire.workloads.strategies.strategy import Options, Strategy
 
 SPLIT_PARAMETERS = 1_000_000
 """MXNET_KVSTORE_BIGARRAY_BOUND, its default."""

@@ -23,14 +23,21 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from workloads.builder import CONTROL_BYTES, PlanBuilder
-from workloads.job import Job
-from workloads.plan import CONTROL_CLASS, Combine, Plan, Role
-from workloads.strategies.aggregation import Aggregators, Contribution
-from workloads.strategies.flows import Flows
-from workloads.strategies.placement import Piece, greedy_by_size, in_messages, in_turn, partitioned, whole_tensors
-from workloads.strategies.strategy import Options, Strategy
-from workloads.strategies.worker import Passes, add_passes
+from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
+from gradwire.workloads.job import Job
+from gradwire.workloads.plan import CONTROL_CLASS, Combine, Plan, Role
+from gradwire.workloads.strategies.aggregation import Aggregators, Contribution
+from gradwire.workloads.strategies.flows import Flows
+from gradwire.workloads.strategies.placement import (
+    Piece,
+    greedy_by_size,
+    in_messages,
+    in_turn,
+    partitioned,
+    whole_tensors,
+)
+from gradwire.workloads.strategies.strategy import Options, Strategy
+from gradwire.workloads.strategies.worker import Passes, add_passes
 
 
 class MulticastOptions(Options):

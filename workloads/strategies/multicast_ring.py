@@ -17,14 +17,14 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from vm.faults import InputFault
-from workloads.builder import PlanBuilder
-from workloads.job import Job
-from workloads.plan import Combine, Plan, Role
-from workloads.strategies.flows import Flows
-from workloads.strategies.placement import Piece, in_messages, partitioned, whole_tensors
-from workloads.strategies.strategy import Options, Strategy
-from workloads.strategies.worker import Passes, add_passes
+from gradwire.faults import InputFault
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.job import Job
+from gradwire.workloads.plan import Combine, Plan, Role
+from gradwire.workloads.strategies.flows import Flows
+from gradwire.workloads.strategies.placement import Piece, in_messages, partitioned, whole_tensors
+from gradwire.workloads.strategies.strategy import Options, Strategy
+from gradwire.workloads.strategies.worker import Passes, add_passes
 
 
 class RingMulticastOptions(Options):

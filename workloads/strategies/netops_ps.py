@@ -29,11 +29,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from vm.faults import InputFault
-from workloads.job import Job
-from workloads.plan import Plan
-from workloads.strategies.keywise import Exchange, compile_keywise
-from workloads.strategies.placement import (
+from gradwire.faults import InputFault
+from gradwire.workloads.job import Job
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.strategies.keywise import Exchange, compile_keywise
+from gradwire.workloads.strategies.placement import (
     Piece,
     by_shares,
     greedy_by_size,
@@ -42,8 +42,8 @@ from workloads.strategies.placement import (
     whole_tensors,
     whole_variables,
 )
-from workloads.strategies.strategy import Options, Strategy
-from workloads.strategies.tensorflow import DistributionOrder, Variant, compile_parameter_server
+from gradwire.workloads.strategies.strategy import Options, Strategy
+from gradwire.workloads.strategies.tensorflow import DistributionOrder, Variant, compile_parameter_server
 
 
 class NetOpsOptions(Options):

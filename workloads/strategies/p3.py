@@ -25,11 +25,11 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from workloads.job import Job
-from workloads.plan import Plan
-from workloads.strategies.keywise import Delivery, Exchange, Updates, compile_keywise
-from workloads.strategies.placement import full_slices
-from workloads.strategies.strategy import Options, Strategy
+from gradwire.workloads.job import Job
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.strategies.keywise import Delivery, Exchange, Updates, compile_keywise
+from gradwire.workloads.strategies.placement import full_slices
+from gradwire.workloads.strategies.strategy import Options, Strategy
 
 SLICE_PARAMETERS = 50_000
 """P3, section 5.6: throughput is highest there (MXNet's P3Store later took 40,000)."""

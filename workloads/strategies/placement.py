@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from vm.faults import InputFault
-from workloads.job import BYTES_PER_PARAMETER
-from workloads.profile import Profile
+from gradwire.faults import InputFault
+from gradwire.workloads.job import BYTES_PER_PARAMETER
+from gradwire.workloads.profile import Profile
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from vm.faults import InputFault
-from workloads.strategies.strategy import Strategy
+from gradwire.faults import InputFault
+from gradwire.workloads.strategies.strategy import Strategy
 
 ENTRY_POINTS = "gradwire.strategies"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from workloads.job import Cluster, Job
-from workloads.plan import Plan
-from workloads.stand_in import Load
+from gradwire.workloads.job import Cluster, Job
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.stand_in import Load
 
 
 class Options(BaseModel):

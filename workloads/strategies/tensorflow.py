@@ -23,12 +23,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from workloads.builder import CONTROL_BYTES, PlanBuilder
-from workloads.job import Job
-from workloads.plan import Combine, Discipline, Plan, Role
-from workloads.strategies.flows import Flows
-from workloads.strategies.placement import Piece, in_turn
-from workloads.strategies.worker import Passes, add_passes, with_merging
+from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
+from gradwire.workloads.job import Job
+from gradwire.workloads.plan import Combine, Discipline, Plan, Role
+from gradwire.workloads.strategies.flows import Flows
+from gradwire.workloads.strategies.placement import Piece, in_turn
+from gradwire.workloads.strategies.worker import Passes, add_passes, with_merging
 
 ClassOfLayer = Callable[[int], int]
 DistributionOrder = Literal["random", "round-robin", "block"]

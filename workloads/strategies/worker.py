@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from workloads.builder import PlanBuilder
-from workloads.job import Job
-from workloads.strategies.placement import Piece, slices_of_layers
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.job import Job
+from gradwire.workloads.strategies.placement import Piece, slices_of_layers
 
 
 @dataclass(frozen=True)

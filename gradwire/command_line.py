@@ -17,19 +17,18 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from analysis.compare import check_cells
-from analysis.papers import quick_score
-from analysis.papers.score import Evaluated
-from analysis.tables import rich_table
-from analysis.timeline import trace_events, write_trace
-from analysis.utilisation import BIN_S
-from vm.calibrate import calibrate_fabric
-from vm.campaign import Campaign
-from vm.comparison import Question, prepare_comparison
-from vm.doctor import diagnose
-from vm.faults import Fault, InputFault, InternalFault
-from vm.kernel import build_kernel, cached_kernel, ensure_kernel
-from vm.listings import (
+from gradwire import PACKAGE
+from gradwire.analysis.compare import check_cells
+from gradwire.analysis.papers import quick_score
+from gradwire.analysis.papers.score import Evaluated
+from gradwire.analysis.tables import rich_table
+from gradwire.analysis.timeline import trace_events, write_trace
+from gradwire.analysis.utilisation import BIN_S
+from gradwire.faults import Fault, InputFault, InternalFault
+from gradwire.run.calibrate import calibrate_fabric
+from gradwire.run.campaign import Campaign
+from gradwire.run.comparison import Question, prepare_comparison
+from gradwire.run.listings import (
     calibration_table,
     critical_path_shown,
     findings_table,
@@ -37,23 +36,26 @@ from vm.listings import (
     plan_lines,
     strategy_lines,
 )
-from vm.machines import Clock
-from vm.named_point import stored_point
-from vm.out_paths import refuse_unusable, refuse_unusable_file, writing
-from vm.outcome import Outcome, Prepared, prepare
-from vm.port_use import use_of_port
-from vm.progress import LiveProgress, kernel_progress
-from vm.reporting import printed_cells, report_run
-from vm.reproduce import Reproduction, judge_claims, wanted_scenarios, write_reproduction
-from vm.run_folder import RUNS, run_folder, stored_clock, stored_scenario
-from vm.stored_outcomes import StoredOutcome, stored_outcomes
-from vm.virtual_scale import scale_warning, virtual_clock
-from workloads.checker import PlanError
-from workloads.lineup import contenders
-from workloads.scenario import Scenario, load_scenario
-from workloads.units import rate_bps
+from gradwire.run.out_paths import refuse_unusable, refuse_unusable_file, writing
+from gradwire.run.outcome import Outcome, Prepared, prepare
+from gradwire.run.progress import LiveProgress, kernel_progress
+from gradwire.run.reporting import printed_cells, report_run
+from gradwire.run.reproduce import Reproduction, judge_claims, wanted_scenarios, write_reproduction
+from gradwire.run.stored.named_point import stored_point
+from gradwire.run.stored.outcomes import StoredOutcome, stored_outcomes
+from gradwire.run.stored.port_use import use_of_port
+from gradwire.run.stored.run_folder import RUNS, run_folder, stored_clock, stored_scenario
+from gradwire.run.virtual_scale import scale_warning, virtual_clock
+from gradwire.vm.doctor import diagnose
+from gradwire.vm.kernel import build_kernel, cached_kernel, ensure_kernel
+from gradwire.vm.machines import Clock
+from gradwire.workloads.checker import PlanError
+from gradwire.workloads.lineup import contenders
+from gradwire.workloads.scenario import Scenario, load_scenario
+from gradwire.workloads.units import rate_bps
 
 PURPOSE = "Measures what communication strategies do to distributed training, on real networks in virtual time."
+SCENARIOS = PACKAGE / "scenarios"
 PLAIN_COLUMNS = 120
 """Width of tables where the output is no terminal."""
 
@@ -85,12 +87,11 @@ Scale = Annotated[int, typer.Option(min=1, help="wall clock: divide bytes and ra
 
 
 def _scenario_path(path: Path) -> Path:
-    shipped = Path(__file__).parent / "scenarios"
-    named = shipped / f"{path.name.removesuffix('.toml')}.toml"
+    named = SCENARIOS / f"{path.name.removesuffix('.toml')}.toml"
     if path.exists():
         return path
     if path.name != str(path) or not named.exists():
-        names = sorted(file.stem for file in shipped.glob("*.toml"))
+        names = sorted(file.stem for file in SCENARIOS.glob("*.toml"))
         near = difflib.get_close_matches(path.stem, names, 1)
         hint = f"; did you mean '{near[0]}'? There are" if near else " among:"
         raise InputFault(f"{path}: no such file, and no such scenario{hint} {', '.join(names)}")
@@ -395,7 +396,3 @@ def main() -> None:
             kind = "bug in gradwire, please report it"
         errors.print(f"[red]error[/red] ({kind}): {escape(str(fault))}", highlight=False)
         sys.exit(2 if isinstance(fault, InputFault) else 1)
-
-
-if __name__ == "__main__":
-    main()

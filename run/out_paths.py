@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from vm.faults import InputFault, MachineFault
+from gradwire.faults import InputFault, MachineFault
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Where another place on the same disk would not help."""

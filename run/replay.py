@@ -1,6 +1,6 @@
 """Replays several plans one after the other on one machine and one fabric: what calibration and experiments of one's own need.
 
-`replay_plans` boots a machine that runs this module (`python -m vm.replay FOLDER`) and brings the logs out.
+`replay_plans` boots a machine that runs this module (`python -m gradwire.run.replay FOLDER`) and brings the logs out.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from agents.connections import SocketOptions
-from agents.records import NetworkCounts, OpLog
-from topo.fabric import Fabric
-from vm.faults import MachineFault
-from vm.machines import Clock, run_job
-from vm.point import Reading, bench, fabric_for, run_inside, say
-from workloads.plan import Plan
-from workloads.scaling import scaled_fabric, scaled_plan
-from workloads.schema import TransportSection
+from gradwire.agents.connections import SocketOptions
+from gradwire.agents.records import NetworkCounts, OpLog
+from gradwire.faults import MachineFault
+from gradwire.run.point import Reading, bench, fabric_for, run_inside, say
+from gradwire.topo.fabric import Fabric
+from gradwire.vm.machines import Clock, run_job
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.scaling import scaled_fabric, scaled_plan
+from gradwire.workloads.schema import TransportSection
 
 TIME_LIMIT_S = 1800.0
 DEFAULTS = TransportSection()
@@ -81,7 +81,7 @@ def replay_plans(
             if line.startswith('{"event": "replayed"'):
                 on_plan(names[json.loads(line)["number"]])
 
-        status = run_job("vm.replay", folder, clock, time_limit_s=TIME_LIMIT_S, on_line=hear)
+        status = run_job("gradwire.run.replay", folder, clock, time_limit_s=TIME_LIMIT_S, on_line=hear)
         if status:
             raise MachineFault(f"the replay failed with status {status}: {_last_words(said)}")
         return {name: _replayed(plan, fabric, folder, number) for number, (name, plan) in enumerate(scaled.items())}

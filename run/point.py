@@ -1,7 +1,7 @@
-"""The inner half of the run loop: one point on one machine. `python -m vm.point FOLDER`, inside the virtual kernel or as root.
+"""The inner half of the run loop: one point on one machine. `python -m gradwire.run.point FOLDER`, inside the virtual kernel or as root.
 
 Reads FOLDER/task.json and its plans, builds the network, installs the flows, probes the rate, replays, counts, and writes
-FOLDER/ops.npz and FOLDER/record.json. Says what it is doing on standard output, one JSON object a line. This and vm/campaign.py are the
+FOLDER/ops.npz and FOLDER/record.json. Says what it is doing on standard output, one JSON object a line. This and run/campaign.py are the
 run loop: the only modules, beside the command line, that know all the folders.
 """
 
@@ -19,20 +19,20 @@ from typing import Any
 
 import numpy as np
 
-from agents.capture import CaptureSettings, PortEntry
-from agents.capture_process import CaptureProcess
-from agents.connections import HostEntry, SocketOptions, namespace_of
-from agents.process import AgentGroup
-from agents.records import CAPTURE_FOLDER, AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
-from analysis.iterations import iteration_times_s
-from analysis.transfers import steady_flow_time_s
-from controller.process import ControllerProcess
-from topo.abilities import Abilities, probe_kernel
-from topo.fabric import Fabric, MulticastGroup
-from topo.network import Network
-from vm.faults import Fault
-from workloads.patterns import compile_transfers, probe_phases
-from workloads.plan import Plan
+from gradwire.agents.capture import CaptureSettings, PortEntry
+from gradwire.agents.capture_process import CaptureProcess
+from gradwire.agents.connections import HostEntry, SocketOptions, namespace_of
+from gradwire.agents.process import AgentGroup
+from gradwire.agents.records import CAPTURE_FOLDER, AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
+from gradwire.analysis.iterations import iteration_times_s
+from gradwire.analysis.transfers import steady_flow_time_s
+from gradwire.controller.process import ControllerProcess
+from gradwire.faults import Fault
+from gradwire.topo.abilities import Abilities, probe_kernel
+from gradwire.topo.fabric import Fabric, MulticastGroup
+from gradwire.topo.network import Network
+from gradwire.workloads.patterns import compile_transfers, probe_phases
+from gradwire.workloads.plan import Plan
 
 PROBE_BYTES = 20_000_000
 """Of each flow of the rate probe: long against the one burst of `gso_bytes` by which the second port on the path lags the first."""

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agents.records import OpLog, PointRecord
-from analysis.captures import read_captures
-from analysis.packets import Capture
-from analysis.verdict import Verdict
-from topo.fabric import Fabric
-from vm.faults import InputFault
-from vm.point import Task
-from workloads.plan import Plan
+from gradwire.agents.records import OpLog, PointRecord
+from gradwire.analysis.captures import read_captures
+from gradwire.analysis.packets import Capture
+from gradwire.analysis.verdict import Verdict
+from gradwire.faults import InputFault
+from gradwire.run.point import Task
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.plan import Plan
 
 DAMAGED = (json.JSONDecodeError, UnicodeDecodeError, zipfile.BadZipFile, zlib.error, EOFError)
 """What a file raises that ends too early or was overwritten."""

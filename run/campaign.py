@@ -18,12 +18,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from agents.connections import SocketOptions
-from analysis.points import write_points_csv
-from vm.faults import Fault, InternalFault, MachineFault
-from vm.machines import run_job
-from vm.outcome import Outcome, Prepared, Speed, adopt, failed_outcome, keep, kept_outcome
-from vm.point import Task
+from gradwire.agents.connections import SocketOptions
+from gradwire.analysis.points import write_points_csv
+from gradwire.faults import Fault, InternalFault, MachineFault
+from gradwire.run.outcome import Outcome, Prepared, Speed, adopt, failed_outcome, keep, kept_outcome
+from gradwire.run.point import Task
+from gradwire.vm.machines import run_job
 
 
 class Watcher(Protocol):
@@ -165,7 +165,7 @@ def _write_task(prepared: Prepared) -> None:
 def _run_machine(prepared: Prepared, cpu: int, listener: _Listener, stop: threading.Event) -> int:
     run = prepared.point.section.run
     return run_job(
-        "vm.point",
+        "gradwire.run.point",
         prepared.folder,
         prepared.clock,
         cpu=cpu,

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from vm.outcome import Outcome, Prepared
+from gradwire.run.outcome import Outcome, Prepared
 
 STAGES = {"network": "building the network", "agents": "starting agents", "first_byte": "probing the rate"}
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 from rich.console import RenderableType
 
-from analysis.compare import PrintedCell
-from analysis.points import write_points_csv
-from analysis.ranking import rank
-from analysis.report import report
-from analysis.tables import Constant
-from vm.outcome import Outcome
-from vm.stored_outcomes import StoredOutcome
-from workloads.lineup import FAMILIES, PARTIAL
-from workloads.scenario import Scenario
-from workloads.schema import SourcedDuration, SourcedRate, SourcedVariation
+from gradwire.analysis.compare import PrintedCell
+from gradwire.analysis.points import write_points_csv
+from gradwire.analysis.ranking import rank
+from gradwire.analysis.report import report
+from gradwire.analysis.tables import Constant
+from gradwire.run.outcome import Outcome
+from gradwire.run.stored.outcomes import StoredOutcome
+from gradwire.workloads.lineup import FAMILIES, PARTIAL
+from gradwire.workloads.scenario import Scenario
+from gradwire.workloads.schema import SourcedDuration, SourcedRate, SourcedVariation
 
 
 def printed_cells(scenario: Scenario) -> list[PrintedCell]:

@@ -10,17 +10,17 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from analysis.critical_path import critical_path
-from analysis.path_tables import MOST_LINES, contributions_table, parts_table, path_table
-from analysis.tables import rich_table
-from vm.calibrate import Calibration
-from vm.doctor import Finding
-from vm.faults import InputFault
-from vm.named_point import StoredPoint
-from vm.outcome import Prepared
-from workloads.compilation import job_of
-from workloads.strategies import strategy, strategy_names, strategy_origins
-from workloads.summary import summary_lines
+from gradwire.analysis.critical_path import critical_path
+from gradwire.analysis.path_tables import MOST_LINES, contributions_table, parts_table, path_table
+from gradwire.analysis.tables import rich_table
+from gradwire.faults import InputFault
+from gradwire.run.calibrate import Calibration
+from gradwire.run.outcome import Prepared
+from gradwire.run.stored.named_point import StoredPoint
+from gradwire.vm.doctor import Finding
+from gradwire.workloads.compilation import job_of
+from gradwire.workloads.strategies import strategy, strategy_names, strategy_origins
+from gradwire.workloads.summary import summary_lines
 
 
 def plan_lines(prepared: Prepared) -> Iterator[str]:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from analysis.transfers import ideal_s, low_share, transfer_time_s
-from topo.fabric import Fabric
-from vm.machines import Clock
-from vm.replay import replay_plans
-from workloads.patterns import all_to_all, compile_transfers, incast, one, outcast, priority_clash, ring
+from gradwire.analysis.transfers import ideal_s, low_share, transfer_time_s
+from gradwire.run.replay import replay_plans
+from gradwire.topo.fabric import Fabric
+from gradwire.vm.machines import Clock
+from gradwire.workloads.patterns import all_to_all, compile_transfers, incast, one, outcast, priority_clash, ring
 
 FLOW_S = 0.0512
 """Length of one flow at line rate: 64 MB at 10 Gbit/s. The same time at every rate, for what is fixed (the way through two ports,

@@ -8,14 +8,21 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from vm.machines import SOURCE_ROOT
+from gradwire import PACKAGE
 
-RUN_MODULES = ("vm.point", "vm.machines", "agents.__main__", "agents.capture", "controller.__main__")
+SOURCE_ROOT = PACKAGE.parent
+RUN_MODULES = (
+    "gradwire.run.point",
+    "gradwire.vm.machines",
+    "gradwire.agents.__main__",
+    "gradwire.agents.capture",
+    "gradwire.controller.__main__",
+)
 """What the machine boots with and what it starts; with all that they import, this is the code that carries plans out."""
-BUILD_MODULES = ("vm.kernel", "vm.kernel_source")
+BUILD_MODULES = ("gradwire.vm.kernel", "gradwire.vm.kernel_source")
 """How a kernel is built, which is imported with the rest and does not count: a point's key has the kernel's name."""
-BOOT_FILES = ("vm/init.sh",)
-PLAN_FOLDERS = ("workloads", "workloads/models", "workloads/strategies")
+BOOT_FILES = ("gradwire/vm/init.sh",)
+PLAN_FOLDER = "gradwire/workloads"
 """What plans are compiled by. All of it: strategies are looked up by name, not imported."""
 
 
@@ -30,8 +37,8 @@ def run_digest() -> str:
 @functools.cache
 def plan_digest() -> str:
     """Of the code that compiles plans."""
-    files = sorted(path for folder in PLAN_FOLDERS for path in (SOURCE_ROOT / folder).glob("*.py"))
-    return _hash([f"{path.name}\n{_meaning(path)}" for path in files])
+    root = SOURCE_ROOT / PLAN_FOLDER
+    return _hash([f"{path.relative_to(root)}\n{_meaning(path)}" for path in sorted(root.rglob("*.py"))])
 
 
 def imported_sources(modules: Sequence[str]) -> dict[str, Path]:

@@ -20,26 +20,27 @@ from typing import NoReturn, Protocol
 import tomli_w
 from rich.console import RenderableType
 
-from analysis.papers import report
-from analysis.papers.causes import from_critical_path
-from analysis.papers.evidence import ModelFacts, NoEvidence, Points, StoredPoint
-from analysis.papers.reference import Paper, ScenarioReference, chosen, load_papers
-from analysis.papers.score import Evaluated, evaluate, load_bindings, write_claims_csv
-from analysis.points import PointResult, write_points_csv
-from vm.campaign import Slots, Watcher, carry_out
-from vm.faults import InputFault
-from vm.kernel import cache_folder, cached_kernel
-from vm.machines import SOURCE_ROOT, Clock
-from vm.outcome import Outcome
-from vm.point_folders import folder_name
-from vm.store import KeptPoint, PointStore
-from vm.virtual_scale import virtual_clock
-from workloads.compilation import compile_point, fabric_of, job_of
-from workloads.plan import Plan
-from workloads.scenario import Point, Scenario, load_scenario
-from workloads.strategies import strategy
+from gradwire import PACKAGE
+from gradwire.analysis.papers import report
+from gradwire.analysis.papers.causes import from_critical_path
+from gradwire.analysis.papers.evidence import ModelFacts, NoEvidence, Points, StoredPoint
+from gradwire.analysis.papers.reference import Paper, ScenarioReference, chosen, load_papers
+from gradwire.analysis.papers.score import Evaluated, evaluate, load_bindings, write_claims_csv
+from gradwire.analysis.points import PointResult, write_points_csv
+from gradwire.faults import InputFault
+from gradwire.run.campaign import Slots, Watcher, carry_out
+from gradwire.run.outcome import Outcome
+from gradwire.run.stored.point_folders import folder_name
+from gradwire.run.stored.store import KeptPoint, PointStore
+from gradwire.run.virtual_scale import virtual_clock
+from gradwire.vm.kernel import cache_folder, cached_kernel
+from gradwire.vm.machines import Clock
+from gradwire.workloads.compilation import compile_point, fabric_of, job_of
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.scenario import Point, Scenario, load_scenario
+from gradwire.workloads.strategies import strategy
 
-SCENARIOS = SOURCE_ROOT / "scenarios"
+SCENARIOS = PACKAGE / "scenarios"
 STORE = cache_folder() / "points"
 
 

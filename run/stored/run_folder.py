@@ -6,10 +6,10 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from vm.faults import InputFault
-from vm.machines import Clock
-from vm.stored_files import reading
-from workloads.scenario import Scenario, load_scenario
+from gradwire.faults import InputFault
+from gradwire.run.stored.files import reading
+from gradwire.vm.machines import Clock
+from gradwire.workloads.scenario import Scenario, load_scenario
 
 RUNS = Path("runs")
 """Where run folders are made unless told otherwise."""

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from agents.records import OpLog, PointRecord
-from analysis.iterations import iteration_times_s
-from analysis.verdict import Verdict
-from controller.flows import SpineChoice, SwitchRules, switch_rules, trace_group
-from topo.fabric import Fabric, MulticastGroup, dscp_of_band
-from vm.faults import InputFault
-from vm.point import fabric_for
-from vm.point_folders import Held, held_points, in_words
-from vm.run_folder import run_folder, stored_scenario
-from vm.stored_files import load_log, load_plan, load_record, load_task, load_verdict, reading
-from workloads.plan import Plan
+from gradwire.agents.records import OpLog, PointRecord
+from gradwire.analysis.iterations import iteration_times_s
+from gradwire.analysis.verdict import Verdict
+from gradwire.controller.flows import SpineChoice, SwitchRules, switch_rules, trace_group
+from gradwire.faults import InputFault
+from gradwire.run.point import fabric_for
+from gradwire.run.stored.files import load_log, load_plan, load_record, load_task, load_verdict, reading
+from gradwire.run.stored.point_folders import Held, held_points, in_words
+from gradwire.run.stored.run_folder import run_folder, stored_scenario
+from gradwire.topo.fabric import Fabric, MulticastGroup, dscp_of_band
+from gradwire.workloads.plan import Plan
 
 NEEDED = ("task.json", "completed.json", "record.json", "ops.npz")
 
@@ -61,7 +61,7 @@ class StoredPoint:
         return wanted
 
     def spine_of(self, source: int, target: int, members: tuple[int, ...]) -> int | None:
-        """The spine that the controller's rules put messages of two endpoints on (analysis.link_loads.SpineOf)."""
+        """The spine that the controller's rules put messages of two endpoints on (gradwire.analysis.link_loads.SpineOf)."""
         if not members:
             return self._choice(source, target)
         group = self.fabric.groups.index(MulticastGroup(source, members))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.tables import TextTable
-from analysis.utilisation_report import port_use, save_use, use_table
-from vm.named_point import StoredPoint
-from vm.stored_files import load_captures
+from gradwire.analysis.tables import TextTable
+from gradwire.analysis.utilisation_report import port_use, save_use, use_table
+from gradwire.run.stored.files import load_captures
+from gradwire.run.stored.named_point import StoredPoint
 
 
 @dataclass(frozen=True)

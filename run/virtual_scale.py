@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vm.machines import Clock
-from workloads.compilation import fabric_of
-from workloads.scaling import virtual_scale
-from workloads.scenario import Point, origin_named
+from gradwire.vm.machines import Clock
+from gradwire.workloads.compilation import fabric_of
+from gradwire.workloads.scaling import virtual_scale
+from gradwire.workloads.scenario import Point, origin_named
 
 
 def virtual_clock(points: Sequence[Point]) -> Clock:

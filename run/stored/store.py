@@ -1,6 +1,6 @@
 """The store of points: each under the key of its content, so that nothing runs twice, whichever scenario, user or reproduction asks.
 
-A key names the plan, the fabric, the code that carries plans out, and the kernel (vm/outcome.py). To compile hundreds of plans only to
+A key names the plan, the fabric, the code that carries plans out, and the kernel (run/outcome.py). To compile hundreds of plans only to
 learn their keys takes minutes, so the store also remembers which key a point had, by all code that decides it.
 """
 
@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from agents.records import OpLog, PointRecord
-from analysis.points import PointResult
-from topo.fabric import Fabric
-from vm.faults import MachineFault
-from vm.machines import Clock
-from vm.outcome import Prepared, completed, judged, prepare_point, source_key
-from vm.stored_files import load_plan, load_task
-from workloads.plan import Plan
-from workloads.scenario import Point
+from gradwire.agents.records import OpLog, PointRecord
+from gradwire.analysis.points import PointResult
+from gradwire.faults import MachineFault
+from gradwire.run.outcome import Prepared, completed, judged, prepare_point, source_key
+from gradwire.run.stored.files import load_plan, load_task
+from gradwire.topo.fabric import Fabric
+from gradwire.vm.machines import Clock
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.scenario import Point
 
 LOCK_POLL_S = 0.5
 

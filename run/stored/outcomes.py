@@ -10,24 +10,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.points import PointResult, failed_point
-from analysis.verdict import Verdict
-from vm.faults import InputFault
-from vm.machines import Clock
-from vm.outcome import Computation, Speed, ended, failed_outcome, judged, prepare_point
-from vm.point_folders import Held, held_points
-from vm.stored_files import load_plan, load_task, load_verdict
-from workloads.compilation import job_of
-from workloads.plan import Plan
-from workloads.scenario import Point
-from workloads.strategies import strategy
+from gradwire.analysis.points import PointResult, failed_point
+from gradwire.analysis.verdict import Verdict
+from gradwire.faults import InputFault
+from gradwire.run.outcome import Computation, Speed, ended, failed_outcome, judged, prepare_point
+from gradwire.run.stored.files import load_plan, load_task, load_verdict
+from gradwire.run.stored.point_folders import Held, held_points
+from gradwire.vm.machines import Clock
+from gradwire.workloads.compilation import job_of
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.scenario import Point
+from gradwire.workloads.strategies import strategy
 
 
 @dataclass(frozen=True)
 class StoredOutcome:
     """What became of a point, as its folder says. speed: None where it never ran to its end.
 
-    by_words: its folder is another version's, found by the parameters in its name (vm.point_folders.Held).
+    by_words: its folder is another version's, found by the parameters in its name (gradwire.run.stored.point_folders.Held).
     """
 
     point: Point

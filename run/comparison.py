@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from topo.fabric import Topology
-from vm.faults import InputFault
-from vm.outcome import Prepared, prepare
-from vm.point_folders import folder_name
-from vm.virtual_scale import virtual_clock
-from workloads.devices import devices_for
-from workloads.lineup import (
+from gradwire.faults import InputFault
+from gradwire.run.outcome import Prepared, prepare
+from gradwire.run.stored.point_folders import folder_name
+from gradwire.run.virtual_scale import virtual_clock
+from gradwire.topo.fabric import Topology
+from gradwire.workloads.devices import devices_for
+from gradwire.workloads.lineup import (
     ITERATIONS,
     LEAVES,
     ORIGIN,
@@ -24,10 +24,10 @@ from workloads.lineup import (
     refusal,
     shared_section,
 )
-from workloads.models import model
-from workloads.scenario import Scenario, rate_text, resolve
-from workloads.schema import PointSection
-from workloads.settings import apply_setting
+from gradwire.workloads.models import model
+from gradwire.workloads.scenario import Scenario, rate_text, resolve
+from gradwire.workloads.schema import PointSection
+from gradwire.workloads.settings import apply_setting
 
 GIVEN = "given"
 """Device of a model whose iteration time is given."""
