@@ -30,7 +30,7 @@ from gradwire.agents.connections import (
 )
 from gradwire.agents.interpreter import Interpreter
 from gradwire.agents.loop import ReplayLoop
-from gradwire.agents.multicast_sockets import Multicast
+from gradwire.agents.multicast.sockets import Multicast
 from gradwire.agents.records import AgentSummary
 from gradwire.faults import Fault
 from gradwire.topo.fabric import Fabric

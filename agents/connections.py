@@ -17,7 +17,7 @@ from typing import cast
 
 import numpy as np
 
-from gradwire.agents.framing import HELLO, MAGIC, PORT
+from gradwire.agents.wire.framing import HELLO, MAGIC, PORT
 from gradwire.faults import InternalFault, MachineFault
 from gradwire.topo.fabric import Fabric, band_of_class, dscp_of_band
 from gradwire.workloads.plan import OpKind, Plan

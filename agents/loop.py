@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable
 
 from gradwire.agents.connections import Connection
-from gradwire.agents.framing import Framing, Header
 from gradwire.agents.interpreter import Interpreter, Outgoing
-from gradwire.agents.multicast_sockets import FlowSender, Multicast, interest
+from gradwire.agents.multicast.sockets import FlowSender, Multicast, interest
 from gradwire.agents.timer import Timer
 from gradwire.agents.transfer import Receiver, Sender, payload_file
+from gradwire.agents.wire.framing import Framing, Header
 from gradwire.faults import MachineFault
 from gradwire.workloads.plan import Plan
 

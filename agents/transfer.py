@@ -12,7 +12,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gradwire.agents.framing import Framing, Header
+from gradwire.agents.wire.framing import Framing, Header
 from gradwire.faults import MachineFault
 
 PAYLOAD_FILE_BYTES = 1 << 24

@@ -12,7 +12,7 @@ from gradwire.agents.records import OpLog, PointRecord
 from gradwire.analysis.bounds import bounds
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.statistics import summarise
-from gradwire.analysis.verdict import Verdict
+from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.faults import InputFault
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan

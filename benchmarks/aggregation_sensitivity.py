@@ -12,9 +12,9 @@ from pathlib import Path
 
 from fit_compute_time import efficiency, fit, iteration_time
 
-from gradwire.workloads.devices import compute_time
 from gradwire.workloads.models import model
-from gradwire.workloads.scenario import load_scenario
+from gradwire.workloads.models.devices import compute_time
+from gradwire.workloads.scenario.loading import load_scenario
 
 SCENARIO = Path(__file__).resolve().parent.parent / "scenarios" / "geryon-table2.toml"
 PREDICTED = ("partition-slicing", "geryon")

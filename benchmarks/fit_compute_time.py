@@ -19,7 +19,7 @@ from gradwire.run.campaign import Campaign
 from gradwire.run.outcome import prepare
 from gradwire.run.progress import LiveProgress
 from gradwire.vm.machines import Clock
-from gradwire.workloads.scenario import load_scenario
+from gradwire.workloads.scenario.loading import load_scenario
 
 TOLERANCE = 0.0005
 ROUNDS = 6

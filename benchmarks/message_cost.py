@@ -27,7 +27,7 @@ from gradwire.analysis.iterations import iteration_times_s
 from gradwire.run.campaign import Campaign
 from gradwire.run.outcome import Outcome, Prepared, prepare
 from gradwire.vm.machines import Clock
-from gradwire.workloads.scenario import load_scenario
+from gradwire.workloads.scenario.loading import load_scenario
 
 SCENARIO = Path(__file__).resolve().parent.parent / "scenarios" / "geryon-table2.toml"
 POINTS: Mapping[str, list[str]] = {

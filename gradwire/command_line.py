@@ -21,9 +21,9 @@ from gradwire import PACKAGE
 from gradwire.analysis.compare import check_cells
 from gradwire.analysis.papers import quick_score
 from gradwire.analysis.papers.score import Evaluated
-from gradwire.analysis.tables import rich_table
-from gradwire.analysis.timeline import trace_events, write_trace
-from gradwire.analysis.utilisation import BIN_S
+from gradwire.analysis.report.tables import rich_table
+from gradwire.analysis.timeline.trace import trace_events, write_trace
+from gradwire.analysis.utilisation.line_use import BIN_S
 from gradwire.faults import Fault, InputFault, InternalFault
 from gradwire.run.calibrate import calibrate_fabric
 from gradwire.run.campaign import Campaign
@@ -51,8 +51,8 @@ from gradwire.vm.kernel import build_kernel, cached_kernel, ensure_kernel
 from gradwire.vm.machines import Clock
 from gradwire.workloads.checker import PlanError
 from gradwire.workloads.lineup import contenders
-from gradwire.workloads.scenario import Scenario, load_scenario
-from gradwire.workloads.units import rate_bps
+from gradwire.workloads.scenario.loading import Scenario, load_scenario
+from gradwire.workloads.scenario.units import rate_bps
 
 PURPOSE = "Measures what communication strategies do to distributed training, on real networks in virtual time."
 SCENARIOS = PACKAGE / "scenarios"

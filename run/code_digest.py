@@ -15,7 +15,7 @@ RUN_MODULES = (
     "gradwire.run.point",
     "gradwire.vm.machines",
     "gradwire.agents.__main__",
-    "gradwire.agents.capture",
+    "gradwire.agents.capture.recorder",
     "gradwire.controller.__main__",
 )
 """What the machine boots with and what it starts; with all that they import, this is the code that carries plans out."""

@@ -12,7 +12,6 @@ from gradwire.run.outcome import Prepared, prepare
 from gradwire.run.stored.point_folders import folder_name
 from gradwire.run.virtual_scale import virtual_clock
 from gradwire.topo.fabric import Topology
-from gradwire.workloads.devices import devices_for
 from gradwire.workloads.lineup import (
     ITERATIONS,
     LEAVES,
@@ -25,9 +24,10 @@ from gradwire.workloads.lineup import (
     shared_section,
 )
 from gradwire.workloads.models import model
-from gradwire.workloads.scenario import Scenario, rate_text, resolve
-from gradwire.workloads.schema import PointSection
-from gradwire.workloads.settings import apply_setting
+from gradwire.workloads.models.devices import devices_for
+from gradwire.workloads.scenario.loading import Scenario, rate_text, resolve
+from gradwire.workloads.scenario.schema import PointSection
+from gradwire.workloads.scenario.settings import apply_setting
 
 GIVEN = "given"
 """Device of a model whose iteration time is given."""

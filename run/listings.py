@@ -10,9 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from gradwire.analysis.critical_path import critical_path
-from gradwire.analysis.path_tables import MOST_LINES, contributions_table, parts_table, path_table
-from gradwire.analysis.tables import rich_table
+from gradwire.analysis.path.critical_path import critical_path
+from gradwire.analysis.path.tables import MOST_LINES, contributions_table, parts_table, path_table
+from gradwire.analysis.report.tables import rich_table
 from gradwire.faults import InputFault
 from gradwire.run.calibrate import Calibration
 from gradwire.run.outcome import Prepared

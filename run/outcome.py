@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from gradwire.agents.records import OpLog, PointRecord
-from gradwire.analysis.captures import write_dissector
 from gradwire.analysis.iterations import iteration_times_s
+from gradwire.analysis.packets.captures import write_dissector
 from gradwire.analysis.points import PointResult, failed_point, point_result
-from gradwire.analysis.verdict import Verdict, failed_run, judge
+from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
 from gradwire.run.code_digest import plan_digest, run_digest
 from gradwire.run.stored.files import load_captures, load_log, load_record, reading
 from gradwire.run.stored.point_folders import folder_name, in_words, older_folders
@@ -29,10 +29,10 @@ from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machines import Clock
 from gradwire.workloads.checker import check
 from gradwire.workloads.compilation import Compiled, compile_point
-from gradwire.workloads.devices import ComputeTime
+from gradwire.workloads.models.devices import ComputeTime
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scaling import scaled_fabric, scaled_plan
-from gradwire.workloads.scenario import Point, origin_named
+from gradwire.workloads.scenario.loading import Point, origin_named
 
 
 @dataclass(frozen=True)

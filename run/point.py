@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from gradwire.agents.capture import CaptureSettings, PortEntry
-from gradwire.agents.capture_process import CaptureProcess
+from gradwire.agents.capture.process import CaptureProcess
+from gradwire.agents.capture.recorder import CaptureSettings, PortEntry
 from gradwire.agents.connections import HostEntry, SocketOptions, namespace_of
 from gradwire.agents.process import AgentGroup
 from gradwire.agents.records import CAPTURE_FOLDER, AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord

@@ -20,7 +20,7 @@ from gradwire.topo.fabric import Fabric
 from gradwire.vm.machines import Clock, run_job
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scaling import scaled_fabric, scaled_plan
-from gradwire.workloads.schema import TransportSection
+from gradwire.workloads.scenario.schema import TransportSection
 
 TIME_LIMIT_S = 1800.0
 DEFAULTS = TransportSection()

@@ -9,14 +9,14 @@ from rich.console import RenderableType
 
 from gradwire.analysis.compare import PrintedCell
 from gradwire.analysis.points import write_points_csv
-from gradwire.analysis.ranking import rank
-from gradwire.analysis.report import report
-from gradwire.analysis.tables import Constant
+from gradwire.analysis.report.ranking import rank
+from gradwire.analysis.report.report import report
+from gradwire.analysis.report.tables import Constant
 from gradwire.run.outcome import Outcome
 from gradwire.run.stored.outcomes import StoredOutcome
 from gradwire.workloads.lineup import FAMILIES, PARTIAL
-from gradwire.workloads.scenario import Scenario
-from gradwire.workloads.schema import SourcedDuration, SourcedRate, SourcedVariation
+from gradwire.workloads.scenario.loading import Scenario
+from gradwire.workloads.scenario.schema import SourcedDuration, SourcedRate, SourcedVariation
 
 
 def printed_cells(scenario: Scenario) -> list[PrintedCell]:

@@ -37,7 +37,7 @@ from gradwire.vm.kernel import cache_folder, cached_kernel
 from gradwire.vm.machines import Clock
 from gradwire.workloads.compilation import compile_point, fabric_of, job_of
 from gradwire.workloads.plan import Plan
-from gradwire.workloads.scenario import Point, Scenario, load_scenario
+from gradwire.workloads.scenario.loading import Point, Scenario, load_scenario
 from gradwire.workloads.strategies import strategy
 
 SCENARIOS = PACKAGE / "scenarios"

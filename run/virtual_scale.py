@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gradwire.vm.machines import Clock
 from gradwire.workloads.compilation import fabric_of
 from gradwire.workloads.scaling import virtual_scale
-from gradwire.workloads.scenario import Point, origin_named
+from gradwire.workloads.scenario.loading import Point, origin_named
 
 
 def virtual_clock(points: Sequence[Point]) -> Clock:

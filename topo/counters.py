@@ -101,7 +101,7 @@ class TcpCounters:
 def parse_qdiscs(text: str, ports: Mapping[str, Port], bands: int) -> list[PortCounters]:
     """Reads `tc -s -j qdisc show` of a network namespace: the leaf below class 1:(b + 1) of an interface is its band b.
 
-    ports: the fabric's port of each interface to read. Both layouts of gradwire.topo.tc have these leaves.
+    ports: the fabric's port of each interface to read. Both layouts of topo/tc.py have these leaves.
     Raises MachineFault if a band is not there: something replaced the port's qdiscs.
     """
     leaves = {(entry["dev"], entry["parent"]): entry for entry in json.loads(text) if "parent" in entry}

@@ -22,7 +22,7 @@ IP_TCP_HEADER_BYTES = 52
 FRAMES_PER_ACK = 2
 """Of TCP's delayed ACKs, where frames do not arrive in larger bursts."""
 MULTICAST_HEADER_BYTES = 16
-"""What precedes the payload of each multicast datagram: flow, place in its burst, sequence number (agents/datagrams.py)."""
+"""What precedes the payload of each multicast datagram: flow, place in its burst, sequence number (agents/wire/datagrams.py)."""
 IP_UDP_HEADER_BYTES = 28 + MULTICAST_HEADER_BYTES
 """IPv4 20, UDP 8, and the header above."""
 MAX_GSO_BYTES = 65536

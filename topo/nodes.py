@@ -1,4 +1,4 @@
-"""Mininet's nodes and links with their work put off and batched. Only gradwire.topo.network may import this, as it imports mininet.
+"""Mininet's nodes and links with their work put off and batched. Only topo/network.py may import this, as it imports mininet.
 
 Mininet starts a shell for every node and types each command into it: some twenty processes a host. In the virtual-time kernel a
 process costs tens of milliseconds, so here a host is one process, links are made by one `ip` call, switches by one `ovs-vsctl`

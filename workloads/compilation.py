@@ -14,15 +14,15 @@ from pydantic_core import ErrorDetails
 
 from gradwire.faults import InputFault
 from gradwire.topo.fabric import Fabric
-from gradwire.workloads.devices import ComputeTime, compute_time, with_modules_of
-from gradwire.workloads.explanations import reason
 from gradwire.workloads.job import Cluster, Costs, Job
-from gradwire.workloads.made_up import made_up, made_up_times
 from gradwire.workloads.models import model
+from gradwire.workloads.models.devices import ComputeTime, compute_time, with_modules_of
+from gradwire.workloads.models.made_up import made_up, made_up_times
+from gradwire.workloads.models.profile import Profile
 from gradwire.workloads.models.synthetic import base_name
 from gradwire.workloads.plan import Plan
-from gradwire.workloads.profile import Profile
-from gradwire.workloads.schema import ClusterSection, CostsSection, PointSection
+from gradwire.workloads.scenario.explanations import reason
+from gradwire.workloads.scenario.schema import ClusterSection, CostsSection, PointSection
 from gradwire.workloads.stand_in import StandIn
 from gradwire.workloads.strategies import strategy
 from gradwire.workloads.strategies.strategy import Options, Strategy

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from gradwire.faults import InputFault
 from gradwire.topo.fabric import Fabric
-from gradwire.workloads.devices import ComputeTime
-from gradwire.workloads.profile import Profile
+from gradwire.workloads.models.devices import ComputeTime
+from gradwire.workloads.models.profile import Profile
 
 BYTES_PER_PARAMETER = 4
 """fp32."""

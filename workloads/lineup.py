@@ -14,9 +14,9 @@ from typing import Any
 
 from gradwire.faults import InputFault
 from gradwire.topo.fabric import Topology
-from gradwire.workloads.scenario import resolve
-from gradwire.workloads.schema import PointSection
-from gradwire.workloads.settings import flattened
+from gradwire.workloads.scenario.loading import resolve
+from gradwire.workloads.scenario.schema import PointSection
+from gradwire.workloads.scenario.settings import flattened
 from gradwire.workloads.strategies import strategy, strategy_names
 
 ORIGIN = "gradwire compare"

@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from gradwire.workloads.models.profile import Profile
 from gradwire.workloads.plan import Int64
-from gradwire.workloads.profile import Profile
 
 Bool = npt.NDArray[np.bool_]
 

@@ -1,18 +1,18 @@
 """What passed a machine's port by its captured packets, for figures of utilisation: never by what the agents' logs say of it.
 
-A capture file is read as a stream, once, and kept as columns beside it (analysis/captures.py). Only points whose verdict is valid are
-read: it has compared the packets with the port's counters and the plan's messages, and the times of iterations by packets alone with
-those of the logs (analysis/packet_checks.py).
+A capture file is read as a stream, once, and kept as columns beside it (analysis/packets/captures.py). Only points whose verdict is valid
+are read: it has compared the packets with the port's counters and the plan's messages, and the times of iterations by packets alone with
+those of the logs (analysis/verdict/packet_checks.py).
 """
 
 from __future__ import annotations
 
-from gradwire.analysis.captures import read_captures
 from gradwire.analysis.compare import describe
 from gradwire.analysis.iterations import iteration_ends_ns
-from gradwire.analysis.packets import Bool, Capture
+from gradwire.analysis.packets.captures import read_captures
+from gradwire.analysis.packets.reading import Bool, Capture
 from gradwire.analysis.papers.evidence import NoEvidence, StoredPoint
-from gradwire.analysis.utilisation import Utilisation, utilisation
+from gradwire.analysis.utilisation.line_use import Utilisation, utilisation
 from gradwire.workloads.plan import Plan
 
 FROM_PACKETS = "from captured packets"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gradwire.analysis.critical_path import critical_path
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.papers.evidence import NoEvidence, Points, StoredPoint
 from gradwire.analysis.papers.reference import Claim
+from gradwire.analysis.path.critical_path import critical_path
 
 
 def from_critical_path(points: Points, claim: Claim) -> str:

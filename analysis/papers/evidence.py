@@ -1,7 +1,7 @@
 """Evidence: the points that a scenario's runs gave, and the functions that read a claim's value out of them.
 
 Claims on a point's iteration time, throughput, efficiency or speed-up, and ranks by one of them, are looked up
-(analysis/papers/lookup.py). Every other claim is bound to a function of its own, in <paper>.py:
+(analysis/papers/lookup.py). Every other claim is bound to a function of its own, in <paper>/:
 
     @measures("p3-fig7", "resnet50-knee")
     def _knee(points: Points, claim: Claim) -> Measured: ...
@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from gradwire.agents.records import OpLog, PointRecord
-from gradwire.analysis.charts import parameter_number
 from gradwire.analysis.compare import as_number, describe
 from gradwire.analysis.papers.reference import Claim
 from gradwire.analysis.points import PointResult, pool_seeds
+from gradwire.analysis.report.charts import parameter_number
 from gradwire.faults import InternalFault
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
@@ -35,8 +35,8 @@ class NoEvidence(Exception):
 class ModelFacts:
     """What a point computes with, by layer (in forward order) and by tensor (in creation order).
 
-    layer_kinds: conv, fc, ...: as in gradwire.workloads.profile. flops: of one sample's forward pass, a multiplication and an addition as
-    two. forward_s, backward_s: of one iteration. fitted_on: the printed cell that the compute time was inferred from.
+    layer_kinds: conv, fc, ...: as in workloads/models/profile.py. flops: of one sample's forward pass, a multiplication and an addition
+    as two. forward_s, backward_s: of one iteration. fitted_on: the printed cell that the compute time was inferred from.
     """
 
     name: str

@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from gradwire.analysis.charts import MARKERS, METRIC_AXES, PALETTE, STYLE, interval, parameter_number, svg_text
 from gradwire.analysis.compare import EFFICIENCY, SPEEDUP, as_number
 from gradwire.analysis.papers.curves import Drawing, drawings_of
 from gradwire.analysis.papers.evidence import NoEvidence, Points
@@ -20,6 +19,7 @@ from gradwire.analysis.papers.lookup import speedup
 from gradwire.analysis.papers.reference import Claim, FigureReference, ScenarioReference, Where
 from gradwire.analysis.papers.shapes import Series
 from gradwire.analysis.points import PointResult
+from gradwire.analysis.report.charts import MARKERS, METRIC_AXES, PALETTE, STYLE, interval, parameter_number, svg_text
 
 PANEL_WIDTH, PANEL_HEIGHT, COLUMNS = 3.5, 2.9, 3
 WIDE_PANEL_BARS = 18

@@ -1,4 +1,4 @@
-"""What the papers print: reference values and their sources, read from <paper>.toml beside this file and checked whole.
+"""What the papers print: reference values and their sources, read from <paper>/reference.toml and checked whole.
 
 Nothing here is measured, and nothing in the emulator is computed from it.
 """
@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from gradwire.faults import InputFault, InternalFault
 
 FOLDER = Path(__file__).parent
+DATA = "reference.toml"
 PAPERS = ("geryon", "p3", "gradientflow", "tictac", "netops")
 """In the order in which reports list them."""
 
@@ -186,8 +187,8 @@ class Paper(_Reference):
 
 
 def load_paper(paper: str, folder: Path = FOLDER) -> Paper:
-    """Reads and checks <paper>.toml. Raises InputFault with the file, the place and what is wrong."""
-    path = folder / f"{paper}.toml"
+    """Reads and checks <paper>/reference.toml. Raises InputFault with the file, the place and what is wrong."""
+    path = folder / paper / DATA
     try:
         loaded = Paper.model_validate(tomllib.loads(path.read_text()))
     except FileNotFoundError as error:
@@ -197,13 +198,13 @@ def load_paper(paper: str, folder: Path = FOLDER) -> Paper:
     except ValidationError as error:
         raise InputFault("\n".join(f"{path}: {_explain(defect)}" for defect in error.errors())) from error
     if loaded.paper != paper:
-        raise InputFault(f"{path}: paper = '{loaded.paper}': must be '{paper}', like the file")
+        raise InputFault(f"{path}: paper = '{loaded.paper}': must be '{paper}', like the folder")
     return loaded
 
 
 def load_papers(folder: Path = FOLDER) -> list[Paper]:
     """All papers whose reference data is there, in the order of PAPERS. Raises InputFault."""
-    return [load_paper(paper, folder) for paper in PAPERS if (folder / f"{paper}.toml").exists()]
+    return [load_paper(paper, folder) for paper in PAPERS if (folder / paper / DATA).exists()]
 
 
 def chosen(papers: Sequence[Paper], names: Sequence[str]) -> list[tuple[Paper, ScenarioReference]]:

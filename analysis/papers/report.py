@@ -14,8 +14,8 @@ from gradwire.analysis.papers.figures import figures
 from gradwire.analysis.papers.holds import tolerance_text
 from gradwire.analysis.papers.reference import Claim, ScenarioReference, rank_text
 from gradwire.analysis.papers.score import EXPLAINED_BEYOND, GROUPS, Evaluated, Result, Score, Status, Tally, score
-from gradwire.analysis.report import STYLE
-from gradwire.analysis.tables import ABSENT, TextTable, html_table, markdown_table, rich_table
+from gradwire.analysis.report.report import STYLE
+from gradwire.analysis.report.tables import ABSENT, TextTable, html_table, markdown_table, rich_table
 
 INTRODUCTION = """\
 Written by `gradwire reproduce`, which runs every scenario of the papers' evaluations on an emulated network and judges each claim:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from gradwire.analysis import papers
 from gradwire.analysis.papers.evidence import Measured, NoEvidence, Points, explanation_of, measure_of
 from gradwire.analysis.papers.holds import holds
 from gradwire.analysis.papers.lookup import can_look_up, look_up
@@ -86,10 +85,11 @@ class Evaluated:
 
 
 def load_bindings() -> None:
-    """Imports every paper's evidence functions, so that they are bound: the modules <paper>.py and <paper>_<part>.py."""
-    for module in pkgutil.iter_modules(papers.__path__):
-        if module.name.partition("_")[0] in PAPERS:
-            importlib.import_module(f"gradwire.analysis.papers.{module.name}")
+    """Imports every paper's evidence functions, so that they are bound: all modules of the papers' folders."""
+    for paper in PAPERS:
+        package = importlib.import_module(f"gradwire.analysis.papers.{paper}")
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
 
 
 def evaluate(

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gradwire.agents.records import OpLog, PointRecord
-from gradwire.analysis.captures import read_captures
-from gradwire.analysis.packets import Capture
-from gradwire.analysis.verdict import Verdict
+from gradwire.analysis.packets.captures import read_captures
+from gradwire.analysis.packets.reading import Capture
+from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.faults import InputFault
 from gradwire.run.point import Task
 from gradwire.topo.fabric import Fabric

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gradwire.agents.records import OpLog, PointRecord
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.analysis.verdict import Verdict
+from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.controller.flows import SpineChoice, SwitchRules, switch_rules, trace_group
 from gradwire.faults import InputFault
 from gradwire.run.point import fabric_for

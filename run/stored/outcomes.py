@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradwire.analysis.points import PointResult, failed_point
-from gradwire.analysis.verdict import Verdict
+from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.faults import InputFault
 from gradwire.run.outcome import Computation, Speed, ended, failed_outcome, judged, prepare_point
 from gradwire.run.stored.files import load_plan, load_task, load_verdict
@@ -19,7 +19,7 @@ from gradwire.run.stored.point_folders import Held, held_points
 from gradwire.vm.machines import Clock
 from gradwire.workloads.compilation import job_of
 from gradwire.workloads.plan import Plan
-from gradwire.workloads.scenario import Point
+from gradwire.workloads.scenario.loading import Point
 from gradwire.workloads.strategies import strategy
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradwire.workloads.scenario import Point
+from gradwire.workloads.scenario.loading import Point
 
 WORDS_MAX = 80
 """Characters of a name's readable part."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradwire.analysis.tables import TextTable
-from gradwire.analysis.utilisation_report import port_use, save_use, use_table
+from gradwire.analysis.report.tables import TextTable
+from gradwire.analysis.utilisation.report import port_use, save_use, use_table
 from gradwire.run.stored.files import load_captures
 from gradwire.run.stored.named_point import StoredPoint
 

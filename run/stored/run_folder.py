@@ -9,7 +9,7 @@ from pathlib import Path
 from gradwire.faults import InputFault
 from gradwire.run.stored.files import reading
 from gradwire.vm.machines import Clock
-from gradwire.workloads.scenario import Scenario, load_scenario
+from gradwire.workloads.scenario.loading import Scenario, load_scenario
 
 RUNS = Path("runs")
 """Where run folders are made unless told otherwise."""

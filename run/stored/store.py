@@ -23,7 +23,7 @@ from gradwire.run.stored.files import load_plan, load_task
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.machines import Clock
 from gradwire.workloads.plan import Plan
-from gradwire.workloads.scenario import Point
+from gradwire.workloads.scenario.loading import Point
 
 LOCK_POLL_S = 0.5
 

@@ -15,10 +15,10 @@ import pytest
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.run.replay import Replayed, replay_plans
 from gradwire.topo.fabric import Fabric
-from gradwire.workloads.devices import ComputeTime
 from gradwire.workloads.job import Cluster, Costs, Job
+from gradwire.workloads.models.devices import ComputeTime
+from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.plan import Plan
-from gradwire.workloads.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.strategies import strategy
 
 pytestmark = pytest.mark.kernel

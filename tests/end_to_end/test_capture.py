@@ -12,19 +12,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dissected import dissected, is_outbound, messages
 from scapy.layers.inet import TCP, UDP
 from scapy.utils import PcapNgReader
 
 from gradwire import PACKAGE
 from gradwire.agents.records import OpLog, PointRecord
 from gradwire.analysis.bounds import transfers
-from gradwire.analysis.dissector import slices_of
 from gradwire.analysis.iterations import worker_times_s
-from gradwire.analysis.packets import read_capture
-from gradwire.analysis.periods import worker_periods_s
+from gradwire.analysis.packets.dissector import slices_of
+from gradwire.analysis.packets.periods import worker_periods_s
+from gradwire.analysis.packets.reading import read_capture
 from gradwire.analysis.points import PointResult, read_points_csv
 from gradwire.workloads.plan import Combine, OpKind, Plan
+from tests.shared.dissected import dissected, is_outbound, messages
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 

@@ -18,10 +18,10 @@ from gradwire.run.replay import Replayed, replay_plans
 from gradwire.topo.fabric import ETHERNET_HEADER_BYTES, IP_TCP_HEADER_BYTES, IP_UDP_HEADER_BYTES, Fabric, Topology
 from gradwire.vm.kernel import cached_kernel
 from gradwire.workloads.checker import check
-from gradwire.workloads.devices import ComputeTime
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
+from gradwire.workloads.models.devices import ComputeTime
+from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.plan import OpKind, Plan, Role
-from gradwire.workloads.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.strategies import strategy
 
 pytestmark = pytest.mark.kernel

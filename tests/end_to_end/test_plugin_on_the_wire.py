@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from snippets import PLUGIN_FOLDER, install_plugin
 
 from gradwire import PACKAGE
 from gradwire.analysis.points import read_points_csv
 from gradwire.workloads.compilation import job_of
-from gradwire.workloads.scenario import load_scenario
+from gradwire.workloads.scenario.loading import load_scenario
 from gradwire.workloads.strategies import strategy
+from tests.shared.snippets import PLUGIN_FOLDER, install_plugin
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 

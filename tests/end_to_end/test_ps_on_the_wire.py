@@ -15,10 +15,10 @@ from gradwire.agents.connections import SocketOptions
 from gradwire.run.replay import Replayed, replay_plans
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.kernel import cached_kernel
-from gradwire.workloads.devices import ComputeTime
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Costs, Job
+from gradwire.workloads.models.devices import ComputeTime
+from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.plan import Combine, OpKind, Plan, Role
-from gradwire.workloads.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.strategies import strategy
 
 pytestmark = pytest.mark.kernel

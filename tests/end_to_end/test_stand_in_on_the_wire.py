@@ -10,8 +10,8 @@ import pytest
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.run.replay import replay_plans
 from gradwire.workloads.compilation import Compiled, compile_point
-from gradwire.workloads.scenario import resolve
-from gradwire.workloads.settings import apply_setting
+from gradwire.workloads.scenario.loading import resolve
+from gradwire.workloads.scenario.settings import apply_setting
 
 pytestmark = pytest.mark.kernel
 

@@ -13,17 +13,17 @@ import pytest
 from gradwire.analysis.bounds import bounds
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.scheduling import Schedules, r_squared, schedules
-from gradwire.analysis.verdict import BOUND_SLACK
+from gradwire.analysis.verdict.verdict import BOUND_SLACK
 from gradwire.run.replay import Replayed, replay_plans
 from gradwire.topo.fabric import Fabric, Topology
 from gradwire.workloads.checker import check
-from gradwire.workloads.devices import ComputeTime, compute_time
+from gradwire.workloads.engines.placement import whole_tensors
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from gradwire.workloads.models import model
+from gradwire.workloads.models.devices import ComputeTime, compute_time
+from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.patterns import Transfer, compile_transfers
 from gradwire.workloads.plan import OpKind, Plan
-from gradwire.workloads.profile import Layer, LayerKind, Profile, Tensor
-from gradwire.workloads.strategies.placement import whole_tensors
 from gradwire.workloads.strategies.tictac import Order, compile_ordered, transfer_orders
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]

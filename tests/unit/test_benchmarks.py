@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.workloads.compilation import compile_point
-from gradwire.workloads.scenario import load_scenario
+from gradwire.workloads.scenario.loading import load_scenario
 
 BENCHMARKS = Path(__file__).resolve().parent.parent.parent / "benchmarks"
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import gradwire_says
 
 from gradwire import command_line
 from gradwire.faults import InternalFault, MachineFault
 from gradwire.run.campaign import Campaign
+from tests.shared.command_line import gradwire_says
 
 SCENARIO = """
 title = "A test"

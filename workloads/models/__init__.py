@@ -8,7 +8,7 @@ from functools import cache
 
 from gradwire.faults import InputFault
 from gradwire.workloads.models import alexnet, inception, resnet, sockeye, synthetic, transformer, vgg, yolo
-from gradwire.workloads.profile import Profile
+from gradwire.workloads.models.profile import Profile
 
 _MODELS: dict[str, Callable[[], Profile]] = {
     "alexnet": alexnet.alexnet,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gradwire.workloads.profile import Profile
-from gradwire.workloads.shapes import Network, Node
+from gradwire.workloads.models.profile import Profile
+from gradwire.workloads.models.shapes import Network, Node
 
 
 def _convolutions(net: Network, *, groups: int, norm: bool) -> Node:

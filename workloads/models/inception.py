@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gradwire.workloads.profile import LayerKind, Profile
-from gradwire.workloads.shapes import Network, Node, Padding, Window, concat
+from gradwire.workloads.models.profile import LayerKind, Profile
+from gradwire.workloads.models.shapes import Network, Node, Padding, Window, concat
 
 Step = tuple[int, Window] | tuple[int, Window, int]
 """A convolution in a branch: channels, kernel and, where not 1, stride."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gradwire.workloads.profile import Profile
-from gradwire.workloads.shapes import Network, Node
+from gradwire.workloads.models.profile import Profile
+from gradwire.workloads.models.shapes import Network, Node
 
 UNITS = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3), 200: (3, 24, 36, 3)}
 """Residual units in each of the four blocks, by depth."""

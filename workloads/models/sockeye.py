@@ -6,8 +6,8 @@ prints neither the size nor the vocabulary, so the vocabulary and the sentence l
 
 from __future__ import annotations
 
-from gradwire.workloads.profile import LayerKind, Profile
-from gradwire.workloads.shapes import Network, Node
+from gradwire.workloads.models.profile import LayerKind, Profile
+from gradwire.workloads.models.shapes import Network, Node
 
 SOURCE_WORDS = 17191
 TARGET_WORDS = 7709

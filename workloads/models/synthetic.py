@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from gradwire.faults import InputFault
 from gradwire.workloads.models.inception import module_17, module_35
-from gradwire.workloads.profile import Layer, LayerKind, Profile
-from gradwire.workloads.shapes import Network, Node
+from gradwire.workloads.models.profile import Layer, LayerKind, Profile
+from gradwire.workloads.models.shapes import Network, Node
 
 
 @dataclass(frozen=True)

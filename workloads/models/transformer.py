@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gradwire.workloads.profile import LayerKind, Profile
-from gradwire.workloads.shapes import Network, Node
+from gradwire.workloads.models.profile import LayerKind, Profile
+from gradwire.workloads.models.shapes import Network, Node
 
 RMS = ("gamma",)
 LAYER_NORM = ("gamma", "beta")

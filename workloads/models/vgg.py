@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gradwire.workloads.profile import Profile
-from gradwire.workloads.shapes import Network
+from gradwire.workloads.models.profile import Profile
+from gradwire.workloads.models.shapes import Network
 
 VGG16 = (2, 2, 3, 3, 3)
 VGG19 = (2, 2, 4, 4, 4)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gradwire.workloads.profile import Profile
-from gradwire.workloads.shapes import Network
+from gradwire.workloads.models.profile import Profile
+from gradwire.workloads.models.shapes import Network
 
 GRID = 7
 """The image is cut into GRID x GRID cells, each predicting 2 boxes of 5 numbers and 20 classes (Pascal VOC)."""

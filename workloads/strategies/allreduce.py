@@ -12,13 +12,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
-from gradwire.workloads.plan import Plan
-from gradwire.workloads.stand_in import Load
-from gradwire.workloads.strategies.allreduce_buckets import Bucket, after_backward, backward_order, fused
-from gradwire.workloads.strategies.allreduce_load import allreduce_load
-from gradwire.workloads.strategies.allreduce_plan import Communicator, ForwardWaits, compile_allreduce
-from gradwire.workloads.strategies.collectives import (
+from gradwire.workloads.engines.allreduce_buckets import Bucket, after_backward, backward_order, fused
+from gradwire.workloads.engines.allreduce_load import allreduce_load
+from gradwire.workloads.engines.allreduce_plan import Communicator, ForwardWaits, compile_allreduce
+from gradwire.workloads.engines.collectives import (
     Schedule,
     butterfly,
     halving_doubling,
@@ -26,6 +23,9 @@ from gradwire.workloads.strategies.collectives import (
     ring,
     whole_ring,
 )
+from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.stand_in import Load
 from gradwire.workloads.strategies.strategy import Options, Strategy
 
 Algorithm = Literal["ring", "hierarchical-ring", "butterfly", "halving-doubling"]

@@ -9,8 +9,8 @@ With N priorities, N - 1 thresholds at equal steps divide the urgency range.
 
 from __future__ import annotations
 
-from gradwire.workloads.profile import LayerKind, Profile
-from gradwire.workloads.strategies.tensorflow import ClassOfLayer
+from gradwire.workloads.engines.tensorflow import ClassOfLayer
+from gradwire.workloads.models.profile import LayerKind, Profile
 
 
 def urgencies(profile: Profile) -> dict[int, float]:

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gradwire.workloads.engines.placement import in_rows, whole_tensors
+from gradwire.workloads.engines.tensorflow import ClassOfLayer, compile_parameter_server
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.strategies.geryon import coarse_rule, suits_coarse_rule, threshold_rule
-from gradwire.workloads.strategies.placement import in_rows, whole_tensors
 from gradwire.workloads.strategies.strategy import Options, Strategy
-from gradwire.workloads.strategies.tensorflow import ClassOfLayer, compile_parameter_server
 
 SLICE_PARAMETERS = 1024 * 1024
 """Geryon's default slicing threshold, "1,024K" parameters (section V-B): slice counts 320, 440, 680 fit parameters, not bytes."""

@@ -12,6 +12,17 @@ from itertools import pairwise
 
 from pydantic import Field
 
+from gradwire.workloads.engines.allreduce_buckets import (
+    Bucket,
+    Gradient,
+    backward_order,
+    buffer_fused,
+    by_cycle,
+    fused,
+    lazily_fused,
+    negotiated,
+)
+from gradwire.workloads.engines.allreduce_load import allreduce_load
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.stand_in import Load
@@ -23,17 +34,6 @@ from gradwire.workloads.strategies.allreduce import (
     compile_buckets,
     tensor_buckets,
 )
-from gradwire.workloads.strategies.allreduce_buckets import (
-    Bucket,
-    Gradient,
-    backward_order,
-    buffer_fused,
-    by_cycle,
-    fused,
-    lazily_fused,
-    negotiated,
-)
-from gradwire.workloads.strategies.allreduce_load import allreduce_load
 from gradwire.workloads.strategies.strategy import Strategy
 
 CHUNK_VALUES = 32_000

@@ -3,7 +3,7 @@
 Source: P3, sections 2, 4.1 and 5.1, and the constants of MXNet's public code (kvstore_dist.h). Keys are tensors. Those of a million
 parameters or more are cut evenly over all servers, the others are whole on server key * 9973 mod n. Workers push a layer as soon as the
 backward pass yields it. Once all workers have pushed a key, its server notifies each of them, and the worker pulls it inside the
-iteration: a request and the answer. There is no barrier (see workloads/strategies/keywise.py).
+iteration: a request and the answer. There is no barrier (see workloads/engines/keywise.py).
 The server's one thread adds what arrives and copies what it answers with (costs.copy_rate); P3's server sends without a copy.
 
 Where the paper is silent: every pair has one connection and data waits in it in the order in which it became ready; notifications
@@ -18,10 +18,10 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
+from gradwire.workloads.engines.keywise import Exchange, Updates, compile_keywise
+from gradwire.workloads.engines.placement import kvstore_keys
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Plan
-from gradwire.workloads.strategies.keywise import Exchange, Updates, compile_keywise
-from gradwire.workloads.strategies.placement import kvstore_keys
 from gradwire.workloads.strategies.strategy import Options, Strategy
 
 SPLIT_PARAMETERS = 1_000_000

@@ -1,7 +1,7 @@
 """A parameter server with support of the network: IP multicast, in-network aggregation, or both.
 
 Source: NetOps, sections 3.4 and 8.1 (multicast: one copy of each parameter reaches all workers; aggregation: see
-workloads/strategies/aggregation.py), 9.1 (placement), 9.2 (messages), 9.3 (barrier). Each iteration of a worker:
+workloads/engines/aggregation.py), 9.1 (placement), 9.2 (messages), 9.3 (barrier). Each iteration of a worker:
 
 1. It tells every server that it is ready. A server sends its parameters once all workers are: multicast serves all of them at once.
 2. Parameters leave in forward order: as one copy to the multicast group of all workers, or without multicast as a copy for each
@@ -12,7 +12,8 @@ workloads/strategies/aggregation.py), 9.1 (placement), 9.2 (messages), 9.3 (barr
    it a parameter leaves as soon as it is updated, and the next iteration's forward pass waits for each layer's own parameters).
 
 Where the paper is silent: a worker on a server's own host exchanges data with it through memory and is no member of its group;
-multicast is made reliable by negative acknowledgements (agents/multicast.py), "since one has time to identify and recover from errors".
+multicast is made reliable by negative acknowledgements (agents/multicast/protocol.py), "since one has time to identify and recover from
+errors".
 """
 
 from __future__ import annotations
@@ -24,20 +25,13 @@ from typing import Any, Literal
 from pydantic import Field
 
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
+from gradwire.workloads.engines.aggregation import Aggregators, Contribution
+from gradwire.workloads.engines.flows import Flows
+from gradwire.workloads.engines.placement import Piece, greedy_by_size, in_messages, in_turn, partitioned, whole_tensors
+from gradwire.workloads.engines.worker import Passes, add_passes
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import CONTROL_CLASS, Combine, Plan, Role
-from gradwire.workloads.strategies.aggregation import Aggregators, Contribution
-from gradwire.workloads.strategies.flows import Flows
-from gradwire.workloads.strategies.placement import (
-    Piece,
-    greedy_by_size,
-    in_messages,
-    in_turn,
-    partitioned,
-    whole_tensors,
-)
 from gradwire.workloads.strategies.strategy import Options, Strategy
-from gradwire.workloads.strategies.worker import Passes, add_passes
 
 
 class MulticastOptions(Options):

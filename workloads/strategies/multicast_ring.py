@@ -19,12 +19,12 @@ from pydantic import Field
 
 from gradwire.faults import InputFault
 from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.engines.flows import Flows
+from gradwire.workloads.engines.placement import Piece, in_messages, partitioned, whole_tensors
+from gradwire.workloads.engines.worker import Passes, add_passes
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Combine, Plan, Role
-from gradwire.workloads.strategies.flows import Flows
-from gradwire.workloads.strategies.placement import Piece, in_messages, partitioned, whole_tensors
 from gradwire.workloads.strategies.strategy import Options, Strategy
-from gradwire.workloads.strategies.worker import Passes, add_passes
 
 
 class RingMulticastOptions(Options):

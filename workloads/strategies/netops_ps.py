@@ -1,6 +1,6 @@
 """TensorFlow's parameter server as NetOps simulates and varies it.
 
-Source: NetOps, sections 3, 5, 6 and 9. The iteration is that of workloads/strategies/tensorflow.py; what can be varied:
+Source: NetOps, sections 3, 5, 6 and 9. The iteration is that of workloads/engines/tensorflow.py; what can be varied:
 
 | option | values | section |
 |---|---|---|
@@ -18,7 +18,7 @@ Source: NetOps, sections 3, 5, 6 and 9. The iteration is that of workloads/strat
 | cluster.servers, cluster.colocated | 1 and false: the paper's single dedicated server | 5 |
 
 Where the paper is silent: without the barrier a server sends parameters in the order in which they are updated, each to all workers in
-turn, and an iteration ends with the backward pass (workloads/strategies/keywise.py); NetOps measures from the first parameter's last
+turn, and an iteration ends with the backward pass (workloads/engines/keywise.py); NetOps measures from the first parameter's last
 update to its arrival, which takes as long in the steady state. There `distribution` has nothing to order and stays at its default.
 """
 
@@ -30,10 +30,8 @@ from typing import Literal
 from pydantic import Field
 
 from gradwire.faults import InputFault
-from gradwire.workloads.job import Job
-from gradwire.workloads.plan import Plan
-from gradwire.workloads.strategies.keywise import Exchange, compile_keywise
-from gradwire.workloads.strategies.placement import (
+from gradwire.workloads.engines.keywise import Exchange, compile_keywise
+from gradwire.workloads.engines.placement import (
     Piece,
     by_shares,
     greedy_by_size,
@@ -42,8 +40,10 @@ from gradwire.workloads.strategies.placement import (
     whole_tensors,
     whole_variables,
 )
+from gradwire.workloads.engines.tensorflow import DistributionOrder, Variant, compile_parameter_server
+from gradwire.workloads.job import Job
+from gradwire.workloads.plan import Plan
 from gradwire.workloads.strategies.strategy import Options, Strategy
-from gradwire.workloads.strategies.tensorflow import DistributionOrder, Variant, compile_parameter_server
 
 
 class NetOpsOptions(Options):

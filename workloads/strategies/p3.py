@@ -3,7 +3,7 @@
 Source: P3, section 4.2. Tensors are cut into slices of 50,000 parameters, round robin over the servers. A slice has the priority of its
 layer: the first layer's is the highest. Each worker has one priority queue and one thread that takes from it and sends with blocking
 calls, to all servers. A server puts what arrives into a priority queue from which one thread adds, updates and broadcasts at once: no
-notification, no pull, no barrier (see workloads/strategies/keywise.py). `p3-slicing` is the same with the priorities off, the second
+notification, no pull, no barrier (see workloads/engines/keywise.py). `p3-slicing` is the same with the priorities off, the second
 curve of Fig. 7.
 
 Where the paper is silent:
@@ -25,10 +25,10 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
+from gradwire.workloads.engines.keywise import Delivery, Exchange, Updates, compile_keywise
+from gradwire.workloads.engines.placement import full_slices
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Plan
-from gradwire.workloads.strategies.keywise import Delivery, Exchange, Updates, compile_keywise
-from gradwire.workloads.strategies.placement import full_slices
 from gradwire.workloads.strategies.strategy import Options, Strategy
 
 SLICE_PARAMETERS = 50_000

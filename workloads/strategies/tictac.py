@@ -27,14 +27,14 @@ from pydantic import Field
 
 from gradwire.faults import InputFault
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
+from gradwire.workloads.engines.placement import Piece, in_rows, whole_tensors
+from gradwire.workloads.engines.worker import Passes, add_graph_passes, add_passes, with_merging
 from gradwire.workloads.job import Job
 from gradwire.workloads.ordering import OperationGraph, model_graph, tac, tic
 from gradwire.workloads.plan import CONTROL_CLASS, Combine, Discipline, Plan, Role
-from gradwire.workloads.schema import DurationS
+from gradwire.workloads.scenario.schema import DurationS
 from gradwire.workloads.strategies.geryon_contenders import PartitionOptions
-from gradwire.workloads.strategies.placement import Piece, in_rows, whole_tensors
 from gradwire.workloads.strategies.strategy import Options, Strategy
-from gradwire.workloads.strategies.worker import Passes, add_graph_passes, add_passes, with_merging
 
 DATA_CLASS = 0
 """End-host scheduling knows one traffic class."""

@@ -1,0 +1,78 @@
+"""The capturing process as the run loop sees it: takes packets in from entering to leaving a context."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from gradwire import PACKAGE
+from gradwire.agents.capture.recorder import CaptureSettings
+from gradwire.agents.records import CaptureRecord
+from gradwire.faults import MachineFault
+
+END_S = 60.0
+"""To write what is left, on a busy machine."""
+
+
+class CaptureProcess:
+    """Context manager: the ports of `settings` are captured while it is entered; then `records` says what was.
+
+    folder: for the settings and the process's errors. Raises MachineFault if a port cannot be captured or the process ends early.
+    """
+
+    def __init__(self, settings: CaptureSettings, folder: Path) -> None:
+        self.records: tuple[CaptureRecord, ...] = ()
+        self._settings = settings
+        self._settings_path, self._error_path = folder / "capture.json", folder / "capture.log"
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        """Starts it, and waits until it takes packets in."""
+        self._settings.save(self._settings_path)
+        with self._error_path.open("w") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "gradwire.agents.capture.recorder", str(self._settings_path)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                cwd=PACKAGE.parent,
+            )
+        assert self._process.stdout is not None
+        self._answer(self._process.stdout.readline(), "listening")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Ends it: with its files complete, or at once after an error."""
+        assert self._process is not None
+        if error is not None:
+            self._process.kill()
+            self._process.communicate()
+            return
+        try:
+            said, _ = self._process.communicate(timeout=END_S)
+        except subprocess.TimeoutExpired as late:
+            self._process.kill()
+            self._process.communicate()
+            raise MachineFault(f"the capture did not come to its end in {END_S:.0f} s") from late
+        records = self._answer(said, "captured")["records"]
+        self.records = tuple(CaptureRecord(**record) for record in records)
+
+    def _answer(self, line: str, event: str) -> dict[str, Any]:
+        """The answer that is expected; raises MachineFault with the process's last words if there is none."""
+        answer: dict[str, Any] = json.loads(line) if line else {}
+        if answer.get("event") != event:
+            assert self._process is not None
+            self._process.kill()
+            self._process.communicate()
+            said = self._error_path.read_text().strip().splitlines()
+            raise MachineFault(
+                f"the capture ended early: {said[-1] if said else self._process.returncode}; see {self._error_path}"
+            )
+        return answer

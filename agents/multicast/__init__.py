@@ -1,0 +1,1 @@
+"""Reliable multicast: its protocol without I/O, and its sockets."""

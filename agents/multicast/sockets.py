@@ -1,0 +1,297 @@
+"""Multicast over UDP sockets: a socket a flow at its sender, one a flow and member to take it in, and one a member to report from.
+
+A flow is one (send queue, group, traffic class). Its number, the same at every agent, gives its UDP port. Repairs go to a member's
+reporting socket. A flow's sending socket bounds what waits in its own host's queue (SO_SNDBUF), so no queue there overflows.
+"""
+
+from __future__ import annotations
+
+import errno
+import select
+import socket
+import struct
+import sys
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradwire.agents.connections import CONTROL_BAND, HostEntry, SocketOptions, mark, network_of
+from gradwire.agents.multicast.protocol import Delivered, Piece, ReceiveWindow, SendWindow
+from gradwire.agents.wire.datagrams import DATA, FIRST, FLOW_PORT, HELLO, PROBE, REPORT_PORT, Shape, Status
+from gradwire.agents.wire.framing import Framing
+from gradwire.faults import InternalFault
+from gradwire.topo.fabric import MULTICAST_HEADER_BYTES, Fabric, MulticastGroup, band_of_class
+from gradwire.workloads.plan import Plan
+
+SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
+UDP_SEGMENT, UDP_GRO = 103, 104
+RECEIVE_BUFFER_BYTES = 1 << 26
+"""More than the windows of many senders: a member that is scheduled late must not lose what has arrived."""
+PATIENCE_NS = 10_000_000
+"""On a lossy fabric, before a sender asks its silent members: beyond the window's time at 10 Gbit/s, far below TCP's 200 ms."""
+LOSSLESS_PATIENCE_NS = 20_000_000_000
+"""On a lossless fabric nothing is lost however long it waits (as topo/wiring.py tells TCP)."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Messages of one send queue and class to one multicast group. ranks: those that receive, by host."""
+
+    number: int
+    queue: int
+    group: int
+    traffic_class: int
+    src_host: int
+    ranks: dict[int, list[int]]
+
+
+def flows_of(plan: Plan) -> list[Flow]:
+    """All multicast flows of a plan, numbered the same way by every agent."""
+    ops = plan.ops
+    sends = np.flatnonzero(ops.group == 1)
+    keys = np.unique(np.column_stack([ops.lane[sends], ops.peer[sends], ops.traffic_class[sends]]), axis=0)
+    flows = []
+    for number, (queue, group, traffic_class) in enumerate(keys.tolist()):
+        ranks: dict[int, list[int]] = {}
+        for rank in plan.group_rank[plan.group_start[group] : plan.group_start[group + 1]].tolist():
+            ranks.setdefault(int(plan.rank_host[rank]), []).append(rank)
+        src_host = int(plan.rank_host[plan.queue_rank[queue]])
+        flows.append(Flow(number, queue, group, traffic_class, src_host, ranks))
+    return flows
+
+
+def _group_ip(flow: Flow, fabric: Fabric) -> str:
+    wanted = MulticastGroup(flow.src_host, tuple(sorted(flow.ranks)))
+    if wanted not in fabric.groups:
+        raise InternalFault(f"the switches know no {wanted}: the fabric was built without this plan's groups")
+    return fabric.group_ip(fabric.groups.index(wanted))
+
+
+def _udp(host: HostEntry, address: tuple[str, int], band: int) -> socket.socket:
+    with network_of(host.namespace):
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.setblocking(False)
+    sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES // 2)
+    mark(sock, band)
+    sock.bind(address)
+    return sock
+
+
+class FlowSender:
+    """The sending end of a flow."""
+
+    def __init__(self, flow: Flow, host: HostEntry, fabric: Fabric, options: SocketOptions) -> None:
+        self.flow = flow
+        self.iteration = self.op = -1
+        self.start_ns = 0
+        self.is_blocked = False
+        self._is_busy = False
+        self._shape = shape = Shape.of(fabric)
+        self._burst = shape.burst
+        self._fabric = fabric
+        self._group = (_group_ip(flow, fabric), FLOW_PORT + flow.number)
+        self.sock = _udp(host, (host.ip, FLOW_PORT + flow.number), band_of_class(flow.traffic_class))
+        self.sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, options.unsent_bytes // 2)
+        self.sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(host.ip))
+        self.sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
+        self.sock.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, shape.size_bytes)
+        patience_ns = PATIENCE_NS if fabric.loss > 0 else LOSSLESS_PATIENCE_NS
+        self.window = SendWindow(tuple(flow.ranks), shape, options.buffer_bytes, patience_ns)
+        self._repairs: deque[tuple[str, int]] = deque()
+        self._datagrams = bytearray(shape.burst * shape.size_bytes)
+        DATA.pack_into(self._datagrams, 0, flow.number, 0, 0, 0)
+        strides = (shape.size_bytes,)
+        self._flow_column = np.ndarray((shape.burst,), ">u4", self._datagrams, 0, strides)
+        self._left_column = np.ndarray((shape.burst,), ">u2", self._datagrams, 4, strides)
+        self._flags_column = np.ndarray((shape.burst,), ">u2", self._datagrams, 6, strides)
+        self._sequence_column = np.ndarray((shape.burst,), ">u8", self._datagrams, 8, strides)
+        self._flow_column[:] = flow.number
+
+    def say_hello(self) -> None:
+        """Sends a datagram for the switches: packets that a datapath must ask about are overtaken by those that it need not."""
+        self.sock.sendto(DATA.pack(self.flow.number, 1, HELLO, 0), self._group)
+
+    def begin(self, iteration: int, op: int, head: bytes, size_bytes: int, now_ns: int) -> None:
+        """Takes on a message; `pump` then moves it."""
+        self.iteration, self.op, self.start_ns = iteration, op, now_ns
+        self._is_busy = True
+        self.window.begin(head, size_bytes)
+
+    def pump(self, now_ns: int) -> bool:
+        """Hands over repairs and as much of the message as window and kernel take; True when a message has just been handed over."""
+        self.is_blocked = False
+        try:
+            while self._repairs:
+                member, sequence = self._repairs[0]
+                if not self.window.is_done(sequence):
+                    self.sock.sendto(self._single(self.window.piece(sequence), 0), (member, REPORT_PORT))
+                self._repairs.popleft()
+            while pieces := self.window.burst(now_ns, self._burst):
+                self._send_burst(pieces[0], pieces[-1])
+        except BlockingIOError:
+            self.is_blocked = True
+        done = self._is_busy and not self.window.unsent
+        self._is_busy &= not done
+        return done
+
+    def _send_burst(self, first: Piece, last: Piece) -> None:
+        count = last.sequence - first.sequence + 1
+        self._left_column[:count] = np.arange(count, 0, -1)
+        self._sequence_column[:count] = np.arange(first.sequence, first.sequence + count)
+        self._flags_column[:count] = 0
+        if first.head:
+            self._flags_column[0] = FIRST
+            self._datagrams[MULTICAST_HEADER_BYTES : MULTICAST_HEADER_BYTES + len(first.head)] = first.head
+        end = (count - 1) * self._shape.size_bytes + MULTICAST_HEADER_BYTES + last.size_bytes
+        try:
+            self.sock.sendto(memoryview(self._datagrams)[:end], self._group)
+        except OSError as error:
+            if error.errno != errno.EIO or self._burst == 1:
+                raise
+            # Linux before 6.11 cuts no bursts for a port without checksum offload, which the userspace datapath needs to be off.
+            print(f"flow {self.flow.number}: no UDP_SEGMENT here, datagrams go one by one", file=sys.stderr)
+            self._burst = 1
+            return
+        self.window.sent(count)
+
+    def _single(self, piece: Piece, flags: int) -> bytes:
+        flags |= FIRST if piece.head else 0
+        header = DATA.pack(self.flow.number, 1, flags, piece.sequence)
+        return header + piece.head + bytes(piece.size_bytes - len(piece.head))
+
+    def hear(self, now_ns: int) -> None:
+        """Takes in one member's report, and notes what to repeat."""
+        try:
+            status = Status.unpack(self.sock.recv(self._shape.size_bytes))
+        except BlockingIOError:
+            return
+        member = self._fabric.host_ip(status.member)
+        self._repairs.extend((member, sequence) for sequence in self.window.report(status, now_ns))
+
+    def probe_if_due(self, now_ns: int) -> None:
+        """Asks the members where they are, if nothing was heard for too long."""
+        piece = self.window.probe(now_ns)
+        if piece is None:
+            return
+        try:
+            self.sock.sendto(self._single(piece, PROBE), self._group)
+        except BlockingIOError:
+            return  # What waits in front of it will bring answers; if not, the next probe does.
+
+
+class Member:
+    """What one host takes in: all flows of whose groups it is a member."""
+
+    def __init__(self, host: HostEntry, flows: list[Flow], fabric: Fabric, framing: Framing, window_bytes: int) -> None:
+        self.host = host
+        self.bytes_received = 0
+        self._framing, self._fabric, self._shape = framing, fabric, Shape.of(fabric)
+        self._flows = {flow.number: flow for flow in flows}
+        self._windows = {
+            flow.number: ReceiveWindow(flow.number, host.index, self._shape, framing, window_bytes) for flow in flows
+        }
+        self._reports = _udp(host, (host.ip, REPORT_PORT), CONTROL_BAND)
+        self.sockets = [self._reports, *(self._join(flow) for flow in flows)]
+        self._start = bytearray(MULTICAST_HEADER_BYTES + framing.header_bytes)
+
+    def _join(self, flow: Flow) -> socket.socket:
+        group = _group_ip(flow, self._fabric)
+        sock = _udp(self.host, (group, FLOW_PORT + flow.number), CONTROL_BAND)
+        sock.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
+        membership = struct.pack("4s4s", socket.inet_aton(group), socket.inet_aton(self.host.ip))
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
+        return sock
+
+    def take(self, sock: socket.socket, now_ns: int) -> tuple[Flow, list[Delivered]] | None:
+        """Takes what arrived together, without copying its payload, and reports as needed; gives messages that are whole now."""
+        try:
+            size_bytes = sock.recv_into(self._start, 0, socket.MSG_TRUNC)
+        except BlockingIOError:
+            return None
+        number, left, flags, first = DATA.unpack_from(self._start)
+        if flags & HELLO:
+            return None
+        count = -(-size_bytes // self._shape.size_bytes)
+        if number not in self._windows or count > left:
+            raise InternalFault(
+                f"{size_bytes} bytes of flow {number} are {count} datagrams of a burst with {left} left"
+            )
+        flow = self._flows[number]
+        head = bytes(self._start[MULTICAST_HEADER_BYTES:])
+        delivered, status = self._windows[number].take(first, count, flags, head, now_ns)
+        if status is not None:
+            self._reports.sendto(status.pack(), (self._fabric.host_ip(flow.src_host), FLOW_PORT + number))
+        for message in delivered:
+            size = self._framing.header_bytes + message.header.size_bytes
+            self.bytes_received += size * len(flow.ranks[self.host.index])
+        return flow, delivered
+
+
+class Multicast:
+    """All multicast of an agent's hosts."""
+
+    def __init__(self, plan: Plan, hosts: dict[int, HostEntry], fabric: Fabric, options: SocketOptions) -> None:
+        flows = flows_of(plan)
+        framing = Framing(len(plan.workers))
+        self._of_key = {(flow.queue, flow.group, flow.traffic_class): flow.number for flow in flows}
+        self._ops = plan.ops
+        self._senders = {
+            flow.number: FlowSender(flow, hosts[flow.src_host], fabric, options)
+            for flow in flows
+            if flow.src_host in hosts
+        }
+        self._members = [
+            Member(host, [flow for flow in flows if index in flow.ranks], fabric, framing, options.buffer_bytes)
+            for index, host in hosts.items()
+            if any(index in flow.ranks for flow in flows)
+        ]
+        self.senders = {sender.sock.fileno(): sender for sender in self._senders.values()}
+        self.takers = {sock.fileno(): (member, sock) for member in self._members for sock in member.sockets}
+
+    @property
+    def repairs(self) -> int:
+        """Datagrams sent once more."""
+        return sum(sender.window.repairs for sender in self._senders.values())
+
+    @property
+    def bytes_received(self) -> int:
+        """Payload and framing of whole messages, once a receiving rank."""
+        return sum(member.bytes_received for member in self._members)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether all that was sent has arrived everywhere."""
+        return all(sender.window.is_quiet for sender in self._senders.values())
+
+    def say_hello(self) -> None:
+        """Sends a first, empty datagram on every flow; all members must have joined."""
+        for sender in self._senders.values():
+            sender.say_hello()
+
+    def sender_of(self, op: int) -> FlowSender:
+        """The flow of a SEND to a group."""
+        key = (int(self._ops.lane[op]), int(self._ops.peer[op]), int(self._ops.traffic_class[op]))
+        return self._senders[self._of_key[key]]
+
+    def next_timer_ns(self) -> int | None:
+        """When `probe` must be called."""
+        times = [sender.window.deadline_ns() for sender in self._senders.values()]
+        return min((time for time in times if time is not None), default=None)
+
+    def probe(self, now_ns: int) -> None:
+        """Sends the probes that are due."""
+        for sender in self._senders.values():
+            sender.probe_if_due(now_ns)
+
+    def close(self) -> None:
+        """Closes all sockets, which leaves the groups."""
+        for sender in self._senders.values():
+            sender.sock.close()
+        for _, sock in self.takers.values():
+            sock.close()
+
+
+def interest(sender: FlowSender) -> int:
+    """What to wait for at a sending socket."""
+    return select.EPOLLIN | (select.EPOLLOUT if sender.is_blocked else 0)

@@ -1,0 +1,1 @@
+"""Captured packets: read once, told apart by message, and shown in Wireshark."""

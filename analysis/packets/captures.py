@@ -1,0 +1,61 @@
+"""A point's captures: read once and kept beside their files as columns, and given a dissector that knows their plan."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from gradwire import PACKAGE
+from gradwire.agents.records import CAPTURE_FOLDER, PointRecord
+from gradwire.analysis.packets.dissector import dissector_text
+from gradwire.analysis.packets.reading import Capture, read_capture
+from gradwire.analysis.verdict.packet_checks import place_of
+from gradwire.faults import InputFault
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.plan import Plan
+
+READERS = (
+    "analysis/packets/reading.py",
+    "agents/wire/trail.py",
+    "agents/wire/headers.py",
+    "agents/wire/framing.py",
+    "agents/wire/datagrams.py",
+)
+"""What decides how a capture is read."""
+
+
+def read_captures(folder: Path, fabric: Fabric, record: PointRecord) -> list[Capture]:
+    """The captures of the point in `folder`, in its record's order. Raises InputFault for a file that is gone or no capture."""
+    captures = []
+    for about in record.captures:
+        path = folder / CAPTURE_FOLDER / about.file
+        if not path.exists():
+            raise InputFault(
+                f"{path}: is gone, and the point's verdict rests on it; run the point anew in another --out"
+            )
+        cache = path.with_suffix(f".{_readers_digest(path)}.npz")
+        if not cache.exists():
+            for old in path.parent.glob(f"{path.stem}.*.npz"):
+                old.unlink()
+            read_capture(path, fabric.mtu_bytes, start_ns=record.capture_start_ns).save(cache)
+        captures.append(Capture.load(cache))
+    return captures
+
+
+def _readers_digest(path: Path) -> str:
+    """Of the capture file's identity and of the code that reads it."""
+    about = path.stat()
+    sources = "".join((PACKAGE / name).read_text() for name in READERS)
+    return hashlib.sha256(f"{about.st_size} {about.st_mtime_ns} {sources}".encode()).hexdigest()[:8]
+
+
+def write_dissector(folder: Path, plan: Plan, fabric: Fabric, record: PointRecord) -> None:
+    """Writes gradwire.lua beside the captures: Wireshark's dissector, with the plan's names."""
+    places = [place_of(fabric, about.port) for about in record.captures]
+    between_switches = any(place.endpoint is None for place in places)
+    named = (
+        range(fabric.endpoints)
+        if between_switches
+        else {place.endpoint for place in places if place.endpoint is not None}
+    )
+    (folder / CAPTURE_FOLDER / "gradwire.lua").write_text(dissector_text(plan, fabric, named))

@@ -1,0 +1,1 @@
+"""Geryon: what it prints, and the evidence for it."""

@@ -1,0 +1,1 @@
+"""GradientFlow: what it prints, and the evidence for it."""

@@ -1,0 +1,1 @@
+"""NetOps: what it prints, and the evidence for it."""

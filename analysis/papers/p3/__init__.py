@@ -1,0 +1,1 @@
+"""P3: what it prints, and the evidence for it."""

@@ -1,0 +1,1 @@
+"""TicTac: what it prints, and the evidence for it."""

@@ -1,0 +1,1 @@
+"""Tables, charts, rankings, and the report that they go into."""

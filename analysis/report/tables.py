@@ -1,0 +1,227 @@
+"""The tables of a report as text, and their renderings: for a terminal, as Markdown and as HTML."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import JustifyMethod
+from rich.table import Table
+from rich.text import Text
+
+from gradwire.analysis.compare import EFFICIENCY, SPEEDUP, ComparedCell, Comparison, Status, find_row, parameter_names
+from gradwire.analysis.points import PointResult
+from gradwire.analysis.report.charts import Labels
+
+INVALID = "invalid"
+ABSENT = "–"
+STATUS_STYLE = {"good": "green", "bad": "bold red", "quiet": "dim", "": ""}
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table as text. left: how many columns, from the first, are words and stand left; the others are numbers and stand right.
+
+    tone: of each row "good", "bad", "quiet" or "": how its last column is coloured where there are colours.
+    """
+
+    title: str
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left: int
+    tone: tuple[str, ...]
+    foot: str = ""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A constant that results rest on: its name, its value and unit, and where it comes from."""
+
+    name: str
+    value: float | int | str
+    unit: str
+    source: str
+
+
+def points_table(rows: Sequence[PointResult], comparison: Comparison, labels: Mapping[str, str]) -> TextTable:
+    """One row a point, with the printed value beside the measured one where there is one. An invalid point shows no number."""
+    write = Labels(labels)
+    keys = parameter_names(rows)
+    # One printed metric beside each point; the table of printed values has all of them.
+    shown = next((c.cell.metric for c in comparison.cells if c.cell.metric != SPEEDUP), "")
+    printed = [c for c in comparison.cells if c.cell.metric == shown]
+    by_row = {id(find_row(rows, c.cell.where)): c for c in printed}
+    by_row.pop(id(None), None)
+    extra = ("printed", "diff." if shown == EFFICIENCY else "diff. %") if printed else ()
+    headers = (
+        *(write(key) for key in keys),
+        "time (s)",
+        "± 95 %",
+        "samples/s",
+        "eff. %",
+        *extra,
+        "x bound",
+        "verdict",
+    )
+    body, tones = [], []
+    for row in rows:
+        compared = by_row.get(id(row))
+        numbers = _numbers(row) if row.valid else (INVALID, ABSENT, ABSENT, ABSENT)
+        beside = _beside(compared) if printed else ()
+        bound = _plain(row.iteration_time_s / row.lower_bound_s, 3) if row.valid and row.lower_bound_s else ABSENT
+        words = (write(row.parameters.get(key, "")) for key in keys)
+        body.append((*words, *numbers, *beside, bound, "valid" if row.valid else INVALID))
+        tones.append("good" if row.valid else "bad")
+    return TextTable("Points", headers, tuple(body), len(keys), tuple(tones), _points_foot(rows, comparison))
+
+
+def _points_foot(rows: Sequence[PointResult], comparison: Comparison) -> str:
+    varied = parameter_names(rows)
+    fixed = {key: value for row in rows for key, value in row.parameters.items() if key not in varied}
+    sentences = ["x bound: iteration time over its closed-form lower bound."]
+    if any(c.cell.metric == EFFICIENCY for c in comparison.cells):
+        sentences.append("diff.: measured minus printed, in percentage points.")
+    if any(row.valid and row.ci95_s is None for row in rows):
+        sentences.append(f"{ABSENT} under ± 95 %: one measurement, spread unknown.")
+    if any(c.cell.fitted for c in comparison.cells):
+        sentences.append("* fitted: a constant was chosen to meet this cell, so it is no prediction.")
+    if fixed:
+        sentences.append("Everywhere: " + ", ".join(f"{key} = {value}" for key, value in fixed.items()) + ".")
+    return " ".join(sentences)
+
+
+def _numbers(row: PointResult) -> tuple[str, str, str, str]:
+    spread = ABSENT if row.ci95_s is None else f"{row.ci95_s:#.2g}"
+    return (
+        _plain(row.iteration_time_s, 4),
+        spread,
+        _plain(row.throughput_per_s, 4),
+        f"{row.scaling_efficiency * 100:.1f}",
+    )
+
+
+def _plain(value: float, digits: int) -> str:
+    """A number with so many significant digits, but never as a power of ten where it has up to six digits before the point."""
+    return f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:#.{digits}g}".rstrip(".")
+
+
+def _beside(compared: ComparedCell | None) -> tuple[str, str]:
+    if compared is None:
+        return "", ""
+    value, mark = compared.cell.value, "*" if compared.cell.fitted else ""
+    scaled = f"{value * 100:.1f}" if compared.cell.metric == EFFICIENCY else _plain(value, 4)
+    return scaled + mark, difference_text(compared)
+
+
+def difference_text(compared: ComparedCell) -> str:
+    """Measured minus printed: percentage points for an efficiency, else per cent of the printed value."""
+    if compared.difference is None:
+        return compared.status.value
+    return f"{compared.difference * 100:+.1f}"
+
+
+def comparison_table(comparison: Comparison, labels: Mapping[str, str]) -> TextTable:
+    """One row a printed cell: printed, measured, difference, what came of it, and its source."""
+    write = Labels(labels)
+    body, tones = [], []
+    for c in comparison.cells:
+        where = ", ".join(write(str(value)) for value in c.cell.where.values())
+        measured = ABSENT if c.measured is None else _value_text(c.cell.metric, c.measured)
+        source = c.cell.source + (f"; {c.cell.note}" if c.cell.note else "")
+        unit = "" if c.difference is None else " points" if c.cell.metric == EFFICIENCY else " %"
+        values = (_value_text(c.cell.metric, c.cell.value), measured, difference_text(c) + unit)
+        body.append((where, c.cell.metric, source, *values, c.status.value))
+        tones.append({Status.WITHIN: "good", Status.FITTED: "quiet"}.get(c.status, "bad"))
+    headers = ("point", "metric", "source", "printed", "measured", "difference", "outcome")
+    return TextTable("Printed values", headers, tuple(body), 3, tuple(tones))
+
+
+def _value_text(metric: str, value: float) -> str:
+    if metric == EFFICIENCY:
+        return f"{value * 100:.1f} %"
+    return f"{value:.2f}x" if metric == SPEEDUP else _plain(value, 4)
+
+
+def order_table(comparison: Comparison, labels: Mapping[str, str]) -> TextTable:
+    """One row a row of the printed table: whether its strategies rank as printed."""
+    write = Labels(labels)
+    answers = {True: ("right", "good"), False: ("wrong", "bad"), None: ("undecided", "bad")}
+    body, tones = [], []
+    for order in comparison.orders:
+        answer, tone = answers[order.right]
+        printed, measured = (" < ".join(write(name) for name in names) for names in (order.printed, order.measured))
+        body.append((", ".join(write(value) for value in order.row.values()), printed, measured, answer))
+        tones.append(tone)
+    return TextTable("Order of the strategies", ("row", "printed", "measured", "order"), tuple(body), 4, tuple(tones))
+
+
+def constants_table(constants: Sequence[Constant]) -> TextTable:
+    """One row a constant."""
+    body = tuple((c.name, c.source, str(c.value), c.unit) for c in constants)
+    return TextTable("Constants", ("constant", "source", "value", "unit"), body, 2, ("",) * len(body))
+
+
+def rich_table(table: TextTable, without: Sequence[str] = ()) -> Table:
+    """For a terminal, without the columns of these headers. Only words are ever folded: numbers stay whole at any width."""
+    drawn = Table(
+        box=box.SIMPLE_HEAD, title=table.title, title_justify="left", caption=table.foot, caption_justify="left"
+    )
+    drawn.show_edge, drawn.collapse_padding = False, True
+    shown = [index for index, header in enumerate(table.headers) if header not in without]
+    for index in shown:
+        words = index < table.left
+        last = index == len(table.headers) - 1
+        folds = words or (last and any(" " in row[index] for row in table.rows))
+        justify: JustifyMethod = "left" if words or last else "right"
+        # A word that is too long for its column goes on in the next line, for a name that is cut off names nothing.
+        drawn.add_column(
+            table.headers[index], justify=justify, no_wrap=not folds, overflow="fold" if folds else "ellipsis"
+        )
+    for row, tone in zip(table.rows, table.tone, strict=True):
+        cells = [Text(row[index]) for index in shown]
+        cells[-1].stylize(STATUS_STYLE[tone])
+        drawn.add_row(*cells)
+    return drawn
+
+
+def markdown_table(table: TextTable) -> str:
+    """As a Markdown table, its foot as a paragraph below."""
+    last = len(table.headers) - 1
+    marks = ["---" if index < table.left or index == last else "---:" for index in range(last + 1)]
+    lines = [table.headers, marks, *table.rows]
+    text = "\n".join("| " + " | ".join(_escaped(cell) for cell in line) + " |" for line in lines)
+    return text + ("\n\n" + _escaped(table.foot) if table.foot else "") + "\n"
+
+
+def _escaped(cell: str) -> str:
+    return cell.replace("|", "\\|").replace("*", "\\*").replace("\n", " ")
+
+
+def html_table(table: TextTable) -> str:
+    """As an HTML table, its foot as a paragraph below."""
+    first = table.rows[0] if table.rows else table.headers
+    head = "".join(
+        f"<th{_side(table, i, first[i])}>{html.escape(header)}</th>" for i, header in enumerate(table.headers)
+    )
+    body = []
+    for row, tone in zip(table.rows, table.tone, strict=True):
+        cells = [f"<td{_side(table, i, cell)}>{html.escape(cell)}</td>" for i, cell in enumerate(row[:-1])]
+        body.append("<tr>" + "".join(cells) + f'<td class="{tone}">{html.escape(row[-1])}</td></tr>')
+    foot = f"<p class=foot>{html.escape(table.foot)}</p>" if table.foot else ""
+    rows = "\n".join(body)
+    return f"<div class=wide><table><thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>{foot}"
+
+
+SENTENCE = 40
+"""Letters: a longer cell is no number, whatever its column, and is folded like words."""
+PARAGRAPH = 240
+"""Letters: a longer cell gets a wide column, if its column is for words."""
+
+
+def _side(table: TextTable, index: int, cell: str) -> str:
+    words = index < table.left or index == len(table.headers) - 1
+    if len(cell) > PARAGRAPH and index < table.left:
+        return " class=paragraph"
+    return " class=words" if len(cell) > SENTENCE else "" if words else " class=number"

@@ -1,0 +1,1 @@
+"""One iteration over time, for trace viewers."""

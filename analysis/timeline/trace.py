@@ -1,0 +1,173 @@
+"""One iteration as a trace for Perfetto or chrome://tracing, in the Trace Event Format (JSON).
+
+A process a rank, with a track for each of its streams, each send queue and each queue that it receives from; one more process
+for the network, with a counter a link and direction. Of a message one sees how long it waited in its send queue ("waiting"), when it
+was handed to the kernel (the send queue's track), when it was taken from it (the receiver's track), and an arrow between the two.
+
+Times are microseconds since the iteration's begin. What began before is cut off there, which its arguments say.
+
+What readers of the format need (learnt from Perfetto's importer): thread ids that no two processes share; slices of a thread that do not
+overlap; a flow event right behind the slice that it belongs to; and no displayTimeUnit, which older ones took for the unit of "ts".
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradwire.agents.records import Int64, OpLog
+from gradwire.analysis.iterations import iteration_ends_ns
+from gradwire.analysis.link_loads import LinkLoad, SpineOf, link_loads, unknown_spine
+from gradwire.analysis.logged import LoggedOps
+from gradwire.analysis.names import Names
+from gradwire.analysis.timeline.tracks import Slice, Track, Tracks
+from gradwire.faults import InputFault
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.plan import Plan
+
+BINS = 500
+"""Of the link loads over the iteration."""
+Event = dict[str, Any]
+
+
+def trace_events(
+    plan: Plan,
+    log: OpLog,
+    iteration: int,
+    fabric: Fabric,
+    spine_of: SpineOf = unknown_spine,
+    bins: int = BINS,
+) -> list[Event]:
+    """The events of one iteration, sorted by time. Raises InputFault for an iteration that the log does not have.
+
+    Everything that overlaps the iteration's time is in it, whichever iteration it belongs to, and all that belongs to the iteration
+    and comes later (pushes behind the last backward op, where there is no barrier). spine_of: see `link_loads`.
+    """
+    logged = LoggedOps.of(plan, log)
+    if not 0 <= iteration < logged.iterations:
+        raise InputFault(f"iteration {iteration}: the run has iterations 0 to {logged.iterations - 1}")
+    begin_ns, end_ns = iteration_ends_ns(plan, log, iteration + 1)[iteration:].tolist()
+    tracks = Tracks(logged, iteration, begin_ns, end_ns)
+    writer = _Writer(len(plan.rank_role), begin_ns)
+    edges_ns = np.unique(np.linspace(begin_ns, end_ns, bins + 1).astype(np.int64))
+    timed = [*writer.slices(tracks.all()), *writer.queue_counters(tracks.waits())]
+    for load in link_loads(logged, fabric, edges_ns, spine_of):
+        timed += writer.link_counter(load, edges_ns)
+    timed += [writer.instant(f"iteration {iteration} begins", begin_ns)]
+    timed += [writer.instant(f"iteration {iteration} ends", end_ns)]
+    timed.sort(key=lambda event: float(event["ts"]))
+    return [*_processes(Names(plan), len(plan.rank_role)), *writer.threads, *timed]
+
+
+def write_trace(path: Path, events: Sequence[Event], about: Mapping[str, str]) -> None:
+    """Writes events as a JSON object, compressed if the name ends in .gz. about: what the trace is of, for whoever opens the file."""
+    if path.suffix == ".gz":
+        with gzip.open(path, "wt") as file:
+            file.writelines(_lines(events, about))
+    else:
+        with path.open("w") as file:
+            file.writelines(_lines(events, about))
+
+
+def _lines(events: Sequence[Event], about: Mapping[str, str]) -> Iterator[str]:
+    yield '{"traceEvents":['
+    for number, event in enumerate(events):
+        yield (",\n" if number else "\n") + json.dumps(event, separators=(",", ":"))
+    yield '\n],"otherData":' + json.dumps(dict(about)) + "}\n"
+
+
+def _processes(names: Names, ranks: int) -> list[Event]:
+    labels = [names.process(rank) for rank in range(ranks)] + ["network: load of links"]
+    found = []
+    for number, label in enumerate(labels, start=1):
+        found.append(_meta("process_name", number, number, name=label))
+        found.append(_meta("process_sort_index", number, number, sort_index=number))
+    return found
+
+
+class _Writer:
+    """Turns tracks into events. Process ids are ranks + 1, as readers take 0 for the idle process, and then that of the network.
+
+    threads: names of the threads so far; their ids follow those of the processes.
+    """
+
+    def __init__(self, ranks: int, begin_ns: int) -> None:
+        self.threads: list[Event] = []
+        self._network = ranks + 1
+        self._thread = ranks + 1
+        self._begin_ns = begin_ns
+
+    def _at(self, time_ns: int) -> float:
+        """Microseconds since the iteration's begin."""
+        return max(time_ns - self._begin_ns, 0) / 1e3
+
+    def slices(self, tracks: Sequence[Track]) -> Iterator[Event]:
+        """Events of all slices, each with the arrows that start or end there right behind it. At one time, senders come first."""
+        placed = []
+        for track in tracks:
+            for number, row in enumerate(track.rows()):
+                thread = self._new_thread(track, number)
+                order = 1 if track.category == "receive" else 0
+                placed += [((s.begin_ns, order, s.end_ns), track, thread, s) for s in row]
+        placed.sort(key=lambda item: item[0])
+        for _, track, thread, piece in placed:
+            yield from self._slice(track, thread, piece)
+
+    def _new_thread(self, track: Track, row: int) -> int:
+        self._thread += 1
+        name = track.name if row == 0 else f"{track.name} ({row + 1})"
+        self.threads.append(_meta("thread_name", track.rank + 1, self._thread, name=name))
+        self.threads.append(_meta("thread_sort_index", track.rank + 1, self._thread, sort_index=self._thread))
+        return self._thread
+
+    def _slice(self, track: Track, thread: int, piece: Slice) -> Iterator[Event]:
+        begin_ns = max(piece.begin_ns, self._begin_ns)
+        place = {"pid": track.rank + 1, "tid": thread, "ts": self._at(begin_ns)}
+        arguments = dict(piece.arguments)
+        if piece.begin_ns < begin_ns:
+            arguments["began_us"] = (piece.begin_ns - self._begin_ns) / 1e3
+        duration_us = (piece.end_ns - begin_ns) / 1e3
+        yield {"ph": "X", "name": piece.name, "cat": track.category, **place, "dur": duration_us, "args": arguments}
+        flow = {"name": "message", "cat": "message", **place}
+        yield from ({"ph": "s", "id": number, **flow} for number in piece.flow_out)
+        if piece.flow_in is not None:
+            yield {"ph": "f", "bp": "e", "id": piece.flow_in, **flow}
+
+    def queue_counters(self, waits: Sequence[Track]) -> Iterator[Event]:
+        """How many messages wait in each send queue, where any ever does."""
+        for track in waits:
+            changes: dict[int, int] = {}
+            for piece in track.slices:
+                since_ns = max(piece.begin_ns, self._begin_ns)
+                changes[since_ns] = changes.get(since_ns, 0) + 1
+                changes[piece.end_ns] = changes.get(piece.end_ns, 0) - 1
+            waiting = 0
+            for time_ns in sorted(changes):
+                waiting += changes[time_ns]
+                yield self._counter(track.rank + 1, f"{track.name}:", time_ns, "messages", waiting)
+
+    def link_counter(self, load: LinkLoad, edges_ns: Int64) -> list[Event]:
+        """Load of a link in each bin, in percent of its line rate, and 0 behind the last."""
+        unit = f"% of {load.rate_bps / 1e9:g} Gbit/s"
+        values = [*np.round(load.share * 100, 2).tolist(), 0.0]
+        return [
+            self._counter(self._network, f"{load.name}:", edge_ns, unit, value)
+            for edge_ns, value in zip(edges_ns.tolist(), values, strict=True)
+        ]
+
+    def _counter(self, process: int, name: str, time_ns: int, unit: str, value: float) -> Event:
+        place = {"pid": process, "tid": process, "ts": self._at(time_ns)}
+        return {"ph": "C", "name": name, **place, "args": {unit: value}}
+
+    def instant(self, name: str, time_ns: int) -> Event:
+        """A mark across all tracks."""
+        return {"ph": "i", "name": name, "s": "g", "pid": self._network, "tid": self._network, "ts": self._at(time_ns)}
+
+
+def _meta(kind: str, process: int, thread: int, **arguments: Any) -> Event:
+    return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": arguments}

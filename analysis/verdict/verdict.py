@@ -1,0 +1,243 @@
+"""The verdict on a run: whether its numbers may be believed. A run that fails one check is invalid and is never shown as a result.
+
+What each check compares is said at its function. Priority leakage (a low class sent while a high one waits) cannot be derived from
+counters; what the checks do see is its usual cause, bytes that travel in another band than their class's, at every port.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from gradwire.agents.records import OpLog, PointRecord
+from gradwire.analysis.bounds import bounds
+from gradwire.analysis.iterations import iteration_times_s
+from gradwire.analysis.packets.reading import Capture
+from gradwire.analysis.verdict.byte_checks import agent_bytes_check, band_bytes_check, port_bytes_check
+from gradwire.analysis.verdict.checks import Check
+from gradwire.analysis.verdict.packet_checks import capture_checks
+from gradwire.topo.fabric import Fabric, Topology
+from gradwire.workloads.plan import Plan
+
+VIRTUAL_CLOCK = "virtual"
+RATE_TOLERANCE = 0.015
+"""Between what sound and unsound links gave: of 4,224 points of the papers' scenarios, the probe was within 0.0035 of 1 in 4,206
+(calibration knows of 1.0034 at most), within 0.009 in 4, and 2.46 or more in 14."""
+LATENESS_SHARE = 0.01
+"""As much as `gradwire reproduce` counts as a tie. Lateness does not add up along a stream, so that the latest timer makes an iteration
+about this much longer at most. Of 4,200 points 25 came to more than a tenth of the limit."""
+LATENESS_FLOOR_NS = 50_000
+"""A GSO burst at 10 Gbit/s takes as long; being later than that is what could change which message goes first."""
+BOUND_SLACK = 0.999
+"""Lets a mean through that is 0.1 % too short. In virtual time none of 4,200 points needed it: the closest was at its bound, to six
+digits."""
+CPU_SATURATION_LIMIT = 0.9
+"""Lets a machine through whose busiest core was idle for a tenth of the replay. It is a mean, which hides a shorter shortage: that is
+for the agents' lateness to show. From which share on times suffer has not been measured."""
+UPCALLS_PER_FLOW = 2
+"""The first packet of a flow asks; a second one may be under way before the answer is installed."""
+MSS_BYTES = 1448
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a run is valid, why, and every check that was made."""
+
+    valid: bool
+    checks: tuple[Check, ...]
+    summary: str
+
+    def save(self, path: Path) -> None:
+        """Writes the verdict as JSON."""
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+
+    @staticmethod
+    def load(path: Path) -> Verdict:
+        """Reads what `save` wrote."""
+        stored = json.loads(path.read_text())
+        return Verdict(stored["valid"], tuple(Check(**check) for check in stored["checks"]), stored["summary"])
+
+
+def judge(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, captures: Sequence[Capture] = ()) -> Verdict:
+    """Makes every check on a run of `record.iterations` iterations, the first `record.warmup` of which are warm-up.
+
+    captures: one for each of `record.captures`.
+    """
+    complete = _completeness(plan, log, record.iterations)
+    checks = [
+        complete,
+        _drops(fabric, record),
+        _retransmits(fabric, record),
+        _upcalls(plan, fabric, record),
+        _table_misses(record),
+        _rate_probe(fabric, record),
+        agent_bytes_check(plan, record),
+        port_bytes_check(plan, fabric, record),
+        band_bytes_check(plan, fabric, record),
+        *_timing(plan, fabric, log, record, complete.ok),
+        *capture_checks(plan, fabric, log, record, captures, complete.ok),
+    ]
+    if record.clock != VIRTUAL_CLOCK:
+        checks.append(_cpu_saturation(record))
+    return verdict_of(checks)
+
+
+def verdict_of(checks: list[Check]) -> Verdict:
+    """The verdict that follows from the checks: valid if none failed, else "invalid: " and every check that did."""
+    failed = [f"{check.name} {check.value} (limit {check.limit})" for check in checks if not check.ok]
+    return Verdict(not failed, tuple(checks), "invalid: " + "; ".join(failed) if failed else "valid")
+
+
+def failed_run(reason: str) -> Verdict:
+    """The verdict on a run that did not end: `reason` is what ended it."""
+    check = Check("run", reason, "runs to its end", False, "The run did not end, so there is nothing to measure.")
+    return Verdict(False, (check,), f"invalid: {reason}")
+
+
+def _completeness(plan: Plan, log: OpLog, iterations: int) -> Check:
+    """Every op of the plan is logged exactly once in each iteration, and nothing else is."""
+    expected = len(plan.ops) * iterations
+    inside = (log.iteration >= 0) & (log.iteration < iterations) & (log.op >= 0) & (log.op < len(plan.ops))
+    seen = np.bincount(log.iteration[inside] * len(plan.ops) + log.op[inside], minlength=expected)
+    missing, repeated, foreign = int((seen == 0).sum()), int((seen > 1).sum()), int((~inside).sum())
+    return Check(
+        "ops logged",
+        f"{expected - missing} of {expected}, {repeated} repeated, {foreign} foreign",
+        "each op once an iteration",
+        missing == repeated == foreign == 0,
+        "An agent skipped, repeated or lost a part of the plan, so that another workload was measured.",
+    )
+
+
+def _drops(fabric: Fabric, record: PointRecord) -> Check:
+    """No port dropped a packet; with a lossy fabric, no more than it was asked to (six standard deviations and ten)."""
+    drops = sum(band.drops for band in record.counts.bands)
+    packets = sum(band.packets_sent for band in record.counts.bands)
+    asked = fabric.loss * packets
+    limit = 0 if fabric.loss == 0 else int(asked + 6 * np.sqrt(asked) + 10)
+    return Check(
+        "drops",
+        str(drops),
+        str(limit),
+        drops <= limit,
+        "A queue overflowed: the fabric was not lossless and TCP slowed down, which PFC would have prevented.",
+    )
+
+
+def _retransmits(fabric: Fabric, record: PointRecord) -> Check:
+    """TCP sent nothing twice; with a lossy fabric, at most every segment of each dropped burst twice."""
+    sent = record.counts.tcp_retransmits
+    drops = sum(band.drops for band in record.counts.bands)
+    limit = 0 if fabric.loss == 0 else 2 * drops * max(1, fabric.gso_bytes // MSS_BYTES)
+    return Check(
+        "TCP retransmits",
+        str(sent),
+        str(limit),
+        sent <= limit,
+        "TCP took a segment for lost: data went twice and a congestion window shrank.",
+    )
+
+
+def _upcalls(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
+    """Each datapath flow asks the switch process once, and maybe once more before the answer arrives.
+
+    There can be one flow an ordered pair of hosts, band and switch on the way, and one a multicast group and switch. Where hosts have
+    several ranks, more connections than that can open at once, and each may ask for both of its directions.
+    """
+    switches_on_path = 3 if fabric.topology is Topology.LEAF_SPINE else 1
+    groups = max(0, len(plan.group_start) - 1)
+    flows = (fabric.endpoints * (fabric.endpoints - 1) * fabric.bands + groups) * switches_on_path
+    flows = max(flows, 2 * _connections(plan) * switches_on_path)
+    limit = UPCALLS_PER_FLOW * flows
+    return Check(
+        "upcalls",
+        str(record.counts.upcalls),
+        f"{limit} = {UPCALLS_PER_FLOW} x {flows} flows that can exist",
+        record.counts.upcalls <= limit,
+        "Packets went through the switch process instead of the kernel, which reorders and delays them.",
+    )
+
+
+def _connections(plan: Plan) -> int:
+    """Connections between ranks on different hosts: one a send queue, receiver and class."""
+    ops = plan.ops
+    sends = plan.is_remote() & (ops.group == 0)
+    return len(np.unique(np.column_stack([ops.lane[sends], ops.peer[sends], ops.traffic_class[sends]]), axis=0))
+
+
+def _table_misses(record: PointRecord) -> Check:
+    """The controller's flows matched every packet."""
+    missed = record.counts.table_miss_packets
+    return Check(
+        "table misses",
+        str(missed),
+        "0",
+        missed == 0,
+        "The controller had installed no flow for some packets, which the switch then dropped.",
+    )
+
+
+def _rate_probe(fabric: Fabric, record: PointRecord) -> Check:
+    """The burst before iteration 0 took as long as the configured line rate says; with losses, no less (they slow TCP down)."""
+    slow, fast = record.rate_probe - 1 > RATE_TOLERANCE, 1 - record.rate_probe > RATE_TOLERANCE
+    return Check(
+        "rate probe",
+        f"{record.rate_probe:.4f} of the ideal time",
+        f"1 within {RATE_TOLERANCE:.1%}" if fabric.loss == 0 else f"at least {1 - RATE_TOLERANCE:.3f}",
+        not (fast or (slow and fabric.loss == 0)),
+        "The links did not run at the rate that was configured, so every time is that of another network.",
+    )
+
+
+def _timing(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, complete: bool) -> list[Check]:
+    """The checks that need an iteration time; an incomplete log fails them, as it has none."""
+    late_meaning = "Computation ended later than its profile says: the emulation did not keep up with its clock."
+    bound_meaning = "Faster than possible: bytes, computation or dependencies went missing, or a link ran too fast."
+    if not complete:
+        unknown = "unknown, the op log is incomplete"
+        return [
+            Check("agent lateness", unknown, "known", False, late_meaning),
+            Check("lower bound", unknown, "known", False, bound_meaning),
+        ]
+    mean_s = float(iteration_times_s(plan, log, record.iterations)[record.warmup :].mean())
+    return [
+        _lateness(record, mean_s, late_meaning),
+        _lower_bound(plan, fabric, mean_s, record.clock == VIRTUAL_CLOCK, bound_meaning),
+    ]
+
+
+def _lateness(record: PointRecord, mean_s: float, meaning: str) -> Check:
+    """Agents acted on timers in time: the worst timer in virtual time, the worst 1 % aside on a wall clock, which has an OS's noise."""
+    virtual = record.clock == VIRTUAL_CLOCK
+    worst = max((a.lateness_ns_max if virtual else a.lateness_ns_p99 for a in record.agents), default=0)
+    limit = max(LATENESS_SHARE * mean_s * 1e9, LATENESS_FLOOR_NS)
+    name = "agent lateness" if virtual else "agent lateness (p99)"
+    return Check(name, f"{worst / 1e3:.1f} us", f"{limit / 1e3:.1f} us", worst < limit, meaning)
+
+
+def _lower_bound(plan: Plan, fabric: Fabric, mean_s: float, exact_timers: bool, meaning: str) -> Check:
+    """The mean of the measured iterations is no shorter than computation, bytes and dependencies allow, but for the grain of the ports."""
+    lower = bounds(plan, fabric, fabric.grain_s(exact_timers=exact_timers))
+    limit_s = lower.lower_bound_s * BOUND_SLACK
+    return Check(
+        "lower bound",
+        f"{mean_s:.6g} s",
+        f"at least {limit_s:.6g} s ({lower.kind} x {BOUND_SLACK})",
+        mean_s >= limit_s,
+        meaning,
+    )
+
+
+def _cpu_saturation(record: PointRecord) -> Check:
+    """On a wall clock the machine had time to spare."""
+    return Check(
+        "CPU saturation",
+        f"{record.cpu_saturation:.2f}",
+        f"below {CPU_SATURATION_LIMIT}",
+        record.cpu_saturation < CPU_SATURATION_LIMIT,
+        "The machine was busy, so that times show its speed and not the network's: raise the scale.",
+    )

@@ -1,0 +1,88 @@
+"""The fenced blocks of README and docs, and the plug-in that they walk through, for the tests that carry them out.
+
+The word behind a block's language is the file that it shows: "```python ~/two-tree/two_tree.py".
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FENCED = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+PLUGIN_FOLDER = "~/two-tree"
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """A fenced block. file: what it shows, "" for none."""
+
+    document: Path
+    line: int
+    language: str
+    file: str
+    text: str
+
+    @property
+    def place(self) -> str:
+        """Where it is, for messages."""
+        return f"{self.document.relative_to(ROOT)}:{self.line}"
+
+
+def documents() -> list[Path]:
+    """Everything that is written for users."""
+    return [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def snippets(document: Path) -> list[Snippet]:
+    """All fenced blocks of a document. Raises ValueError if a fence is left open."""
+    text = document.read_text()
+    if len(re.findall(r"^```", text, re.MULTILINE)) % 2:
+        raise ValueError(f"{document}: a fenced block does not end")
+    found = []
+    for match in FENCED.finditer(text):
+        language, _, file = match["info"].partition(" ")
+        line = text.count("\n", 0, match.start()) + 1
+        found.append(Snippet(document, line, language, file.strip(), match["text"]))
+    return found
+
+
+def all_snippets() -> list[Snippet]:
+    """Of all documents."""
+    return [snippet for document in documents() for snippet in snippets(document)]
+
+
+def shown_file(file: str) -> Snippet:
+    """The one block that shows a file."""
+    (found,) = (snippet for snippet in all_snippets() if snippet.file == file)
+    return found
+
+
+def write_shown_files(home: Path) -> None:
+    """Writes every file that a block shows to where it belongs, with `home` for "~"."""
+    for snippet in all_snippets():
+        if snippet.file:
+            path = home / snippet.file.removeprefix("~/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(snippet.text)
+
+
+def install(folder: Path, name: str, version: str, strategies: Mapping[str, str]) -> Path:
+    """What an installer leaves of a package whose modules are in `folder`: its metadata. Returns the folder to put on the path."""
+    information = folder / f"{name.replace('-', '_')}-{version}.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    lines = "".join(f"{entry} = {value}\n" for entry, value in strategies.items())
+    (information / "entry_points.txt").write_text(f"[gradwire.strategies]\n{lines}")
+    return folder
+
+
+def install_plugin(home: Path) -> Path:
+    """Writes the walk-through's files and installs its package as its pyproject.toml says; returns the folder to put on the path."""
+    write_shown_files(home)
+    folder = home / PLUGIN_FOLDER.removeprefix("~/")
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    return install(folder, project["name"], project["version"], project["entry-points"]["gradwire.strategies"])

@@ -1,0 +1,129 @@
+"""Capture files: what they hold by scapy's reader, and that every message written with little of each packet is read again."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scapy.utils import RawPcapNgReader, RawPcapReader
+
+from gradwire.agents.capture import pcapng
+from gradwire.agents.capture.process import CaptureProcess
+from gradwire.agents.capture.recorder import CaptureSettings, PortEntry, PortFile
+from gradwire.agents.wire.trail import APPLICATION
+from gradwire.analysis.packets.reading import read_capture
+from gradwire.faults import MachineFault
+from tests.shared.captured_streams import HEADER_BYTES, US, WORKERS, Line, header, packet
+
+START_NS = 1_795_266_932_773_043_893
+KEPT_BYTES = 160
+
+
+def entries(path: Path) -> list[tuple[bytes, Any]]:
+    with RawPcapReader(str(path)) as reader:
+        assert isinstance(reader, RawPcapNgReader)
+        return list(reader)
+
+
+def test_a_packet_keeps_its_nanoseconds_size_direction_and_comments(tmp_path: Path) -> None:
+    path = tmp_path / "one.pcapng"
+    blocks = [
+        pcapng.section(APPLICATION),
+        pcapng.interface("h1-eth0", "a port", 96, 1e10),
+        pcapng.packet(START_NS, b"12345", 64_000, pcapng.INBOUND, ["one", "another"]),
+        pcapng.packet(START_NS + 1, b"12345678", 8, pcapng.OUTBOUND),
+        pcapng.statistics(START_NS + 2, 2, 0),
+    ]
+    path.write_bytes(b"".join(blocks))
+    assert all(len(block) % 4 == 0 for block in blocks)
+    (first, about), (second, about_second) = entries(path)
+    assert (first, second) == (b"12345", b"12345678")
+    assert (about.tshigh << 32) + about.tslow == START_NS
+    assert about.tsresol == 10**9
+    assert (about.wirelen, about.direction, about.ifname) == (64_000, pcapng.INBOUND, b"h1-eth0")
+    assert about.comments == [b"one", b"another"]
+    assert (about_second.wirelen, about_second.direction, about_second.comments) == (8, pcapng.OUTBOUND, None)
+
+
+def test_a_port_without_a_limit_has_no_speed() -> None:
+    limited, unlimited = (pcapng.interface("a1-eth0", "", 96, rate) for rate in (1e9, math.inf))
+    assert len(limited) == len(unlimited) + 12
+
+
+def test_every_message_is_in_the_file_wherever_packets_cut_it(tmp_path: Path) -> None:
+    """Bursts of 5000 bytes, messages of 0 to 20,000: most headers are beyond the kept bytes, some begin in the packet before."""
+    path = tmp_path / "h1-eth0.pcapng"
+    heads = [header(op, 137 * op * op % 20_000, iteration=op // 30) for op in range(90)]
+    outbound, inbound = (
+        Line().packets(heads[:50], START_NS, [5000]),
+        Line(src=3, dst=1).packets(heads[50:], START_NS, [5000, 77]),
+    )
+    taken = sorted(
+        [*outbound, *(p._replace(is_outgoing=False) for p in inbound)],
+        key=lambda taken: (taken.time_ns, taken.is_outgoing),
+    )
+    file = PortFile(path.open("wb"), "h1-eth0", 1e10, KEPT_BYTES)
+    for one in taken:
+        file.write(one)
+    file.end(len(taken), 0)
+    assert file.packets == len(taken)
+    assert path.stat().st_size < 0.3 * sum(one.size_bytes for one in taken)
+    capture = read_capture(path, 1500, start_ns=START_NS)
+    found = capture.messages
+    assert capture.lost_headers == 0
+    assert sorted(found.message.tolist()) == list(range(90))
+    assert found.message[found.outbound].tolist() == list(range(50))
+    by_op = {int(op): index for index, op in enumerate(found.message)}
+    for head in heads:
+        index = by_op[head.message]
+        assert found.size_bytes[index] == head.size_bytes
+        assert found.iteration[index] == head.iteration
+        assert found.wire_bytes[index] == HEADER_BYTES + head.size_bytes
+        assert found.workers[index] == 1
+    assert (found.last_ns >= found.first_ns).all()
+    assert int(found.wire_bytes.sum()) + 16 == int(capture.packets.stream_bytes.sum()), "two hellos of 8 bytes"
+
+
+def test_what_is_no_message_is_kept_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcapng"
+    file = PortFile(path.open("wb"), "h1-eth0", 1e10, 1 << 20)
+    frames = [bytes(60), Line().frame("A", 5, back=True), b"\x01\x02" * 400]
+    for index, frame in enumerate(frames):
+        file.write(packet(START_NS + index * US, frame))
+    file.end(3, 0)
+    assert [data for data, _ in entries(path)] == frames
+
+
+def test_kept_bytes_hold_at_least_a_datagrams_header() -> None:
+    settings = CaptureSettings((), 128, 4)
+    assert settings.kept_bytes() == 128
+    assert CaptureSettings((), 128, 512).kept_bytes() == 14 + 20 + 8 + 16 + 48 + 64
+
+
+def test_settings_come_back_as_they_went(tmp_path: Path) -> None:
+    entry = PortEntry("s1-eth1", "gs1-eth1", "", math.inf, "/x/s1-eth1.pcapng")
+    settings = CaptureSettings((entry,), 160, WORKERS)
+    settings.save(tmp_path / "capture.json")
+    assert CaptureSettings.load(tmp_path / "capture.json") == settings
+
+
+def test_a_port_that_is_not_there_is_named_before_anything_runs(tmp_path: Path) -> None:
+    entry = PortEntry("h1-eth0", "nothere0", "", 1e9, str(tmp_path / "h1-eth0.pcapng"))
+    with (
+        pytest.raises(MachineFault, match=r"nothere0.*capture\.log"),
+        CaptureProcess(CaptureSettings((entry,), 160, 4), tmp_path),
+    ):
+        pass
+    assert json.loads((tmp_path / "capture.json").read_text())["snaplen"] == 160
+
+
+def test_a_file_is_written_as_it_comes() -> None:
+    buffer = io.BytesIO()
+    file = PortFile(buffer, "h1-eth0", 1e10, KEPT_BYTES)
+    before = len(buffer.getvalue())
+    file.write(packet(START_NS, bytes(1000)))
+    assert len(buffer.getvalue()) > before

@@ -1,0 +1,158 @@
+"""GradientFlow's claims: what follows from compiled plans alone holds or differs as it must, and points are chosen as claims mean them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from gradwire.analysis.papers.evidence import Points, explanation_of, measure_of
+from gradwire.analysis.papers.gradientflow.mpi import ALEXNET, ASKED, GLOO_PRINTED_MS, MPI_PRINTED, RESNET
+from gradwire.analysis.papers.gradientflow.points import FUSED, by_size, chosen, workers_of
+from gradwire.analysis.papers.reference import ScenarioReference, load_paper
+from gradwire.analysis.papers.score import Result, Status, evaluate, load_bindings
+from gradwire.run.progress import LiveProgress
+from gradwire.run.reproduce import SCENARIOS, Reproduction
+from gradwire.workloads.models import model
+from gradwire.workloads.scenario.loading import load_scenario
+from tests.shared.stored_points import stored
+
+PAPER = load_paper("gradientflow")
+COMPILED = [scenario for scenario in PAPER.scenario if scenario.plans and not scenario.runs]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def bound() -> None:
+    load_bindings()
+
+
+def results_of(scenario: ScenarioReference) -> dict[str, Result]:
+    """What comes of the claims of a scenario that needs no run."""
+    gathered = Reproduction([scenario]).gather(1, LiveProgress(Console(quiet=True), 0))
+    return {result.claim.id: result for result in evaluate(PAPER, scenario, gathered.points(scenario)).results}
+
+
+DIFFERS = {"hier-message", "resnet50-time", "alexnet-time"}
+"""Why: analysis/papers/gradientflow/reasons.py."""
+
+
+@pytest.mark.parametrize("scenario", COMPILED, ids=lambda scenario: scenario.id)
+def test_what_follows_from_plans_alone(scenario: ScenarioReference) -> None:
+    results = results_of(scenario)
+    assert len(results) == len(scenario.claim)
+    for name, result in results.items():
+        assert result.status == (Status.DIFFERS if name in DIFFERS else Status.HOLDS), result
+        assert bool(result.explanation) == (name in DIFFERS)
+
+
+def test_every_claim_that_counts_has_a_measure() -> None:
+    for scenario in PAPER.scenario:
+        for claim in scenario.claim:
+            if claim.emulable and not scenario.not_emulable and claim.kind != "contradicted":
+                assert measure_of(scenario.id, claim.id), f"{scenario.id} {claim.id}"
+
+
+POINTS = Points(
+    [
+        stored(1.5, strategy="lazy-allreduce", options="wire=fp16, threshold_bytes=4", workers=8, stands_for=512),
+        stored(1.2, strategy="lazy-allreduce", options="wire=fp16, threshold_bytes=16", workers=8, stands_for=512),
+        stored(1.1, strategy="lazy-allreduce", options=FUSED, workers=8, stands_for=512),
+        stored(1.0, strategy="layer-allreduce", options="overlap=False", workers=8),
+    ]
+)
+
+
+def test_a_claim_that_leaves_the_threshold_open_means_the_best_that_overlaps() -> None:
+    assert chosen(POINTS, {"strategy": "lazy-allreduce"}).iteration_time_s == 1.2
+    assert chosen(POINTS, {"strategy": "lazy-allreduce", "options": FUSED}).iteration_time_s == 1.1
+
+
+def test_where_nothing_overlaps_there_is_only_one_choice() -> None:
+    row = chosen(POINTS, {"strategy": "layer-allreduce"})
+    assert (row.iteration_time_s, workers_of(row)) == (1.0, 8)
+    assert workers_of(chosen(POINTS, {"strategy": "lazy-allreduce"})) == 512
+
+
+def test_libraries_are_compared_by_size_with_the_better_slices() -> None:
+    rows = [
+        stored(3.0, run="r", strategy="hierarchical-ring", model="tensor-64KiB", options=""),
+        stored(2.0, run="r", strategy="hierarchical-ring", model="tensor-64KiB", options="segments=8"),
+        stored(1.0, run="r", strategy="layer-allreduce", model="tensor-4MiB", options=""),
+    ]
+    sizes = by_size(Points(rows), "r")
+    assert {size: {name: row.iteration_time_s for name, row in at.items()} for size, at in sizes.items()} == {
+        0.0625: {"nccl-h": 2.0},
+        4.0: {"nccl": 1.0},
+    }
+
+
+def test_explanations_are_for_claims_that_exist() -> None:
+    claims = {(scenario.id, claim.id) for scenario in PAPER.scenario for claim in scenario.claim}
+    assert ("gradientflow-table1", "v-mpi-throughput") in claims
+    assert explanation_of("gradientflow-table1", "v-mpi-throughput")
+
+
+BATCH_S = {
+    "p": {ALEXNET: (128 * 128, 128 / 1670), RESNET: (128 * 64, 64 / 172)},
+    "v": {ALEXNET: (512 * 128, 128 / 2900), RESNET: (512 * 128, 128 / 301)},
+}
+"""Images of an iteration, and seconds of its computation (sections 2.3.3 and 2.5)."""
+
+
+def asked(beyond_ms: dict[str, float]) -> list[float]:
+    """Milliseconds a call and a MB that leave both models with these milliseconds beyond computation."""
+    profiles = [model(name) for name in (ALEXNET, RESNET)]
+    asks = [[len(profile.tensors), profile.parameters * 4 / 1e6] for profile in profiles]
+    return [float(cost) for cost in np.linalg.solve(asks, [beyond_ms[ALEXNET], beyond_ms[RESNET]])]
+
+
+@pytest.mark.parametrize("cluster", ["p", "v"])
+def test_what_the_printed_cells_of_openmpi_ask_for(cluster: str) -> None:
+    beyond_ms = {
+        name: images / MPI_PRINTED[cluster, name] - compute_s * 1e3
+        for name, (images, compute_s) in BATCH_S[cluster].items()
+    }
+    assert asked(beyond_ms) == pytest.approx([ASKED[cluster].call_ms, ASKED[cluster].mb_ms], abs=0.01)
+
+
+def test_what_the_printed_cells_of_gloo_ask_for() -> None:
+    beyond_ms = {ALEXNET: (64 * 128 / 3600 - 128 / 1475) * 1e3, RESNET: (64 * 64 / (15.5 * 167) - 64 / 167) * 1e3}
+    assert beyond_ms == pytest.approx(GLOO_PRINTED_MS, abs=1)
+    assert asked(GLOO_PRINTED_MS) == pytest.approx([ASKED["gloo"].call_ms, ASKED["gloo"].mb_ms], abs=0.01)
+
+
+PRINTED = {(s.id, c.id): c.printed for s in PAPER.scenario for c in s.claim if isinstance(c.printed, float)}
+
+
+def test_printed_openmpi_is_the_reference_data() -> None:
+    for (cluster, name), thousands in MPI_PRINTED.items():
+        table = "gradientflow-table1" if name == ALEXNET else "gradientflow-table2"
+        assert PRINTED[table, f"{cluster}-mpi-throughput"] == thousands * 1000
+
+
+def test_one_constant_is_fitted_for_all_clusters() -> None:
+    costs = [
+        (field, cost)
+        for path in SCENARIOS.glob("gradientflow-*.toml")
+        for point in load_scenario(path).points
+        for field, cost in vars(point.section.costs).items()
+        if cost is not None and cost.source.startswith("fitted")
+    ]
+    assert {(field, cost.value) for field, cost in costs} == {("message_latency", 4.55e-6)}
+
+
+CONTRADICTED = {
+    "resnet50-v512": ("gradientflow-table2", "v-nccl+mp+overlap-throughput", "v-nccl+mp-throughput"),
+    "sec27-alexnet": ("gradientflow-table1", "v-nccl+mp+overlap-throughput", "v-mpi-throughput"),
+    "sec27-resnet50": ("gradientflow-table2", "v-nccl+mp+overlap-throughput", "v-mpi-throughput"),
+}
+"""Speed-ups in the text of section 2, and the cells of the tables that they are of."""
+
+
+def test_what_is_called_contradicted_disagrees_with_the_papers_own_tables() -> None:
+    called = [(s, c) for s in PAPER.scenario for c in s.claim if c.kind == "contradicted"]
+    assert {claim.id for _, claim in called} == set(CONTRADICTED)
+    for scenario, claim in called:
+        table, ahead, behind = CONTRADICTED[claim.id]
+        ratio = PRINTED[table, ahead] / PRINTED[table, behind]
+        assert abs(ratio - PRINTED[scenario.id, claim.id]) > 0.05 * ratio

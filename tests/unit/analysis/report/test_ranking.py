@@ -1,0 +1,120 @@
+"""Rankings: who is first, what the answer is, and that only valid results are drawn."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from matplotlib.patches import Rectangle
+
+from gradwire.analysis.points import PointResult
+from gradwire.analysis.report.charts import save_chart
+from gradwire.analysis.report.ranking import Ranking, rank, ranking_table, reasons
+from gradwire.analysis.report.ranking_chart import ranking_chart
+
+FAMILIES = {"vanilla": "parameter server", "p3": "parameter server", "ring": "allreduce", "csc": "allreduce"}
+COMPUTE_S, BOUND_S = 0.8, 0.9
+
+
+def row(strategy: str, time_s: float, seed: int = 1, verdict: str = "valid") -> PointResult:
+    parameters = {"strategy": strategy, "model": "alexnet", "seed": str(seed)}
+    return PointResult(
+        parameters, time_s, 0.0, 1e-5, 1 / time_s, COMPUTE_S / time_s, 0, 1.0, BOUND_S, "bandwidth", "00ff", verdict
+    )
+
+
+def ranked(*rows: PointResult, left_out: dict[str, str] | None = None) -> Ranking:
+    return rank(rows, FAMILIES, ("csc",), left_out or {})
+
+
+VANILLA = [row("vanilla", 1.8, 1), row("vanilla", 2.0, 2), row("vanilla", 2.2, 3)]
+
+
+def test_the_fastest_comes_first_and_intervals_are_over_seeds() -> None:
+    found = ranked(*VANILLA, row("ring", 1.0), row("p3", 1.25))
+    assert [entry.name for entry in found.valid] == ["ring", "p3", "vanilla"]
+    assert [entry.seeds for entry in found.valid] == [1, 1, 3]
+    assert [entry.ci_s > 0 for entry in found.valid] == [False, False, True]
+    assert found.valid[2].ci_s == pytest.approx(4.302653 * 0.2 / math.sqrt(3))
+    assert found.speedup(found.valid[0]) == pytest.approx(2.0)
+
+
+def test_the_answer_says_whether_the_network_still_is_the_limit() -> None:
+    assert ranked(*VANILLA, row("ring", 1.0)).sentence() == (
+        "on this network ring is fastest: 1.000 s an iteration, 2.00x vanilla; the network is the limit: 80% of the compute bound, "
+        "1.11 times ring's own bound (bandwidth)"
+    )
+    assert ranked(*VANILLA, row("ring", 0.82)).sentence() == (
+        "on this network ring is fastest: 0.8200 s an iteration, 2.44x vanilla; the network is no longer the limit: "
+        "98% of the compute bound"
+    )
+
+
+def test_strategies_within_one_percent_or_their_intervals_are_level() -> None:
+    found = ranked(*VANILLA, row("ring", 1.0), row("p3", 1.009))
+    assert "ring is fastest, level with p3: " in found.sentence()
+    assert "level" not in ranked(*VANILLA, row("ring", 1.0), row("p3", 1.02)).sentence()
+    assert "p3 is fastest, level with vanilla: " in ranked(*VANILLA, row("p3", 1.9)).sentence()
+    many = [row(name, 1.0) for name in "abcdef"]
+    assert "a is fastest, level with b, c, d and 2 more: " in ranked(*VANILLA, *many).sentence()
+
+
+def test_what_sends_a_part_is_ranked_but_is_no_answer() -> None:
+    found = ranked(*VANILLA, row("csc", 0.5), row("ring", 1.0))
+    assert [entry.name for entry in found.valid][:2] == ["csc", "ring"]
+    assert "ring is fastest: " in found.sentence()
+    table = ranking_table(found)
+    assert table.rows[0][1] == "csc*"
+    assert "* sends a part of the gradients only" in table.foot
+
+
+def test_a_strategy_with_several_options_is_named_with_them() -> None:
+    rows = [row("p3", 1.0 + number) for number in range(2)]
+    rows = [replace(r, parameters={**r.parameters, "options": f"slice={n}"}) for n, r in enumerate(rows)]
+    assert [entry.name for entry in ranked(*rows, row("ring", 3.0)).valid] == ["p3 (slice=0)", "p3 (slice=1)", "ring"]
+
+
+def test_without_vanilla_the_slowest_is_the_measure_and_without_results_there_is_no_answer() -> None:
+    found = ranked(row("ring", 1.0), row("p3", 1.5))
+    assert found.baseline is not None
+    assert found.baseline.name == "p3"
+    assert ranking_table(found).headers[5] == "x p3"
+    assert (
+        ranked(row("ring", math.nan, verdict="invalid: drops")).sentence() == "no run was valid, so there is no answer"
+    )
+
+
+def test_invalid_ones_and_those_that_cannot_run_are_listed_with_their_reasons() -> None:
+    rows = [*VANILLA, row("ring", 0.1, verdict="invalid: drops 3 (limit 0)"), row("p3", 1.0)]
+    found = ranked(*rows, left_out={"butterfly": "needs a power of two"})
+    assert [entry.name for entry in found.valid] == ["p3", "vanilla"]
+    table = ranking_table(found)
+    assert [(r[1], r[-1]) for r in table.rows[2:]] == [("ring", "invalid"), ("butterfly", "cannot run")]
+    assert all(cell == "–" for r in table.rows[2:] for cell in r[3:-1]), "no number of theirs is shown"
+    assert reasons(found) == ["ring: invalid: drops 3 (limit 0)", "butterfly cannot run here: needs a power of two"]
+    assert table.rows[0][4] == "none"
+    one_bad_seed = ranked(*VANILLA[:2], replace(VANILLA[2], verdict="invalid: drops"), row("p3", 1.0))
+    assert [entry.name for entry in one_bad_seed.valid] == ["p3"]
+
+
+def test_only_valid_strategies_are_drawn(tmp_path: Path) -> None:
+    rows = [*VANILLA, row("ring", 0.1, verdict="invalid: drops 3 (limit 0)"), row("p3", 1.0)]
+    found = ranked(*rows, left_out={"butterfly": "needs a power of two"})
+    figure = ranking_chart(found, "four workers")
+    (axes,) = figure.axes
+    bars = [patch.get_width() for patch in axes.patches if isinstance(patch, Rectangle)]
+    assert bars == [1.0, pytest.approx(2.0)]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["p3", "vanilla"]
+    assert COMPUTE_S in [line.get_xdata()[0] for line in axes.lines]  # type: ignore[index]
+    assert BOUND_S in [line.get_xdata()[0] for line in axes.lines]  # type: ignore[index]
+    notes = " ".join(text.get_text() for text in figure.texts)
+    assert "Not drawn, as their verdicts are invalid: ring." in notes
+    assert "Cannot run here: butterfly." in notes
+    save_chart(figure, tmp_path, dpi=40)
+    assert (tmp_path / "chart.png").stat().st_size > 1000
+
+
+def test_a_chart_of_nothing_can_be_drawn(tmp_path: Path) -> None:
+    save_chart(ranking_chart(ranked(row("ring", math.nan, verdict="invalid: x")), "nothing"), tmp_path, dpi=40)

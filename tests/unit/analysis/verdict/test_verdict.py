@@ -1,0 +1,331 @@
+"""Every check of the verdict, passing on a sound run and failing on the one thing that it is there for; and the rows of points.csv."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gradwire.agents.records import AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
+from gradwire.analysis.bounds import bounds
+from gradwire.analysis.points import (
+    PointResult,
+    failed_point,
+    point_result,
+    pool_seeds,
+    read_points_csv,
+    write_points_csv,
+)
+from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
+from gradwire.faults import InputFault
+from gradwire.topo.fabric import Fabric, Topology
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.plan import Plan, Role
+
+FABRIC = Fabric(hosts=4, rate_bps=1e9)
+LEAF_SPINE = Fabric(hosts=4, rate_bps=1e9, topology=Topology.LEAF_SPINE, leaves=2, spines=1)
+SIZE_BYTES = 10_000_000
+ITERATIONS = 3
+TIME_S = 0.6
+"""Of an iteration in the hand-made log: well above the bounds."""
+
+
+def pushes() -> Plan:
+    """Worker i (hosts 0 to 2) pushes to the server on host 3, half in class 0 and half in class 1; the answer is a token."""
+    builder = PlanBuilder("pushes")
+    workers = [builder.rank(Role.WORKER, host) for host in range(3)]
+    server = builder.rank(Role.SERVER, 3)
+    answers = builder.queue(server)
+    for worker in workers:
+        queue = builder.queue(worker)
+        compute = builder.compute(worker, 0.010)
+        for traffic_class in (0, 1):
+            push, pushed = builder.message(queue, server, SIZE_BYTES, traffic_class=traffic_class)
+            builder.depend(push, compute)
+        token, answered = builder.message(answers, worker, 64)
+        builder.depend(token, pushed)
+        builder.depend(compute, answered, lag=1)
+        builder.iteration(worker, compute, compute)
+    return builder.build(compute_s=0.010, samples=96)
+
+
+def sound_log(plan: Plan) -> OpLog:
+    count = len(plan.ops)
+    iteration = np.repeat(np.arange(ITERATIONS), count)
+    start = (iteration * TIME_S * 1e9).astype(np.int64)
+    end = ((iteration + 1) * TIME_S * 1e9).astype(np.int64)
+    return OpLog(iteration, np.tile(np.arange(count), ITERATIONS), start, start, end)
+
+
+def frames(payload_bytes: int) -> int:
+    return round(payload_bytes * 1514 / 1448) * ITERATIONS
+
+
+def sound_bands(fabric: Fabric) -> tuple[BandCount, ...]:
+    """What ports count: each worker's host sends both classes, the switch passes three times as much on to the server's host."""
+    counts: dict[tuple[str, int], int] = {}
+    crossing = 2 if fabric.topology is Topology.LEAF_SPINE else 0
+    for band in (1, 2):
+        for host in ("h1", "h2", "h3"):
+            counts[f"{host}-eth0", band] = frames(SIZE_BYTES)
+        server_port = "s2-eth2" if crossing else "s1-eth4"
+        counts[server_port, band] = 3 * frames(SIZE_BYTES)
+        if crossing:
+            counts["s1-eth3", band] = counts["s3-eth2", band] = crossing * frames(SIZE_BYTES)
+    counts["h4-eth0", 0] = 3 * ITERATIONS * 66 * 1000
+    return tuple(BandCount(port, band, size, size // 1514, 0) for (port, band), size in counts.items())
+
+
+def sound_record(fabric: Fabric = FABRIC) -> PointRecord:
+    payload = (6 * SIZE_BYTES + 3 * 64) * ITERATIONS
+    messages = 9 * ITERATIONS
+    total = payload + 40 * messages
+    agent = AgentSummary((0, 1, 2, 3), messages, messages, total, total, lateness_ns_max=900, lateness_ns_p99=300)
+    counts = NetworkCounts(sound_bands(fabric), 120_000, 0, upcalls=9, table_miss_packets=0)
+    return PointRecord("virtual", ITERATIONS, 1, 0, (agent,), counts, 1.001, 4.0, 2.0, 0.0, "prio")
+
+
+def verdict(record: PointRecord, log: OpLog | None = None, fabric: Fabric = FABRIC) -> Verdict:
+    return judge(pushes(), fabric, log or sound_log(pushes()), record)
+
+
+def failed(found: Verdict) -> list[str]:
+    assert found.valid == all(check.ok for check in found.checks)
+    return [check.name for check in found.checks if not check.ok]
+
+
+@pytest.mark.parametrize("fabric", [FABRIC, LEAF_SPINE], ids=["single switch", "leaf/spine"])
+def test_a_sound_run_is_valid(fabric: Fabric) -> None:
+    found = verdict(sound_record(fabric), fabric=fabric)
+    assert failed(found) == []
+    assert (found.valid, found.summary) == (True, "valid")
+
+
+def with_counts(record: PointRecord, **changes: object) -> PointRecord:
+    return replace(record, counts=replace(record.counts, **changes))  # type: ignore[arg-type]
+
+
+def with_band(record: PointRecord, port: str, band: int, **changes: int) -> PointRecord:
+    bands = tuple(replace(b, **changes) if (b.port, b.band) == (port, band) else b for b in record.counts.bands)  # type: ignore[arg-type]
+    assert bands != record.counts.bands
+    return with_counts(record, bands=bands)
+
+
+def with_agent(record: PointRecord, **changes: int) -> PointRecord:
+    return replace(record, agents=(replace(record.agents[0], **changes),))  # type: ignore[arg-type]
+
+
+def moved_band(record: PointRecord, port: str) -> PointRecord:
+    """All of a port's bytes of class 0 counted in the band of class 1."""
+    both = sum(b.bytes_sent for b in record.counts.bands if b.port == port and b.band in (1, 2))
+    return with_band(with_band(record, port, 1, bytes_sent=0), port, 2, bytes_sent=both)
+
+
+SENT = sound_record().agents[0].bytes_sent
+PAYLOAD = (6 * SIZE_BYTES + 3 * 64) * ITERATIONS
+
+
+def test_several_ranks_on_a_host_open_more_connections_than_there_are_flows() -> None:
+    """Two hosts have 6 flows in three bands, so 12 questions; 25 connections between them may ask 100."""
+    builder = PlanBuilder("crowd")
+    ranks = [builder.rank(Role.WORKER, host) for host in (0, 1) for _ in range(5)]
+    ops = [builder.compute(rank) for rank in ranks]
+    for rank in ranks[:5]:
+        queue = builder.queue(rank)
+        for other in ranks[5:]:
+            builder.depend(builder.message(queue, other, 64, traffic_class=0)[0], ops[rank])
+    for rank in ranks:
+        builder.iteration(rank, ops[rank], ops[rank])
+    plan, fabric = builder.build(compute_s=0.0, samples=1), Fabric(hosts=2, rate_bps=1e9)
+    record = sound_record()
+    for upcalls, fails in ((100, False), (101, True)):
+        found = judge(plan, fabric, sound_log(plan), with_counts(record, upcalls=upcalls))
+        assert ("upcalls" in failed(found)) == fails
+
+
+FAULTS: dict[str, tuple[Callable[[PointRecord], PointRecord], list[str]]] = {
+    "drop": (lambda r: with_band(r, "s1-eth4", 1, drops=3), ["drops"]),
+    "retransmit": (lambda r: with_counts(r, tcp_retransmits=1), ["TCP retransmits"]),
+    "upcalls": (lambda r: with_counts(r, upcalls=2 * 4 * 3 * 3 + 1), ["upcalls"]),
+    "table miss": (lambda r: with_counts(r, table_miss_packets=1), ["table misses"]),
+    "slow link": (lambda r: replace(r, rate_probe=1.016), ["rate probe"]),
+    "fast link": (lambda r: replace(r, rate_probe=0.984), ["rate probe"]),
+    "not received": (lambda r: with_agent(r, bytes_received=SENT - 1), ["agents' bytes"]),
+    "not sent": (lambda r: with_agent(r, bytes_sent=PAYLOAD - 1, bytes_received=PAYLOAD - 1), ["agents' bytes"]),
+    "sent twice": (lambda r: with_agent(r, bytes_sent=2 * SENT, bytes_received=2 * SENT), ["agents' bytes"]),
+    "foreign traffic": (
+        lambda r: with_band(r, "h1-eth0", 1, bytes_sent=2 * frames(SIZE_BYTES)),
+        ["port counters", "bytes by class"],
+    ),
+    "bytes missing": (lambda r: with_band(r, "h1-eth0", 1, bytes_sent=0), ["port counters", "bytes by class"]),
+    "mis-marked by a host": (lambda r: moved_band(r, "h2-eth0"), ["bytes by class"]),
+    "mis-queued by the switch": (lambda r: moved_band(r, "s1-eth4"), ["bytes by class"]),
+    "3 % too much in a band": (
+        lambda r: with_band(r, "s1-eth4", 2, bytes_sent=round(3 * frames(SIZE_BYTES) * 1.03)),
+        ["bytes by class"],
+    ),
+    "data in the control band": (
+        lambda r: with_band(r, "h4-eth0", 0, bytes_sent=frames(SIZE_BYTES)),
+        ["port counters", "bytes by class"],
+    ),
+    "late": (lambda r: with_agent(r, lateness_ns_max=6_000_001), ["agent lateness"]),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_each_fault_fails_its_check_and_says_so(name: str) -> None:
+    change, checks = FAULTS[name]
+    found = verdict(change(sound_record()))
+    assert failed(found) == checks
+    assert found.summary.startswith("invalid: ")
+    assert all(check in found.summary for check in checks)
+
+
+def test_a_wrong_spine_port_is_seen_on_leaf_spine() -> None:
+    record = with_band(sound_record(LEAF_SPINE), "s1-eth3", 1, bytes_sent=0)
+    assert failed(verdict(record, fabric=LEAF_SPINE)) == ["bytes by class"]
+
+
+def test_lateness_just_below_its_limit_passes() -> None:
+    assert verdict(with_agent(sound_record(), lateness_ns_max=5_999_999)).valid
+
+
+def rows(log: OpLog, keep: np.ndarray[tuple[int], np.dtype[np.int64]]) -> OpLog:
+    return OpLog(log.iteration[keep], log.op[keep], log.nominal_start_ns[keep], log.start_ns[keep], log.end_ns[keep])
+
+
+def test_lost_op_fails_completeness_and_what_needs_times() -> None:
+    log = sound_log(pushes())
+    found = verdict(sound_record(), rows(log, np.arange(len(log.op) - 1)))
+    assert failed(found) == ["ops logged", "agent lateness", "lower bound"]
+
+
+def test_repeated_and_foreign_ops_fail_completeness() -> None:
+    log = sound_log(pushes())
+    twice = rows(log, np.append(np.arange(len(log.op)), 5))
+    assert "1 repeated" in verdict(sound_record(), twice).summary
+    foreign = replace(twice, op=np.append(log.op, len(pushes().ops)))
+    assert "1 foreign" in verdict(sound_record(), foreign).summary
+
+
+def test_an_iteration_faster_than_possible_is_invalid() -> None:
+    log = sound_log(pushes())
+    # The bound is 60 MB into one host at 1 Gbit/s line rate: 0.51 s at 1538/1448.
+    faster = replace(log, start_ns=log.start_ns // 2, end_ns=log.end_ns // 2)
+    assert failed(verdict(sound_record(), faster)) == ["lower bound"]
+
+
+def test_cpu_saturation_counts_on_a_wall_clock_only() -> None:
+    busy = replace(sound_record(), cpu_saturation=0.95)
+    assert verdict(busy).valid
+    assert failed(verdict(replace(busy, clock="wall"))) == ["CPU saturation"]
+    assert verdict(replace(busy, clock="wall", cpu_saturation=0.5)).valid
+
+
+def test_a_wall_clock_forgives_its_worst_timer_but_not_its_worst_percent() -> None:
+    wall = replace(with_agent(sound_record(), lateness_ns_max=10**9), clock="wall")
+    assert verdict(wall).valid
+    assert failed(verdict(with_agent(wall, lateness_ns_p99=10**8))) == ["agent lateness (p99)"]
+
+
+def test_a_lossy_fabric_may_drop_what_it_was_asked_to() -> None:
+    lossy = replace(FABRIC, loss=0.001)
+    packets = sum(band.packets_sent for band in sound_bands(lossy))
+    some = with_counts(with_band(sound_record(), "s1-eth4", 1, drops=packets // 1000), tcp_retransmits=packets // 50)
+    assert verdict(some, fabric=lossy).valid
+    many = with_band(sound_record(), "s1-eth4", 1, drops=packets // 100)
+    assert failed(verdict(many, fabric=lossy)) == ["drops"]
+    assert failed(verdict(with_counts(sound_record(), tcp_retransmits=1), fabric=lossy)) == ["TCP retransmits"]
+
+
+def test_losses_slow_the_probe_down_but_never_make_it_faster() -> None:
+    lossy = replace(FABRIC, loss=0.001)
+    assert verdict(replace(sound_record(), rate_probe=1.3), fabric=lossy).valid
+    assert failed(verdict(replace(sound_record(), rate_probe=0.98), fabric=lossy)) == ["rate probe"]
+
+
+def test_a_message_may_be_early_by_the_grain_of_the_ports_and_no_more() -> None:
+    grain_s = FABRIC.grain_s(exact_timers=True)
+    exact, grained = bounds(pushes(), FABRIC), bounds(pushes(), FABRIC, grain_s)
+    assert grained.bandwidth_s == pytest.approx(exact.bandwidth_s - grain_s)
+    assert exact.critical_path_s - 3 * grain_s <= grained.critical_path_s < exact.critical_path_s
+    assert grained.compute_s == exact.compute_s
+
+
+def test_verdict_round_trip(tmp_path: Path) -> None:
+    found = verdict(replace(sound_record(), rate_probe=2.0))
+    found.save(tmp_path / "verdict.json")
+    assert Verdict.load(tmp_path / "verdict.json") == found
+
+
+def test_a_run_that_did_not_end_is_invalid() -> None:
+    assert failed_run("rank 3 died").summary == "invalid: rank 3 died"
+    assert not failed_run("rank 3 died").valid
+
+
+def measured_point(**parameters: str) -> PointResult:
+    plan = pushes()
+    return point_result(parameters, plan, FABRIC, sound_log(plan), sound_record(), verdict(sound_record()), wall_s=7.5)
+
+
+def test_a_point_from_its_run() -> None:
+    point = measured_point(model="x")
+    assert point.iteration_time_s == pytest.approx(TIME_S)
+    assert point.throughput_per_s == pytest.approx(96 / TIME_S)
+    assert point.scaling_efficiency == pytest.approx(0.010 / TIME_S)
+    assert (point.bytes_sent, point.lower_bound_kind, point.valid) == (SENT, "bandwidth", True)
+
+
+def test_points_csv_round_trip(tmp_path: Path) -> None:
+    bad = verdict(with_counts(sound_record(), tcp_retransmits=1))
+    points = [
+        measured_point(model="x", rate="10gbit"),
+        replace(
+            measured_point(model='a,"b"'), verdict=bad.summary, ci95_s=None, iteration_time_std_s=None, wall_s=1 / 3
+        ),
+    ]
+    path = tmp_path / "points.csv"
+    write_points_csv(path, points)
+    assert read_points_csv(path) == points
+    assert [point.valid for point in read_points_csv(path)] == [True, False]
+    assert (
+        path.read_text()
+        .splitlines()[0]
+        .startswith("model,rate,iteration_time_s,iteration_time_std_s,ci95_s,throughput_per_s,")
+    )
+
+
+def test_a_failed_point_has_no_numbers(tmp_path: Path) -> None:
+    write_points_csv(
+        tmp_path / "p.csv", [failed_point({"seed": "1"}, pushes(), FABRIC, failed_run("rank 3 died"), 2.0)]
+    )
+    (point,) = read_points_csv(tmp_path / "p.csv")
+    assert math.isnan(point.iteration_time_s)
+    assert (point.verdict, point.valid, point.ci95_s) == ("invalid: rank 3 died", False, None)
+    assert point.lower_bound_s > 0
+
+
+def test_points_csv_refuses_what_it_cannot_keep_or_read(tmp_path: Path) -> None:
+    with pytest.raises(InputFault, match="'verdict'"):
+        write_points_csv(tmp_path / "p.csv", [measured_point(verdict="x")])
+    (tmp_path / "p.csv").write_text("model,wall_s\nx,1\n")
+    with pytest.raises(InputFault, match="no column 'iteration_time_s'"):
+        read_points_csv(tmp_path / "p.csv")
+    write_points_csv(tmp_path / "p.csv", [measured_point(model="x")])
+    (tmp_path / "p.csv").write_text((tmp_path / "p.csv").read_text().replace("7.5", "long"))
+    with pytest.raises(InputFault, match="line 2: wall_s = 'long'"):
+        read_points_csv(tmp_path / "p.csv")
+
+
+def test_seeds_are_pooled_and_one_bad_seed_spoils_the_pool() -> None:
+    points = [replace(measured_point(model="x", seed=str(s)), iteration_time_s=t) for s, t in ((1, 0.5), (2, 1.5))]
+    (pooled,) = pool_seeds(points)
+    assert (pooled.parameters, pooled.iteration_time_s, pooled.valid) == ({"model": "x"}, 1.0, True)
+    assert pooled.iteration_time_std_s == pytest.approx(math.sqrt(0.5))
+    assert pooled.throughput_per_s == pytest.approx(96 / TIME_S / 2)
+    (spoilt,) = pool_seeds([points[0], replace(points[1], verdict="invalid: drops 3 (limit 0)")])
+    assert spoilt.verdict == "invalid: 1 of 2 seeds; invalid: drops 3 (limit 0)"

@@ -1,0 +1,346 @@
+"""README and docs, carried out: every fenced block, every command, every link, and the constants and checks that they quote."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import itertools
+import re
+import shlex
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from gradwire import command_line
+from gradwire.run.reproduce import wanted_scenarios
+from gradwire.workloads import models
+from gradwire.workloads.compilation import compile_point
+from gradwire.workloads.models import model
+from gradwire.workloads.models.device_facts import DEVICES
+from gradwire.workloads.scenario.loading import Scenario, load_scenario, resolve
+from gradwire.workloads.scenario.units import rate_bps
+from gradwire.workloads.strategies import strategy
+from gradwire.workloads.strategies.catalogue import BUILT_IN
+from gradwire.workloads.strategies.plugins import ENTRY_POINTS
+from tests.shared.command_line import gradwire_says
+from tests.shared.snippets import ROOT, Snippet, all_snippets, documents, install_plugin, shown_file
+from tests.unit.analysis.verdict.test_verdict import sound_record, verdict
+from tests.unit.test_layout import FROZEN
+
+SHELL = ("sh", "console")
+LANGUAGES = (*SHELL, "python", "toml")
+README, TRUST = ROOT / "README.md", ROOT / "docs" / "trust.md"
+LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+FILE_NAME = re.compile(r"`(?P<path>(?:[\w.-]+/)*[\w-]+\.(?:py|toml|md|sh|svg|png|lua|config)|(?:[\w.-]+/)+)`")
+QUOTED = re.compile(r"`(?P<name>[A-Z][A-Z_]+)` = (?P<value>\d[\d.,]*\d|\d)")
+QUOTED_FROM = (
+    "gradwire.analysis.verdict.verdict",
+    "gradwire.analysis.verdict.byte_checks",
+    "gradwire.analysis.compare",
+    "gradwire.analysis.verdict.packet_checks",
+)
+WRITTEN_BY_RUNS = (
+    "points.csv",
+    "record.json",
+    "report.html",
+    "verdict.json",
+    "scenario.toml",
+    "chart.svg",
+    "chart.png",
+)
+BASE: dict[str, Any] = {
+    "title": "a block that leaves out what it does not speak of",
+    "cluster": {"workers": 2},
+    "fabric": {"rate": "10gbit"},
+    "model": {"name": "alexnet", "device": "k40"},
+    "strategy": {"name": "ring"},
+}
+"""What a block of TOML may leave out."""
+
+
+def blocks(*languages: str) -> pytest.MarkDecorator:
+    """All blocks in these languages, as parameters of a test."""
+    chosen = [snippet for snippet in all_snippets() if snippet.language in languages]
+    return pytest.mark.parametrize("snippet", chosen, ids=lambda snippet: snippet.place)
+
+
+def pages() -> pytest.MarkDecorator:
+    """All documents, as parameters of a test."""
+    return pytest.mark.parametrize("page", documents(), ids=lambda page: page.name)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder as the guides leave it: the plug-in installed, the model in its place."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.syspath_prepend(install_plugin(tmp_path))
+    sys.modules.pop("two_tree", None)
+    namespace: dict[str, Any] = {}
+    exec(shown_file("workloads/models/mixer.py").text, namespace)
+    monkeypatch.setitem(models._MODELS, "mixer-b16", namespace["mixer_b16"])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_every_block_is_in_a_language_that_is_carried_out() -> None:
+    unknown = [
+        f"{snippet.place}: '{snippet.language}'" for snippet in all_snippets() if snippet.language not in LANGUAGES
+    ]
+    assert unknown == []
+
+
+@blocks("python")
+def test_python_runs(home: Path, snippet: Snippet) -> None:
+    exec(compile(snippet.text, snippet.place, "exec"), {"__name__": "snippet"})
+
+
+@blocks("toml")
+def test_toml_is_a_scenario_that_compiles_or_a_package(home: Path, snippet: Snippet) -> None:
+    document = tomllib.loads(snippet.text)
+    if "project" in document:
+        assert document["project"]["entry-points"].keys() == {ENTRY_POINTS}
+        return
+    # One with a title of its own is shown whole, to be copied.
+    scenario = resolve(document if "title" in document else {**BASE, **document}, snippet.place, "snippet")
+    for point in scenario.points:
+        assert compile_point(point.section).plans
+
+
+def commands(snippet: Snippet) -> Iterator[list[str]]:
+    """The commands of a block of shell, as words: of a console, what follows the prompt."""
+    lines = snippet.text.replace("\\\n", " ").splitlines()
+    if snippet.language == "console":
+        lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    for line in lines:
+        words: list[str] = []
+        line_alone = line[1:-1] if line.startswith("(") and line.endswith(")") else line
+        for word in [*shlex.split(line_alone, comments=True), "&&"]:
+            if word != "&&":
+                words.append(word)
+            elif words:
+                yield words
+                words = []
+
+
+def make_targets() -> set[str]:
+    """Targets of the Makefile."""
+    return set(re.findall(r"^([\w-]+)(?=[\w -]*:(?!=))", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def parsed(words: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """The verb and the parameters of a call of the command line, by its own parser; a wrong one raises."""
+    group: Any = typer.main.get_command(command_line.app)
+    verb, *arguments = words
+    return verb, group.commands[verb].make_context(verb, arguments).params
+
+
+def loaded(parameters: dict[str, Any]) -> Scenario:
+    """The scenario of a call, with models, strategies and options that exist."""
+    scenario = load_scenario(
+        command_line._scenario_path(parameters["scenario"].expanduser()), parameters["settings"] or []
+    )
+    for point in scenario.points:
+        chosen = strategy(point.section.strategy.name)
+        chosen.options.model_validate(point.section.strategy.options)
+        assert point.section.model.layers or model(point.section.model.name)
+    return scenario
+
+
+def carry_out(words: list[str], call: Any) -> None:
+    """Carries a command out where that is cheap, and otherwise checks all that it names; fails for one that it does not know."""
+    program, *rest = words
+    if program in ("sudo", "nice"):
+        carry_out(rest, call)
+    elif program == "make":
+        assert rest
+        assert set(rest) <= make_targets(), rest
+    elif program.endswith("gradwire"):
+        verb, parameters = parsed(rest)
+        if "scenario" in parameters:
+            assert loaded(parameters).points
+        if verb == "reproduce":
+            assert wanted_scenarios(parameters["names"] or [], quick=parameters["quick"])
+        if "rate" in parameters:
+            assert rate_bps(parameters["rate"]) > 0
+        if verb in ("plan", "strategies", "doctor"):
+            status, out, err = call(*(str(Path(word).expanduser()) if word.startswith("~") else word for word in rest))
+            assert status == 0 or (verb == "doctor" and "virtual-time kernel" in out), out + err
+    elif program.endswith("python"):
+        assert (ROOT / rest[0]).exists(), rest[0]
+    elif program.endswith("pip"):
+        assert rest[:2] == ["install", "--editable"]
+        assert (Path(rest[2]).expanduser() / "pyproject.toml").exists()
+    else:
+        assert program in ("cd", "git", "vagrant", "wireshark", "tshark"), (
+            f"no test knows what `{' '.join(words)}` does"
+        )
+
+
+@blocks(*SHELL)
+def test_commands_exist_and_take_what_they_are_given(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], snippet: Snippet
+) -> None:
+    found = list(commands(snippet))
+    assert found
+    for words in found:
+        carry_out(words, partial(gradwire_says, monkeypatch, capsys))
+
+
+@blocks(*SHELL)
+def test_commands_are_those_of_the_virtual_environment_and_stay_where_they_are(snippet: Snippet) -> None:
+    """So that a block can be copied after any other: a `cd` is for its line alone, but into the folder that is made first."""
+    for line in snippet.text.splitlines():
+        words = line.removeprefix("$ ").split()
+        assert not words or words[0] != "gradwire", f"{snippet.place}: {line}"
+        assert words[:1] != ["cd"] or "git clone" in snippet.text, f"{snippet.place}: {line}"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "make dmeo",
+        "gradwire rnu geryon-table2",
+        "gradwire run geryon-table9",
+        "gradwire run geryon-table2 --set fabric.rate=25",
+        "gradwire run geryon-table2 --set model.name=alexnot",
+        "gradwire plan geryon-table2 --set strategy.name=rnig",
+        "gradwire run geryon-table2 --jbos 2",
+        "gradwire calibrate --rate fast",
+        ".venv/bin/python benchmarks/nothing.py",
+        "curl https://example.org",
+    ],
+)
+def test_a_wrong_command_is_found(home: Path, wrong: str) -> None:
+    with pytest.raises(Exception):  # noqa: B017 (whatever each kind of mistake raises)
+        carry_out(shlex.split(wrong), None)
+
+
+def anchors(page: Path) -> set[str]:
+    """What links into a page may name: its headings, as GitHub writes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pages()
+def test_links_lead_somewhere(page: Path) -> None:
+    for match in LINK.finditer(page.read_text()):
+        target, _, anchor = match["target"].partition("#")
+        if target.startswith(("https://", "http://")):
+            continue
+        path = (page.parent / target).resolve() if target else page
+        assert path.exists(), f"{page.name}: {match['target']}"
+        assert not anchor or anchor in anchors(path), f"{page.name}: {match['target']}"
+
+
+@pages()
+def test_files_that_are_named_exist(page: Path) -> None:
+    """But for what a run writes, and what the guides' reader writes."""
+    shown = {name for snippet in all_snippets() if snippet.file for name in (snippet.file, Path(snippet.file).name)}
+    readers = {*shown, *WRITTEN_BY_RUNS, "workloads/strategies/two_tree.py"}
+    named = {match["path"] for match in FILE_NAME.finditer(page.read_text())}
+    missing = {path for path in named - readers if not (ROOT / path).exists() and not path.startswith("runs/")}
+    assert missing == set()
+
+
+@pages()
+def test_constants_have_the_values_that_are_quoted(page: Path) -> None:
+    modules = [importlib.import_module(name) for name in QUOTED_FROM]
+    for match in QUOTED.finditer(page.read_text()):
+        (value,) = {getattr(module, match["name"]) for module in modules if hasattr(module, match["name"])}
+        assert float(match["value"].replace(",", "")) == value, match[0]
+
+
+def constants_with_a_text(module: str) -> set[str]:
+    """Names of a module's constants that have a docstring beside them."""
+    body = ast.parse((ROOT / f"{module.replace('.', '/')}.py").read_text()).body
+    return {
+        constant.targets[0].id
+        for constant, text in itertools.pairwise(body)
+        if isinstance(constant, ast.Assign) and isinstance(constant.targets[0], ast.Name)
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+    }
+
+
+def test_every_limit_has_beside_it_why_it_is_what_it_is() -> None:
+    explained = {name for module in QUOTED_FROM for name in constants_with_a_text(module)}
+    assert {match["name"] for match in QUOTED.finditer(TRUST.read_text())} - explained == set()
+
+
+def test_every_module_that_folders_share_is_named() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    shared = {name.removeprefix("gradwire.").replace(".", "/") for name in FROZEN}
+    assert {name for name in shared if f"`{name}.py`" not in text and f"`{name}/`" not in text} == set()
+
+
+def checks_in_code() -> set[str]:
+    """Names of all checks of a verdict: those that are written where they are made, and those of a run on either clock."""
+    names = {check.name for clock in ("virtual", "wall") for check in _checks_of(clock)}
+    for path in (ROOT / "analysis").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Check" and node.args:
+                name = node.args[0]
+                names |= {name.value} if isinstance(name, ast.Constant) and isinstance(name.value, str) else set()
+    return names
+
+
+def _checks_of(clock: str) -> Sequence[Any]:
+    record = sound_record()
+    object.__setattr__(record, "clock", clock)
+    return verdict(record).checks
+
+
+def test_every_check_of_the_verdict_is_explained() -> None:
+    text = TRUST.read_text()
+    explained = set(re.findall(r"^\| ([^|`]+?) \|", text.split("## Lower bounds")[0], re.MULTILINE)) - {"check", "---"}
+    in_code = {name.removesuffix(" (p99)") for name in checks_in_code()} - {"run"}
+    assert in_code - explained == set(), "docs/trust.md does not explain these"
+    assert explained - in_code == set(), "docs/trust.md explains what is not checked"
+    assert "*run*" in text
+
+
+def test_the_readme_names_table_2s_constants_as_they_are() -> None:
+    text = README.read_text()
+    times = [fact.seconds for fact in DEVICES["k40"].facts]
+    assert ", ".join(f"{seconds:.3f}" for seconds in times) + " s" in text
+    scenario = load_scenario(ROOT / "scenarios" / "geryon-table2.toml")
+    (costs,) = {point.section.costs for point in scenario.points}
+    assert costs.aggregation_rate is not None
+    assert costs.slice_merge is not None
+    assert f"{costs.aggregation_rate.value / 1e9:g} GB/s" in text
+    assert f"{costs.slice_merge.value * 1e3:g} ms" in text
+    assert {name for name, cost in costs if cost is not None} == {"aggregation_rate", "slice_merge"}
+
+
+def test_the_readmes_two_commands_set_everything_up_first() -> None:
+    text = (ROOT / "Makefile").read_text()
+    for target in ("demo", "test"):
+        assert f"make {target} " in README.read_text()
+        assert re.search(rf"^{target}: setup( test-packages)?$", text, re.MULTILINE)
+    assert re.search(r"^setup: packages \$\(VENV\)/installed kernel$", text, re.MULTILINE)
+    assert "make setup" in (ROOT / "Vagrantfile").read_text()
+
+
+def test_the_readmes_new_strategy_has_as_many_lines_as_it_says() -> None:
+    lines = len(shown_file("~/two-tree/two_tree.py").text.splitlines())
+    assert f"[a new one in {lines} lines](docs/adding-a-strategy.md)" in README.read_text()
+
+
+def test_the_readme_names_every_strategy() -> None:
+    table = README.read_text().split("| from | strategies |")[1].split("\n\n")[0]
+    assert set(re.findall(r"`([\w-]+)`", table)) == set(BUILT_IN)
+
+
+def test_the_readme_leads_to_every_guide() -> None:
+    linked = {match["target"] for match in LINK.finditer(README.read_text())}
+    assert {str(page.relative_to(ROOT)) for page in documents()} - {"README.md"} <= linked
+
+
+def test_the_changelog_has_the_version_that_is_packaged() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert re.search(rf"^## \[{re.escape(version)}\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)

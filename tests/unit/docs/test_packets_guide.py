@@ -1,0 +1,67 @@
+"""docs/packets.md: its Python reads a capture file, its scenario names ports, and checks and fields are told as they are."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from gradwire.agents.capture.recorder import PortFile
+from gradwire.analysis.packets.dissector import DISSECTOR
+from gradwire.workloads.scenario.schema import RunSection
+from tests.shared.captured_streams import Line, header
+
+ROOT = Path(__file__).resolve().parents[3]
+GUIDE = (ROOT / "docs" / "packets.md").read_text()
+START_NS = 1_795_266_932_000_000_000
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)
+
+
+def test_the_python_reads_the_captures_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "runs" / "captured" / "points" / "p3" / "capture"
+    folder.mkdir(parents=True)
+    file = PortFile((folder / "h1-eth0.pcapng").open("wb"), "h1-eth0", 4e9, 160)
+    packets = Line().packets([header(op, 100_000) for op in range(12)], START_NS, [60_000], step_ns=200_000)
+    for packet in packets:
+        file.write(packet)
+    file.end(len(packets), 0)
+    monkeypatch.chdir(tmp_path)
+    assert len(blocks("python")) == 2
+    for text in blocks("python"):
+        exec(compile(text, "docs/packets.md", "exec"), {"__name__": "snippet"})
+    said = capsys.readouterr().out
+    assert (
+        f"h1-eth0.pcapng: {len(packets)} packets of TCP, {sum(packet.size_bytes for packet in packets)} bytes" in said
+    )
+    assert "12 messages, the slowest took 0.400 ms" in said
+    assert "neither direction is used in 0.0% of the milliseconds" in said
+
+
+def test_the_scenario_names_ports() -> None:
+    (text,) = blocks("toml")
+    section = RunSection(**tomllib.loads(text)["run"])
+    assert section.capture == ("h1", "s1-eth2")
+    assert section.capture_snaplen == RunSection().capture_snaplen
+
+
+def test_every_check_of_packets_is_explained() -> None:
+    in_code = set(re.findall(r'Check\(\s*"([^"]+)"', (ROOT / "analysis" / "verdict" / "packet_checks.py").read_text()))
+    explained = re.findall(
+        r"^\| ([a-z ]+) \|", GUIDE.split("## What the verdict checks")[1].split("##")[0], re.MULTILINE
+    )
+    assert set(explained) - {"check"} == in_code
+    assert len(in_code) == 5
+
+
+def test_every_field_that_is_named_exists() -> None:
+    known = set(re.findall(r'"(gradwire\.[a-z_]+)"', DISSECTOR.read_text()))
+    named = set(re.findall(r"`(gradwire\.[a-z_]+)`", GUIDE))
+    assert named - {"gradwire.lua"} <= known
+    assert len(named) > 15

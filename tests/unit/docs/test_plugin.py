@@ -1,0 +1,278 @@
+"""The strategy of docs/adding-a-strategy.md, from its very text: as a plug-in, in the tree, and in front of the checker."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradwire import plugin
+from gradwire.faults import InputFault, InternalFault
+from gradwire.workloads.checker import PlanError, check
+from gradwire.workloads.compilation import compile_point
+from gradwire.workloads.job import Cluster, Costs, Job
+from gradwire.workloads.models.profile import LayerKind
+from gradwire.workloads.plan import Int64, OpKind, Plan
+from gradwire.workloads.scenario.loading import load_scenario
+from gradwire.workloads.strategies import strategy, strategy_names
+from gradwire.workloads.strategies.catalogue import BUILT_IN, by_name
+from gradwire.workloads.strategies.plugins import ENTRY_POINTS
+from tests.shared.command_line import gradwire_says
+from tests.shared.small_jobs import job_of, profile_of
+from tests.shared.snippets import PLUGIN_FOLDER, ROOT, install, install_plugin, shown_file, snippets
+from tests.unit.agents.test_interpreter import replay
+from tests.unit.test_layout import imported_modules
+
+MOST_LINES = 65
+FILE, SCENARIO = f"{PLUGIN_FOLDER}/two_tree.py", f"{PLUGIN_FOLDER}/two-tree.toml"
+PLUGIN_IMPORT = re.compile(r"^from gradwire\.plugin import \(.*?\)\n", re.MULTILINE | re.DOTALL)
+GUIDE = ROOT / "docs" / "adding-a-strategy.md"
+LEFT_OUT = re.compile(r"^\| `(?P<line>builder\.[^`]+)` \| `(?P<said>[^`]+)`", re.MULTILINE)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder with the walk-through's files, whose package is installed for this process."""
+    monkeypatch.syspath_prepend(install_plugin(tmp_path))
+    sys.modules.pop("two_tree", None)
+    return tmp_path
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs the command line in this process."""
+    return partial(gradwire_says, monkeypatch, capsys)
+
+
+def gradwire(*arguments: str, path: Path, source: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Runs the command line of the tree in `source` in a process of its own, with `path` for packages."""
+    environment = {**os.environ, "PYTHONPATH": str(path), "COLUMNS": "500"}
+    command = [sys.executable, "-m", "gradwire", *arguments]
+    return subprocess.run(command, cwd=source, env=environment, capture_output=True, text=True, check=False, timeout=60)
+
+
+def job(workers: int, *, per_host: int = 1, costs: Costs | None = None) -> Job:
+    profile = profile_of([(LayerKind.CONV, [40, 3]), (LayerKind.POOL, []), (LayerKind.FC, [500])])
+    return job_of(profile, Cluster(workers, workers_per_host=per_host), costs=costs)
+
+
+def two_tree(given: Job, **options: Any) -> Plan:
+    chosen = strategy("two-tree")
+    (plan,) = chosen.compile(given, chosen.options.model_validate(options)).values()
+    return plan
+
+
+def test_the_file_is_short_and_fit_for_the_tree(tmp_path: Path) -> None:
+    text = shown_file(FILE).text
+    assert len(text.splitlines()) < MOST_LINES
+    (tmp_path / "two_tree.py").write_text(text)
+    for check_it in (["check"], ["format", "--check"]):
+        command = [sys.executable, "-m", "ruff", *check_it, "--config", str(ROOT / "pyproject.toml"), str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_file_imports_of_gradwire_what_is_there_for_plug_ins() -> None:
+    imported = [name for name in imported_modules(shown_file(FILE).text, "two_tree") if name.startswith("gradwire.")]
+    assert {name.split(".")[1] for name in imported} == {"plugin"}
+    assert {name.split(".")[2] for name in imported if name != "gradwire.plugin"} <= set(plugin.__all__)
+
+
+def test_what_is_there_for_plug_ins_is_told() -> None:
+    told = set(re.findall(r"`(\w+)`", plugin.__doc__ or ""))
+    assert told == set(plugin.__all__)
+
+
+def test_the_plug_in_is_found_beside_what_is_built_in(home: Path) -> None:
+    assert set(strategy_names()) == {*BUILT_IN, "two-tree"}
+    assert strategy("two-tree").name == "two-tree"
+    assert strategy("ring") is BUILT_IN["ring"]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4, 5, 8, 9])
+@pytest.mark.parametrize("costs", [Costs(), Costs(aggregation_bytes_per_s=1e6, message_latency_s=1e-4)])
+def test_its_plans_pass_the_checker_and_replay_to_their_end(home: Path, workers: int, costs: Costs) -> None:
+    for slice_parameters in (20, 250_000):
+        plan = two_tree(job(workers, costs=costs), slice_parameters=slice_parameters)
+        check(plan)
+        assert len(replay(plan, 2).op) == 2 * len(plan.ops)
+
+
+def test_gpus_of_one_machine_exchange_nothing_over_the_network(home: Path) -> None:
+    plan = two_tree(job(4, per_host=4))
+    check(plan)
+    assert not plan.is_remote().any()
+
+
+def link_bytes(plan: Plan, *, out: bool) -> Int64:
+    """Bytes that leave or enter each host in an iteration."""
+    sends = plan.is_remote()
+    ends = plan.ops.rank if out else plan.ops.peer
+    return np.bincount(plan.rank_host[ends[sends]], plan.ops.size_bytes[sends], plan.hosts).astype(np.int64)
+
+
+@pytest.mark.parametrize("workers", [2, 4, 6, 8])
+def test_bytes_are_those_of_the_algorithm(home: Path, workers: int) -> None:
+    """Each slice takes each of N - 1 edges up and down; of slices by turns in two trees, no port has more than twice the model."""
+    given = job(workers)
+    plan = two_tree(given, slice_parameters=1)
+    model_bytes = given.profile.size_bytes()
+    for out in (True, False):
+        assert link_bytes(plan, out=out).sum() == 2 * (workers - 1) * model_bytes
+        assert link_bytes(plan, out=out).max() <= 2 * model_bytes + 4
+
+
+def test_who_passes_on_in_one_tree_is_a_leaf_of_the_other(home: Path) -> None:
+    plan = two_tree(job(8), slice_parameters=1)
+    ops = plan.ops
+    adds = ops.kind == OpKind.REDUCE
+    passing_on = [set(ops.rank[adds & (ops.chunk % 2 == tree)].tolist()) for tree in (0, 1)]
+    assert passing_on == [{4, 5, 6, 7}, {0, 1, 2, 3}]
+
+
+def test_its_options_are_checked_by_name(home: Path, call: Any) -> None:
+    for setting, said in (("slice_parameters=0", "greater than or equal to 1"), ("slice=3", "unknown option")):
+        settings = ("--set", "strategy.name=two-tree", "--set", f"strategy.options.{setting}")
+        status, _, err = call("plan", str(home / SCENARIO.removeprefix("~/")), *settings)
+        assert status == 2
+        assert "strategy.options of 'two-tree'" in err
+        assert said in err
+
+
+def test_the_command_line_plans_it(home: Path) -> None:
+    scenario = home / SCENARIO.removeprefix("~/")
+    planned = gradwire("plan", str(scenario), path=scenario.parent)
+    assert (planned.returncode, planned.stderr) == (0, "")
+    assert "plan 'two-tree', digest " in planned.stdout
+    assert "plan 'ring', digest " in planned.stdout
+    assert planned.stdout.count("1.497 GB cross the network") == 2
+
+
+def test_the_command_line_lists_it(home: Path, call: Any) -> None:
+    status, out, err = call("strategies")
+    assert (status, err) == (0, "")
+    assert "from gradwire-two-tree 1.0" in out
+    assert "slice_parameters = 250000" in out
+
+
+def text_for_the_tree() -> str:
+    """The file with the imports that the guide gives for the tree."""
+    (block,) = (s.text for s in snippets(GUIDE) if s.language == "python" and not s.file)
+    text, changes = PLUGIN_IMPORT.subn(block, shown_file(FILE).text)
+    assert changes == 1
+    return text
+
+
+def test_the_same_file_in_the_tree(tmp_path: Path) -> None:
+    """A copy of the tree, with the changes that the guide names."""
+    tree = tmp_path / "tree"
+    shutil.copytree(
+        ROOT, tree, symlinks=True, ignore=shutil.ignore_patterns(".*", "runs", "build", "*.egg-info", "__pycache__")
+    )
+    strategies = tree / "workloads" / "strategies"
+    (strategies / "two_tree.py").write_text(text_for_the_tree())
+    catalogue = strategies / "catalogue.py"
+    imports, modules = "from gradwire.workloads.strategies import (\n", "MODULES = ("
+    text = catalogue.read_text()
+    assert (text.count(imports), text.count(modules)) == (1, 1)
+    catalogue.write_text(text.replace(imports, f"{imports}    two_tree,\n").replace(modules, f"{modules}two_tree, "))
+    (tmp_path / "scenario.toml").write_text(shown_file(SCENARIO).text)
+    planned = gradwire("plan", str(tmp_path / "scenario.toml"), path=tree, source=tree)
+    assert (planned.returncode, planned.stderr) == (0, "")
+    assert "plan 'two-tree', digest " in planned.stdout
+
+
+def test_the_checker_says_what_the_guide_says_when_a_line_is_left_out(home: Path) -> None:
+    text = shown_file(FILE).text
+    point = load_scenario(home / SCENARIO.removeprefix("~/")).points[-1]
+    given = compile_point(point.section).job
+    promised = LEFT_OUT.findall(GUIDE.read_text())
+    assert len(promised) == len(re.findall(r"builder\.(?:depend|produces|consumes)", text)) - 1, (
+        "the end's own backward pass"
+    )
+    for line, said in promised:
+        assert text.count(f"{line}\n") == 1
+        namespace: dict[str, Any] = {}
+        exec(compile(text.replace(f"{line}\n", "pass\n"), "two_tree.py", "exec"), namespace)
+        chosen = namespace["STRATEGY"]
+        (plan,) = chosen.compile(given, chosen.options()).values()
+        with pytest.raises(PlanError, match=said):
+            check(plan)
+
+
+def test_a_wrong_plan_is_the_strategys_fault(home: Path, call: Any) -> None:
+    module = home / FILE.removeprefix("~/")
+    module.write_text(module.read_text().replace("            builder.depend(end, *last)\n", ""))
+    status, _, err = call("plan", str(home / SCENARIO.removeprefix("~/")))
+    assert status == 1
+    assert "error (bug in the strategy that compiled the plan): plan 'two-tree': op " in err
+
+
+NO_STRATEGY = "STRATEGY = 'two-tree'\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("import no_such_module\n", ["ModuleNotFoundError", "no_such_module"]),
+        ("raise RuntimeError('no luck')\n", ["RuntimeError: no luck"]),
+        ("STRATEGY = (\n", ["SyntaxError"]),
+        ("strategy = None\n", ["AttributeError", "STRATEGY"]),
+        (NO_STRATEGY, ["is a str: it must be a Strategy"]),
+        (None, ["calls itself 'two-tree'"]),
+    ],
+)
+def test_a_plug_in_that_cannot_be_used_is_named_and_nothing_else_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Any, source: str | None, said: list[str]
+) -> None:
+    entry = "broken"
+    (tmp_path / "broken_strategy.py").write_text(source or shown_file(FILE).text)
+    monkeypatch.syspath_prepend(install(tmp_path, "some-package", "0.3", {entry: "broken_strategy:STRATEGY"}))
+    sys.modules.pop("broken_strategy", None)
+    assert strategy("ring") is BUILT_IN["ring"]
+    assert entry in strategy_names()
+    with pytest.raises(InputFault) as fault:
+        strategy(entry)
+    for text in (f"strategy '{entry}' of some-package 0.3", "broken_strategy:STRATEGY", *said):
+        assert text in str(fault.value)
+    status, out, err = call("strategies")
+    assert status == 2
+    assert "recursive doubling" in out
+    assert "some-package 0.3" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "claims", "others"),
+    [
+        ("ring", ["gradwire", "mine 2.0"], "two-tree"),
+        ("two-tree", ["gradwire-two-tree 1.0", "mine 2.0"], "ring"),
+    ],
+)
+def test_a_name_that_two_claim_is_refused_with_both(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, claims: list[str], others: str
+) -> None:
+    monkeypatch.syspath_prepend(install(tmp_path / "mine", "mine", "2.0", {name: "two_tree:STRATEGY"}))
+    assert strategy(others).name == others
+    with pytest.raises(InputFault, match=f"strategy '{name}' is claimed by") as fault:
+        strategy(name)
+    for text in (*claims, ENTRY_POINTS):
+        assert text in str(fault.value)
+
+
+def test_an_unknown_strategy_is_told_with_the_installed_ones(home: Path) -> None:
+    with pytest.raises(InputFault, match="did you mean 'two-tree'"):
+        strategy("two-trees")
+
+
+def test_two_built_in_strategies_of_one_name_are_a_bug() -> None:
+    ring = BUILT_IN["ring"]
+    with pytest.raises(InternalFault, match="'ring'"):
+        by_name([ring, ring])

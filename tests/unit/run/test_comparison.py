@@ -1,0 +1,199 @@
+"""`gradwire compare`: which strategies take part and how, and a run of it without a machine."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradwire import command_line
+from gradwire.faults import InputFault
+from gradwire.run.comparison import Question, prepare_comparison
+from gradwire.workloads.compilation import compile_point
+from gradwire.workloads.lineup import CONTENDERS, contenders, lineup
+from gradwire.workloads.scenario.loading import Scenario, resolve
+from gradwire.workloads.strategies import strategy_names
+from tests.unit.run.test_named_point import replaying_job
+from tests.unit.run.test_run_loop import machine
+from tests.unit.test_command_line import call as call  # noqa: PLC0414
+
+
+def scenario(question: Question, *names: str, seeds: int = 3) -> Scenario:
+    return resolve(lineup(question.document(), contenders(names), seeds), "test", "test")
+
+
+SMALL = Question("alexnet", 2, "10gbit")
+
+
+def test_every_strategy_of_the_catalogue_takes_part() -> None:
+    assert {contender.strategy for contender in CONTENDERS} == set(strategy_names())
+    assert [contender.strategy for contender in contenders()] == [contender.strategy for contender in CONTENDERS]
+    with pytest.raises(InputFault, match="strategy 'p4' is unknown"):
+        contenders(["p4"])
+
+
+@pytest.mark.parametrize("contender", CONTENDERS, ids=lambda contender: contender.strategy)
+def test_a_strategy_is_called_random_just_if_its_plans_differ_by_seed(contender: Any) -> None:
+    nested = Question("alexnet", 2, "10gbit", leaf_spine=True, settings=("fabric.spines=1",))
+    first = resolve(lineup(nested.document(), [contender], 2), "test", "test").points[0].section
+    second = first.model_copy(update={"run": first.run.model_copy(update={"seed": 2})})
+    digests = [[plan.digest() for plan in compile_point(section).plans.values()] for section in (first, second)]
+    assert (digests[0] != digests[1]) == contender.random
+
+
+def test_seeds_belong_to_strategies_with_random_orders() -> None:
+    found = scenario(SMALL, "vanilla", "ring", "p3")
+    seeds = {
+        name: [p.section.run.seed for p in found.points if p.section.strategy.name == name]
+        for name in ("vanilla", "ring", "p3")
+    }
+    assert seeds == {"vanilla": [1, 2, 3], "ring": [1], "p3": [1]}
+    assert {p.section.transport.unsent for p in found.points if p.section.strategy.name == "p3"} == {256_000}
+    assert found.chart == "ranking"
+
+
+def test_where_spines_are_chosen_by_seed_every_strategy_has_several() -> None:
+    found = scenario(Question("alexnet", 4, "10gbit", oversubscription=2.0), "ring", "hierarchical-ring")
+    assert sorted((p.section.strategy.name, p.section.run.seed) for p in found.points) == [
+        (name, seed) for name in ("hierarchical-ring", "ring") for seed in (1, 2, 3)
+    ]
+    fabric = found.points[0].section.fabric
+    assert (fabric.topology, fabric.leaves, fabric.spines, fabric.oversubscription) == ("leaf-spine", 2, 2, 2.0)
+    assert found.points[3].section.strategy.options["group"] == 2
+
+
+def test_the_question_names_the_folder_and_finds_a_device() -> None:
+    assert SMALL.name == "compare-alexnet-2-10gbit"
+    assert SMALL.document()["model"] == {"name": "alexnet", "device": "k40"}
+    assert Question("gpt2-xl", 2, "10gbit").document()["model"]["device"] == "v100"
+    asked = Question("sockeye", 2, "1gbit", iteration_time="300ms", servers=1, settings=("model.batch=8",))
+    document = asked.document()
+    assert asked.name == "compare-sockeye-300ms-2-1gbit-1servers-model.batch=8"
+    assert document["cluster"] == {"workers": 2, "servers": 1}
+    assert (document["model"]["iteration_time"], document["model"]["batch"]) == ("300ms", 8)
+
+
+def settled(*settings: str, leaf_spine: bool = False) -> Question:
+    return Question("alexnet", 4, "10gbit", leaf_spine=leaf_spine, settings=settings)
+
+
+def test_a_title_says_what_is_set() -> None:
+    assert settled().document()["title"] == "alexnet on 4 x k40, 10gbit"
+    assert settled("fabric.rate=25gbit", "model.name=vgg19").document()["title"] == "vgg19 on 4 x k40, 25gbit"
+    nested = settled("fabric.oversubscription=4", "cluster.workers=8", leaf_spine=True)
+    assert nested.document()["title"] == "alexnet on 8 x k40, 10gbit, leaf/spine 4:1"
+    assert settled("title=mine").document()["title"] == "mine"
+
+
+def test_a_seed_that_is_set_is_the_first() -> None:
+    found = scenario(settled("run.seed=7"), "vanilla", "ring")
+    assert [(p.section.strategy.name, p.section.run.seed) for p in found.points] == [
+        *(("vanilla", seed) for seed in (7, 8, 9)),
+        ("ring", 7),
+    ]
+
+
+def test_what_is_set_goes_before_a_contenders_own_settings() -> None:
+    found = scenario(settled("transport.unsent=64KiB"), "p3", "ring")
+    assert {p.section.transport.unsent for p in found.points} == {65536}
+    found = scenario(settled("transport.buffer=1MiB"), "p3", "ring")
+    assert [p.section.transport.unsent for p in found.points] == [256_000, 1 << 20]
+
+
+@pytest.mark.parametrize(
+    ("setting", "key"),
+    [
+        ("strategy.options.slice_parameters=1000", "strategy.options.slice_parameters"),
+        ("strategy.name=p3", "strategy.name"),
+        ("strategy=p3", "strategy"),
+        ("chart=auto", "chart"),
+    ],
+)
+def test_what_the_line_up_decides_cannot_be_set(setting: str, key: str) -> None:
+    with pytest.raises(InputFault, match=f"--set {key}: `gradwire compare` decides this itself"):
+        settled(setting).document()
+
+
+def test_what_cannot_run_is_left_out_with_its_reason(tmp_path: Path) -> None:
+    question = Question("alexnet", 3, "10gbit")
+    found, prepared = prepare_comparison(question, contenders(["ring", "butterfly", "hierarchical-ring"]), 2, tmp_path)
+    assert [ready.point.section.strategy.name for ready in prepared] == ["ring"]
+    assert "power of two" in found.left_out["butterfly"]
+    assert "--leaf-spine" in found.left_out["hierarchical-ring"]
+    with pytest.raises(InputFault, match=r"no strategy can run: .*power of two"):
+        prepare_comparison(question, contenders(["butterfly"]), 2, tmp_path)
+
+
+def test_what_is_wrong_for_all_is_said_without_what_one_lacks_besides(tmp_path: Path) -> None:
+    question = Question("alexnet", 4, "10gbit", device="k04")
+    with pytest.raises(InputFault, match="'k04' is not known") as refused:
+        prepare_comparison(question, contenders(["ring", "hierarchical-ring"]), 2, tmp_path)
+    assert "--leaf-spine" not in str(refused.value)
+
+
+def test_strategies_are_ranked_at_one_setting() -> None:
+    with pytest.raises(InputFault, match=r"--set cluster.workers: strategies are ranked at one setting"):
+        scenario(Question("alexnet", 2, "10gbit", settings=("cluster.workers=[2,4]",)), "ring")
+    document = {**lineup(SMALL.document(), contenders(["ring"]), 2), "sweep": {"fabric.rate": ["1gbit", "2gbit"]}}
+    with pytest.raises(InputFault, match='chart = "ranking" ranks strategies at one setting'):
+        resolve(document, "test", "test")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--model", "alexnte"], ["model 'alexnte' is not known", "did you mean 'alexnet'"]),
+        (["--device", "k41"], ["device 'k41' is not known", "Devices with a time for 'alexnet': k40"]),
+        (["--device", "p4000"], ["device 'p4000' has no time for model 'alexnet'", "Devices with a time"]),
+        (["--rate", "fast"], ["gradwire compare: fabric.rate", "10gbit"]),
+        (["--workers", "0"], ["cluster.workers = 0"]),
+        (["--strategy", "rign"], ["strategy 'rign' is unknown", "did you mean 'ring'"]),
+        (["--workers", "3", "--leaf-spine"], ["multiple of leaves"]),
+        (["--seeds", "1"], ["--seeds"]),
+        (["--set", "fabric.spines=x"], ["gradwire compare: fabric.spines = 'x'", "integer"]),
+        (["--leaf-spine", "--set", "fabric.leaves=x", "--strategy", "hierarchical-ring"], ["fabric.leaves = 'x'"]),
+        (["--set", "fabric.oversubscription=4"], ["fabric.oversubscription = 4: needs fabric.topology = 'leaf-spine'"]),
+        (["--oversubscription", "inf"], ["gradwire compare: fabric.oversubscription = inf", "finite"]),
+        (["--set", "run.seed=x"], ["gradwire compare: run.seed = 'x'"]),
+        (["--set", "transport=x"], ["gradwire compare: transport = 'x'"]),
+    ],
+)
+def test_wrong_input_ends_with_2_before_anything_runs(
+    call: Any, tmp_path: Path, words: list[str], said: list[str]
+) -> None:
+    status, out, err = call("compare", *_with_defaults(words))
+    assert (status, out) == (2, "")
+    for text in said:
+        assert text in err
+    assert not (tmp_path / "runs").exists()
+
+
+def _with_defaults(words: list[str]) -> list[str]:
+    defaults = {"--model": "alexnet", "--workers": "2", "--rate": "10gbit", "--strategy": "ring"}
+    return [*(word for key, value in defaults.items() if key not in words for word in (key, value)), *words]
+
+
+def test_a_comparison_runs_reports_and_resumes(call: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    machine(monkeypatch, replaying_job)
+    monkeypatch.setattr(command_line, "_ensure_kernel", lambda: None)
+    words = ["compare", "--model", "alexnet", "--workers", "3", "--rate", "10gbit", "--seeds", "2"]
+    words += ["--strategy", "vanilla", "--strategy", "ring", "--strategy", "butterfly"]
+    status, out, err = call(*words)
+    assert (status, err) == (0, "")
+    folder = tmp_path / "runs" / "compare-alexnet-3-10gbit"
+    assert "butterfly cannot run here: cluster.workers = 3: butterfly pairs workers" in out
+    assert "on this network ring is fastest" in out
+    assert len(list((folder / "points").iterdir())) == 3
+    for name in ("report.html", "chart.png", "chart.svg", "points.csv", "table.md"):
+        assert (folder / name).stat().st_size > 0
+    assert "power of two" in tomllib.loads((folder / "scenario.toml").read_text())["left_out"]["butterfly"]
+    status, again, _ = call(*words)
+    assert status == 0
+    assert again.count("already there") == 3
+    status, reported, _ = call("report", str(folder))
+    assert status == 0
+    answer = next(line for line in out.splitlines() if line.startswith("on this network"))
+    assert answer in again
+    assert answer in reported

@@ -1,0 +1,331 @@
+"""The outer run loop without any machine: keys, resuming, failures that stay with their point, and Ctrl-C."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import threading
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradwire.agents.records import AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
+from gradwire.analysis.verdict.checks import Check
+from gradwire.analysis.verdict.verdict import Verdict, failed_run
+from gradwire.faults import InputFault, MachineFault
+from gradwire.run import campaign, outcome
+from gradwire.run.campaign import Campaign
+from gradwire.run.outcome import Outcome, Prepared, keep, kept_outcome, prepare
+from gradwire.run.point import Task
+from gradwire.run.stored.outcomes import stored_outcomes
+from gradwire.topo.fabric import Fabric
+from gradwire.vm.machines import Clock
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.scenario.loading import resolve
+from gradwire.workloads.scenario.settings import apply_setting
+
+TEXT = """
+title = "A test"
+[cluster]
+workers = 2
+[fabric]
+rate = "10gbit"
+[model]
+name = "alexnet"
+device = "k40"
+[strategy]
+name = "vanilla"
+[sweep]
+"model.batch" = [64, 128]
+"""
+GOOD = Verdict(True, (Check("made up", "1", "1", True, "nothing was measured"),), "valid")
+
+Job = Callable[[Path, Callable[[str], None]], int]
+
+
+def prepared_points(out: Path, *settings: str, clock: Clock | None = None) -> list[Prepared]:
+    document = tomllib.loads(TEXT)
+    for setting in settings:
+        apply_setting(document, setting)
+    return prepare(resolve(document, "test.toml", "test").points, out, clock or Clock())
+
+
+class Silent:
+    """A watcher that remembers."""
+
+    def __init__(self) -> None:
+        self.events: list[Mapping[str, Any]] = []
+        self.outcomes: list[Outcome] = []
+        self.begun: list[Prepared] = []
+
+    def started(self, prepared: Prepared) -> None:
+        self.begun.append(prepared)
+
+    def heard(self, prepared: Prepared, event: Mapping[str, Any]) -> None:
+        self.events.append(event)
+
+    def ended(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+
+
+def machine(monkeypatch: pytest.MonkeyPatch, job: Job) -> None:
+    """Replaces the machine by `job`, told the folder and where to send lines; judging is replaced by a good verdict."""
+
+    def run_job(module: str, folder: Path, clock: Clock, *, on_line: Callable[[str], None], **_: Any) -> int:
+        assert module == "gradwire.run.point"
+        return job(folder, on_line)
+
+    monkeypatch.setattr(campaign, "run_job", run_job)
+    monkeypatch.setattr(outcome, "judge", lambda *_: GOOD)
+
+
+def say(on_line: Callable[[str], None], event: str, **values: Any) -> None:
+    on_line(json.dumps({"event": event, **values}))
+
+
+def good_job(folder: Path, on_line: Callable[[str], None]) -> int:
+    """What a point writes when its replay is over: every op of every iteration in the same made-up time."""
+    task = Task.load(folder)
+    label, path = task.plans[0]
+    plan = Plan.load(folder / path)
+    for event in ("first_byte", "replay", "replayed"):
+        say(on_line, event)
+    on_line("a line that is no event")
+    ops = np.tile(np.arange(len(plan.ops)), task.iterations)
+    iterations = np.repeat(np.arange(task.iterations), len(plan.ops))
+    start_ns = iterations * 1_000_000_000
+    OpLog(iterations, ops, start_ns, start_ns, start_ns + 900_000_000).save(folder / "ops.npz")
+    record(task).save(folder / "record.json")
+    say(on_line, "done", plan=label)
+    return 0
+
+
+def record(task: Task) -> PointRecord:
+    counts = NetworkCounts((BandCount("h1-eth0", 1, 10, 1, 0),), 1, 0, 0, 0)
+    agent = AgentSummary((0, 1), 1, 1, 1000, 1000, 0, 0)
+    return PointRecord("virtual", task.iterations, task.warmup, 0, (agent,), counts, 1.0, 0.0, 0.0, 0.0, "prio, fq")
+
+
+def rows(out: Path) -> list[dict[str, str]]:
+    with (out / "points.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def run(out: Path, points: list[Prepared], jobs: int = 1) -> tuple[list[Outcome], Silent]:
+    watcher = Silent()
+    return Campaign(points, out, jobs, watcher).run(), watcher
+
+
+def test_keys_are_stable_and_change_with_what_decides_a_result(tmp_path: Path) -> None:
+    keys = {point.key for point in prepared_points(tmp_path)}
+    assert len(keys) == 2
+    assert keys == {point.key for point in prepared_points(tmp_path / "elsewhere")}
+    for setting in (
+        "run.seed=2",
+        "run.iterations=4",
+        "fabric.rate=25gbit",
+        "transport.unsent=64KiB",
+        "cluster.workers=3",
+    ):
+        assert keys.isdisjoint(point.key for point in prepared_points(tmp_path, setting))
+    for setting in ("run.time_limit=10s", "run.memory_mb=1024"):
+        assert keys == {point.key for point in prepared_points(tmp_path, setting)}
+    wall = prepared_points(tmp_path, clock=Clock("wall", 10))
+    assert keys.isdisjoint(point.key for point in wall)
+    assert wall[0].fabric.rate_bps == 1e9
+
+
+def test_folders_and_labels(tmp_path: Path) -> None:
+    first, second = prepared_points(tmp_path)
+    assert first.folder.name.startswith("64_alexnet_vanilla_2_10gbit_1-")
+    alone, *_ = prepared_points(tmp_path, "model.batch=64")
+    assert alone.folder.name[-6:] == first.folder.name[-6:], "the same point, whatever else is swept"
+    assert second.label == "batch 128 alexnet vanilla workers 2 10gbit seed 1"
+    assert first.iterations == 4
+    assert first.cost_bytes == sum(int(p.ops.size_bytes[p.is_remote()].sum()) for p in first.plans.values()) * 4
+
+
+def test_preparing_refuses_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(InputFault, match="unknown"):
+        prepared_points(tmp_path, 'strategy.name=["vanilla","wrong"]')
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_good_run_is_stored_and_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(monkeypatch, good_job)
+    outcomes, watcher = run(tmp_path, prepared_points(tmp_path), jobs=2)
+    assert [outcome.result.verdict for outcome in outcomes] == ["valid", "valid"]
+    assert [row["batch"] for row in rows(tmp_path)] == ["64", "128"]
+    assert len(watcher.begun) == len(watcher.outcomes) == 2
+    assert {event["event"] for event in watcher.events} == {"first_byte", "replay", "replayed", "done"}
+    first = outcomes[0].prepared.folder
+    assert "a line that is no event" in (first / "log.txt").read_text()
+    times = list(csv.DictReader((first / "iterations.csv").read_text().splitlines()))
+    assert [(row["iteration"], row["warmup"]) for row in times] == [("0", "1"), ("1", "0"), ("2", "0"), ("3", "0")]
+
+    def fail(folder: Path, on_line: Callable[[str], None]) -> int:
+        raise AssertionError("nothing is left to run")
+
+    machine(monkeypatch, fail)
+    again, watcher = run(tmp_path, prepared_points(tmp_path))
+    assert all(outcome.reused for outcome in again)
+    assert [outcome.result for outcome in again] == [outcome.result for outcome in outcomes]
+    assert [outcome.verdict for outcome in again] == [GOOD, GOOD]
+    assert watcher.begun == []
+    report = stored_outcomes([p.point for p in prepared_points(tmp_path)], tmp_path, Clock())
+    assert [outcome.speed for outcome in report] == [outcome.speed for outcome in outcomes]
+
+
+def test_a_changed_point_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(monkeypatch, good_job)
+    run(tmp_path, prepared_points(tmp_path))
+    _, watcher = run(tmp_path, prepared_points(tmp_path, "run.iterations=5"))
+    assert len(watcher.begun) == 2
+
+
+def test_a_failure_stays_with_its_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One point's agents die, the machine of another breaks; the third is measured, and a second run mends the others."""
+
+    def job(folder: Path, on_line: Callable[[str], None]) -> int:
+        if folder.name.startswith("64_"):
+            say(on_line, "fault", kind="AgentDied", message="agent 0 (ranks 0, 2 on h1) died")
+            return 1
+        if folder.name.startswith("128_"):
+            raise MachineFault("the kernel died")
+        return good_job(folder, on_line)
+
+    machine(monkeypatch, job)
+    points = prepared_points(tmp_path, "model.batch=[64,128,256]")
+    outcomes, _ = run(tmp_path, points, jobs=2)
+    assert [outcome.result.valid for outcome in outcomes] == [False, False, True]
+    verdicts = [row["verdict"] for row in rows(tmp_path)]
+    assert "AgentDied: agent 0 (ranks 0, 2 on h1) died" in verdicts[0]
+    assert "the kernel died" in verdicts[1]
+    assert verdicts[2] == "valid"
+    assert not Verdict.load(points[0].folder / "verdict.json").valid
+    stored = stored_outcomes([point.point for point in points], tmp_path, Clock())
+    assert [result.verdict.summary for result in stored] == verdicts
+    machine(monkeypatch, good_job)
+    outcomes, watcher = run(tmp_path, points)
+    assert [outcome.reused for outcome in outcomes] == [False, False, True]
+    assert {p.folder.name.split("_")[0] for p in watcher.begun} == {"128", "64"}
+
+
+def test_a_failure_leaves_nothing_of_an_earlier_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(monkeypatch, good_job)
+    run(tmp_path, prepared_points(tmp_path))
+    machine(monkeypatch, lambda folder, on_line: 3)
+    (outcome, _), _ = run(tmp_path, prepared_points(tmp_path, "run.iterations=5"))
+    assert "status 3" in outcome.result.verdict
+    assert "log.txt" in outcome.result.verdict
+    left = {path.name for path in outcome.prepared.folder.iterdir()}
+    assert left.isdisjoint({"completed.json", "ops.npz", "record.json", "iterations.csv"})
+
+
+def test_a_line_that_breaks_off_is_no_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def job(folder: Path, on_line: Callable[[str], None]) -> int:
+        on_line('{"event": "iter')
+        raise MachineFault("ended after its limit of 3 s")
+
+    machine(monkeypatch, job)
+    (outcome, _), _ = run(tmp_path, prepared_points(tmp_path))
+    assert "limit of 3 s" in outcome.result.verdict
+
+
+def test_only_a_run_of_this_very_point_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(monkeypatch, good_job)
+    point, other = prepared_points(tmp_path)
+    assert kept_outcome(point) is None
+    (done, _), _ = run(tmp_path, [point, other])
+    assert kept_outcome(point) == done
+    assert done.speed is not None
+    keep(replace(point, key="of another point"), "vanilla", done.speed)
+    assert kept_outcome(point) is None
+
+
+def test_a_kept_run_is_judged_anew_and_an_invalid_one_is_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine(monkeypatch, good_job)
+    points = prepared_points(tmp_path)
+    run(tmp_path, points)
+    monkeypatch.setattr(outcome, "judge", lambda *_: failed_run("it went wrong"))
+    found = kept_outcome(points[0])
+    assert found is not None
+    assert not found.result.valid
+    _, watcher = run(tmp_path, points)
+    assert len(watcher.begun) == 2
+
+
+def test_a_folder_that_never_ran_has_no_report(tmp_path: Path) -> None:
+    points = [prepared.point for prepared in prepared_points(tmp_path)]
+    with pytest.raises(InputFault, match="has not run"):
+        stored_outcomes(points, tmp_path, Clock())
+
+
+def test_a_full_disk_fails_the_point_and_not_the_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(folder: Path, on_line: Callable[[str], None]) -> int:
+        raise OSError(28, "No space left on device", str(folder / "plan-0.npz"))
+
+    machine(monkeypatch, full)
+    outcomes, _ = run(tmp_path, prepared_points(tmp_path))
+    assert all("No space left on device" in done.result.verdict for done in outcomes)
+
+
+def test_ctrl_c_stops_every_machine_and_keeps_what_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, stopped = threading.Event(), threading.Event()
+    points = prepared_points(tmp_path, "model.batch=[64,128,256]")
+
+    def run_job(module: str, folder: Path, clock: Clock, *, on_line: Any, stop: threading.Event, **_: Any) -> int:
+        if folder.name.startswith("64_"):
+            return good_job(folder, on_line)
+        if folder.name.startswith("128_"):
+            assert begun.wait(10), "the other machine never started"
+            raise KeyboardInterrupt
+        begun.set()
+        assert stop.wait(10), "the other machines were not told to stop"
+        stopped.set()
+        raise MachineFault("the run was stopped")
+
+    monkeypatch.setattr(campaign, "run_job", run_job)
+    monkeypatch.setattr(outcome, "judge", lambda *_: GOOD)
+    run(tmp_path, points[:1])
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, points, jobs=2)
+    assert stopped.is_set()
+    assert [row["batch"] for row in rows(tmp_path)] == ["64"]
+    assert kept_outcome(points[0]) is not None
+
+
+def test_jobs_run_side_by_side_on_cores_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
+    together = threading.Barrier(2, timeout=10)
+    cpus: list[int] = []
+
+    def run_job(*arguments: Any, cpu: int, on_line: Any, **_: Any) -> int:
+        cpus.append(cpu)
+        together.wait()
+        return good_job(arguments[1], on_line)
+
+    monkeypatch.setattr(campaign, "run_job", run_job)
+    monkeypatch.setattr(outcome, "judge", lambda *_: GOOD)
+    run(tmp_path, prepared_points(tmp_path), jobs=2)
+    assert sorted(cpus) == [1, 2]
+
+
+def test_a_task_comes_back_from_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(monkeypatch, good_job)
+    (outcome, _), _ = run(tmp_path, prepared_points(tmp_path, "transport.agents=per-host"))
+    task = Task.load(outcome.prepared.folder)
+    assert (task.iterations, task.warmup, task.per_host, task.clock) == (4, 1, True, "virtual")
+    assert isinstance(task.fabric, Fabric)
+    assert task.fabric == outcome.prepared.fabric
+    assert Plan.load(outcome.prepared.folder / task.plans[0][1]).digest() == outcome.result.plan_digest
+    task.save(tmp_path)
+    assert Task.load(tmp_path) == task

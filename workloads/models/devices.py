@@ -1,0 +1,192 @@
+"""Compute times: how long each layer of a model takes on a device, from printed single-GPU facts.
+
+An iteration's time comes from a table of facts (workloads/models/device_facts.py) and is divided over the layers in proportion to
+their FLOPs, which recurrent layers carry out at a lower rate. GPUs take less time a FLOP in wide, small layers: GradientFlow
+measured 7.1 % of the backward time in the top 8 layers of AlexNet and 8.9 % in the top 20 of ResNet-50 (Fig. 13), where FLOPs
+say 8.1 and about 16 %.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from gradwire.faults import InputFault
+from gradwire.workloads.models import model
+from gradwire.workloads.models.device_facts import DEVICES, Fact
+from gradwire.workloads.models.profile import LayerKind, Profile
+from gradwire.workloads.models.synthetic import PREFIX, base_name
+
+TRAINING_PER_FORWARD = 3
+"""A training step costs three forward passes: the backward pass computes two gradients, of inputs and of weights."""
+RELATIVE_RATE = {LayerKind.LSTM: 1356 / 9900}
+"""FLOP/s that layers of a kind reach, relative to others. A recurrent layer multiplies one token of each sample at a time: cuBLAS on a
+Titan X (Pascal) reaches 1356 GFLOP/s for 32 rows by 2048 x 2048, and 9900 for 7000 rows (measured by openai-gemm, fp32)."""
+
+
+@dataclass(frozen=True)
+class ComputeTime:
+    """Seconds of one iteration for each layer of a profile, the whole batch included.
+
+    fitted_on: the printed cell that the time was inferred from, which then is no prediction; None for independent facts.
+    """
+
+    forward_s: tuple[float, ...]
+    backward_s: tuple[float, ...]
+    source: str
+    fitted_on: str | None = None
+
+    @property
+    def iteration_s(self) -> float:
+        """Seconds of a whole iteration without any communication."""
+        return sum(self.forward_s) + sum(self.backward_s)
+
+
+def compute_time(
+    profile: Profile,
+    device: str,
+    *,
+    batch: int | None = None,
+    iteration_s: float | None = None,
+    forward_share: float = 1 / 3,
+    forward_s: float | None = None,
+    speedup: Mapping[LayerKind, float] | None = None,
+) -> ComputeTime:
+    """Seconds of each layer of `profile` on `device` for one iteration of `batch` samples (the profile's own by default).
+
+    iteration_s: a time of the scenario's own, for this batch, that replaces what is known of the device.
+    forward_share: the forward pass's share of the time, where the source does not give both; 1:2 as P3's P4000 shows.
+    forward_s: the whole forward pass's time, for these samples, instead of that; the backward pass stays as it is.
+    speedup: divides the times of a kind of layer (NetOps, Sec. 8.6, divides convolutions by 1 to 3).
+    Raises InputFault for an unknown device, a model that it has no time for, or a number that makes no sense.
+    """
+    samples = profile.batch if batch is None else batch
+    faster = speedup or {}
+    _check(samples, iteration_s, forward_share, faster)
+    if iteration_s is None:
+        fact = _fact(profile, device, samples)
+    else:
+        fact = Fact(
+            profile.name, samples, iteration_s, f"given by the scenario: {iteration_s:g} s for {samples} samples"
+        )
+    if isinstance(fact.seconds, tuple):
+        forward, backward = fact.seconds
+    else:
+        forward, backward = fact.seconds * forward_share, fact.seconds * (1 - forward_share)
+    if forward_s is not None:
+        forward = forward_s
+    return ComputeTime(
+        _split(profile, forward, _forward_weights(profile), faster),
+        _split(profile, backward, _backward_weights(profile, fact.first_backward_free), faster),
+        fact.source,
+        fact.fitted_on,
+    )
+
+
+def with_modules_of(base: ComputeTime, grown: Profile, added: ComputeTime) -> ComputeTime:
+    """The times of a model with modules added (workloads/models/synthetic.py): its own layers take what `base` has for the model without
+    them, and the modules what they take in `added`, the times of the whole model elsewhere.
+    """
+    forward_s, backward_s = iter(base.forward_s), iter(base.backward_s)
+    is_added = [layer.name.startswith(PREFIX) for layer in grown.layers]
+    return ComputeTime(
+        tuple(new if mine else next(forward_s) for mine, new in zip(is_added, added.forward_s, strict=True)),
+        tuple(new if mine else next(backward_s) for mine, new in zip(is_added, added.backward_s, strict=True)),
+        f"{base.source}; modules: {added.source}",
+        base.fitted_on,
+    )
+
+
+def _check(batch: int, iteration_s: float | None, forward_share: float, speedup: Mapping[LayerKind, float]) -> None:
+    if batch < 1:
+        raise InputFault(f"batch = {batch}: must be at least 1")
+    if iteration_s is not None and iteration_s <= 0:
+        raise InputFault(f"iteration time = {iteration_s} s: must be above 0")
+    if not 0 < forward_share < 1:
+        raise InputFault(f"forward_share = {forward_share}: must be above 0 and below 1 (a third is usual)")
+    for kind, factor in speedup.items():
+        if factor <= 0:
+            raise InputFault(f"speedup of {kind} = {factor}: must be above 0 (2 halves its time)")
+
+
+def _fact(profile: Profile, device: str, batch: int) -> Fact:
+    """What is known of `profile` on `device`, as a fact for `batch` samples of this very profile."""
+    if device not in DEVICES:
+        near = difflib.get_close_matches(device, DEVICES, n=1, cutoff=0.0)[0]
+        raise InputFault(f"device '{device}' is not known; did you mean '{near}'? {_known_for(profile)}")
+    known = DEVICES[device]
+    base = base_name(profile.name)
+    for name in (base, known.alike.get(base)):
+        facts = [fact for fact in known.facts if fact.model == name]
+        if facts:
+            nearest = min(facts, key=lambda fact: abs(math.log(fact.batch / batch)))
+            return _transferred(nearest, profile, batch)
+    if known.flops_per_s is None:
+        models = sorted({fact.model for fact in known.facts} | set(known.alike))
+        raise InputFault(
+            f"device '{device}' has no time for model '{profile.name}', only for {', '.join(models)}. {_known_for(profile)}"
+        )
+    seconds = TRAINING_PER_FORWARD * profile.flops * batch / (known.flops_per_s * known.efficiency)
+    return Fact(
+        profile.name, batch, seconds, f"{known.efficiency:.0%} of {known.description}: {known.efficiency_source}"
+    )
+
+
+def devices_for(profile: Profile) -> list[str]:
+    """Devices that have a time for a model: those with a fact of its own first, then by a kin's, then by their FLOP rate."""
+    base = base_name(profile.name)
+    own = [name for name, device in DEVICES.items() if any(fact.model == base for fact in device.facts)]
+    kin = [name for name, device in DEVICES.items() if base in device.alike]
+    rated = [name for name, device in DEVICES.items() if device.flops_per_s]
+    return list(dict.fromkeys([*own, *kin, *rated]))
+
+
+def _known_for(profile: Profile) -> str:
+    """A sentence that says what would work for this model."""
+    names = ", ".join(devices_for(profile))
+    return f"Devices with a time for '{profile.name}': {names}; or give the iteration time in the scenario."
+
+
+def _transferred(fact: Fact, profile: Profile, batch: int) -> Fact:
+    """The fact for another batch size, at the same rate, and for a kin or extended model, at the same seconds per FLOP."""
+    measured = model(fact.model)
+    source = fact.source
+    forward_ratio = backward_ratio = batch / fact.batch
+    if batch != fact.batch:
+        source += f", batch {fact.batch} scaled to {batch}"
+    if profile.name != fact.model:
+        free = fact.first_backward_free
+        forward_ratio *= sum(_forward_weights(profile)) / sum(_forward_weights(measured))
+        backward_ratio *= sum(_backward_weights(profile, free)) / sum(_backward_weights(measured, free))
+        source += f", scaled by FLOPs from {fact.model}"
+    seconds: float | tuple[float, float]
+    if isinstance(fact.seconds, tuple):
+        seconds = (fact.seconds[0] * forward_ratio, fact.seconds[1] * backward_ratio)
+    else:
+        seconds = fact.seconds * forward_ratio
+    return replace(fact, model=profile.name, batch=batch, seconds=seconds, source=source)
+
+
+def _forward_weights(profile: Profile) -> list[float]:
+    """What the times of layers are in proportion to: their FLOPs, at the rate of their kind."""
+    return [layer.flops / RELATIVE_RATE.get(layer.kind, 1.0) for layer in profile.layers]
+
+
+def _backward_weights(profile: Profile, first_free: bool) -> list[float]:
+    """The same in the backward pass; `first_free`: nothing before the first gradient costs anything."""
+    last = profile.tensor_layer[-1]
+    weights = _forward_weights(profile)
+    return [0.0 if first_free and index >= last else weight for index, weight in enumerate(weights)]
+
+
+def _split(
+    profile: Profile, seconds: float, weights: list[float], speedup: Mapping[LayerKind, float]
+) -> tuple[float, ...]:
+    """`seconds` over the layers in proportion to `weights`, each then divided by its kind's speed-up."""
+    total = sum(weights)
+    return tuple(
+        seconds * share / total / speedup.get(layer.kind, 1.0)
+        for layer, share in zip(profile.layers, weights, strict=True)
+    )

@@ -1,0 +1,115 @@
+"""What validation finds wrong with a scenario, told with the key and what would be right."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import types
+from collections.abc import Iterator, Sequence
+from typing import Any, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+from gradwire.workloads.scenario.schema import FileSection, PointSection
+
+NO_LIST = ("list_type", "tuple_type")
+MOST_HINTS = 3
+
+
+def explain(kind: type[BaseModel], defect: Any) -> str:
+    """One defect of a section of this kind, as pydantic's `errors()` gives it: the key, and what would be right."""
+    place = [str(step) for step in defect["loc"]]
+    key, given = ".".join(place), defect["input"]
+    if defect["type"] == "extra_forbidden":
+        return _unknown(key, _hint(kind, place), _known_at(kind, place[:-1]))
+    if defect["type"] == "missing":
+        return f"{key}: missing"
+    if defect["type"] == "model_type":
+        return _no_table(key, given, keys_at(kind, place))
+    if place[-1] == "[key]":
+        allowed = re.findall(r"'([^']+)'", defect["ctx"]["expected"])
+        return _unknown(".".join(place[:-1]), _close(place[-2], allowed), allowed)
+    if defect["type"] == "value_error" and isinstance(given, dict):
+        return f"{key}.{reason(defect)}"  # what a section says of itself begins with one of its keys
+    return f"{key} = {given!r}: {reason(defect, may_be_swept=kind is PointSection)}"
+
+
+def reason(defect: Any, *, may_be_swept: bool = True) -> str:
+    """What is wrong with a value, without its key. may_be_swept: its key may be swept, so that a list means several values."""
+    if may_be_swept and defect["type"] in NO_LIST:
+        given = json.dumps(defect["input"], default=str)
+        return f"must be a list, like [{given}]; where lists are swept, in --set and [sweep], one list is set by [[{given}]]"
+    if defect["type"] == "dict_type":
+        return "must be a table of keys"
+    return str(defect["msg"]).removeprefix("Value error, ")
+
+
+def keys_at(kind: type[BaseModel], place: Sequence[str]) -> list[str]:
+    """The keys that the section at `place` knows."""
+    for step in place:
+        if step.isdigit():  # the index in a list of sections
+            continue
+        field = kind.model_fields.get(step)
+        section = _section_of(field.annotation) if field else None
+        if section is None:
+            return []
+        kind = section
+    return list(kind.model_fields)
+
+
+def dotted_keys(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """All keys of a section and of those inside it, but not of lists of sections."""
+    for name, field in kind.model_fields.items():
+        yield f"{prefix}{name}"
+        section = None if get_origin(field.annotation) is list else _section_of(field.annotation)
+        if section is not None:
+            yield from dotted_keys(section, f"{prefix}{name}.")
+
+
+def _unknown(key: str, hint: str, known: Sequence[str]) -> str:
+    return f"{key}: unknown key; {hint}Known here: {', '.join(known)}"
+
+
+def _hint(kind: type[BaseModel], place: Sequence[str]) -> str:
+    """What may have been meant: the same key in another section, a key here that reads alike, or one elsewhere that does."""
+    by_last_part: dict[str, list[str]] = {}
+    for key in dotted_keys(kind):
+        by_last_part.setdefault(key.rpartition(".")[2], []).append(key)
+    name = place[-1]
+    if name in by_last_part:
+        return _did_you_mean(by_last_part[name])
+    return _close(name, _known_at(kind, place[:-1])) or _did_you_mean(
+        [key for near in difflib.get_close_matches(name, by_last_part, n=1) for key in by_last_part[near]]
+    )
+
+
+def _close(name: str, known: Sequence[str]) -> str:
+    return _did_you_mean(difflib.get_close_matches(name, known, n=1))
+
+
+def _did_you_mean(keys: Sequence[str]) -> str:
+    if not keys or len(keys) > MOST_HINTS:
+        return ""
+    named = " or ".join(f"'{key}'" for key in keys)
+    return f"did you mean {named}? "
+
+
+def _known_at(kind: type[BaseModel], place: Sequence[str]) -> list[str]:
+    """As `keys_at`; beside the sections of a point stand the keys of the file."""
+    known = keys_at(kind, place)
+    return [*known, *FileSection.model_fields] if kind is PointSection and not place else known
+
+
+def _no_table(key: str, given: Any, known: Sequence[str]) -> str:
+    if "source" in known:
+        return f'{key}: write where it comes from as well, like {{ value = {json.dumps(given)}, source = "measured" }}'
+    if "name" in known and isinstance(given, str):
+        return f"{key} = {given!r}: is a table of keys, not a value: write {key}.name={given}"
+    return f"{key} = {given!r}: is a table of keys, not a value. Known here: {', '.join(known)}"
+
+
+def _section_of(annotation: Any) -> type[BaseModel] | None:
+    if get_origin(annotation) in (Union, types.UnionType, list):
+        return next((found for found in map(_section_of, get_args(annotation)) if found), None)
+    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None

@@ -1,0 +1,195 @@
+"""Scenario files: TOML with sweeps, resolved into points. A sweep gives lists for dotted keys; their product is the points."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from gradwire.faults import InputFault
+from gradwire.workloads.scenario.explanations import explain
+from gradwire.workloads.scenario.schema import FileSection, PointSection, PrintedSection
+from gradwire.workloads.scenario.settings import apply_setting, flattened, set_key
+
+Model = TypeVar("Model", bound=BaseModel)
+FILE_KEYS = frozenset(FileSection.model_fields)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a scenario: its parameters, as people name them, and everything that decides its result. origin: named in errors."""
+
+    parameters: dict[str, str]
+    section: PointSection
+    origin: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A resolved scenario. document: the file's content after `--set`, from which an equal scenario can be read."""
+
+    name: str
+    title: str
+    about: str
+    labels: dict[str, str]
+    printed: tuple[PrintedSection, ...]
+    points: tuple[Point, ...]
+    document: dict[str, Any]
+    chart: str = "auto"
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+def load_scenario(path: Path, settings: Sequence[str] = ()) -> Scenario:
+    """Reads a scenario file and applies `key=value` settings. Raises InputFault with file, key, and what would be right."""
+    try:
+        document = tomllib.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise InputFault(f"{path}: no such scenario file") from error
+    except OSError as error:
+        raise InputFault(f"{path}: cannot be read as a scenario file: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputFault(f"{path}: not valid TOML: {error}") from error
+    for setting in settings:
+        apply_setting(document, setting)
+    return resolve(document, str(path), path.stem)
+
+
+def resolve(document: dict[str, Any], origin: str, name: str) -> Scenario:
+    """Validates a scenario's content; `origin` is named in errors. Raises InputFault."""
+    common = {key: value for key, value in document.items() if key not in FILE_KEYS}
+    about_file = _validated(FileSection, {k: v for k, v in document.items() if k in FILE_KEYS}, origin)
+    sweeps = [{**about_file.sweep, **case} for case in about_file.cases] or [about_file.sweep]
+    for sweep in sweeps:
+        for key, values in sweep.items():
+            if not values:
+                raise InputFault(f"{origin}: sweep.{key}: the list of values is empty")
+    points = _each_once(point for sweep in sweeps for point in _points(common, sweep, origin))
+    if about_file.chart == "ranking":
+        _check_one_network(points, origin)
+    return Scenario(
+        name,
+        about_file.title,
+        about_file.about,
+        about_file.labels,
+        tuple(about_file.printed),
+        points,
+        document,
+        about_file.chart,
+        about_file.left_out,
+    )
+
+
+@contextmanager
+def origin_named(point: Point) -> Iterator[None]:
+    """An InputFault of what is done with a point begins with where it comes from."""
+    try:
+        yield
+    except InputFault as fault:
+        raise InputFault(f"{point.origin}: {fault}" if point.origin else str(fault)) from fault
+
+
+def _points(common: dict[str, Any], sweep: Mapping[str, list[Any]], origin: str) -> Iterator[Point]:
+    """The first key varies slowest; keys that sweep tables come last, by name, as TOML writers put tables where they like.
+
+    A key inside a table that is swept as well is set after it.
+    """
+    tables = sorted(key for key, values in sweep.items() if any(isinstance(value, dict) for value in values))
+    sweep = {key: sweep[key] for key in (*(key for key in sweep if key not in tables), *tables)}
+    outer_first = sorted(sweep, key=lambda key: key.count("."))
+    for values in itertools.product(*sweep.values()):
+        document = copy.deepcopy(common)
+        swept = dict(zip(sweep, values, strict=True))
+        for key in outer_first:
+            set_key(document, key, copy.deepcopy(swept[key]))
+        section = _validated(PointSection, document, origin)
+        yield Point(_parameters(section, swept), section, origin)
+
+
+def _each_once(points: Iterable[Point]) -> tuple[Point, ...]:
+    """Without those that are in everything like an earlier one: cases may differ only in what `--set` decides."""
+    found: dict[str, Point] = {}
+    for point in points:
+        found.setdefault(point.section.model_dump_json(), point)
+    return tuple(found.values())
+
+
+def _check_one_network(points: Sequence[Point], origin: str) -> None:
+    """A ranking is of strategies on one network, model and cluster."""
+    sections = {
+        (p.section.cluster, p.section.fabric, p.section.model.model_dump_json(), p.section.costs) for p in points
+    }
+    if len(sections) > 1:
+        raise InputFault(
+            f'{origin}: chart = "ranking" ranks strategies at one setting; leave it out, or sweep nothing but strategy and run.seed'
+        )
+
+
+KNOWN_BY = {
+    "model": "model.name",
+    "strategy": "strategy.name",
+    "workers": "cluster.workers",
+    "rate": "fabric.rate",
+    "seed": "run.seed",
+}
+"""The parameters that every point has, and their keys."""
+
+
+def parameter_names(keys: Sequence[str]) -> dict[str, str]:
+    """How swept keys are called in tables: by their last part, or whole where that would be another's name."""
+    short = {key: key.rpartition(".")[2] for key in keys}
+    counts = Counter([*short.values(), *KNOWN_BY])
+    known = {key: name for name, key in KNOWN_BY.items()}
+    return {key: known.get(key) or (name if counts[name] == 1 else key) for key, name in short.items()}
+
+
+def _parameters(section: PointSection, swept: Mapping[str, Any]) -> dict[str, str]:
+    """What a point is known by: model, strategy, workers, rate, seed, whom the workers stand for, and whatever the scenario sweeps."""
+    known = {
+        "model": section.model.name,
+        "strategy": section.strategy.name,
+        "workers": str(section.cluster.workers),
+        "rate": rate_text(section.fabric.rate),
+        "seed": str(section.run.seed),
+    }
+    names = parameter_names(list(swept))
+    if section.cluster.stands_for is not None:
+        known["stands_for"] = str(section.cluster.stands_for)
+    others = {names[key]: _value_text(value) for key, value in swept.items()}
+    if "strategy" in swept:
+        others["options"] = _value_text(section.strategy.options)
+        del others[names["strategy"]]
+    return {**others, **known}
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={_value_text(held)}" for key, held in value.items())
+    return str(value)
+
+
+def rate_text(rate_bps: float) -> str:
+    """A rate as in scenario files: 10gbit, 2.5gbit, 100mbit."""
+    for unit, factor in (("gbit", 1e9), ("mbit", 1e6), ("kbit", 1e3)):
+        if rate_bps >= factor:
+            return f"{rate_bps / factor:g}{unit}"
+    return f"{rate_bps:g}bit"
+
+
+def _validated(kind: type[Model], document: dict[str, Any], origin: str) -> Model:
+    if "sweep" in document:
+        document = {**document, "sweep": flattened(document["sweep"])}
+    if isinstance(document.get("cases"), list):
+        document = {**document, "cases": [flattened(case, "cases") for case in document["cases"]]}
+    try:
+        return kind.model_validate(document)
+    except ValidationError as error:
+        lines = [f"{origin}: {explain(kind, defect)}" for defect in error.errors()]
+        raise InputFault("\n".join(lines)) from error
