@@ -7,7 +7,7 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 # mininet: mnexec, which runs programs in a host's namespace; the Python part comes from PyPI.
 # linux-source and what follows it: to build the virtual-time kernel.
 PACKAGES := mininet openvswitch-switch iproute2 ethtool iputils-ping util-linux python3-venv \
-            linux-source-6.12 gcc make flex bison bc libelf-dev xz-utils
+            linux-source-6.12 gcc make patch flex bison bc libelf-dev xz-utils
 
 # What only tests need. tshark: checks that Wireshark names the messages of captured runs.
 TEST_PACKAGES := tshark

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gradwire.faults import InternalFault, MachineFault
@@ -18,7 +18,6 @@ from gradwire.vm.kernel_source import (
     COMPILED_OBJECTS,
     COMPILER_FLAGS,
     CONFIG,
-    EDITS,
     SOURCE_FOLDER,
     SOURCE_VARIABLE,
     Source,
@@ -27,11 +26,13 @@ from gradwire.vm.kernel_source import (
     compiled_object,
     config_digest,
     disk_full,
-    edited,
     find_source,
     kernel_name,
     lost_options,
     newest_source,
+    patch_command,
+    patches_for,
+    unfit_patch,
     wanted_options,
 )
 from gradwire.vm.streaming import FollowEnd, LineTaker, follow, pipe, process_group
@@ -40,6 +41,8 @@ Progress = Callable[[int, int, str], None]
 """Gets (objects compiled, objects in all, what is being done)."""
 
 CACHE_VARIABLE = "GRADWIRE_CACHE"
+PREBUILT = Path(__file__).with_name("prebuilt")
+"""Where a wheel has its kernel. Not in the repository."""
 BUILD_LIMIT_S = 2 * 3600.0
 MIB = 1 << 20
 UNUSED_CODE = (
@@ -56,22 +59,57 @@ def cache_folder() -> Path:
 
 
 def cached_kernel() -> Path | None:
-    """The kernel that fits the config and the source, or None when it is not built yet.
+    """The kernel that this installation brought, or else the one in the cache that was built with today's config; None when there is none.
 
-    With no source installed any more, the newest kernel of the same config is the right one.
-    Raises InputFault when GRADWIRE_KERNEL_SOURCE is wrong.
+    Of several, the one of the installed source is taken, or else the newest: a source that was removed or updated since is no reason to
+    build again. GRADWIRE_KERNEL_SOURCE asks for the kernel of just that source.
+    Raises InputFault when that variable is wrong, InternalFault when the kernel in the installation does not belong to its config.
     """
     config = CONFIG.read_text()
-    if os.environ.get(SOURCE_VARIABLE) is None and newest_source(SOURCE_FOLDER.glob("linux-source-*")) is None:
-        kernels = cache_folder().glob(f"kernel-*-{config_digest(config)}-????????")
-        return max(kernels, key=lambda path: path.stat().st_mtime, default=None)
-    path = cache_folder() / kernel_name(find_source(), config)
-    return path if path.exists() else None
+    if os.environ.get(SOURCE_VARIABLE) is not None:
+        path = cache_folder() / kernel_name(find_source(), config)
+        return path if path.exists() else None
+    if prebuilt := prebuilt_kernel(config):
+        return prebuilt
+    kernels = kernels_of(cache_folder(), config)
+    source = newest_source(SOURCE_FOLDER.glob("linux-source-*"))
+    own = source and cache_folder() / kernel_name(source, config)
+    return own if own in kernels else max(kernels, key=lambda path: path.stat().st_mtime, default=None)
+
+
+def prebuilt_kernel(config: str) -> Path | None:
+    """The kernel in the installation itself, as `make wheel` puts it there; None in a source tree.
+
+    Raises InternalFault for one of another config.
+    """
+    every = list(PREBUILT.glob("kernel-*"))
+    fitting = kernels_of(PREBUILT, config)
+    if every and not fitting:
+        raise InternalFault(
+            f"{every[0]} was not built with this version's {CONFIG.name} and patches: install gradwire again"
+        )
+    return next(iter(fitting), None)
+
+
+def kernels_of(folder: Path, config: str) -> list[Path]:
+    """Kernels in `folder` that were built with this config and today's patches, from whatever source."""
+    return sorted(folder.glob(f"kernel-*-{config_digest(config)}-{'[0-9a-f]' * 8}"))
 
 
 def ensure_kernel(on_progress: Progress) -> Path:
-    """The cached kernel, built now if need be; raises what `build_kernel` raises."""
-    return cached_kernel() or build_kernel(on_progress)
+    """The cached kernel, built now if need be; raises what `build_kernel` raises.
+
+    A kernel that came with the installation is put into the cache as well, where a clone of the repository finds it.
+    """
+    kernel = cached_kernel()
+    if kernel is None:
+        return build_kernel(on_progress)
+    if kernel.parent == PREBUILT and not (shared := cache_folder() / kernel.name).exists():
+        with suppress(OSError):  # a cache that cannot be written is a clone's affair, which then says so
+            shared.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix="build-", dir=shared.parent) as folder:
+                Path(shutil.copy(kernel, folder)).replace(shared)
+    return kernel
 
 
 def build_kernel(on_progress: Progress) -> Path:
@@ -113,10 +151,11 @@ class _Build:
         self._report(0, COMPILED_OBJECTS, f"unpacking {self._source.tarball.name}")
         self._tree.mkdir()
         self._step("unpacking", unpack_command(self._source.tarball, self._tree))
-        for path in EDITS:
-            file = self._tree / path
-            text = edited(file.read_text() if file.exists() else "", path)
-            file.write_text(text)
+        for patch in patches_for(self._source.version):
+            try:
+                self._step("patching", patch_command(self._tree, patch))
+            except MachineFault as fault:
+                raise unfit_patch(self._source, patch, fault) from fault
         self._report(0, COMPILED_OBJECTS, "configuring")
         self._step("configuring", self._make(f"KCONFIG_ALLCONFIG={CONFIG}", "allnoconfig"))
         self._check_config()

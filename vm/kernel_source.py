@@ -27,20 +27,9 @@ COMPILED_OBJECTS = 608
 COMPILER_FLAGS = "-mcmodel=small"
 """User-mode kernels default to -mcmodel=large for the sake of modules, which makes every call an indirect one."""
 
-EDITS = {
-    "arch/um/include/linux/time-internal.h": ("#define TIMER_MULTIPLIER 256\n", "#define TIMER_MULTIPLIER 16\n"),
-    "arch/um/os-Linux/util.c": ("\treturn getrandom(buf, len, flags);\n", "\tmemset(buf, 0, len);\n\treturn len;\n"),
-    "init/main.c": ("\trandom_init_early(command_line);\n", '\trandom_init_early("");\n'),
-}
-"""What is changed in the kernel's own text: file to (what stands there once, what is put in its place).
-
-Reading the clock costs TIMER_MULTIPLIER nanoseconds of virtual time, so that a loop which waits for time to pass ends (timer_read in
-arch/um/kernel/time.c). Processes read one after the other, about twice a burst of 64 KiB: at 256 ns all hosts together carry 0.6 Tbit/s
-exactly and no more, which 8 ports of 100 Gbit/s exceed.
-
-The other two make runs repeat. The kernel takes its first random numbers from the host and from its command line. They decide ports, hash
-seeds and what Python's and Open vSwitch's tables are gone through first, and with that how often the clock is read. Here they start from
-nothing: the same in every run and secret in none, for nothing leaves the machine."""
+PATCHES = Path(__file__).with_name("patches")
+"""What is changed in the kernel's own text before it is built, each file with its reason: for every version, and in a folder named after a
+version for that one alone."""
 
 TOOLS = {
     "bc": "bc",
@@ -48,6 +37,7 @@ TOOLS = {
     "flex": "flex",
     "gcc": "gcc libc6-dev",
     "make": "make",
+    "patch": "patch",
     "strip": "binutils",
     "tar": "tar",
     "xz": "xz-utils",
@@ -133,21 +123,46 @@ def missing_tools() -> list[str]:
     return missing
 
 
+def patches_for(version: tuple[int, ...]) -> list[Path]:
+    """The patches that a source of this version gets, in the order in which they are applied."""
+    series = ".".join(map(str, version[:2]))
+    return [*sorted(PATCHES.glob("*.patch")), *sorted((PATCHES / series).glob("*.patch"))]
+
+
 def config_digest(config_text: str) -> str:
-    """Eight hex digits that change with the config's options, the compiler flags and the edits, and not with the config's comments."""
+    """Eight hex digits that change with the config's options, the compiler flags and the patches, and not with anybody's comments."""
     options = sorted(f"{name}={value}" for name, value in wanted_options(config_text).items())
-    return _digest("\n".join([COMPILER_FLAGS, *options, *(f"{path} {edit}" for path, edit in EDITS.items())]))
+    changes = [
+        f"{path.relative_to(PATCHES)}\n{_without_reason(path.read_text())}" for path in sorted(PATCHES.rglob("*.patch"))
+    ]
+    return _digest("\n".join([COMPILER_FLAGS, *options, *changes]))
 
 
-def edited(text: str, path: str) -> str:
-    """The text of the kernel's file `path` with its edit; raises InternalFault when what it replaces does not stand there just once."""
-    old, new = EDITS[path]
-    if text.count(old) != 1:
-        raise InternalFault(
-            f"this kernel's {path} has `{old.strip()}` {text.count(old)} times, where an edit of it needs it once. "
-            f"Please report this; until then set {SOURCE_VARIABLE} to a linux-source of 6.12"
-        )
-    return text.replace(old, new)
+def _without_reason(patch: str) -> str:
+    """A patch from its first changed file on: what stands before it is for people."""
+    return patch[patch.index("\n--- ") :]
+
+
+def patch_command(tree: Path, patch: Path) -> list[str]:
+    """Applies a patch exactly as it stands: lines may have moved, but none may differ."""
+    return [
+        "patch",
+        "--directory",
+        str(tree),
+        "--strip=1",
+        "--fuzz=0",
+        "--forward",
+        "--no-backup-if-mismatch",
+        f"--input={patch}",
+    ]
+
+
+def unfit_patch(source: Source, patch: Path, fault: MachineFault) -> InternalFault:
+    """The error for a patch whose lines are not those of the source."""
+    return InternalFault(
+        f"{patch.name} does not fit kernel {source.version_text}: {fault}\n"
+        f"Please report this; until then set {SOURCE_VARIABLE} to a linux-source of 6.12"
+    )
 
 
 def kernel_name(source: Source, config_text: str) -> str:

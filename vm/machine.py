@@ -40,6 +40,12 @@ JOB_DEFAULTS = {
     "PYTHONUNBUFFERED": "1",
     "PYTHONDONTWRITEBYTECODE": "1",  # root inside may be a user outside who cannot write there
 }
+KERNEL_ENVIRONMENT = {
+    "PATH": JOB_DEFAULTS["PATH"],
+    # The kernel is linked statically, and glibc then keeps the area that it registers for restartable sequences low in memory. The kernel's
+    # processes unmap that, and the host ends a process whose registered area is gone: SIGSEGV at its first instruction.
+    "GLIBC_TUNABLES": "glibc.pthread.rseq=0",
+}
 
 
 def run_virtual(
@@ -85,7 +91,7 @@ def run_virtual(
         )
         console: deque[str] = deque(maxlen=CONSOLE_LINES_KEPT)
         output = TokenWatch(token, on_line)
-        kernel_env = {"TMPDIR": str(memory_folder), "PATH": JOB_DEFAULTS["PATH"]}
+        kernel_env = {**KERNEL_ENVIRONMENT, "TMPDIR": str(memory_folder)}
         with process_group(command, env=kernel_env, stdin=job_end.fileno(), stdout=console_end.fileno(), cwd=workdir):
             job_end.close()
             console_end.close()

@@ -200,9 +200,11 @@ def test_a_kernel_that_cannot_boot_dies_with_its_last_words(job: Job) -> None:
 
 
 CALLER = """
+import signal
 import sys
 from pathlib import Path
 from gradwire.vm.machine import run_virtual
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have it ignored, as a shell does for `&`
 run_virtual(["sh", "-c", "echo up; while :; do :; done"], env={}, cpu=int(sys.argv[1]), memory_mb=512, time_limit_s=60,
             on_line=lambda line: print(line, flush=True), workdir=Path(sys.argv[2]), openvswitch=False, kernel=Path(sys.argv[3]))
 """

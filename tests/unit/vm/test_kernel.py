@@ -2,6 +2,7 @@
 
 import fcntl
 import io
+import os
 import shutil
 import subprocess
 import tarfile
@@ -24,11 +25,27 @@ linux:
 """
 
 pytestmark = pytest.mark.skipif(
-    any(shutil.which(tool) is None for tool in ("tar", "make", "strip")), reason="tar, make or strip is not installed"
+    any(shutil.which(tool) is None for tool in ("tar", "make", "patch", "strip")),
+    reason="tar, make, patch or strip is not installed",
 )
 
 MakeSource = Callable[..., None]
-EDITED = {path: f"/* above */\n{old}/* below */\n" for path, (old, _) in kernel_source.EDITS.items()}
+
+
+def before_patches(*patches: Path) -> dict[str, str]:
+    """Files that the patches fit, by name: of each hunk the lines that it finds, in order."""
+    files: dict[str, list[str]] = {}
+    for patch in patches:
+        lines: list[str] = []
+        for line in patch.read_text().splitlines(keepends=True):
+            if line.startswith("--- a/"):
+                lines = files.setdefault(line.removeprefix("--- a/").split()[0], [])
+            elif line[0] in " -" and not line.startswith("--- "):
+                lines.append(line[1:])
+    return {name: "".join(lines) for name, lines in files.items()}
+
+
+PATCHED = before_patches(*kernel_source.patches_for((6, 12)))
 
 
 @pytest.fixture
@@ -41,10 +58,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def make_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeSource:
-    def make(makefile: str, edited: Mapping[str, str] = EDITED) -> None:
+    def make(makefile: str, patched: Mapping[str, str] = PATCHED) -> None:
         tarball = tmp_path / "linux-source-6.12.tar.gz"
         with tarfile.open(tarball, "w:gz") as archive:
-            for name, text in {"Makefile": makefile, **edited}.items():
+            for name, text in {"Makefile": makefile, **patched}.items():
                 member = tarfile.TarInfo(f"linux-source-6.12/{name}")
                 member.size = len(text)
                 archive.addfile(member, io.BytesIO(text.encode()))
@@ -118,20 +135,69 @@ def test_a_dropped_option_stops_the_build(cache: Path, make_source: MakeSource) 
         build_kernel(lambda *_: None)
 
 
-def test_the_kernel_is_built_from_the_edited_text(cache: Path, make_source: MakeSource) -> None:
-    path, (_, new) = next(iter(kernel_source.EDITS.items()))
-    make_source(f"{PRETENDED}\t@cat {path}; false\n")
+def test_the_kernel_is_built_from_the_patched_text(cache: Path, make_source: MakeSource) -> None:
+    make_source(f"{PRETENDED}\t@cat arch/um/include/linux/time-internal.h arch/x86/um/user-offsets.c; false\n")
     with pytest.raises(MachineFault, match="compiling"):
         build_kernel(lambda *_: None)
     (log,) = left_in(cache)
-    assert f"/* above */\n{new}/* below */\n" in (cache / log).read_text()
+    assert "#define TIMER_MULTIPLIER 16\n" in (cache / log).read_text()
+    assert "DEFINE_LONGS(HOST_FP_SIZE, 12288);" in (cache / log).read_text()
 
 
-@pytest.mark.parametrize("times", [0, 2])
-def test_a_source_that_an_edit_does_not_fit_stops_the_build(cache: Path, make_source: MakeSource, times: int) -> None:
-    make_source(PRETENDED, {path: text * times for path, text in EDITED.items() if times})
-    with pytest.raises(InternalFault, match=f"TIMER_MULTIPLIER 256` {times} times"):
+@pytest.mark.parametrize("text", ["", "#define TIMER_MULTIPLIER 128\n"])
+def test_a_source_that_a_patch_does_not_fit_stops_the_build(cache: Path, make_source: MakeSource, text: str) -> None:
+    make_source(PRETENDED, {**PATCHED, "arch/um/include/linux/time-internal.h": text})
+    with pytest.raises(InternalFault, match=r"clock-read\.patch does not fit kernel 6\.12"):
         build_kernel(lambda *_: None)
+
+
+def test_a_patch_for_one_version_leaves_others_alone() -> None:
+    names = {version: [path.name for path in kernel_source.patches_for(version)] for version in ((6, 12), (7, 2))}
+    assert names[6, 12] == [*names[7, 2], "register-state.patch"]
+    assert names[7, 2] == ["clock-read.patch", "no-chance.patch"]
+
+
+def test_an_installations_own_kernel_is_taken_and_shared_through_the_cache(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GRADWIRE_KERNEL_SOURCE", raising=False)
+    monkeypatch.setattr(kernel, "SOURCE_FOLDER", tmp_path / "empty")
+    installed = tmp_path / "prebuilt"
+    installed.mkdir()
+    digest = kernel_source.config_digest(kernel_source.CONFIG.read_text())
+    own = installed / f"kernel-6.12-{digest}-01234567"
+    own.write_text("a kernel")
+    own.chmod(0o755)
+    monkeypatch.setattr(kernel, "PREBUILT", installed)
+    assert ensure_kernel(lambda *_: None) == own
+    monkeypatch.setattr(kernel, "PREBUILT", tmp_path / "none")  # a clone
+    shared = cached_kernel()
+    assert shared == cache / own.name
+    assert shared.read_text() == "a kernel"
+    assert os.access(shared, os.X_OK)
+    assert left_in(cache) == [own.name]
+
+
+def test_an_installations_kernel_of_another_config_is_refused(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GRADWIRE_KERNEL_SOURCE", raising=False)
+    monkeypatch.setattr(kernel, "PREBUILT", tmp_path)
+    (tmp_path / "kernel-6.12-00000000-01234567").touch()
+    with pytest.raises(InternalFault, match="install gradwire again"):
+        cached_kernel()
+
+
+def test_a_kernel_outlives_an_update_of_its_source(
+    cache: Path, make_source: MakeSource, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    make_source(PRETENDED)
+    built = build_kernel(lambda *_: None)
+    monkeypatch.delenv("GRADWIRE_KERNEL_SOURCE")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "linux-source-6.12.tar.xz").write_text("updated")
+    monkeypatch.setattr(kernel, "SOURCE_FOLDER", tmp_path / "src")
+    assert cached_kernel() == built
 
 
 def test_an_interrupted_build_leaves_nothing(cache: Path, make_source: MakeSource) -> None:

@@ -1,0 +1,45 @@
+"""Vector registers live through all that makes the virtual-time kernel save, restore or copy them.
+
+Its patch leaves them in the host process for as long as it can (vm/patches/6.12/register-state.patch).
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gradwire.vm.machine import run_virtual
+
+SOURCE = Path(__file__).with_name("registers.c")
+
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed"),
+    pytest.mark.skipif(
+        platform.machine() != "x86_64" or " avx " not in Path("/proc/cpuinfo").read_text(), reason="no AVX registers"
+    ),
+]
+
+
+def test_threads_signals_forks_and_faults_lose_no_register(virtual_kernel: Path, tmp_path: Path) -> None:
+    program = tmp_path / "registers"
+    subprocess.run(["gcc", "-O1", "-mavx", "-pthread", "-o", str(program), str(SOURCE)], check=True)
+    subprocess.run([program], check=True, capture_output=True)  # the program itself, on the machine's own kernel
+    lines: list[str] = []
+    status = run_virtual(
+        ["./registers"],
+        env={},
+        cpu=max(os.sched_getaffinity(0)),
+        memory_mb=512,
+        time_limit_s=60,
+        on_line=lines.append,
+        workdir=tmp_path,
+        openvswitch=False,
+        kernel=virtual_kernel,
+    )
+    assert (status, lines) == (0, ["registers kept"])
