@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special  # and not scipy.stats, whose import every command would wait for, half a second and more
 
 CONFIDENCE = 0.95
 
@@ -51,5 +51,5 @@ def summarise(values: Sequence[float] | npt.NDArray[np.float64], confidence: flo
     if count == 1:
         return Summary(1, mean, None, None)
     std = float(array.std(ddof=1))
-    quantile = float(stats.t.ppf(0.5 + confidence / 2, count - 1))
+    quantile = float(special.stdtrit(count - 1, 0.5 + confidence / 2))
     return Summary(count, mean, std, quantile * std / math.sqrt(count))

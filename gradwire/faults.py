@@ -1,15 +1,29 @@
 """Who is at fault: the three families of errors that a person can meet, so that each message can say what to do.
 
-Every error that is raised on purpose is one of these. Anything else that escapes is a bug of ours.
+Every error that is raised on purpose is one of these. Anything else that escapes is a bug of ours. A command that ends with one has the
+fault's exit status; 1 is left for what ended as it should and found something wrong, such as a point whose verdict is invalid.
 """
+
+from __future__ import annotations
+
+from typing import ClassVar
 
 
 class Fault(Exception):
-    """Base of all errors raised on purpose. The message alone must tell the reader what to do next."""
+    """Base of all errors raised on purpose. The message alone must tell the reader what to do next.
+
+    exit_status: of a command that ends with it. at_fault: who is, in the words of the message.
+    """
+
+    exit_status: ClassVar[int] = 3
+    at_fault: ClassVar[str] = "machine"
 
 
 class InputFault(Fault):
     """The input is wrong: names the file, the key, and what would be right."""
+
+    exit_status = 2  # also what the command line's own parser ends with
+    at_fault = "input"
 
 
 class MachineFault(Fault):
@@ -18,3 +32,6 @@ class MachineFault(Fault):
 
 class InternalFault(Fault):
     """A bug of gradwire: names what to report."""
+
+    exit_status = 4
+    at_fault = "bug in gradwire, please report it"

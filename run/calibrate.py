@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gradwire.analysis.transfers import ideal_s, low_share, transfer_time_s
-from gradwire.run.replay import replay_plans
+from gradwire.run.replay import Replayed, replay_plans
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.machines import Clock
 from gradwire.workloads.patterns import all_to_all, compile_transfers, incast, one, outcast, priority_clash, ring
@@ -56,10 +56,25 @@ class Calibration:
         }
 
 
+def flow_bytes(rate_bps: float) -> int:
+    """Payload of one flow."""
+    return min(FLOW_BYTES_MAX, int(FLOW_S * rate_bps / 8))
+
+
+def measure_one_flow(rate_bps: float, clock: Clock) -> PatternResult:
+    """One flow between two hosts on a switch: the quickest of all calibrations. Raises a Fault of the machine."""
+    plan = compile_transfers("one", 2, one(flow_bytes(rate_bps)))
+    return _result(replay_plans({"one": plan}, Fabric(2, rate_bps), WARMUP + 1, clock=clock)["one"])
+
+
+def _result(done: Replayed) -> PatternResult:
+    return PatternResult(transfer_time_s(done.plan, done.log, WARMUP), ideal_s(done.plan, done.fabric))
+
+
 def calibrate_fabric(hosts: int, rate_bps: float, clock: Clock, on_pattern: Callable[[str], None]) -> Calibration:
     """Calibrates one switch with `hosts` hosts; `on_pattern` hears what is done. Raises a Fault of the machine."""
     fabric = Fabric(hosts, rate_bps)
-    size_bytes = min(FLOW_BYTES_MAX, int(FLOW_S * rate_bps / 8))
+    size_bytes = flow_bytes(rate_bps)
     wanted = {
         "one": one(size_bytes),
         "ring": ring(hosts, size_bytes),
@@ -76,7 +91,5 @@ def calibrate_fabric(hosts: int, rate_bps: float, clock: Clock, on_pattern: Call
         if name.endswith("_port"):
             shares[name] = low_share(done.plan, done.log, WARMUP)
         else:
-            patterns[name] = PatternResult(
-                transfer_time_s(done.plan, done.log, WARMUP), ideal_s(done.plan, done.fabric)
-            )
+            patterns[name] = _result(done)
     return Calibration(hosts, rate_bps, clock.name, patterns, shares)

@@ -25,6 +25,13 @@ from gradwire.run.outcome import Outcome, Prepared, Speed, adopt, failed_outcome
 from gradwire.run.point import Task
 from gradwire.vm.machines import run_job
 
+Trial = Callable[[int], object]
+"""Tries the machine before the first point, given the memory in MiB that points ask for; raises what would hit all of them."""
+
+
+def no_trial(_: int) -> None:
+    """For machines that need none."""
+
 
 class Watcher(Protocol):
     """Hears how the points are getting on; called from several threads."""
@@ -77,8 +84,16 @@ class Slots:
 class Campaign:
     """Runs prepared points, `jobs` at a time."""
 
-    def __init__(self, prepared: Sequence[Prepared], out: Path, jobs: int, watcher: Watcher) -> None:
+    def __init__(
+        self,
+        prepared: Sequence[Prepared],
+        out: Path,
+        jobs: int,
+        watcher: Watcher,
+        trial: Trial = no_trial,
+    ) -> None:
         self._prepared = prepared
+        self._trial = trial
         self._out = out
         self._watcher = watcher
         self._slots = Slots(jobs)
@@ -88,7 +103,8 @@ class Campaign:
     def run(self) -> list[Outcome]:
         """Runs what is not there yet, the longest first; returns all outcomes in the scenario's order.
 
-        On Ctrl-C every machine is ended, what is complete is kept, and KeyboardInterrupt goes on to the caller.
+        On Ctrl-C every machine is ended, what is complete is kept, and KeyboardInterrupt goes on to the caller. So does what the
+        trial of the machine raises, before any point has started.
         """
         self._out.mkdir(parents=True, exist_ok=True)
         waiting = []
@@ -99,6 +115,8 @@ class Campaign:
                 self._finish(replace(stored, reused=True))
             else:
                 waiting.append(prepared)
+        if waiting:
+            self._trial(max(prepared.point.section.run.memory_mb for prepared in waiting))
         waiting.sort(key=lambda p: -p.cost_bytes)
         self._slots.run([partial(self._run_one, prepared) for prepared in waiting])
         return [self._done[prepared.folder.name] for prepared in self._prepared]

@@ -81,7 +81,8 @@ class LiveProgress:
 def _line(outcome: Outcome) -> str:
     result = outcome.result
     if not result.valid:
-        return f"[red]✗[/red] {escape(outcome.prepared.label)}: {escape(result.verdict)}"
+        first_line, _, _ = result.verdict.partition("\n")  # the report has the rest
+        return f"[red]✗[/red] {escape(outcome.prepared.label)}: {escape(first_line)}"
     how = "already there" if outcome.reused or outcome.speed is None else _speed_text(outcome)
     return f"[green]✓[/green] {escape(outcome.prepared.label)}: {result.iteration_time_s:.4f} s an iteration ({how})"
 

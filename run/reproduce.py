@@ -28,7 +28,7 @@ from gradwire.analysis.papers.reference import Paper, ScenarioReference, chosen,
 from gradwire.analysis.papers.score import Evaluated, evaluate, load_bindings, write_claims_csv
 from gradwire.analysis.points import PointResult, write_points_csv
 from gradwire.faults import InputFault
-from gradwire.run.campaign import Slots, Watcher, carry_out
+from gradwire.run.campaign import Slots, Trial, Watcher, carry_out, no_trial
 from gradwire.run.outcome import Outcome
 from gradwire.run.stored.point_folders import folder_name
 from gradwire.run.stored.store import KeptPoint, PointStore
@@ -111,17 +111,24 @@ class Reproduction:
         wanted = {key: str(value) for key, value in only.items()}
         return [p for p in named if all(p.parameters.get(key) == value for key, value in wanted.items())]
 
-    def gather(self, jobs: int, watcher: Progress) -> Gathered:
-        """Runs what is not there, and returns everything. On Ctrl-C what is complete is kept, and KeyboardInterrupt goes on."""
+    def gather(self, jobs: int, watcher: Progress, trial: Trial = no_trial) -> Gathered:
+        """Runs what is not there, after a trial of the machine, and returns everything.
+
+        On Ctrl-C what is complete is kept, and KeyboardInterrupt goes on.
+        """
         done: dict[str, KeptPoint | Outcome] = {}
         waiting = []
+        memory_mb = 0
         for section, (point, *_) in self._tasks.items():
             kept = self._store(point).kept(point)
             if kept is not None and kept.result.valid:
                 done[section] = kept
             else:
                 waiting.append(partial(self._measure, section, point, watcher, done))
+                memory_mb = max(memory_mb, point.section.run.memory_mb)
         watcher.already(len(done))
+        if waiting:
+            trial(memory_mb)
         Slots(jobs).run(waiting)
         gathered = self._gathered(done)
         gathered.wall_s = time.monotonic() - self._begin_s

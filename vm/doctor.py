@@ -1,4 +1,4 @@
-"""What this machine has and lacks for gradwire, each with the command that mends it. Looks only, changes nothing."""
+"""What this machine has and lacks for gradwire, each with the command that mends it. Looks only, changes nothing, boots nothing."""
 
 from __future__ import annotations
 
@@ -7,34 +7,26 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gradwire.faults import Fault, InputFault
-from gradwire.vm.host import INSTALL_OPENVSWITCH, SCHEMA, system_openvswitch_runs
+from gradwire.vm.host import SCHEMA, system_openvswitch_runs
 from gradwire.vm.kernel import cache_folder, cached_kernel
-from gradwire.vm.kernel_source import BUILD_ROOM_MB, INSTALL_SOURCE, TOOLS, find_source, missing_tools
-from gradwire.vm.machine import memory_folders, room_for_memory_mb
+from gradwire.vm.kernel_source import BUILD_ROOM_MB, SOURCE_VARIABLE, find_source, missing_tools
+from gradwire.vm.machine import memory_folders, memory_remedy, room_for_memory_mb, room_seen
+from gradwire.vm.packages import install_command, source_remedy
 
 MIB = 1 << 20
 KERNEL_MEMORY_MB = 3072
 """Memory of one virtual-time kernel by default."""
 
-PROGRAMS = {
-    "mnexec": "mininet",
-    "tc": "iproute2",
-    "ip": "iproute2",
-    "ethtool": "ethtool",
-    "ifconfig": "net-tools",
-    "setpriv": "util-linux",
-    "taskset": "util-linux",
-    "bash": "bash",
-}
-"""Programs that a run calls, each with the Debian package that brings it."""
+PROGRAMS = ("tc", "ip", "ethtool", "ifconfig", "setpriv", "taskset", "bash")
+"""Programs that a run calls."""
 
-TEST_PROGRAMS = {"tshark": "tshark"}
-"""Programs that only tests call, likewise; with tshark comes Wireshark's part that gradwire's dissector needs."""
+TEST_PROGRAMS = ("tshark",)
+"""Programs that only tests call; with tshark comes Wireshark's part that gradwire's dissector needs."""
 
 PACKAGES = ("numpy", "scipy", "pydantic", "typer", "rich", "matplotlib", "mininet", "os_ken", "scapy")
 
@@ -72,6 +64,7 @@ def diagnose() -> list[Finding]:
         machine_finding(platform.machine(), len(os.sched_getaffinity(0))),
         *packages_findings(lambda name: importlib.util.find_spec(name) is not None),
         *program_findings(find_program, PROGRAMS),
+        mnexec_finding(find_program),
         openvswitch_finding(find_program, SCHEMA),
         *kernel_findings(),
         memory_finding({folder: room_for_memory_mb(folder) for folder in memory_folders()}),
@@ -101,16 +94,22 @@ def packages_findings(importable: Callable[[str], bool]) -> list[Finding]:
 
 
 def program_findings(
-    which: Callable[[str], str | None], programs: Mapping[str, str], *, required: bool = True
+    which: Callable[[str], str | None], programs: Sequence[str], *, required: bool = True
 ) -> list[Finding]:
-    """Programs, each with its package. required: False for what only tests call."""
+    """Programs, and the package that brings each. required: False for what only tests call."""
     found = []
-    for program, package in programs.items():
+    for program in programs:
         path = which(program)
-        mend = "" if path else f"apt-get install --no-install-recommends {package}"
+        mend = "" if path else install_command(program)
         missing = "not on the PATH" if required else "not on the PATH (only for tests)"
         found.append(Finding(program, path is not None, path or missing, mend, required))
     return found
+
+
+def mnexec_finding(which: Callable[[str], str | None]) -> Finding:
+    """Mininet's own program, which only Debian and what stems from it have a package of."""
+    path = which("mnexec")
+    return Finding("mnexec", path is not None, path or "built-in replacement is used", required=False)
 
 
 def openvswitch_finding(which: Callable[[str], str | None], schema: Path) -> Finding:
@@ -118,7 +117,7 @@ def openvswitch_finding(which: Callable[[str], str | None], schema: Path) -> Fin
     programs = ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl", "ovs-ofctl")
     missing = [name for name in programs if which(name) is None] + ([] if schema.exists() else [str(schema)])
     if missing:
-        return Finding("Open vSwitch", False, f"missing: {', '.join(missing)}", INSTALL_OPENVSWITCH)
+        return Finding("Open vSwitch", False, f"missing: {', '.join(missing)}", install_command("openvswitch"))
     return Finding("Open vSwitch", True, str(which("ovs-vswitchd")))
 
 
@@ -134,14 +133,18 @@ def kernel_findings() -> list[Finding]:
         kernel = None
     built = kernel is not None
     missing = missing_tools()
-    tools_mend = f"apt-get install --no-install-recommends {' '.join(dict.fromkeys(TOOLS[t] for t in missing))}"
+    source_mend = source_remedy(SOURCE_VARIABLE) if source_fault else ""
     room_mb = free_mb(cache_folder())
     roomy = room_mb >= BUILD_ROOM_MB
     return [
+        Finding("kernel source", not source_fault, source or source_fault, source_mend, not built),
         Finding(
-            "kernel source", not source_fault, source or source_fault, INSTALL_SOURCE if source_fault else "", not built
+            "build tools",
+            not missing,
+            f"missing: {', '.join(missing)}" if missing else "all there",
+            install_command(*missing) if missing else "",
+            not built,
         ),
-        Finding("build tools", not missing, _listed(missing) or "all there", tools_mend if missing else "", not built),
         Finding(
             "room to build",
             roomy,
@@ -158,10 +161,6 @@ def kernel_findings() -> list[Finding]:
     ]
 
 
-def _listed(missing: list[str]) -> str:
-    return f"missing: {', '.join(missing)}" if missing else ""
-
-
 def free_mb(folder: Path) -> int:
     """MiB free where `folder` is, or will be."""
     existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
@@ -172,8 +171,8 @@ def memory_finding(rooms_mb: Mapping[Path, int]) -> Finding:
     """Where the kernels' memory goes, and for how many at once there is room."""
     folder, room_mb = next(((f, r) for f, r in rooms_mb.items() if r >= KERNEL_MEMORY_MB), (None, 0))
     if folder is None:
-        seen = ", ".join(f"{f}: {r} MiB usable" for f, r in rooms_mb.items())
-        return Finding("kernel memory", False, seen, f"mount -o remount,exec,size={2 * KERNEL_MEMORY_MB}M /dev/shm")
+        seen = ", ".join(room_seen(f, r) for f, r in rooms_mb.items())
+        return Finding("kernel memory", False, seen, memory_remedy(KERNEL_MEMORY_MB))
     kernels = room_mb // KERNEL_MEMORY_MB
     return Finding(
         "kernel memory", True, f"{folder}: {room_mb} MiB, room for {kernels} kernels of {KERNEL_MEMORY_MB} MiB"

@@ -16,11 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gradwire.faults import MachineFault
+from gradwire.vm.packages import install_command
 from gradwire.vm.streaming import FollowEnd, dies_with_parent, follow, kill_group, pipe, process_group
 
 SYSTEM_RUNDIR = Path("/var/run/openvswitch")
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
-INSTALL_OPENVSWITCH = "apt-get install --no-install-recommends openvswitch-switch"
 START_LIMIT_S = 20
 END_LIMIT_S = 10.0
 OVS_MAX_IDLE_MS = 3_600_000
@@ -123,7 +123,7 @@ def _openvswitch(*, needed: bool) -> Iterator[dict[str, str]]:
         yield {}
         return
     if not SCHEMA.exists():
-        raise MachineFault(f"Open vSwitch is not installed: run `{INSTALL_OPENVSWITCH}`")
+        raise MachineFault(f"Open vSwitch is not installed: run `{install_command('openvswitch')}`")
     with tempfile.TemporaryDirectory(prefix="gradwire-ovs-") as name:
         folder = Path(name)
         places = dict.fromkeys(("OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR", "OVS_SYSCONFDIR"), name)

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradwire.faults import InputFault, InternalFault, MachineFault
+from gradwire.vm.packages import install_command, source_remedy
 
 CONFIG = Path(__file__).with_name("kernel.config")
 SOURCE_FOLDER = Path("/usr/src")
 SOURCE_VARIABLE = "GRADWIRE_KERNEL_SOURCE"
 VERSION_MIN = (6, 12)
 """First kernel that this config was tried on; earlier ones lack fixes of time travel."""
-INSTALL_SOURCE = "apt-get install --no-install-recommends linux-source-6.12"
 BUILD_ROOM_MB = 1000
 """Room that a build needs in the cache folder: 790 MiB at its peak, and slack."""
 COMPILED_OBJECTS = 608
@@ -31,18 +31,8 @@ PATCHES = Path(__file__).with_name("patches")
 """What is changed in the kernel's own text before it is built, each file with its reason: for every version, and in a folder named after a
 version for that one alone."""
 
-TOOLS = {
-    "bc": "bc",
-    "bison": "bison",
-    "flex": "flex",
-    "gcc": "gcc libc6-dev",
-    "make": "make",
-    "patch": "patch",
-    "strip": "binutils",
-    "tar": "tar",
-    "xz": "xz-utils",
-}
-"""Programs that a build calls, each with the Debian packages that bring it."""
+TOOLS = ("bc", "bison", "flex", "gcc", "make", "patch", "strip", "tar", "xz")
+"""Programs that a build calls."""
 
 _NAME = re.compile(r"linux-source-(\d+(?:\.\d+)*)\.tar\.(?:xz|bz2|gz|zst)")
 _ON = re.compile(r"(CONFIG_\w+)=(.+)")
@@ -97,7 +87,7 @@ def find_source() -> Source:
         return source
     source = newest_source(SOURCE_FOLDER.glob("linux-source-*"))
     if source is None:
-        raise MachineFault(f"no kernel source of 6.12 or later in {SOURCE_FOLDER}: run `{INSTALL_SOURCE}`")
+        raise MachineFault(f"no kernel source of 6.12 or later in {SOURCE_FOLDER}: `{source_remedy(SOURCE_VARIABLE)}`")
     return source
 
 
@@ -109,10 +99,7 @@ def check_tools() -> None:
         )
     missing = missing_tools()
     if missing:
-        packages = " ".join(dict.fromkeys(TOOLS[tool] for tool in missing))
-        raise MachineFault(
-            f"tools missing to build the kernel ({', '.join(missing)}): run `apt-get install --no-install-recommends {packages}`"
-        )
+        raise MachineFault(f"tools missing to build the kernel ({', '.join(missing)}): `{install_command(*missing)}`")
 
 
 def missing_tools() -> list[str]:

@@ -20,6 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from gradwire.faults import InputFault, MachineFault
+from gradwire.vm.causes import Cause, Ending, KernelFault, Surroundings, kernel_died, last_words
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.streaming import FollowEnd, follow, pipe, process_group
 
@@ -28,7 +29,8 @@ BOX_NAME = ".kernel"
 """Folder inside the job's folder for what caller and kernel tell each other; removed whatever happens."""
 JOB_FOLDER = "/run/job"
 """Where the job finds the folder it starts in, whatever that is called outside."""
-CONSOLE_LINES_KEPT = 40
+CONSOLE_LINES_KEPT = 200
+"""A panic before the console is there repeats all that the kernel has said so far, after the line that tells why."""
 BOOT_TIME_NS = 1_735_689_600_000_000_000
 """What every kernel's calendar shows at its start, 2025-01-01: the host's time would be a random number to it, and runs must repeat."""
 MIB = 1 << 20
@@ -70,7 +72,7 @@ def run_virtual(
     /dev, /proc, /sys and /run, which are the kernel's own. openvswitch: start Open vSwitch first, 30 virtual seconds after boot.
     kernel: which one to boot (default: the cached one). stop: set it from another thread to end the run early.
 
-    Raises MachineFault when there is no kernel, no room for its memory, when the kernel dies, the time is over or
+    Raises KernelFault when the kernel dies or the time is over; MachineFault when there is no kernel, no room for its memory, or
     `stop` was set; InputFault when the job cannot be told to it. Whatever happens, on return no process
     and no file of the kernel is left; when the calling process is killed, the kernel dies with it.
     """
@@ -92,7 +94,9 @@ def run_virtual(
         console: deque[str] = deque(maxlen=CONSOLE_LINES_KEPT)
         output = TokenWatch(token, on_line)
         kernel_env = {**KERNEL_ENVIRONMENT, "TMPDIR": str(memory_folder)}
-        with process_group(command, env=kernel_env, stdin=job_end.fileno(), stdout=console_end.fileno(), cwd=workdir):
+        with process_group(
+            command, env=kernel_env, stdin=job_end.fileno(), stdout=console_end.fileno(), cwd=workdir
+        ) as process:
             job_end.close()
             console_end.close()
             end = follow(
@@ -101,7 +105,14 @@ def run_virtual(
                 finished=lambda: output.seen,
                 stop=stop,
             )
-        return _exit_status(end, box / "status", console, time_limit_s)
+        if end is FollowEnd.TIMED_OUT:
+            raise _time_over(time_limit_s, console)
+        if end is FollowEnd.STOPPED:
+            raise MachineFault("the run was stopped before its job had ended")
+        if not (box / "status").exists():
+            ending = Ending(tuple(console), process.returncode, memory_folder, memory_mb)
+            raise kernel_died("the virtual-time kernel died before its job had ended", ending, Surroundings.here())
+        return int((box / "status").read_text())
 
 
 class TokenWatch:
@@ -172,7 +183,10 @@ def _quoted(path: Path) -> str:
 @lru_cache
 def knows_seccomp(kernel: Path) -> bool:
     """True for kernels (6.16 and later) whose system calls can go by seccomp, at 0.6 of ptrace's cost."""
-    listing = subprocess.run([kernel, "--help"], capture_output=True, text=True, check=False)
+    try:
+        listing = subprocess.run([kernel, "--help"], capture_output=True, text=True, check=False)
+    except OSError:  # no program: booting it says more
+        return False
     return any(line.startswith("seccomp=") for line in listing.stdout.splitlines())
 
 
@@ -183,12 +197,34 @@ def memory_folders() -> list[Path]:
 
 def room_for_memory_mb(folder: Path) -> int:
     """MiB free for a kernel's memory in `folder`; 0 where it is missing, read-only or forbids running code (noexec)."""
-    if not os.access(folder, os.W_OK):
+    if not os.access(folder, os.W_OK) or forbids_programs(folder):
         return 0
     facts = os.statvfs(folder)
-    if facts.f_flag & os.ST_NOEXEC:
-        return 0
     return facts.f_bavail * facts.f_frsize // MIB
+
+
+def forbids_programs(folder: Path) -> bool:
+    """Whether `folder` is on a file system mounted noexec: the kernel maps its memory as code too."""
+    return folder.exists() and bool(os.statvfs(folder).f_flag & os.ST_NOEXEC)
+
+
+def memory_remedy(memory_mb: int) -> str:
+    """How to make room for a kernel's memory on this machine."""
+    barred = [folder for folder in memory_folders() if forbids_programs(folder)]
+    if barred:
+        return (
+            f"allow programs in {barred[0]} with `mount -o remount,exec {barred[0]}` as root, or set TMPDIR to a folder with room "
+            f"that allows them; start a container with `--tmpfs /dev/shm:rw,exec,size={2 * memory_mb}M`"
+        )
+    return (
+        f"run fewer points at once (--jobs), enlarge /dev/shm with `mount -o remount,exec,size={2 * memory_mb}M /dev/shm` as root, "
+        "or set TMPDIR to a folder with room"
+    )
+
+
+def room_seen(folder: Path, room_mb: int) -> str:
+    """A folder and its room, in words."""
+    return f"{folder}: mounted noexec" if forbids_programs(folder) else f"{folder}: {room_mb} MiB usable"
 
 
 def choose_memory_folder(memory_mb: int) -> Path:
@@ -197,11 +233,8 @@ def choose_memory_folder(memory_mb: int) -> Path:
     for folder, room_mb in rooms.items():
         if room_mb >= memory_mb:
             return folder
-    seen = ", ".join(f"{folder}: {room_mb} MiB usable" for folder, room_mb in rooms.items())
-    raise MachineFault(
-        f"no room for {memory_mb} MiB of kernel memory ({seen}): run fewer points at once (--jobs), enlarge /dev/shm with "
-        f"`mount -o remount,exec,size={2 * memory_mb}M /dev/shm`, or set TMPDIR to a folder with room"
-    )
+    seen = ", ".join(room_seen(folder, room_mb) for folder, room_mb in rooms.items())
+    raise MachineFault(f"no room for {memory_mb} MiB of kernel memory ({seen})\nremedy: {memory_remedy(memory_mb)}")
 
 
 @contextmanager
@@ -224,15 +257,10 @@ def _box(workdir: Path) -> Iterator[Path]:
         shutil.rmtree(box)
 
 
-def _exit_status(end: FollowEnd, status_file: Path, console: Sequence[str], time_limit_s: float) -> int:
-    """The job's exit status; raises MachineFault, with the console's last lines, when there is none."""
-    last = "\n".join(console) or "(the console shows nothing)"
-    if end is FollowEnd.TIMED_OUT:
-        raise MachineFault(
-            f"the run was ended after its limit of {time_limit_s:g} s of wall time. Kernel console:\n{last}"
-        )
-    if end is FollowEnd.STOPPED:
-        raise MachineFault("the run was stopped before its job had ended")
-    if not status_file.exists():
-        raise MachineFault(f"the virtual-time kernel died before its job had ended. Kernel console:\n{last}")
-    return int(status_file.read_text())
+def _time_over(time_limit_s: float, console: Sequence[str]) -> KernelFault:
+    cause = Cause(
+        "time limit",
+        f"its limit of {time_limit_s:g} s of wall time is over",
+        "give it more (`--set run.time_limit=...`), or leave the machine to it",
+    )
+    return KernelFault("the run was ended", cause, last_words(console))

@@ -19,6 +19,8 @@ from gradwire.workloads.symbolic import defects
 class PlanError(InternalFault):
     """The plan is wrong, which is a bug of the strategy that compiled it."""
 
+    at_fault = "bug in the strategy that compiled the plan"
+
 
 def check(plan: Plan, relative_times: Sequence[float] = ()) -> None:
     """Raises PlanError at the first defect found. relative_times: see Job."""

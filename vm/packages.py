@@ -1,0 +1,71 @@
+"""Which package brings what, on the distributions that gradwire knows, and the command that installs it."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from functools import lru_cache
+
+INSTALLERS = {
+    "debian": "apt-get install --no-install-recommends",
+    "fedora": "dnf install",
+    "arch": "pacman -S --needed",
+}
+"""The command that installs packages, by family of distributions."""
+
+PACKAGES: Mapping[str, Mapping[str, str]] = {
+    "bash": {},
+    "bc": {},
+    "bison": {},
+    "ethtool": {},
+    "flex": {},
+    "gcc": {"debian": "gcc libc6-dev", "fedora": "gcc glibc-devel"},
+    "ifconfig": {"": "net-tools"},
+    "ip": {"": "iproute2", "fedora": "iproute"},
+    "make": {},
+    "openvswitch": {"debian": "openvswitch-switch"},
+    "patch": {},
+    "setpriv": {"": "util-linux"},
+    "strip": {"": "binutils"},
+    "tar": {},
+    "taskset": {"": "util-linux"},
+    "tc": {"": "iproute2", "fedora": "iproute-tc"},
+    "tshark": {"": "wireshark-cli", "debian": "tshark"},
+    "xz": {"debian": "xz-utils"},
+}
+"""The packages that bring a program (or what is called so here), by family; under "" those of all other families, if not named so too."""
+
+SOURCE_PACKAGE = "linux-source-6.12"
+SOURCE_URL = "https://cdn.kernel.org/pub/linux/kernel/v6.x/linux-6.12.tar.xz"
+
+
+@lru_cache
+def family() -> str:
+    """The family of this machine's distribution, a key of INSTALLERS; "" for one that is not known."""
+    try:
+        return family_of(platform.freedesktop_os_release())
+    except OSError:
+        return ""
+
+
+def family_of(release: Mapping[str, str]) -> str:
+    """The family that an os-release file tells by ID or, for what stems from another distribution, by ID_LIKE."""
+    names = [release.get("ID", ""), *release.get("ID_LIKE", "").split()]
+    return next((name for name in names if name in INSTALLERS), "")
+
+
+def install_command(*programs: str, of: str | None = None) -> str:
+    """The command that installs programs of PACKAGES on this machine, or on the family `of`."""
+    chosen = family() if of is None else of
+    names = [PACKAGES[program].get(chosen, PACKAGES[program].get("", program)) for program in programs]
+    packages = " ".join(dict.fromkeys(" ".join(names).split()))
+    if chosen not in INSTALLERS:
+        return f"install {packages} (the names differ between distributions)"
+    return f"{INSTALLERS[chosen]} {packages}"
+
+
+def source_remedy(variable: str, of: str | None = None) -> str:
+    """How to come by the kernel's source: a package where there is one, else the kernel's own, named by the environment variable."""
+    if (family() if of is None else of) == "debian":
+        return f"{INSTALLERS['debian']} {SOURCE_PACKAGE}"
+    return f"fetch {SOURCE_URL}, name it {SOURCE_PACKAGE}.tar.xz, and set {variable} to its path"

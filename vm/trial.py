@@ -1,0 +1,100 @@
+"""Tries the virtual-time kernel once, so that what would hit every point is told before the first of them, with its remedy."""
+
+from __future__ import annotations
+
+import os
+import struct
+import tempfile
+import time
+from pathlib import Path
+
+from gradwire.faults import MachineFault
+from gradwire.vm.causes import BUILD_ANEW, NESTED, Cause, KernelFault, Surroundings
+from gradwire.vm.machine import run_virtual
+from gradwire.vm.packages import install_command
+
+HEADLINE = "the virtual-time kernel does not run here"
+TRIAL_LIMIT_S = 60.0
+"""Wall time, some hundred times of what a boot takes."""
+SMALL_MEMORY_MB = 256
+X86_64 = 62
+ELF_HEADER = struct.Struct("<4sBB10xHHIQQQIHHHHHH")
+ELF_SEGMENT = struct.Struct("<IIQQQQQQ")
+
+
+def try_kernel(
+    kernel: Path,
+    memory_mb: int = SMALL_MEMORY_MB,
+    *,
+    openvswitch: bool = True,
+    time_limit_s: float = TRIAL_LIMIT_S,
+) -> float:
+    """Boots `kernel` once, as for a point but with a job that does nothing; returns the wall seconds that it took.
+
+    memory_mb: what the points will ask for, so that there is room for it. openvswitch: start it too.
+    Raises KernelFault with cause and remedy when it does not run, MachineFault when there is no room or the machine lacks a program.
+    """
+    damage = kernel_file_damage(kernel)
+    if damage is not None:
+        raise KernelFault(HEADLINE, damage)
+    begin_s = time.monotonic()
+    said: list[str] = []
+    try:
+        with tempfile.TemporaryDirectory(prefix="gradwire-") as folder:
+            status = run_virtual(
+                ["true"],
+                env={},
+                cpu=max(os.sched_getaffinity(0)),
+                memory_mb=memory_mb,
+                time_limit_s=time_limit_s,
+                on_line=said.append,
+                workdir=Path(folder),
+                openvswitch=openvswitch,
+                kernel=kernel,
+            )
+    except KernelFault as fault:
+        raise fault.under(HEADLINE) from None
+    except MachineFault as fault:
+        # Inside a user-mode kernel there is little room as well, but more of it would not help.
+        raise KernelFault(HEADLINE, NESTED) if Surroundings.here().nested else fault from None
+    except OSError as error:
+        if error.filename == "setpriv":
+            raise MachineFault(f"{HEADLINE}: setpriv is missing: run `{install_command('setpriv')}`") from error
+        raise MachineFault(f"{HEADLINE}: {error}; set TMPDIR to a folder you can write") from error
+    if status:
+        raise MachineFault(
+            f"{HEADLINE}: its first job ended with status {status}: {' '.join(said) or 'without a word'}"
+        )
+    return time.monotonic() - begin_s
+
+
+def kernel_file_damage(kernel: Path) -> Cause | None:
+    """What is wrong with a kernel's file by its rights, its headers and its size; None where these are fine."""
+    try:
+        head = kernel.read_bytes()
+    except OSError as error:
+        return Cause("kernel file", f"{kernel} cannot be read: {error.strerror}", BUILD_ANEW)
+    wrong = ""
+    if not os.access(kernel, os.X_OK):
+        wrong = "is not executable"
+    elif len(head) < ELF_HEADER.size or head[:5] != b"\x7fELF\x02":
+        wrong = f"is no kernel: it has {len(head)} bytes and begins with {head[:8]!r}"
+    else:
+        machine, needed = _machine_and_size(head)
+        if machine != X86_64:
+            wrong = f"was built for another processor than x86-64 (ELF machine {machine})"
+        elif len(head) < needed:
+            wrong = f"is cut short: it has {len(head)} of {needed} bytes"
+    return Cause("kernel file", f"{kernel} {wrong}", BUILD_ANEW) if wrong else None
+
+
+def _machine_and_size(elf: bytes) -> tuple[int, int]:
+    """The processor that an ELF program is for, and how many bytes its headers say that it has."""
+    header = ELF_HEADER.unpack_from(elf)
+    machine, segments_at, sections_at = header[4], header[7], header[8]
+    segment_bytes, segments, section_bytes, sections = header[11:15]
+    ends = [sections_at + sections * section_bytes, segments_at + segments * segment_bytes]
+    for at in range(segments_at, min(ends[1], len(elf) - ELF_SEGMENT.size), max(segment_bytes, 1)):
+        _, _, offset, _, _, size, *_ = ELF_SEGMENT.unpack_from(elf, at)
+        ends.append(offset + size)
+    return machine, max(ends)
