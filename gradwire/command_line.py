@@ -61,8 +61,8 @@ PLAIN_COLUMNS = 120
 """Width of tables where the output is no terminal."""
 
 STATUSES = (
-    "Exit status: 0 all is well; 1 it ran, and a point is invalid or a check failed; 2 the input is wrong; 3 the machine lacks or refuses "
-    "something; 4 a bug; 130 interrupted."
+    "Exit status: 0 all is well; 1 it ran, and a point is invalid or a claim no longer holds; 2 the input is wrong; "
+    "3 the machine lacks or refuses something; 4 a bug; 130 interrupted."
 )
 
 app = typer.Typer(

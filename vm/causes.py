@@ -270,6 +270,7 @@ MESSAGES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Ending, Surround
         (r"register state has \d+ bytes, and this kernel has room for \d+", _register_state),
         (r"ptrace [gs]et fp ?regs failed, errno = \d+", _register_state),
         (r"^ptrace: .+$", _no_ptrace),
+        (r"^check_ptrace : expected SIGSTOP, got status = (31|159)$", _no_ptrace),  # SIGSYS: a filter that kills
         (r"SECCOMP userspace requested but not functional", _no_filters),
         (r"PTRACE_SETOPTIONS failed: .+|ptrace continue failed, op = \d+, errno = \d+|^missing$", _part_of_ptrace),
         (r"^Bus error - the host .* ran out of space", _memory_full),

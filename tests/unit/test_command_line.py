@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 
 from gradwire import command_line
-from gradwire.faults import InternalFault, MachineFault
+from gradwire.faults import InputFault, InternalFault, MachineFault
+from gradwire.run import campaign, replay
 from gradwire.run.campaign import Campaign
+from gradwire.run.stored.store import PointStore
+from gradwire.vm.doctor import Finding
 from tests.shared.command_line import gradwire_says
+from tests.shared.snippets import ROOT
 
 SCENARIO = """
 title = "A test"
@@ -120,8 +124,8 @@ def test_a_report_of_a_folder_that_never_ran(call: Any, scenario: Path, tmp_path
 @pytest.mark.parametrize(
     ("error", "status", "said"),
     [
-        (MachineFault("no [room]; run `mount [x]`"), 1, "error (machine): no [room]; run `mount [x]`"),
-        (InternalFault("it is [/broken]"), 1, "error (bug in gradwire, please report it): it is [/broken]"),
+        (MachineFault("no [room]; run `mount [x]`"), 3, "error (machine): no [room]; run `mount [x]`"),
+        (InternalFault("it is [/broken]"), 4, "error (bug in gradwire, please report it): it is [/broken]"),
         (KeyboardInterrupt(), 130, "the same command goes on from there"),
     ],
 )
@@ -137,3 +141,79 @@ def test_faults_and_ctrl_c_of_a_run(
     assert ended == status
     assert said in err
     assert (scenario.parent / "results" / "scenario.toml").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "small.toml", "--out", "results"),
+        (
+            "compare",
+            "--model",
+            "alexnet",
+            "--workers",
+            "2",
+            "--rate",
+            "10gbit",
+            "--strategy",
+            "ring",
+            "--out",
+            "results",
+        ),
+        ("reproduce", "tictac", "--quick", "--out", "results"),
+        ("calibrate",),
+    ],
+    ids=lambda words: words[0],
+)
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (MachineFault("it may not trace\nremedy: let it"), 3, "error (machine): it may not trace\nremedy: let it\n"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_what_would_hit_every_point_is_told_once_and_none_starts(
+    call: Any,
+    scenario: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    error: BaseException,
+    status: int,
+    said: str,
+) -> None:
+    def fail(*_: Any) -> None:
+        raise error
+
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("no machine is to boot")
+
+    monkeypatch.setattr(command_line, "_ensure_kernel", lambda: None)
+    monkeypatch.setattr(command_line, "_try_kernel", fail)
+    monkeypatch.setattr(campaign, "run_job", never)
+    monkeypatch.setattr(replay, "run_job", never)
+    monkeypatch.setattr(PointStore, "kept", lambda *_: None)
+    ended, out, err = call(*words)
+    assert (ended, out.strip()) == (status, "")
+    assert err.count(said) == 1
+    assert "invalid" not in err
+    assert not list(scenario.parent.glob("results/**/report.html"))
+    assert not list(scenario.parent.glob("results/points/*"))
+
+
+@pytest.mark.parametrize(("ok", "required", "status"), [(True, True, 0), (False, False, 0), (False, True, 3)])
+def test_the_doctor_ends_with_a_fault_of_the_machine_if_something_required_is_wrong(
+    call: Any, monkeypatch: pytest.MonkeyPatch, ok: bool, required: bool, status: int
+) -> None:
+    monkeypatch.setattr(command_line, "diagnose", lambda: [Finding("tc", True, "there")])
+    monkeypatch.setattr(command_line, "proof", lambda _: Finding("network", ok, "seen", "mend it", required))
+    ended, out, _ = call("doctor")
+    assert ended == status
+    assert "mend it" in out
+
+
+def test_exit_statuses_are_told_by_the_help_and_the_readme(call: Any) -> None:
+    _, out, _ = call("--help")
+    assert "Exit status" in out
+    table = (ROOT / "README.md").read_text()
+    for fault in (InputFault, MachineFault, InternalFault):
+        assert f"| {fault.exit_status} |" in table

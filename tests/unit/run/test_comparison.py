@@ -178,6 +178,7 @@ def _with_defaults(words: list[str]) -> list[str]:
 def test_a_comparison_runs_reports_and_resumes(call: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     machine(monkeypatch, replaying_job)
     monkeypatch.setattr(command_line, "_ensure_kernel", lambda: None)
+    monkeypatch.setattr(command_line, "_try_kernel", lambda _: None)
     words = ["compare", "--model", "alexnet", "--workers", "3", "--rate", "10gbit", "--seeds", "2"]
     words += ["--strategy", "vanilla", "--strategy", "ring", "--strategy", "butterfly"]
     status, out, err = call(*words)

@@ -208,3 +208,20 @@ def test_names_that_have_no_quick_scenario_are_refused() -> None:
     assert wanted_scenarios([], quick=True)
     with pytest.raises(InputFault, match="no scenario for --quick"):
         wanted_scenarios(["geryon-fig5"], quick=True)
+
+
+def test_the_machine_is_tried_once_and_only_when_a_point_has_to_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(memory_mb: int) -> None:
+        raise MachineFault(f"no room for {memory_mb} MiB")
+
+    machine(monkeypatch, good_job)
+    watcher = Watching()
+    with pytest.raises(MachineFault, match="no room for 3072 MiB"):
+        reproduction(tmp_path, *BOTH).gather(2, watcher, fail)
+    assert watcher.begun == []
+    tried: list[int] = []
+    reproduction(tmp_path, *BOTH).gather(2, watcher, tried.append)
+    assert tried == [3072]
+    assert reproduction(tmp_path, *BOTH).gather(2, watcher, fail).failed == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import threading
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from gradwire.agents.records import AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
 from gradwire.analysis.verdict.checks import Check
@@ -23,6 +25,7 @@ from gradwire.run import campaign, outcome
 from gradwire.run.campaign import Campaign
 from gradwire.run.outcome import Outcome, Prepared, keep, kept_outcome, prepare
 from gradwire.run.point import Task
+from gradwire.run.progress import LiveProgress
 from gradwire.run.stored.outcomes import stored_outcomes
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.machines import Clock
@@ -329,3 +332,48 @@ def test_a_task_comes_back_from_its_file(tmp_path: Path, monkeypatch: pytest.Mon
     assert Plan.load(outcome.prepared.folder / task.plans[0][1]).digest() == outcome.result.plan_digest
     task.save(tmp_path)
     assert Task.load(tmp_path) == task
+
+
+def test_the_machine_is_tried_once_and_only_when_a_point_has_to_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine(monkeypatch, good_job)
+    tried: list[int] = []
+    for _ in range(2):
+        points = prepared_points(tmp_path, "run.memory_mb=1024")
+        assert all(one.result.valid for one in Campaign(points, tmp_path, 2, Silent(), tried.append).run())
+    assert tried == [1024]
+
+
+def test_what_the_trial_finds_stops_all_before_any_point_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int) -> None:
+        raise MachineFault("no ptrace")
+
+    machine(monkeypatch, good_job)
+    watcher = Silent()
+    with pytest.raises(MachineFault, match="no ptrace"):
+        Campaign(prepared_points(tmp_path), tmp_path, 2, watcher, fail).run()
+    assert (watcher.begun, watcher.outcomes) == ([], [])
+    assert not (tmp_path / "points.csv").exists()
+
+
+def test_a_kernel_that_dies_in_one_point_is_that_points_fault_and_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def job(folder: Path, on_line: Callable[[str], None]) -> int:
+        if "64_alexnet" in folder.name:
+            raise MachineFault("the kernel died: of a cause\nremedy: this\nthe kernel's last words:\npanic")
+        return good_job(folder, on_line)
+
+    machine(monkeypatch, job)
+    console = Console(width=200, record=True, file=io.StringIO())
+    with LiveProgress(console, 2) as watcher:
+        outcomes = Campaign(prepared_points(tmp_path), tmp_path, 1, watcher, lambda _: None).run()
+    assert [one.result.valid for one in outcomes] == [False, True]
+    assert outcomes[0].result.verdict.endswith("panic")
+    said = console.export_text()
+    assert said.count("the kernel died: of a cause") == 1
+    assert "remedy" not in said
+    assert "panic" not in said

@@ -14,11 +14,13 @@ from gradwire.vm.doctor import (
     kernel_findings,
     machine_finding,
     memory_finding,
+    mnexec_finding,
     openvswitch_finding,
     packages_findings,
     program_findings,
     wall_findings,
 )
+from gradwire.vm.packages import install_command
 
 
 def test_another_architecture_is_a_fault_of_the_machine() -> None:
@@ -35,13 +37,19 @@ def test_missing_packages_are_named_one_by_one() -> None:
 def test_missing_programs_are_mended_by_their_package() -> None:
     findings = {
         finding.name: finding
-        for finding in program_findings(lambda name: None if name == "mnexec" else f"/bin/{name}", PROGRAMS)
+        for finding in program_findings(lambda name: None if name == "ifconfig" else f"/bin/{name}", PROGRAMS)
     }
-    assert not findings["mnexec"].ok
-    assert findings["mnexec"].mend.endswith(" mininet")
+    assert not findings["ifconfig"].ok
+    assert findings["ifconfig"].mend.endswith(" net-tools")
     assert findings["tc"].ok
     assert findings["tc"].mend == ""
-    assert findings["mnexec"].required
+    assert findings["ifconfig"].required
+
+
+def test_mnexec_may_be_missing() -> None:
+    assert mnexec_finding(lambda _: "/usr/bin/mnexec").ok
+    finding = mnexec_finding(lambda _: None)
+    assert (finding.detail, finding.mend, finding.required) == ("built-in replacement is used", "", False)
 
 
 def test_what_only_tests_call_is_not_required() -> None:
@@ -71,7 +79,7 @@ def test_source_and_tools_are_required_only_while_there_is_no_kernel(monkeypatch
         findings = {finding.name: finding for finding in kernel_findings()}
         assert not findings["kernel source"].ok
         assert findings["kernel source"].required is required
-        assert findings["build tools"].mend.endswith("flex xz-utils")
+        assert findings["build tools"].mend == install_command("flex", "xz")
         assert findings["virtual-time kernel"].ok is not required
 
 

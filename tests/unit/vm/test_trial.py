@@ -1,0 +1,113 @@
+"""What is told of a kernel before it boots. Real boots are in tests/end_to_end/test_trial.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradwire.faults import MachineFault
+from gradwire.vm import trial
+from gradwire.vm.causes import Cause, KernelFault, Surroundings
+from gradwire.vm.trial import ELF_HEADER, ELF_SEGMENT, HEADLINE, X86_64, kernel_file_damage, try_kernel
+
+BODY_BYTES = 1000
+
+
+def elf(machine: int = X86_64) -> bytes:
+    """A program of one segment."""
+    at = ELF_HEADER.size
+    header = ELF_HEADER.pack(b"\x7fELF", 2, 1, 2, machine, 1, 0, at, 0, 0, at, ELF_SEGMENT.size, 1, 64, 0, 0)
+    return header + ELF_SEGMENT.pack(1, 5, at + ELF_SEGMENT.size, 0, 0, BODY_BYTES, BODY_BYTES, 0) + bytes(BODY_BYTES)
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Path:
+    path = tmp_path / "kernel"
+    path.write_bytes(elf())
+    path.chmod(0o755)
+    return path
+
+
+def test_a_whole_program_is_no_damage(kernel: Path) -> None:
+    assert kernel_file_damage(kernel) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "seen"),
+    [
+        (b"", "is no kernel: it has 0 bytes"),
+        (b"#!/bin/sh\n" * 20, "is no kernel: it has 200 bytes and begins with b'#!/bin/s'"),
+        (elf()[:40], "is no kernel: it has 40 bytes"),
+        (elf()[:-1], f"is cut short: it has {len(elf()) - 1} of {len(elf())} bytes"),
+        (elf()[: ELF_HEADER.size + 10], "is cut short"),
+        (elf(machine=183), "another processor than x86-64 (ELF machine 183)"),
+    ],
+)
+def test_a_damaged_file_is_told_before_anything_boots(kernel: Path, content: bytes, seen: str) -> None:
+    kernel.write_bytes(content)
+    with pytest.raises(KernelFault) as raised:
+        try_kernel(kernel)
+    assert raised.value.cause.name == "kernel file"
+    assert seen in raised.value.cause.what
+    assert raised.value.cause.remedy == "build the kernel anew: `gradwire kernel --force`"
+
+
+def test_a_file_without_the_right_to_be_run_or_read(kernel: Path) -> None:
+    kernel.chmod(0o644)
+    damage = kernel_file_damage(kernel)
+    assert damage is not None
+    assert damage.what.endswith("is not executable")
+    kernel.unlink()
+    damage = kernel_file_damage(kernel)
+    assert damage is not None
+    assert "cannot be read: No such file" in damage.what
+
+
+def machine(monkeypatch: pytest.MonkeyPatch, result: int | Exception) -> None:
+    def run_virtual(*_: Any, **__: Any) -> int:
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    monkeypatch.setattr(trial, "run_virtual", run_virtual)
+
+
+def test_what_the_kernel_died_of_is_told_as_what_hits_every_point(
+    kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine(monkeypatch, KernelFault("it died in a point", Cause("name", "what", "remedy")))
+    with pytest.raises(KernelFault, match=f"^{HEADLINE}: what\nremedy: remedy$"):
+        try_kernel(kernel)
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_too_little_room_is_told_unless_this_is_a_kernel_of_gradwires(
+    kernel: Path, monkeypatch: pytest.MonkeyPatch, nested: bool
+) -> None:
+    machine(monkeypatch, MachineFault("no room"))
+    monkeypatch.setattr(Surroundings, "here", lambda: Surroundings(nested=nested))
+    with pytest.raises(MachineFault, match="on the machine itself" if nested else "^no room$"):
+        try_kernel(kernel)
+
+
+@pytest.mark.parametrize(
+    ("result", "seen"),
+    [
+        (FileNotFoundError(2, "No such file or directory", "setpriv"), "setpriv is missing: run `.*util-linux`"),
+        (PermissionError(13, "Permission denied", "/tmp/x"), "set TMPDIR"),
+        (127, "ended with status 127"),
+    ],
+)
+def test_whatever_else_goes_wrong_is_a_fault_of_the_machine(
+    kernel: Path, monkeypatch: pytest.MonkeyPatch, result: int | Exception, seen: str
+) -> None:
+    machine(monkeypatch, result)
+    with pytest.raises(MachineFault, match=seen):
+        try_kernel(kernel)
+
+
+def test_the_wall_time_of_the_boot_comes_back(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(monkeypatch, 0)
+    assert 0 <= try_kernel(kernel) < trial.TRIAL_LIMIT_S
