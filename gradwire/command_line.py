@@ -409,7 +409,7 @@ def kernel(force: Annotated[bool, typer.Option(help="build it even if it is ther
     """Builds the virtual-time kernel, once; `make setup` does it."""
     if force:
         with kernel_progress(errors) as told:
-            build_kernel(told)
+            build_kernel(told, anew=True)
     _ensure_kernel()
     console.print(f"kernel: {cached_kernel()}", highlight=False)
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradwire.faults import MachineFault
+from gradwire.vm.kernel import renewal
 from gradwire.vm.packages import install_command
 
 LAST_WORDS = 10
 """Lines of the console that are shown where the cause is not known."""
-BUILD_ANEW = "build the kernel anew: `gradwire kernel --force`"
 _LEVEL = re.compile(r"^<\d>")
 _REPORT = re.compile(r"^<[5-7]>")
 _NOISE = re.compile(
@@ -33,6 +33,7 @@ _NOISE = re.compile(
 class Ending:
     """How a kernel ended. console: its last lines. returncode: as of subprocess, -n after signal n."""
 
+    kernel: Path
     console: tuple[str, ...]
     returncode: int
     memory_folder: Path
@@ -141,13 +142,15 @@ def _by_signal(ending: Ending, console: str) -> Cause:
     if killed_by > 0 and not console.strip():
         name = signal.Signals(killed_by).name
         if killed_by in (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL):
-            return Cause("kernel file", f"it crashed before its first word ({name}): its file is damaged", BUILD_ANEW)
+            return Cause(
+                "kernel file", f"it crashed before its first word ({name}): its file is damaged", renewal(ending.kernel)
+            )
         return Cause("killed", f"something ended it ({name})", "run it again; if it ends so again, find out what does")
     seen = "for a reason that is not known" if console.strip() else "without a word"
     return Cause(
         UNKNOWN,
         f"{seen} ({f'signal {killed_by}' if killed_by > 0 else f'status {ending.returncode}'})",
-        f"{BUILD_ANEW}; if it still dies, please report this, with what `gradwire doctor` says",
+        f"{renewal(ending.kernel)}; if it still dies, please report this, with what `gradwire doctor` says",
     )
 
 
@@ -238,14 +241,10 @@ def _noexec(match: re.Match[str], ending: Ending, _: Surroundings) -> Cause:
     )
 
 
-def _other_library(match: re.Match[str], *_: object) -> Cause:
-    return Cause("kernel file", f"it was built for another C library ({match[0]})", BUILD_ANEW)
-
-
-def _not_run(match: re.Match[str], *_: object) -> Cause:
+def _not_run(match: re.Match[str], ending: Ending, _: Surroundings) -> Cause:
     if match["program"] == "setpriv":
         return Cause("util-linux", f"a program is missing ({match[0]})", install_command("taskset"))
-    return Cause("kernel file", f"its file cannot be run ({match[0]})", BUILD_ANEW)
+    return Cause("kernel file", f"its file cannot be run ({match[0]})", renewal(ending.kernel))
 
 
 def _no_openvswitch(match: re.Match[str], *_: object) -> Cause:
@@ -268,16 +267,18 @@ MESSAGES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Ending, Surround
     (re.compile(pattern, re.MULTILINE), told)
     for pattern, told in (
         (r"register state has \d+ bytes, and this kernel has room for \d+", _register_state),
-        (r"ptrace [gs]et fp ?regs failed, errno = \d+", _register_state),
+        (r"(put_fp_registers|ptrace set fp regs) failed, errno = 14", _register_state),
         (r"^ptrace: .+$", _no_ptrace),
         (r"^check_ptrace : expected SIGSTOP, got status = (31|159)$", _no_ptrace),  # SIGSYS: a filter that kills
         (r"SECCOMP userspace requested but not functional", _no_filters),
-        (r"PTRACE_SETOPTIONS failed: .+|ptrace continue failed, op = \d+, errno = \d+|^missing$", _part_of_ptrace),
+        (
+            r"PTRACE_SETOPTIONS failed: .+|ptrace continue failed, op = \d+, errno = \d+|_fp_registers failed, errno = \d+|^missing$",
+            _part_of_ptrace,
+        ),
         (r"^Bus error - the host .* ran out of space", _memory_full),
         (r"Too few physical memory!|Failed to allocate \d+ bytes for node 0 memory map", _too_little_memory),
         (r"mapping \d+ bytes of memory .* failed - errno = -12", _no_address_space),
         (r"must be not mounted noexec", _noexec),
-        (r"version `GLIBC_[\d.]+' not found", _other_library),
         (r"^(?P<program>setpriv|taskset): failed to execute .+", _not_run),
         (r"(?P<why>ovs\S+: .+)(.|\n)*^gradwire: Open vSwitch does not start", _no_openvswitch),
         (r"^gradwire: (?P<why>.+)", _first_process),

@@ -96,6 +96,13 @@ def kernels_of(folder: Path, config: str) -> list[Path]:
     return sorted(folder.glob(f"kernel-*-{config_digest(config)}-{'[0-9a-f]' * 8}"))
 
 
+def renewal(kernel: Path) -> str:
+    """How to come by a kernel in place of one that is damaged."""
+    if kernel.parent == PREBUILT:
+        return "install gradwire again, which brought this kernel"
+    return "build the kernel anew: `gradwire kernel --force`"
+
+
 def ensure_kernel(on_progress: Progress) -> Path:
     """The cached kernel, built now if need be; raises what `build_kernel` raises.
 
@@ -112,8 +119,8 @@ def ensure_kernel(on_progress: Progress) -> Path:
     return kernel
 
 
-def build_kernel(on_progress: Progress) -> Path:
-    """Builds the kernel and returns its place in the cache.
+def build_kernel(on_progress: Progress, *, anew: bool = False) -> Path:
+    """Builds the kernel and returns its place in the cache. anew: even if it is there, which may be damaged.
 
     Takes some minutes of all CPUs. Of two builders, the second waits for the first and takes its kernel. However it
     ends, nothing but the kernel, or the log of a failed build, stays behind.
@@ -128,7 +135,7 @@ def build_kernel(on_progress: Progress) -> Path:
         _out_of_room_named(cache),
         _locked(cache, lambda: on_progress(0, COMPILED_OBJECTS, "waiting for another build")),
     ):
-        if not target.exists():
+        if anew or not target.exists():
             if shutil.disk_usage(cache).free < BUILD_ROOM_MB * MIB:
                 raise disk_full(cache)
             with tempfile.TemporaryDirectory(prefix="build-", dir=cache) as folder, _log(target) as log:

@@ -29,6 +29,7 @@ BOX_NAME = ".kernel"
 """Folder inside the job's folder for what caller and kernel tell each other; removed whatever happens."""
 JOB_FOLDER = "/run/job"
 """Where the job finds the folder it starts in, whatever that is called outside."""
+HELP_LIMIT_S = 20.0
 CONSOLE_LINES_KEPT = 200
 """A panic before the console is there repeats all that the kernel has said so far, after the line that tells why."""
 BOOT_TIME_NS = 1_735_689_600_000_000_000
@@ -110,7 +111,7 @@ def run_virtual(
         if end is FollowEnd.STOPPED:
             raise MachineFault("the run was stopped before its job had ended")
         if not (box / "status").exists():
-            ending = Ending(tuple(console), process.returncode, memory_folder, memory_mb)
+            ending = Ending(kernel, tuple(console), process.returncode, memory_folder, memory_mb)
             raise kernel_died("the virtual-time kernel died before its job had ended", ending, Surroundings.here())
         return int((box / "status").read_text())
 
@@ -184,8 +185,8 @@ def _quoted(path: Path) -> str:
 def knows_seccomp(kernel: Path) -> bool:
     """True for kernels (6.16 and later) whose system calls can go by seccomp, at 0.6 of ptrace's cost."""
     try:
-        listing = subprocess.run([kernel, "--help"], capture_output=True, text=True, check=False)
-    except OSError:  # no program: booting it says more
+        listing = subprocess.run([kernel, "--help"], capture_output=True, text=True, check=False, timeout=HELP_LIMIT_S)
+    except (OSError, subprocess.TimeoutExpired):  # booting it says more
         return False
     return any(line.startswith("seccomp=") for line in listing.stdout.splitlines())
 

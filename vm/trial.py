@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 from gradwire.faults import MachineFault
-from gradwire.vm.causes import BUILD_ANEW, NESTED, Cause, KernelFault, Surroundings
+from gradwire.vm.causes import NESTED, Cause, KernelFault, Surroundings
+from gradwire.vm.kernel import renewal
 from gradwire.vm.machine import run_virtual
 from gradwire.vm.packages import install_command
 
@@ -73,7 +74,7 @@ def kernel_file_damage(kernel: Path) -> Cause | None:
     try:
         head = kernel.read_bytes()
     except OSError as error:
-        return Cause("kernel file", f"{kernel} cannot be read: {error.strerror}", BUILD_ANEW)
+        return Cause("kernel file", f"{kernel} cannot be read: {error.strerror}", renewal(kernel))
     wrong = ""
     if not os.access(kernel, os.X_OK):
         wrong = "is not executable"
@@ -85,7 +86,7 @@ def kernel_file_damage(kernel: Path) -> Cause | None:
             wrong = f"was built for another processor than x86-64 (ELF machine {machine})"
         elif len(head) < needed:
             wrong = f"is cut short: it has {len(head)} of {needed} bytes"
-    return Cause("kernel file", f"{kernel} {wrong}", BUILD_ANEW) if wrong else None
+    return Cause("kernel file", f"{kernel} {wrong}", renewal(kernel)) if wrong else None
 
 
 def _machine_and_size(elf: bytes) -> tuple[int, int]:

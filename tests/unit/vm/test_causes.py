@@ -52,7 +52,7 @@ INIT_KILLED = "Kernel panic - not syncing: Attempted to kill init! exitcode=0x00
 
 
 def ending(console: str = "", returncode: int = 1) -> Ending:
-    return Ending(tuple(console.splitlines()), returncode, Path("/dev/shm"), 3072)
+    return Ending(Path("/cache/kernel"), tuple(console.splitlines()), returncode, Path("/dev/shm"), 3072)
 
 
 def cause(console: str = "", returncode: int = 1, surroundings: Surroundings | None = None) -> Cause:
@@ -67,6 +67,12 @@ def cause(console: str = "", returncode: int = 1, surroundings: Surroundings | N
             "register state",
             "errno = 14",
             "clearcpuid=amx_tile",
+        ),
+        (
+            f"fp_regs_load - put_fp_registers failed, errno = 14\n{INIT_KILLED}",
+            "register state",
+            "errno = 14",
+            "please report",
         ),
         (
             "This processor's register state has 11008 bytes, and this kernel has room for 4096.",
@@ -98,12 +104,6 @@ def cause(console: str = "", returncode: int = 1, surroundings: Surroundings | N
             "memory: noexec",
             "/dev/shm",
             "mount -o remount,exec /dev/shm",
-        ),
-        (
-            "/c/kernel: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.99' not found (required by /c/kernel)",
-            "kernel file",
-            "GLIBC_2.99",
-            "--force",
         ),
         ("taskset: failed to execute /c/kernel: Permission denied", "kernel file", "Permission denied", "--force"),
         ("setpriv: failed to execute taskset: No such file or directory", "util-linux", "taskset", "util-linux"),

@@ -13,7 +13,7 @@ import pytest
 
 from gradwire.faults import InternalFault, MachineFault
 from gradwire.vm import kernel, kernel_source
-from gradwire.vm.kernel import build_kernel, cached_kernel, ensure_kernel, unpack_command
+from gradwire.vm.kernel import PREBUILT, build_kernel, cached_kernel, ensure_kernel, renewal, unpack_command
 
 PRETENDED = """
 allnoconfig:
@@ -91,6 +91,21 @@ def test_a_built_kernel_is_not_built_again(cache: Path, make_source: MakeSource)
     reports: list[str] = []
     ensure_kernel(lambda done, total, text: reports.append(text))
     assert reports == []
+
+
+def test_a_damaged_kernel_is_built_anew_when_that_is_asked_for(cache: Path, make_source: MakeSource) -> None:
+    make_source(PRETENDED)
+    built = build_kernel(lambda *_: None)
+    whole = built.read_bytes()
+    built.write_bytes(whole[:-1])
+    assert build_kernel(lambda *_: None, anew=True) == built
+    assert built.read_bytes() == whole
+    assert left_in(cache) == [built.name]
+
+
+def test_a_kernel_is_renewed_where_it_came_from() -> None:
+    assert "gradwire kernel --force" in renewal(Path("/cache/kernel"))
+    assert "install gradwire again" in renewal(PREBUILT / "kernel")
 
 
 def test_a_kernel_serves_on_when_its_source_is_removed(
