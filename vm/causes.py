@@ -139,8 +139,8 @@ def _by_signal(ending: Ending, console: str) -> Cause:
             "its memory is a file, and the limit on the size of files is smaller (SIGXFSZ)",
             "`ulimit -f unlimited`",
         )
+    name = signal.Signals(killed_by).name if killed_by > 0 else f"status {ending.returncode}"
     if killed_by > 0 and not console.strip():
-        name = signal.Signals(killed_by).name
         if killed_by in (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL):
             return Cause(
                 "kernel file", f"it crashed before its first word ({name}): its file is damaged", renewal(ending.kernel)
@@ -149,7 +149,7 @@ def _by_signal(ending: Ending, console: str) -> Cause:
     seen = "for a reason that is not known" if console.strip() else "without a word"
     return Cause(
         UNKNOWN,
-        f"{seen} ({f'signal {killed_by}' if killed_by > 0 else f'status {ending.returncode}'})",
+        f"{seen} ({name})",
         f"{renewal(ending.kernel)}; if it still dies, please report this, with what `gradwire doctor` says",
     )
 
@@ -272,9 +272,10 @@ MESSAGES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Ending, Surround
         (r"^check_ptrace : expected SIGSTOP, got status = (31|159)$", _no_ptrace),  # SIGSYS: a filter that kills
         (r"SECCOMP userspace requested but not functional", _no_filters),
         (
-            r"PTRACE_SETOPTIONS failed: .+|ptrace continue failed, op = \d+, errno = \d+|_fp_registers failed, errno = \d+|^missing$",
+            r"PTRACE_SETOPTIONS failed: .+|(ptrace continue failed, op = \d+|_fp_registers failed), errno = \d+",
             _part_of_ptrace,
         ),
+        (r"^missing$", _part_of_ptrace),  # of "Checking syscall emulation for ptrace...missing"
         (r"^Bus error - the host .* ran out of space", _memory_full),
         (r"Too few physical memory!|Failed to allocate \d+ bytes for node 0 memory map", _too_little_memory),
         (r"mapping \d+ bytes of memory .* failed - errno = -12", _no_address_space),
