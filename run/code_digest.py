@@ -21,6 +21,8 @@ RUN_MODULES = (
 """What the machine boots with and what it starts; with all that they import, this is the code that carries plans out."""
 BUILD_MODULES = ("gradwire.vm.kernel", "gradwire.vm.kernel_source")
 """How a kernel is built, which is imported with the rest and does not count: a point's key has the kernel's name."""
+FAULT_MODULES = ("gradwire.vm.causes", "gradwire.vm.packages")
+"""What a kernel's death is told with, which does not count either: other words for it change no result."""
 BOOT_FILES = ("gradwire/vm/init.sh",)
 PLAN_FOLDER = "gradwire/workloads"
 """What plans are compiled by. All of it: strategies are looked up by name, not imported."""
@@ -48,7 +50,7 @@ def imported_sources(modules: Sequence[str]) -> dict[str, Path]:
     while waiting:
         module = waiting.pop()
         path = _path_of(module)
-        if module in found or module in BUILD_MODULES or path is None:
+        if module in found or module in (*BUILD_MODULES, *FAULT_MODULES) or path is None:
             continue
         found[module] = path
         waiting += _imports(ast.parse(path.read_text()))
