@@ -24,9 +24,9 @@ from gradwire.analysis.papers.score import Evaluated
 from gradwire.analysis.report.tables import rich_table
 from gradwire.analysis.timeline.trace import trace_events, write_trace
 from gradwire.analysis.utilisation.line_use import BIN_S
-from gradwire.faults import Fault, InputFault, MachineFault
+from gradwire.faults import STATUSES, Fault, InputFault, MachineFault
 from gradwire.run.calibrate import calibrate_fabric
-from gradwire.run.campaign import Campaign, Trial, no_trial
+from gradwire.run.campaign import Campaign
 from gradwire.run.comparison import Question, prepare_comparison
 from gradwire.run.listings import (
     calibration_table,
@@ -39,7 +39,7 @@ from gradwire.run.listings import (
 from gradwire.run.out_paths import refuse_unusable, refuse_unusable_file, writing
 from gradwire.run.outcome import Outcome, Prepared, prepare
 from gradwire.run.progress import LiveProgress, kernel_progress
-from gradwire.run.proof import proof
+from gradwire.run.proof import proof, trial_on
 from gradwire.run.reporting import printed_cells, report_run
 from gradwire.run.reproduce import Reproduction, judge_claims, wanted_scenarios, write_reproduction
 from gradwire.run.stored.named_point import stored_point
@@ -50,7 +50,6 @@ from gradwire.run.virtual_scale import scale_warning, virtual_clock
 from gradwire.vm.doctor import diagnose
 from gradwire.vm.kernel import build_kernel, cached_kernel, ensure_kernel
 from gradwire.vm.machines import DEFAULT_MEMORY_MB, Clock
-from gradwire.vm.trial import try_kernel
 from gradwire.workloads.lineup import contenders
 from gradwire.workloads.scenario.loading import Scenario, load_scenario
 from gradwire.workloads.scenario.units import rate_bps
@@ -59,11 +58,6 @@ PURPOSE = "Measures what communication strategies do to distributed training, on
 SCENARIOS = PACKAGE / "scenarios"
 PLAIN_COLUMNS = 120
 """Width of tables where the output is no terminal."""
-
-STATUSES = (
-    "Exit status: 0 all is well; 1 it ran, and a point is invalid or a claim no longer holds; 2 the input is wrong; "
-    "3 the machine lacks or refuses something; 4 a bug; 130 interrupted."
-)
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help=PURPOSE, epilog=STATUSES, pretty_exceptions_enable=False
@@ -128,17 +122,6 @@ def _ensure_kernel() -> None:
             ensure_kernel(told)
 
 
-def _trial(clock: Clock) -> Trial:
-    """What to try before the first point on a clock: whether the virtual-time kernel runs here at all."""
-    return _try_kernel if clock.name == "virtual" else no_trial
-
-
-def _try_kernel(memory_mb: int) -> None:
-    kernel = cached_kernel()
-    assert kernel is not None, "_ensure_kernel comes first"
-    try_kernel(kernel, memory_mb)
-
-
 @contextmanager
 def _interruptible(said: str) -> Iterator[None]:
     """Ctrl-C ends with status 130 and one line."""
@@ -151,7 +134,6 @@ def _interruptible(said: str) -> Iterator[None]:
 
 @contextmanager
 def _watched(points: int) -> Iterator[LiveProgress]:
-    """Live progress, which Ctrl-C may end."""
     said = "interrupted; what was complete is kept, and the same command goes on from there"
     with LiveProgress(console, points) as progress, _interruptible(said):
         yield progress
@@ -185,7 +167,7 @@ def _run(loaded: Scenario, prepared: list[Prepared], folder: Path, clock: Clock,
         (folder / "clock.json").write_text(json.dumps(asdict(clock)))
     parallel = 1 if clock.name == "wall" else min(jobs or len(os.sched_getaffinity(0)), len(prepared))
     with _watched(len(prepared)) as progress:
-        outcomes = Campaign(prepared, folder, parallel, progress, _trial(clock)).run()
+        outcomes = Campaign(prepared, folder, parallel, progress, trial_on(clock)).run()
     _report(loaded, outcomes, folder)
     if not all(outcome.result.valid for outcome in outcomes):
         raise typer.Exit(1)
@@ -271,7 +253,7 @@ def calibrate(
     if chosen.name == "virtual":
         _ensure_kernel()
     with _interruptible("interrupted"), errors.status("calibrating") as status:
-        _trial(chosen)(DEFAULT_MEMORY_MB)
+        trial_on(chosen)(DEFAULT_MEMORY_MB)
         result = calibrate_fabric(hosts, rate_value, chosen, lambda name: status.update(f"calibrating: {name} done"))
     if as_json:
         print(json.dumps(result.as_dict(), indent=1))
@@ -282,9 +264,8 @@ def calibrate(
 @app.command()
 def doctor() -> None:
     """Says what is there and what is missing, with the command that mends it, and proves the rest: boots the kernel and sends a flow."""
-    with _interruptible("interrupted"), errors.status("looking around"):
+    with _interruptible("interrupted"), errors.status("looking around, booting the kernel, sending a flow"):
         findings = diagnose()
-    with _interruptible("interrupted"), errors.status("booting the kernel and sending one flow"):
         findings.append(proof(findings))
     console.print(findings_table(findings))
     if not all(finding.ok for finding in findings if finding.required):
@@ -325,7 +306,7 @@ def reproduce(
     parallel = jobs or len(os.sched_getaffinity(0))
     reproduction = Reproduction([scenario for _, scenario in wanted], quick=quick)
     with _watched(reproduction.points) as progress:
-        gathered = reproduction.gather(parallel, progress, _trial(Clock()))
+        gathered = reproduction.gather(parallel, progress, trial_on(Clock()))
     evaluated = judge_claims(wanted, gathered, quick=quick)
     with writing(folder):
         reproduction.write_run_folders(gathered, folder / "runs")

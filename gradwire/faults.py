@@ -8,6 +8,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+STATUSES = (
+    "Exit status: 0 all is well; 1 it ran, and a point is invalid or a claim no longer holds; 2 the input is wrong; "
+    "3 the machine lacks or refuses something; 4 a bug; 130 interrupted."
+)
+"""For the help of the command line."""
+
 
 class Fault(Exception):
     """Base of all errors raised on purpose. The message alone must tell the reader what to do next.

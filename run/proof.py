@@ -1,4 +1,7 @@
-"""Proves that this machine carries a network in virtual time: boots the kernel, and sends one flow between two hosts over a switch."""
+"""Whether this machine carries networks in virtual time: a trial of the kernel before points run, and for the doctor a proof.
+
+The proof boots the kernel and sends one flow between two hosts over a switch.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Sequence
 
 from gradwire.faults import Fault
 from gradwire.run.calibrate import PatternResult, flow_bytes, measure_one_flow
+from gradwire.run.campaign import Trial, no_trial
 from gradwire.vm.causes import KernelFault
 from gradwire.vm.doctor import KERNEL_MEMORY_MB, Finding
 from gradwire.vm.kernel import cached_kernel
@@ -16,6 +20,17 @@ NAME = "network in virtual time"
 RATE_BPS = 10e9
 TOLERANCE = 0.01
 """Of the flow's time: ten times what calibration finds (docs/trust.md), and less than anything that is broken would cost."""
+
+
+def trial_on(clock: Clock) -> Trial:
+    """What to try before the first point on a clock: on the virtual one, whether its kernel, which must be there, runs here at all."""
+    return _try_cached_kernel if clock.name == "virtual" else no_trial
+
+
+def _try_cached_kernel(memory_mb: int) -> None:
+    kernel = cached_kernel()
+    assert kernel is not None, "it is built before"
+    try_kernel(kernel, memory_mb)
 
 
 def proof(findings: Sequence[Finding]) -> Finding:

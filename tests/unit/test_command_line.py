@@ -188,7 +188,7 @@ def test_what_would_hit_every_point_is_told_once_and_none_starts(
         raise AssertionError("no machine is to boot")
 
     monkeypatch.setattr(command_line, "_ensure_kernel", lambda: None)
-    monkeypatch.setattr(command_line, "_try_kernel", fail)
+    monkeypatch.setattr(command_line, "trial_on", lambda _: fail)
     monkeypatch.setattr(campaign, "run_job", never)
     monkeypatch.setattr(replay, "run_job", never)
     monkeypatch.setattr(PointStore, "kept", lambda *_: None)

@@ -10,6 +10,7 @@ import pytest
 
 from gradwire import command_line
 from gradwire.faults import InputFault
+from gradwire.run.campaign import no_trial
 from gradwire.run.comparison import Question, prepare_comparison
 from gradwire.workloads.compilation import compile_point
 from gradwire.workloads.lineup import CONTENDERS, contenders, lineup
@@ -178,7 +179,7 @@ def _with_defaults(words: list[str]) -> list[str]:
 def test_a_comparison_runs_reports_and_resumes(call: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     machine(monkeypatch, replaying_job)
     monkeypatch.setattr(command_line, "_ensure_kernel", lambda: None)
-    monkeypatch.setattr(command_line, "_try_kernel", lambda _: None)
+    monkeypatch.setattr(command_line, "trial_on", lambda _: no_trial)
     words = ["compare", "--model", "alexnet", "--workers", "3", "--rate", "10gbit", "--seeds", "2"]
     words += ["--strategy", "vanilla", "--strategy", "ring", "--strategy", "butterfly"]
     status, out, err = call(*words)

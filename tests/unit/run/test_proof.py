@@ -10,9 +10,10 @@ import pytest
 from gradwire.faults import MachineFault
 from gradwire.run import proof as module
 from gradwire.run.calibrate import PatternResult
-from gradwire.run.proof import judged_flow, proof
+from gradwire.run.proof import judged_flow, proof, trial_on
 from gradwire.vm.causes import Cause, KernelFault
 from gradwire.vm.doctor import Finding
+from gradwire.vm.machines import Clock
 
 IDEAL_S = 0.0512 * 1538 / 1448
 
@@ -63,3 +64,12 @@ def test_a_fault_becomes_a_finding(monkeypatch: pytest.MonkeyPatch, fault: Excep
     monkeypatch.setattr(module, "try_kernel", fail)
     finding = proof([])
     assert (finding.ok, finding.detail, finding.mend, finding.required) == (False, seen, mend, True)
+
+
+def test_only_the_virtual_clock_has_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(module, "try_kernel", lambda *words: tried.append(words))
+    trial_on(Clock("wall", 200))(1024)
+    assert tried == []
+    trial_on(Clock())(1024)
+    assert tried == [(Path("kernel"), 1024)]
