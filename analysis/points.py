@@ -14,6 +14,7 @@ from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.statistics import summarise
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.faults import InputFault
+from gradwire.files import replacing
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
 
@@ -143,14 +144,12 @@ def write_points_csv(path: Path, rows: Sequence[PointResult]) -> None:
     clash = sorted(set(keys) & set(RESULT_COLUMNS))
     if clash:
         raise InputFault(f"the swept parameter '{clash[0]}' has the name of a column of points.csv; sweep another key")
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("w", newline="") as file:
+    with replacing(path) as partial, partial.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow([*keys, *RESULT_COLUMNS])
         for row in rows:
             values = [_cell(getattr(row, column)) for column in RESULT_COLUMNS]
             writer.writerow([*(row.parameters.get(key, "") for key in keys), *values])
-    partial.replace(path)
 
 
 def _cell(value: str | float | None) -> str:

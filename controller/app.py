@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from gradwire.controller import ryu_compat as ryu
 from gradwire.controller.flows import FlowRule, GroupRule, SwitchRules, switch_rules
+from gradwire.files import replacing
 from gradwire.topo.fabric import Fabric
 
 FAILED = 3
@@ -116,9 +117,8 @@ def announce(rules: dict[int, SwitchRules], ready_path: Path | None) -> None:
         sys.stdout.write(line)
         sys.stdout.flush()
         return
-    draft = ready_path.with_name(ready_path.name + ".part")
-    draft.write_text(line)
-    draft.rename(ready_path)
+    with replacing(ready_path) as partial:
+        partial.write_text(line)
 
 
 def die(message: str) -> NoReturn:

@@ -23,6 +23,7 @@ from gradwire.agents.wire.framing import FIXED_BYTES, header_bytes_of, is_header
 from gradwire.agents.wire.headers import ETHERNET_BYTES, UDP, Segment, read_segment
 from gradwire.agents.wire.trail import APPLICATION, Seen, Trails, read_notes
 from gradwire.faults import InputFault
+from gradwire.files import replacing
 from gradwire.topo.fabric import MAX_BANDS, PREAMBLE_FCS_GAP_BYTES, dscp_of_band
 
 Bool = npt.NDArray[np.bool_]
@@ -112,10 +113,8 @@ class Capture:
             for kind, part in (("packets", self.packets), ("messages", self.messages))
             for f in fields(part)
         }
-        partial = path.with_suffix(".partial")
-        with partial.open("wb") as file:
+        with replacing(path) as partial, partial.open("wb") as file:
             np.savez(file, lost_headers=self.lost_headers, **columns)
-        partial.replace(path)
 
     @staticmethod
     def load(path: Path) -> Capture:

@@ -16,6 +16,7 @@ from gradwire.analysis.papers.holds import holds
 from gradwire.analysis.papers.lookup import can_look_up, look_up
 from gradwire.analysis.papers.reference import NUMERIC, PAPERS, Claim, Kind, Paper, ScenarioReference, Where, rank_text
 from gradwire.faults import InternalFault
+from gradwire.files import replacing
 
 EXPLAINED_BEYOND = 0.15
 """From this relative error on, a numeric claim needs its explanation."""
@@ -261,12 +262,10 @@ def write_claims_csv(path: Path, results: Sequence[Result]) -> None:
 
     fitted_on: the cell itself for one that a constant was chosen to meet, else the cells that its points' constants were chosen on.
     """
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("w", newline="") as file:
+    with replacing(path) as partial, partial.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
         writer.writerows(_row(result) for result in results)
-    partial.replace(path)
 
 
 def _row(result: Result) -> tuple[str, ...]:
