@@ -5,39 +5,33 @@ Times are nanoseconds of the run's clock since the agents' common start. Imports
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Int64 = npt.NDArray[np.int64]
 CAPTURE_FOLDER = "capture"
-"""Of captured packets, in the point's folder."""
+"""Folder of captured packets, inside the point's folder."""
 
 
 @dataclass(frozen=True)
 class OpLog:
-    """One row an op and iteration that was carried out, in columns.
-
-    nominal_start_ns: when it could start by its dependencies and its stream, computed from nominal times.
-    start_ns, end_ns: when it did. For a SEND: first and last byte handed to the kernel. For a RECV: first and last byte taken from it.
-    """
+    """What ops did, in columns: one row per op and iteration."""
 
     iteration: Int64
     op: Int64
+    #: When the op could start by its dependencies and its stream, computed from nominal times.
     nominal_start_ns: Int64
+    #: When it did start. For a SEND: first byte handed to the kernel. For a RECV: first byte taken from it.
     start_ns: Int64
+    #: When it ended. For a SEND: last byte handed to the kernel. For a RECV: last byte taken from it.
     end_ns: Int64
 
     def save(self, path: Path) -> None:
         """Writes the log to an .npz file."""
-        np.savez(
-            path,
-            **{name: getattr(self, name) for name in ("iteration", "op", "nominal_start_ns", "start_ns", "end_ns")},
-        )
+        np.savez(path, **{field.name: getattr(self, field.name) for field in fields(self)})
 
     @staticmethod
     def load(path: Path) -> OpLog:
@@ -47,27 +41,27 @@ class OpLog:
 
     @staticmethod
     def concatenate(logs: list[OpLog]) -> OpLog:
-        """One log out of those of several agents."""
-        names = ("iteration", "op", "nominal_start_ns", "start_ns", "end_ns")
+        """Joins the logs of several agents."""
+        names = [field.name for field in fields(OpLog)]
         return OpLog(**{name: np.concatenate([getattr(log, name) for log in logs]) for name in names})
 
 
 @dataclass(frozen=True)
 class AgentSummary:
-    """What one agent process says at its end.
+    """What one agent process reports at its end."""
 
-    bytes_sent, bytes_received: payload and framing of messages that crossed the network. lateness_ns_max: the longest time
-    between a timer's nominal end and the moment the agent acted on it. lateness_ns_p99: its 99th percentile.
-    multicast_repairs: lost datagrams that were sent again.
-    """
-
+    #: Indices of the hosts that it carried.
     hosts: tuple[int, ...]
     messages_sent: int
     messages_received: int
+    #: Payload and framing of messages that crossed the network.
     bytes_sent: int
     bytes_received: int
+    #: Longest time from a timer's nominal end until the agent acted on it.
     lateness_ns_max: int
+    #: 99th percentile of these times.
     lateness_ns_p99: int
+    #: Lost multicast datagrams that were sent again.
     multicast_repairs: int = 0
 
 
@@ -84,73 +78,54 @@ class BandCount:
 
 @dataclass(frozen=True)
 class NetworkCounts:
-    """Counters of the whole network over the run.
-
-    tcp_segments_sent, tcp_retransmits: summed over hosts. upcalls: packets that the datapath had to ask the switch process about.
-    table_miss_packets: packets that no flow matched, which the switch dropped.
-    """
+    """Counters of the whole network over the run."""
 
     bands: tuple[BandCount, ...]
+    #: TCP segments, summed over hosts.
     tcp_segments_sent: int
+    #: TCP segments sent again, summed over hosts.
     tcp_retransmits: int
+    #: Packets that the datapath had to ask the switch process about.
     upcalls: int
+    #: Packets that matched no flow, which the switch dropped.
     table_miss_packets: int
-
-    @staticmethod
-    def from_fields(fields: dict[str, Any]) -> NetworkCounts:
-        """From what `asdict` gave."""
-        return NetworkCounts(**{**fields, "bands": tuple(BandCount(**band) for band in fields["bands"])})
 
 
 @dataclass(frozen=True)
 class CaptureRecord:
-    """What one captured port's file should hold. file: its name, in the point's folder of captures.
-
-    packets: written to the file. seen, dropped: packets that the kernel saw, and those of them for which there was no room.
-    """
+    """What the file of one captured port should hold."""
 
     port: str
+    #: Name of the file in the point's folder of captures.
     file: str
+    #: Packets written to the file.
     packets: int
+    #: Packets that the kernel saw.
     seen: int
+    #: Packets among these for which there was no room.
     dropped: int
 
 
 @dataclass(frozen=True)
 class PointRecord:
-    """Everything about a point's run that analysis needs beside the plan and the op log.
+    """Everything about a point's run that analysis needs beside the plan and the op log."""
 
-    rate_probe: measured over ideal time of a short burst between all hosts before iteration 0 (ring pattern), 1.0 is exact.
-    first_byte_wall_s: wall time from starting the machine to the first byte. replay_wall_s: wall time of the replay alone.
-    cpu_saturation: share of the replay that the machine's busiest core was busy (wall clock only, else 0).
-    captures: of the ports whose packets were captured. capture_start_ns: the agents' common start by the clock that stamps packets,
-    nanoseconds since 1970; 0 without captures.
-    """
-
+    #: "virtual" or "wall".
     clock: str
+    #: All iterations, warm-up included.
     iterations: int
+    #: Iterations at the beginning that are not measured.
     warmup: int
-    start_ns: int
     agents: tuple[AgentSummary, ...]
     counts: NetworkCounts
+    #: Measured over ideal time of short bursts between all hosts before iteration 0; 1.0 is exact.
     rate_probe: float
-    first_byte_wall_s: float
-    replay_wall_s: float
+    #: Share of the replay that the machine's busiest core was busy; 0 on the virtual clock.
     cpu_saturation: float
+    #: How bands, and flows within a band, are served, such as "prio, fq".
     shaping: str
     notes: tuple[str, ...] = ()
+    #: One per captured port.
     captures: tuple[CaptureRecord, ...] = ()
+    #: The agents' common start by the clock that stamps packets, in nanoseconds since 1970; 0 without captures.
     capture_start_ns: int = 0
-
-    def save(self, path: Path) -> None:
-        """Writes the record as JSON."""
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
-
-    @staticmethod
-    def load(path: Path) -> PointRecord:
-        """Reads what `save` wrote."""
-        stored = json.loads(path.read_text())
-        agents = tuple(AgentSummary(**{**a, "hosts": tuple(a["hosts"])}) for a in stored.pop("agents"))
-        counts = NetworkCounts.from_fields(stored.pop("counts"))
-        captures = tuple(CaptureRecord(**capture) for capture in stored.pop("captures", ()))
-        return PointRecord(agents=agents, counts=counts, notes=tuple(stored.pop("notes")), captures=captures, **stored)

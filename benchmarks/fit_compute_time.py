@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 
 from gradwire.run.campaign import Campaign
-from gradwire.run.outcome import prepare
+from gradwire.run.planned import plan_runs
 from gradwire.run.progress import LiveProgress
 from gradwire.vm.machines import Clock
 from gradwire.workloads.scenario.loading import load_scenario
@@ -30,12 +30,12 @@ def efficiency(scenario: Path, settings: list[str]) -> float:
     loaded = load_scenario(scenario, [*settings, "run.iterations=1"])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        prepared = prepare(loaded.points, folder, Clock())
-        with LiveProgress(Console(stderr=True), len(prepared)) as progress:
-            (outcome,) = Campaign(prepared, folder, 1, progress).run()
-    if not outcome.result.valid:
-        sys.exit(f"{outcome.prepared.label}: {outcome.result.verdict}")
-    return outcome.result.scaling_efficiency
+        planned = plan_runs(loaded.points, folder, Clock())
+        with LiveProgress(Console(stderr=True), len(planned)) as progress:
+            (judged,) = Campaign(planned, folder, 1, progress).run()
+    if not judged.result.valid:
+        sys.exit(f"{judged.label}: {judged.result.verdict}")
+    return judged.result.scaling_efficiency
 
 
 def iteration_time(seconds: float) -> str:

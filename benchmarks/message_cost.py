@@ -18,14 +18,15 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from gradwire.agents.records import OpLog
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.run.campaign import Campaign
-from gradwire.run.outcome import Outcome, Prepared, prepare
+from gradwire.run.judged import JudgedRun
+from gradwire.run.planned import PlannedRun, plan_runs
+from gradwire.run.protocol import Event, Iterated
 from gradwire.vm.machines import Clock
 from gradwire.workloads.scenario.loading import load_scenario
 
@@ -101,15 +102,15 @@ class Meter:
     def __init__(self) -> None:
         self.at_iteration: dict[int, CpuTimes] = {}
 
-    def started(self, prepared: Prepared) -> None:
+    def started(self, planned: PlannedRun) -> None:
         """Nothing yet."""
 
-    def heard(self, prepared: Prepared, event: Mapping[str, Any]) -> None:  # noqa: ARG002
+    def heard(self, planned: PlannedRun, event: Event) -> None:  # noqa: ARG002
         """An iteration ended."""
-        if event["event"] == "iteration":
-            self.at_iteration[event["done"]] = machine_times()
+        if isinstance(event, Iterated):
+            self.at_iteration[event.done] = machine_times()
 
-    def ended(self, outcome: Outcome) -> None:
+    def ended(self, judged: JudgedRun) -> None:
         """Nothing more."""
 
 
@@ -119,12 +120,12 @@ def measure(settings: list[str], iterations: int) -> str:
     meter = Meter()
     with tempfile.TemporaryDirectory(prefix="gradwire-") as name:
         folder = Path(name)
-        prepared = prepare(loaded.points, folder, Clock())
-        (outcome,) = Campaign(prepared, folder, 1, meter).run()
-        if not outcome.result.valid:
-            sys.exit(f"{outcome.prepared.label}: {outcome.result.verdict}")
-        (plan,) = prepared[0].plans.values()
-        log = OpLog.load(prepared[0].folder / "ops.npz")
+        planned = plan_runs(loaded.points, folder, Clock())
+        (judged,) = Campaign(planned, folder, 1, meter).run()
+        if not judged.result.valid:
+            sys.exit(f"{judged.label}: {judged.result.verdict}")
+        (plan,) = planned[0].plans.values()
+        log = OpLog.load(planned[0].folder / "ops.npz")
     times_s = iteration_times_s(plan, log, iterations + 1)[1:]
     spent = meter.at_iteration[iterations + 1].since(meter.at_iteration[1])
     messages, size_bytes = int(plan.is_remote().sum()), int(plan.ops.size_bytes[plan.is_remote()].sum())

@@ -8,11 +8,9 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import tomli_w
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -22,12 +20,12 @@ from gradwire.analysis.compare import check_cells
 from gradwire.analysis.papers import quick_score
 from gradwire.analysis.papers.score import Evaluated
 from gradwire.analysis.report.tables import rich_table
-from gradwire.analysis.timeline.trace import trace_events, write_trace
 from gradwire.analysis.utilisation.line_use import BIN_S
 from gradwire.faults import STATUSES, Fault, InputFault, MachineFault
 from gradwire.run.calibrate import calibrate_fabric
 from gradwire.run.campaign import Campaign
-from gradwire.run.comparison import Question, prepare_comparison
+from gradwire.run.comparison import Question, plan_comparison
+from gradwire.run.judged import JudgedRun, judge_stored, write_judgement
 from gradwire.run.listings import (
     calibration_table,
     critical_path_shown,
@@ -37,16 +35,16 @@ from gradwire.run.listings import (
     strategy_lines,
 )
 from gradwire.run.out_paths import refuse_unusable, refuse_unusable_file, writing
-from gradwire.run.outcome import Outcome, Prepared, prepare
+from gradwire.run.planned import PlannedRun, plan_runs, scale_warning, virtual_clock
 from gradwire.run.progress import LiveProgress, kernel_progress
 from gradwire.run.proof import proof, trial_on
-from gradwire.run.reporting import printed_cells, report_run
+from gradwire.run.reporting import printed_cells, write_report
 from gradwire.run.reproduce import Reproduction, judge_claims, wanted_scenarios, write_reproduction
-from gradwire.run.stored.named_point import stored_point
-from gradwire.run.stored.outcomes import StoredOutcome, stored_outcomes
-from gradwire.run.stored.port_use import use_of_port
-from gradwire.run.stored.run_folder import RUNS, run_folder, stored_clock, stored_scenario
-from gradwire.run.virtual_scale import scale_warning, virtual_clock
+from gradwire.run.stored.named_run import named_run
+from gradwire.run.stored.point_folders import runs_of
+from gradwire.run.stored.port_use import write_port_use
+from gradwire.run.stored.run_folder import RUNS, run_folder, stored_clock, stored_scenario, write_run_folder
+from gradwire.run.stored.timeline import timeline_of
 from gradwire.vm.doctor import diagnose
 from gradwire.vm.kernel import build_kernel, cached_kernel, ensure_kernel
 from gradwire.vm.machines import DEFAULT_MEMORY_MB, Clock
@@ -155,21 +153,19 @@ def run(
     folder = out or RUNS / loaded.name
     refuse_unusable(folder)
     check_cells([point.parameters for point in loaded.points], printed_cells(loaded))
-    _run(loaded, prepare(loaded.points, folder, chosen), folder, chosen, jobs)
+    _run(loaded, plan_runs(loaded.points, folder, chosen), folder, chosen, jobs)
 
 
-def _run(loaded: Scenario, prepared: list[Prepared], folder: Path, clock: Clock, jobs: int | None) -> None:
+def _run(loaded: Scenario, planned: list[PlannedRun], folder: Path, clock: Clock, jobs: int | None) -> None:
     if clock.name == "virtual":
         _ensure_kernel()
     with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "scenario.toml").write_text(tomli_w.dumps(loaded.document))
-        (folder / "clock.json").write_text(json.dumps(asdict(clock)))
-    parallel = 1 if clock.name == "wall" else min(jobs or len(os.sched_getaffinity(0)), len(prepared))
-    with _watched(len(prepared)) as progress:
-        outcomes = Campaign(prepared, folder, parallel, progress, trial_on(clock)).run()
-    _report(loaded, outcomes, folder)
-    if not all(outcome.result.valid for outcome in outcomes):
+        write_run_folder(folder, loaded, clock)
+    parallel = 1 if clock.name == "wall" else min(jobs or len(os.sched_getaffinity(0)), len(planned))
+    with _watched(len(planned)) as progress:
+        runs = Campaign(planned, folder, parallel, progress, trial_on(clock)).run()
+    _report(loaded, runs, folder)
+    if not all(judged.result.valid for judged in runs):
         raise typer.Exit(1)
 
 
@@ -204,13 +200,13 @@ def compare(
     chosen = contenders(strategies or [])
     folder = out or RUNS / question.name
     refuse_unusable(folder)
-    loaded, prepared = prepare_comparison(question, chosen, seeds, folder)
-    _run(loaded, prepared, folder, _virtual(loaded), jobs)
+    loaded, planned = plan_comparison(question, chosen, seeds, folder)
+    _run(loaded, planned, folder, _virtual(loaded), jobs)
 
 
-def _report(scenario: Scenario, outcomes: Sequence[Outcome | StoredOutcome], folder: Path) -> None:
+def _report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> None:
     with writing(folder):
-        shown = report_run(scenario, outcomes, folder)
+        shown = write_report(scenario, runs, folder)
     console.print(shown)
     _name_files({"report": folder / "report.html", "chart": folder / "chart.png", "rows": folder / "points.csv"})
 
@@ -225,8 +221,8 @@ def _name_files(files: dict[str, Path]) -> None:
 def plan(scenario: ScenarioFile, settings: Settings = None) -> None:
     """Compiles and checks every point of a scenario, and prints the plans; runs nothing."""
     loaded = load_scenario(_scenario_path(scenario), settings or [])
-    for prepared in prepare(loaded.points, RUNS / loaded.name, Clock()):
-        console.print(*plan_lines(prepared), sep="\n", highlight=False)
+    for planned in plan_runs(loaded.points, RUNS / loaded.name, Clock()):
+        console.print(*plan_lines(planned), sep="\n", highlight=False)
 
 
 @app.command()
@@ -277,9 +273,13 @@ def report(run_path: RunPath) -> None:
     """Writes and prints the report of a run folder again, without running anything, whatever version of gradwire ran it."""
     folder = run_folder(run_path)
     loaded = stored_scenario(folder)
-    with writing(folder):
-        outcomes = stored_outcomes(loaded.points, folder, stored_clock(folder))
-    _report(loaded, outcomes, folder)
+    clock = stored_clock(folder)
+    runs = []
+    for point, stored in zip(loaded.points, runs_of(folder, loaded.points), strict=True):
+        runs.append(judge_stored(stored, point, clock))
+        with writing(folder):
+            write_judgement(runs[-1])
+    _report(loaded, runs, folder)
 
 
 @app.command()
@@ -345,15 +345,14 @@ def trace(
     """Exports one iteration as a timeline for ui.perfetto.dev: streams, send queues, receives, arrows, load of links."""
     if out:
         refuse_unusable_file(out)
-    stored = stored_point(run_path, point)
-    chosen = stored.iteration(iteration)
-    path = out or stored.folder / f"trace-{chosen}.json"
+    stored = named_run(run_path, point)
+    timeline = timeline_of(stored, iteration)
+    path = out or stored.folder / f"trace-{timeline.iteration}.json"
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    events = trace_events(stored.plan, stored.log, chosen, stored.fabric, stored.spine_of)
-    with writing(path):
-        write_trace(path, events, {"point": stored.label, "iteration": str(chosen), "verdict": stored.verdict.summary})
-    console.print(f"iteration {chosen} of {escape(stored.label)}: {len(events):,} events", highlight=False)
+        timeline.write(path)
+    shown = f"iteration {timeline.iteration} of {escape(stored.label)}: {len(timeline.events):,} events"
+    console.print(shown, highlight=False)
     _name_files({"trace, to be opened at https://ui.perfetto.dev": path})
 
 
@@ -365,7 +364,7 @@ def why(
     every: Annotated[bool, typer.Option("--all", help="print every segment of the path")] = False,
 ) -> None:
     """Says where an iteration's time went: its critical path, divided into compute, network, stragglers and aggregation."""
-    for part in critical_path_shown(stored_point(run_path, point), iteration, every=every):
+    for part in critical_path_shown(named_run(run_path, point), iteration, every=every):
         console.print(part)
 
 
@@ -377,9 +376,9 @@ def utilisation(
     bin_ms: Annotated[float, typer.Option(min=0.001, help="width of a bin in milliseconds")] = BIN_S * 1e3,
 ) -> None:
     """Charts how a captured port was used over time, from its packets (`--set run.capture=h1` captures)."""
-    stored = stored_point(run_path, point)
+    stored = named_run(run_path, point)
     with writing(stored.folder):
-        used = use_of_port(stored, port, bin_ms / 1e3)
+        used = write_port_use(stored, port, bin_ms / 1e3)
     for part in (*invalid_notice(stored), rich_table(used.table)):
         console.print(part)
     _name_files({"chart": used.chart})

@@ -1,28 +1,41 @@
-"""The outer half of the run loop: compiles a scenario's points, runs them side by side, one machine a core, and judges each.
+"""The outer half of the run loop: runs planned points side by side, one machine per core, and judges each.
 
-A run folder holds scenario.toml (resolved), points.csv, the report, and a folder a point with its plans, logs, record and
-verdict. A valid point that is there already with the same content is not run again.
+A run folder holds scenario.toml (resolved), points.csv, the report, and per point a folder with its plans, logs, record and
+verdict. A valid run that is there already with the same key is not repeated.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from gradwire.agents.connections import SocketOptions
 from gradwire.analysis.points import write_points_csv
 from gradwire.faults import Fault, InternalFault, MachineFault
-from gradwire.run.outcome import Outcome, Prepared, Speed, adopt, failed_outcome, keep, kept_outcome
-from gradwire.run.point import Task
+from gradwire.run.judged import JudgedRun, judge_failure, judge_kept, write_judgement
+from gradwire.run.planned import PlannedRun, rename_older_folder
+from gradwire.run.protocol import (
+    TASK_FILE,
+    Event,
+    Faulted,
+    FirstByte,
+    PlanFile,
+    PointRecorded,
+    PointTask,
+    ReplayEnded,
+    ReplayStarted,
+    heard,
+    write_json,
+)
+from gradwire.run.stored.stored_run import RESULT_FILES, Completion, Speed, write_completion
 from gradwire.vm.machines import run_job
 
 Trial = Callable[[int], object]
@@ -36,18 +49,18 @@ def no_trial(_: int) -> None:
 class Watcher(Protocol):
     """Hears how the points are getting on; called from several threads."""
 
-    def started(self, prepared: Prepared) -> None:
+    def started(self, planned: PlannedRun) -> None:
         """A machine boots for the point."""
 
-    def heard(self, prepared: Prepared, event: Mapping[str, Any]) -> None:
-        """The point said something (stage, iteration, search, ...)."""
+    def heard(self, planned: PlannedRun, event: Event) -> None:
+        """The point's machine reported an event."""
 
-    def ended(self, outcome: Outcome) -> None:
+    def ended(self, judged: JudgedRun) -> None:
         """The point is done, one way or the other."""
 
 
 class Slots:
-    """Does tasks side by side, `jobs` at a time, each with a CPU of its own for its machine."""
+    """Does tasks side by side, `jobs` at a time, each with a CPU for its machine alone."""
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
@@ -58,9 +71,9 @@ class Slots:
             self._cpus.put(cpus[-1 - slot % len(cpus)])
 
     def run(self, tasks: Sequence[Callable[[int, threading.Event], None]]) -> None:
-        """Calls every task with its CPU and the event that tells it to stop, in their order.
+        """Calls the tasks in order, each with its CPU and the event that tells it to stop.
 
-        What one raises, Ctrl-C included, stops all others and goes on to the caller.
+        What one of them raises, Ctrl-C included, stops all others and is raised here.
         """
         stop = threading.Event()
         with ThreadPoolExecutor(self._jobs) as pool:
@@ -81,111 +94,128 @@ class Slots:
             self._cpus.put(cpu)
 
 
+OUTPUT_FILE = "log.txt"
+"""What the machine printed, line by line, with the wall time of each."""
+
+
 class Campaign:
-    """Runs prepared points, `jobs` at a time."""
+    """Runs planned points, `jobs` at a time."""
 
     def __init__(
         self,
-        prepared: Sequence[Prepared],
+        planned: Sequence[PlannedRun],
         out: Path,
         jobs: int,
         watcher: Watcher,
         trial: Trial = no_trial,
     ) -> None:
-        self._prepared = prepared
+        self._planned = planned
         self._trial = trial
         self._out = out
         self._watcher = watcher
         self._slots = Slots(jobs)
-        self._done: dict[str, Outcome] = {}
+        self._done: dict[str, JudgedRun] = {}
         self._lock = threading.Lock()
 
-    def run(self) -> list[Outcome]:
-        """Runs what is not there yet, the longest first; returns all outcomes in the scenario's order.
+    def run(self) -> list[JudgedRun]:
+        """Runs what is not there yet, the longest first; returns all runs in the scenario's order.
 
-        On Ctrl-C every machine is ended, what is complete is kept, and KeyboardInterrupt goes on to the caller. So does what the
-        trial of the machine raises, before any point has started.
+        On Ctrl-C every machine is ended, what is complete is kept, and KeyboardInterrupt is raised. What the trial of the machine
+        raises comes before any point has started.
         """
         self._out.mkdir(parents=True, exist_ok=True)
         waiting = []
-        for prepared in self._prepared:
-            adopt(prepared, self._out)
-            stored = kept_outcome(prepared)
-            if stored and stored.result.valid:
-                self._finish(replace(stored, reused=True))
+        for planned in self._planned:
+            rename_older_folder(planned, self._out)
+            kept = judge_kept(planned.stored, planned.point, planned.key)
+            if kept is not None:
+                write_judgement(kept)
+            if kept is not None and kept.result.valid:
+                self._finish(planned, replace(kept, reused=True))
             else:
-                waiting.append(prepared)
+                waiting.append(planned)
         if waiting:
-            self._trial(max(prepared.point.section.run.memory_mb for prepared in waiting))
-        waiting.sort(key=lambda p: -p.cost_bytes)
-        self._slots.run([partial(self._run_one, prepared) for prepared in waiting])
-        return [self._done[prepared.folder.name] for prepared in self._prepared]
+            self._trial(max(planned.point.section.run.memory_mb for planned in waiting))
+        waiting.sort(key=lambda planned: -planned.cost_bytes)
+        self._slots.run([partial(self._run_one, planned) for planned in waiting])
+        return [self._done[planned.folder.name] for planned in self._planned]
 
-    def _run_one(self, prepared: Prepared, cpu: int, stop: threading.Event) -> None:
-        outcome = carry_out(prepared, cpu, self._watcher, stop)
+
+    def _run_one(self, planned: PlannedRun, cpu: int, stop: threading.Event) -> None:
+        judged = carry_out(planned, cpu, self._watcher, stop)
         if not stop.is_set():
-            self._finish(outcome)
+            self._finish(planned, judged)
 
-    def _finish(self, outcome: Outcome) -> None:
+    def _finish(self, planned: PlannedRun, judged: JudgedRun) -> None:
         with self._lock:
-            self._done[outcome.prepared.folder.name] = outcome
-            names = [p.folder.name for p in self._prepared]
+            self._done[planned.folder.name] = judged
+            names = [each.folder.name for each in self._planned]
             rows = [self._done[name].result for name in names if name in self._done]
             write_points_csv(self._out / "points.csv", rows)
-        self._watcher.ended(outcome)
+        self._watcher.ended(judged)
 
 
-def carry_out(prepared: Prepared, cpu: int, watcher: Watcher, stop: threading.Event) -> Outcome:
-    """Runs a point on a machine of its own and judges it; what goes wrong is in its outcome. `ended` is for the caller to say."""
-    watcher.started(prepared)
-    folder = prepared.folder
+def carry_out(planned: PlannedRun, cpu: int, watcher: Watcher, stop: threading.Event) -> JudgedRun:
+    """Runs a point on a machine of its own, and judges it; what goes wrong is the run's verdict. The caller reports that it ended."""
+    watcher.started(planned)
+    folder = planned.folder
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("completed.json", "record.json", "ops.npz", "verdict.json", "iterations.csv"):
+    for name in RESULT_FILES:
         (folder / name).unlink(missing_ok=True)
-    listener = _Listener(prepared, watcher)
+    listener = _Listener(planned, watcher)
     try:
-        _write_task(prepared)
-        status = _run_machine(prepared, cpu, listener, stop)
-        if status:
-            raise MachineFault(listener.fault or f"the point ended with status {status}; see {folder / 'log.txt'}")
-        keep(prepared, listener.chosen, listener.speed())
-        outcome = kept_outcome(prepared)
-        if outcome is None:
-            raise InternalFault(f"{folder}: the result of a run that just ended is not there")
+        judged = _run_and_judge(planned, cpu, listener, stop)
+        write_judgement(judged)
     except (Fault, OSError) as fault:
-        outcome = failed_outcome(prepared, str(fault), listener.elapsed_s())
+        judged = judge_failure(planned, str(fault), listener.elapsed_s())
+        write_judgement(judged)
     finally:
         listener.close()
-    return outcome
+    return judged
 
 
-def _write_task(prepared: Prepared) -> None:
-    section = prepared.point.section
-    paths = []
-    for number, (label, plan) in enumerate(prepared.plans.items()):
-        plan.save(prepared.folder / f"plan-{number}.npz")
-        paths.append((label, f"plan-{number}.npz"))
-    Task(
-        fabric=prepared.fabric,
-        plans=tuple(paths),
-        iterations=prepared.iterations,
+def _run_and_judge(planned: PlannedRun, cpu: int, listener: _Listener, stop: threading.Event) -> JudgedRun:
+    _write_task(planned)
+    status = _run_machine(planned, cpu, listener, stop)
+    if status:
+        raise MachineFault(
+            listener.fault or f"the point ended with status {status}; see {planned.folder / OUTPUT_FILE}"
+        )
+    write_completion(planned.folder, Completion(planned.key, listener.chosen, listener.speed()))
+    judged = judge_kept(planned.stored, planned.point, planned.key)
+    if judged is None:
+        raise InternalFault(f"{planned.folder}: the result of a run that just ended is not there")
+    return judged
+
+
+def _write_task(planned: PlannedRun) -> None:
+    section = planned.point.section
+    files = []
+    for number, (label, plan) in enumerate(planned.plans.items()):
+        files.append(PlanFile(label, f"plan-{number}.npz"))
+        plan.save(planned.folder / files[-1].file)
+    task = PointTask(
+        fabric_json=planned.fabric.to_json(),
+        plans=tuple(files),
+        iterations=planned.iterations,
         warmup=section.run.warmup,
         search_iterations=section.run.search_iterations,
         sockets=SocketOptions(section.transport.buffer, section.transport.unsent),
         per_host=section.transport.agents == "per-host",
-        clock=prepared.clock.name,
-        switch_prefix="" if prepared.clock.name == "virtual" else f"g{os.getpid() % 10000}",
-        capture=section.run.capture,
+        clock=planned.clock.name,
+        switch_prefix="" if planned.clock.name == "virtual" else f"g{os.getpid() % 10000}",
+        capture=tuple(section.run.capture),
         capture_snaplen=section.run.capture_snaplen,
-    ).save(prepared.folder)
+    )
+    write_json(planned.folder / TASK_FILE, task)
 
 
-def _run_machine(prepared: Prepared, cpu: int, listener: _Listener, stop: threading.Event) -> int:
-    run = prepared.point.section.run
+def _run_machine(planned: PlannedRun, cpu: int, listener: _Listener, stop: threading.Event) -> int:
+    run = planned.point.section.run
     return run_job(
         "gradwire.run.point",
-        prepared.folder,
-        prepared.clock,
+        planned.folder,
+        planned.clock,
         cpu=cpu,
         memory_mb=run.memory_mb,
         time_limit_s=run.time_limit,
@@ -195,43 +225,41 @@ def _run_machine(prepared: Prepared, cpu: int, listener: _Listener, stop: thread
 
 
 class _Listener:
-    """Reads what a point says, with the wall time of its stages, and keeps everything in log.txt."""
+    """Reads what a point's machine prints, notes the wall time of its stages, and keeps every line in log.txt."""
 
-    def __init__(self, prepared: Prepared, watcher: Watcher) -> None:
-        self._prepared, self._watcher = prepared, watcher
-        self._log = (prepared.folder / "log.txt").open("w")
-        self._start = time.monotonic()
-        self.at_s: dict[str, float] = {}
+    def __init__(self, planned: PlannedRun, watcher: Watcher) -> None:
+        self._planned, self._watcher = planned, watcher
+        self._log = (planned.folder / OUTPUT_FILE).open("w")
+        self._start_s = time.monotonic()
+        self._first_at_s: dict[type[Event], float] = {}
         self.chosen = ""
         self.fault = ""
 
     def elapsed_s(self) -> float:
         """Wall time since the point's start."""
-        return time.monotonic() - self._start
+        return time.monotonic() - self._start_s
 
     def line(self, line: str) -> None:
-        """One line of the point's output; what is no event is only logged."""
+        """Takes a line of the machine's output."""
         self._log.write(f"{self.elapsed_s():9.3f} {line}\n")
         self._log.flush()
-        if not line.startswith('{"event"'):
+        event = heard(line)
+        if event is None:
             return
-        try:
-            event = json.loads(line)
-        except json.JSONDecodeError:  # the machine ended in the middle of a line
-            return
-        self.at_s.setdefault(event["event"], self.elapsed_s())
-        if event["event"] == "done":
-            self.chosen = event["plan"]
-        elif event["event"] == "fault":
-            self.fault = f"{event['kind']}: {event['message']}"
-        self._watcher.heard(self._prepared, event)
+        self._first_at_s.setdefault(type(event), self.elapsed_s())
+        match event:
+            case PointRecorded(plan=label):
+                self.chosen = label
+            case Faulted(kind=kind, message=message):
+                self.fault = f"{kind}: {message}"
+        self._watcher.heard(self._planned, event)
 
     def speed(self) -> Speed:
         """How fast the run was, once it is done."""
-        plan = self._prepared.plans[self.chosen]
-        payload = int(plan.ops.size_bytes[plan.is_remote()].sum()) * self._prepared.iterations
-        replay_s = self.at_s["replayed"] - self.at_s["replay"]
-        return Speed(self.at_s["first_byte"], replay_s, payload, self.elapsed_s())
+        plan = self._planned.plans[self.chosen]
+        payload_bytes = int(plan.ops.size_bytes[plan.is_remote()].sum()) * self._planned.iterations
+        replay_s = self._first_at_s[ReplayEnded] - self._first_at_s[ReplayStarted]
+        return Speed(self._first_at_s[FirstByte], replay_s, payload_bytes, self.elapsed_s())
 
     def close(self) -> None:
         """Ends the log."""

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from gradwire.faults import InputFault
-from gradwire.run.outcome import Prepared, prepare
+from gradwire.run.planned import PlannedRun, plan_runs, virtual_clock
 from gradwire.run.stored.point_folders import folder_name
-from gradwire.run.virtual_scale import virtual_clock
 from gradwire.topo.fabric import Topology
 from gradwire.workloads.lineup import (
     ITERATIONS,
@@ -91,9 +90,9 @@ def _title(shared: PointSection) -> str:
     return words + (f", leaf/spine {fabric.oversubscription:g}:1" if fabric.topology is Topology.LEAF_SPINE else "")
 
 
-def prepare_comparison(
+def plan_comparison(
     question: Question, chosen: Sequence[Contender], seeds: int, out: Path
-) -> tuple[Scenario, list[Prepared]]:
+) -> tuple[Scenario, list[PlannedRun]]:
     """The scenario of a question, and its points ready to run; strategies that cannot run are in its `left_out` with the reason.
 
     Raises InputFault if none can, or for what is wrong whatever the strategy.
@@ -102,13 +101,13 @@ def prepare_comparison(
     shared = shared_section(base)
     left_out: dict[str, str] = {}
     faults: list[str] = []
-    ready: dict[str, Prepared] = {}
+    ready: dict[str, PlannedRun] = {}
     able: list[Contender] = []
     for contender in chosen:
         points = resolve(lineup(base, [contender], seeds), ORIGIN, question.name).points
         reason = refusal(contender, shared)
         try:
-            found = [] if reason else prepare(points, out, virtual_clock(points))
+            planned = [] if reason else plan_runs(points, out, virtual_clock(points))
         except InputFault as fault:
             reason = str(fault).removeprefix(f"{ORIGIN}: ")
             faults.append(reason)
@@ -116,7 +115,7 @@ def prepare_comparison(
             left_out[contender.strategy] = reason
             continue
         able.append(contender)
-        ready.update({prepared.folder.name: prepared for prepared in found})
+        ready.update({run.folder.name: run for run in planned})
     if not able:
         # What is wrong for all of them is said once; what one of them would need besides does not help.
         reasons = dict.fromkeys(faults or left_out.values())

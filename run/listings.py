@@ -15,23 +15,24 @@ from gradwire.analysis.path.tables import MOST_LINES, contributions_table, parts
 from gradwire.analysis.report.tables import rich_table
 from gradwire.faults import InputFault
 from gradwire.run.calibrate import Calibration
-from gradwire.run.outcome import Prepared
-from gradwire.run.stored.named_point import StoredPoint
+from gradwire.run.planned import PlannedRun
+from gradwire.run.stored.named_run import chosen_iteration, slowest_iteration
+from gradwire.run.stored.stored_run import StoredRun
 from gradwire.vm.doctor import Finding
 from gradwire.workloads.compilation import job_of
 from gradwire.workloads.strategies import strategy, strategy_names, strategy_origins
 from gradwire.workloads.summary import summary_lines
 
 
-def plan_lines(prepared: Prepared) -> Iterator[str]:
+def plan_lines(planned: PlannedRun) -> Iterator[str]:
     """A point and its compiled plans, in rich's markup."""
-    chosen = strategy(prepared.point.section.strategy.name)
-    job = job_of(prepared.point.section, chosen)
-    yield f"[bold]{escape(prepared.label)}[/bold]  {escape(chosen.summary)} [dim]({escape(chosen.source)})[/dim]"
+    chosen = strategy(planned.point.section.strategy.name)
+    job = job_of(planned.point.section, chosen)
+    yield f"[bold]{escape(planned.label)}[/bold]  {escape(chosen.summary)} [dim]({escape(chosen.source)})[/dim]"
     yield f"  compute {job.compute_s:.4f} s an iteration: {escape(job.compute.source)}"
-    for label, compiled in prepared.plans.items():
-        yield f"  plan '{escape(label)}', digest {compiled.digest()}"
-        for line in summary_lines(compiled, prepared.fabric):
+    for label, plan in planned.plans.items():
+        yield f"  plan '{escape(label)}', digest {plan.digest()}"
+        for line in summary_lines(plan, planned.fabric):
             yield f"    {escape(line)}"
 
 
@@ -77,21 +78,24 @@ def findings_table(findings: Sequence[Finding]) -> Table:
     return table
 
 
-def invalid_notice(stored: StoredPoint) -> Iterator[Text]:
-    """One line if the point's verdict is not valid, to be told before any of its numbers."""
-    if not stored.verdict.valid:
-        yield Text(f"{stored.verdict.summary}: its times are no results", style="red")
+def invalid_notice(stored: StoredRun) -> Iterator[Text]:
+    """One line if the run's verdict is not valid, to be shown before any of its numbers."""
+    verdict = stored.last_verdict()
+    if not verdict.valid:
+        yield Text(f"{verdict.summary}: its times are no results", style="red")
 
 
-def critical_path_shown(stored: StoredPoint, iteration: int | None, *, every: bool) -> Iterator[RenderableType]:
-    """An iteration's critical path, its parts and what contributes most; `every` segment or the longest.
+def critical_path_shown(stored: StoredRun, iteration: int | None, *, every: bool) -> Iterator[RenderableType]:
+    """An iteration's critical path, its parts and its largest contributions; `every` segment of the path, or the longest.
 
-    Without an iteration it is the slowest that was measured. Raises InputFault for one that there is not.
+    The default is the slowest measured iteration. Raises InputFault for a number that the run does not have.
     """
-    path = critical_path(stored.plan, stored.log, stored.iteration(iteration), stored.fabric)
-    slowest = ", the slowest that was measured" if path.iteration == stored.slowest_iteration() else ""
+    plan, fabric, log, record = stored.plan(), stored.built_fabric(), stored.log(), stored.record()
+    path = critical_path(plan, log, chosen_iteration(iteration, stored.label, plan, log, record), fabric)
+    slowest = ", the slowest that was measured" if path.iteration == slowest_iteration(plan, log, record) else ""
+    notice = list(invalid_notice(stored))
     yield Text(f"{stored.label}: iteration {path.iteration}{slowest}, {path.duration_ns / 1e9:.6f} s", style="bold")
-    yield from invalid_notice(stored)
+    yield from notice
     for table in (parts_table(path), contributions_table(path), path_table(path, None if every else MOST_LINES)):
         yield rich_table(table)
     yield Text(path.sentence(), style="bold")

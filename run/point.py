@@ -1,21 +1,18 @@
 """The inner half of the run loop: one point on one machine. `python -m gradwire.run.point FOLDER`, inside the virtual kernel or as root.
 
 Reads FOLDER/task.json and its plans, builds the network, installs the flows, probes the rate, replays, counts, and writes
-FOLDER/ops.npz and FOLDER/record.json. Says what it is doing on standard output, one JSON object a line. This and run/campaign.py are the
-run loop: the only modules, beside the command line, that know all the folders.
+FOLDER/ops.npz and FOLDER/record.json. Its events (run/protocol.py) go to standard output.
 """
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -28,67 +25,40 @@ from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.transfers import steady_flow_time_s
 from gradwire.controller.process import ControllerProcess
 from gradwire.faults import Fault
+from gradwire.run.protocol import (
+    TASK_FILE,
+    AgentsStarted,
+    Event,
+    Faulted,
+    FirstByte,
+    Iterated,
+    NetworkStarted,
+    PlanFile,
+    PointRecorded,
+    PointTask,
+    Probed,
+    ReplayEnded,
+    ReplayStarted,
+    Searched,
+    built_fabric,
+    read_json,
+    say,
+    write_json,
+)
 from gradwire.topo.abilities import Abilities, probe_kernel
-from gradwire.topo.fabric import Fabric, MulticastGroup
+from gradwire.topo.fabric import Fabric
 from gradwire.topo.network import Network
 from gradwire.workloads.patterns import compile_transfers, probe_phases
 from gradwire.workloads.plan import Plan
 
 PROBE_BYTES = 20_000_000
-"""Of each flow of the rate probe: long against the one burst of `gso_bytes` by which the second port on the path lags the first."""
+"""Bytes of each flow of the rate probe: many times the burst of `gso_bytes` by which the second port on the path lags the first."""
 PROBE_S_MIN, PROBE_S_MAX = 4e-3, 0.5
-"""At line rate, for fast links and slow ones."""
+"""Shortest and longest probe at line rate, for fast links and slow ones."""
 PROBE_MESSAGES = 5
-"""Of each flow of the rate probe: from the first one's arrival to the last one's, four fifths of the bytes have to pass."""
+"""Messages of each flow of the rate probe. Between the arrivals of the first and the last, four fifths of the bytes have to pass."""
 CONTROLLER_PORT = 6653
 CONTROLLER_TIMEOUT_S = 60.0
-
-
-@dataclass(frozen=True)
-class Task:
-    """What task.json holds.
-
-    plans: label and file of each candidate; with more than one, each is tried for `search_iterations` after a warm-up, and the
-    fastest is replayed.
-    iterations: all of them, the `warmup` that are dropped included.
-    capture: names of the ports (Fabric.ports_named) whose packets are captured while the chosen plan is replayed.
-    """
-
-    fabric: Fabric
-    plans: tuple[tuple[str, str], ...]
-    iterations: int
-    warmup: int
-    search_iterations: int
-    sockets: SocketOptions
-    per_host: bool
-    clock: str
-    switch_prefix: str
-    capture: tuple[str, ...] = ()
-    capture_snaplen: int = 160
-
-    def save(self, folder: Path) -> None:
-        """Writes task.json."""
-        text = json.dumps({**asdict(self), "fabric": self.fabric.to_json()})
-        (folder / "task.json").write_text(text)
-
-    @staticmethod
-    def load(folder: Path) -> Task:
-        """Reads task.json."""
-        stored = json.loads((folder / "task.json").read_text())
-        return Task(
-            **{
-                **stored,
-                "fabric": Fabric.from_json(stored["fabric"]),
-                "plans": tuple((label, path) for label, path in stored["plans"]),
-                "sockets": SocketOptions(**stored["sockets"]),
-                "capture": tuple(stored["capture"]),
-            }
-        )
-
-
-def say(event: str, **values: Any) -> None:
-    """Tells the outer half of the run loop what is going on."""
-    print(json.dumps({"event": event, **values}), flush=True)
 
 
 class Reading:
@@ -127,18 +97,12 @@ class Bench:
     abilities: Abilities
 
 
-def fabric_for(fabric: Fabric, plans: list[Plan]) -> Fabric:
-    """The fabric with all multicast groups of the plans."""
-    wanted = sorted({tree for plan in plans for tree in plan.multicasts()})
-    return replace(fabric, groups=tuple(MulticastGroup(source, members) for source, members in wanted))
-
-
 @contextmanager
 def bench(
     fabric: Fabric, sockets: SocketOptions, folder: Path, *, clock: str, per_host: bool, switch_prefix: str
 ) -> Iterator[Bench]:
     """Builds the network and installs the flows, then starts the agents; takes everything down at the end."""
-    say("stage", stage="network")
+    say(NetworkStarted())
     with ControllerProcess(fabric, CONTROLLER_PORT, folder) as controller:
         abilities = probe_kernel()
         network = Network(
@@ -154,16 +118,16 @@ def bench(
                 HostEntry(index, fabric.host_ip(index), namespace_of(network.host_pid(index)))
                 for index in range(fabric.endpoints)
             ]
-            say("stage", stage="agents")
+            say(AgentsStarted())
             with AgentGroup(hosts, fabric, sockets, folder, per_host=per_host) as agents:
                 yield Bench(network, controller, agents, abilities)
 
 
 def run_point(folder: Path) -> None:
     """Runs the point in `folder`. Raises a Fault for everything that goes wrong in a way that was foreseen."""
-    task = Task.load(folder)
+    task = read_json(folder / TASK_FILE, PointTask)
     with bench(
-        fabric_for(task.fabric, [Plan.load(folder / path) for _, path in task.plans]),
+        built_fabric(task.fabric, [Plan.load(folder / plan.file) for plan in task.plans]),
         task.sockets,
         folder,
         clock=task.clock,
@@ -173,44 +137,45 @@ def run_point(folder: Path) -> None:
         _replay_and_record(task, folder, ready)
 
 
-def _replay_and_record(task: Task, folder: Path, ready: Bench) -> None:
+def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
     network, agents = ready.network, ready.agents
-    say("first_byte")
+    say(FirstByte())
     probe_ratio = _probe_rate(task, folder, agents)
-    label, path, notes = _choose_plan(task, folder, agents)
-    plan = Plan.load(folder / path)
+    chosen, notes = _choose_plan(task, folder, agents)
+    plan = Plan.load(folder / chosen.file)
     with _capture(task, folder, network, plan) as capture:
         before = Reading(network)
-        say("replay")
+        say(ReplayStarted())
         cpu_before = _cpu_times()
-        log, summaries = _replay(agents, plan, folder / path, task.iterations, "iteration")
+        log, summaries = _replay(agents, plan, folder / chosen.file, task.iterations, Iterated)
         cpu_after = _cpu_times()
-        say("replayed")
+        say(ReplayEnded())
         ready.controller.check_alive()
         counts = Reading(network).since(before)
     log.save(folder / "ops.npz")
-    PointRecord(
+    record = PointRecord(
         clock=task.clock,
         iterations=task.iterations,
         warmup=task.warmup,
-        start_ns=0,
         agents=summaries,
         counts=counts,
         rate_probe=probe_ratio,
-        first_byte_wall_s=0.0,
-        replay_wall_s=0.0,
         cpu_saturation=_saturation(cpu_before, cpu_after) if task.clock == "wall" else 0.0,
         shaping=f"{'prio' if ready.abilities.has_prio else 'htb'}, {'fq' if ready.abilities.has_fq else 'fifo'}",
         notes=tuple(notes),
         captures=capture.records if capture else (),
         capture_start_ns=agents.start_ns + time.time_ns() - time.monotonic_ns() if capture else 0,
-    ).save(folder / "record.json")
-    say("done", plan=label)
+    )
+    write_json(folder / "record.json", record, indent=1)
+    say(PointRecorded(chosen.label))
 
 
-def _capture(task: Task, folder: Path, network: Network, plan: Plan) -> AbstractContextManager[CaptureProcess | None]:
+def _capture(
+    task: PointTask, folder: Path, network: Network, plan: Plan
+) -> AbstractContextManager[CaptureProcess | None]:
     """Captures the ports that the task names, or nothing."""
-    ports = task.fabric.ports_named(task.capture)
+    fabric = task.fabric
+    ports = fabric.ports_named(task.capture)
     if not ports:
         return nullcontext()
     (folder / CAPTURE_FOLDER).mkdir(exist_ok=True)
@@ -219,7 +184,7 @@ def _capture(task: Task, folder: Path, network: Network, plan: Plan) -> Abstract
             port.interface,
             network.interface(port),
             network.namespace_of_port(port),
-            task.fabric.rate_of(port),
+            fabric.rate_of(port),
             str(folder / CAPTURE_FOLDER / f"{port.interface}.pcapng"),
         )
         for port in ports
@@ -228,13 +193,14 @@ def _capture(task: Task, folder: Path, network: Network, plan: Plan) -> Abstract
 
 
 def _replay(
-    agents: AgentGroup, plan: Plan, path: Path, iterations: int, event: str
+    agents: AgentGroup, plan: Plan, path: Path, iterations: int, progress: Callable[[int], Event]
 ) -> tuple[OpLog, tuple[AgentSummary, ...]]:
-    return agents.replay(plan, path, iterations, lambda done: say(event, done=done))
+    """Replays a plan; `progress` is the event that tells how many iterations are done."""
+    return agents.replay(plan, path, iterations, lambda done: say(progress(done)))
 
 
-def _probe_rate(task: Task, folder: Path, agents: AgentGroup) -> float:
-    """Measured over ideal time of short bursts, connections warm: that of the worst phase. 1.0 with one host."""
+def _probe_rate(task: PointTask, folder: Path, agents: AgentGroup) -> float:
+    """Measured over ideal time of short bursts on warm connections, in the worst phase; 1.0 with one host."""
     fabric = task.fabric
     if fabric.hosts < 2:
         return 1.0
@@ -245,24 +211,24 @@ def _probe_rate(task: Task, folder: Path, agents: AgentGroup) -> float:
         plan = compile_transfers("rate probe", fabric.hosts, in_messages)
         path = folder / "probe.npz"
         plan.save(path)
-        log, _ = _replay(agents, plan, path, 2, "probe")
+        log, _ = _replay(agents, plan, path, 2, Probed)
         ideal_s = size_bytes * (1 - 1 / PROBE_MESSAGES) * 8 / fabric.goodput_share() / rate_bps
         ratios.append(steady_flow_time_s(plan, log, 1) / ideal_s)
     return max(ratios)
 
 
-def _choose_plan(task: Task, folder: Path, agents: AgentGroup) -> tuple[str, str, list[str]]:
-    """The plan to measure: the only one, or the fastest of the candidates in their first iterations (Geryon, III-C)."""
+def _choose_plan(task: PointTask, folder: Path, agents: AgentGroup) -> tuple[PlanFile, list[str]]:
+    """The plan to measure, and notes on the choice: the only plan, or the fastest candidate in its first iterations (Geryon, III-C)."""
     if len(task.plans) == 1:
-        return (*task.plans[0], [])
-    times: dict[str, float] = {}
-    for label, path in task.plans:
-        plan = Plan.load(folder / path)
-        log, _ = _replay(agents, plan, folder / path, 1 + task.search_iterations, "search")
-        times[label] = float(iteration_times_s(plan, log, 1 + task.search_iterations)[1:].mean())
-    best = min(times, key=times.__getitem__)
-    tried = ", ".join(f"{label}: {seconds:.4f} s" for label, seconds in times.items())
-    return best, dict(task.plans)[best], [f"searched {tried}; kept {best}"]
+        return task.plans[0], []
+    times_s: dict[PlanFile, float] = {}
+    for candidate in task.plans:
+        plan = Plan.load(folder / candidate.file)
+        log, _ = _replay(agents, plan, folder / candidate.file, 1 + task.search_iterations, Searched)
+        times_s[candidate] = float(iteration_times_s(plan, log, 1 + task.search_iterations)[1:].mean())
+    fastest = min(times_s, key=times_s.__getitem__)
+    tried = ", ".join(f"{candidate.label}: {time_s:.4f} s" for candidate, time_s in times_s.items())
+    return fastest, [f"searched {tried}; kept {fastest.label}"]
 
 
 def _cpu_times() -> list[tuple[int, int]]:
@@ -278,7 +244,7 @@ def _cpu_times() -> list[tuple[int, int]]:
 
 
 def _saturation(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> float:
-    """Share of the time between that the busiest CPU was busy."""
+    """Share of the time between two readings that the busiest CPU was busy."""
     shares = [
         (busy - busy_before) / max(1, total - total_before)
         for (busy, total), (busy_before, total_before) in zip(after, before, strict=True)
@@ -287,12 +253,12 @@ def _saturation(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> 
 
 
 def run_inside(job: Callable[[Path], None]) -> int:
-    """Runs `job` on the folder named on the command line; faults go out as an event, with exit status 1."""
+    """Runs `job` on the folder named on the command line; a fault becomes an event, and exit status 1."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         job(Path(sys.argv[1]))
     except Fault as fault:
-        say("fault", kind=type(fault).__name__, message=str(fault))
+        say(Faulted(type(fault).__name__, str(fault)))
         return 1
     return 0
 

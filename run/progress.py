@@ -1,24 +1,33 @@
-"""Live progress in the terminal: points done, and for each running point its stage and iterations."""
+"""Live progress in the terminal: how many points are done, and the stage and iterations of each running point."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from gradwire.run.outcome import Outcome, Prepared
+from gradwire.run.judged import JudgedRun
+from gradwire.run.planned import PlannedRun
+from gradwire.run.protocol import AgentsStarted, Event, FirstByte, Iterated, NetworkStarted, Searched
+from gradwire.run.stored.stored_run import Speed
 
-STAGES = {"network": "building the network", "agents": "starting agents", "first_byte": "probing the rate"}
+STAGES: dict[type[Event], str] = {
+    NetworkStarted: "building the network",
+    AgentsStarted: "starting agents",
+    FirstByte: "probing the rate",
+    Searched: "searching",
+}
+"""What the bar of a point says from an event on."""
 
 
 class LiveProgress:
-    """A Watcher that draws progress bars; without a terminal it prints a line a finished point."""
+    """A Watcher that draws progress bars; without a terminal, it prints one line per finished point."""
 
     def __init__(self, console: Console, points: int) -> None:
         self._console = console
@@ -47,55 +56,50 @@ class LiveProgress:
         self._progress.stop()
 
     def already(self, points: int) -> None:
-        """So many points need not run."""
+        """So many points are there already and need no run."""
         self._progress.advance(self._all, points)
 
-    def started(self, prepared: Prepared) -> None:
+    def started(self, planned: PlannedRun) -> None:
         """A point's machine boots."""
         with self._lock:
-            bar = self._progress.add_task(prepared.label, total=prepared.iterations, stage="booting")
-            self._bars[prepared.folder.name] = bar
+            bar = self._progress.add_task(planned.label, total=planned.iterations, stage="booting")
+            self._bars[planned.folder.name] = bar
 
-    def heard(self, prepared: Prepared, event: Mapping[str, Any]) -> None:
+    def heard(self, planned: PlannedRun, event: Event) -> None:
         """A point moved on."""
         with self._lock:
-            bar = self._bars[prepared.folder.name]
-            kind = event["event"]
-            if kind == "iteration":
-                self._progress.update(bar, completed=event["done"], stage="iterations")
-            elif kind == "search":
-                self._progress.update(bar, stage="searching")
-            elif kind in ("stage", "first_byte"):
-                self._progress.update(bar, stage=STAGES[event.get("stage", kind)])
+            bar = self._bars[planned.folder.name]
+            if isinstance(event, Iterated):
+                self._progress.update(bar, completed=event.done, stage="iterations")
+            elif type(event) in STAGES:
+                self._progress.update(bar, stage=STAGES[type(event)])
 
-    def ended(self, outcome: Outcome) -> None:
+    def ended(self, judged: JudgedRun) -> None:
         """A point is done."""
         with self._lock:
-            bar = self._bars.pop(outcome.prepared.folder.name, None)
+            bar = self._bars.pop(judged.folder.name, None)
             if bar is not None:
                 self._progress.remove_task(bar)
             self._progress.advance(self._all)
-            self._console.print(_line(outcome), highlight=False)
+            self._console.print(_line(judged), highlight=False)
 
 
-def _line(outcome: Outcome) -> str:
-    result = outcome.result
+def _line(judged: JudgedRun) -> str:
+    result = judged.result
     if not result.valid:
         first_line, _, _ = result.verdict.partition("\n")  # the report has the rest
-        return f"[red]✗[/red] {escape(outcome.prepared.label)}: {escape(first_line)}"
-    how = "already there" if outcome.reused or outcome.speed is None else _speed_text(outcome)
-    return f"[green]✓[/green] {escape(outcome.prepared.label)}: {result.iteration_time_s:.4f} s an iteration ({how})"
+        return f"[red]✗[/red] {escape(judged.label)}: {escape(first_line)}"
+    how = "already there" if judged.reused or judged.speed is None else _speed_text(judged.speed)
+    return f"[green]✓[/green] {escape(judged.label)}: {result.iteration_time_s:.4f} s an iteration ({how})"
 
 
-def _speed_text(outcome: Outcome) -> str:
-    assert outcome.speed is not None
-    speed = outcome.speed
+def _speed_text(speed: Speed) -> str:
     return f"{speed.total_s:.0f} s of wall time, {speed.payload_bytes_per_s / 1e9:.2f} GB/s"
 
 
 @contextmanager
 def kernel_progress(console: Console) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar for the building of the virtual-time kernel: gives the function that is told done, total, and what goes on."""
+    """A bar for building the virtual-time kernel; yields the function that takes steps done, steps in all, and what is being done."""
     columns = (
         TextColumn("building the virtual-time kernel, once"),
         BarColumn(),

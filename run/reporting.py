@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,74 +13,92 @@ from gradwire.analysis.points import write_points_csv
 from gradwire.analysis.report.ranking import rank
 from gradwire.analysis.report.report import report
 from gradwire.analysis.report.tables import Constant
-from gradwire.run.outcome import Outcome
-from gradwire.run.stored.outcomes import StoredOutcome
+from gradwire.faults import InputFault
+from gradwire.run.judged import JudgedRun
+from gradwire.workloads.compilation import job_of
 from gradwire.workloads.lineup import FAMILIES, PARTIAL
 from gradwire.workloads.scenario.loading import Scenario
 from gradwire.workloads.scenario.schema import SourcedDuration, SourcedRate, SourcedVariation
+from gradwire.workloads.strategies import strategy
+
+COST_UNITS = {SourcedRate: "bytes/s", SourcedDuration: "s", SourcedVariation: "of the mean"}
+"""Units of a scenario's costs by their types."""
 
 
 def printed_cells(scenario: Scenario) -> list[PrintedCell]:
-    """The values of a paper that a scenario has beside its points."""
+    """The values that the scenario has of a paper, beside its points."""
     return [PrintedCell(**cell.model_dump()) for cell in scenario.printed]
 
 
-def report_run(scenario: Scenario, outcomes: Sequence[Outcome | StoredOutcome], folder: Path) -> RenderableType:
-    """Writes the report of a run into its folder; returns what a terminal shows of it."""
-    rows = [outcome.result for outcome in outcomes]
+def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> RenderableType:
+    """Writes points.csv and the report of a run into its folder; returns what a terminal shows of it."""
+    rows = [run.result for run in runs]
     write_points_csv(folder / "points.csv", rows)
     return report(
         folder,
         rows,
         printed_cells(scenario),
         scenario.title,
-        _constants(outcomes),
-        [outcome.verdict for outcome in outcomes],
+        _constants(runs),
+        [run.verdict for run in runs],
         labels=scenario.labels,
-        notes=[*_naming_notes(outcomes), *_speed_notes(outcomes)],
+        notes=[*_naming_notes(runs), *_speed_notes(runs)],
         ranking=rank(rows, FAMILIES, PARTIAL, scenario.left_out) if scenario.chart == "ranking" else None,
     )
 
 
-UNITS = {SourcedRate: "bytes/s", SourcedDuration: "s", SourcedVariation: "of the mean"}
-"""Of costs, by what they are."""
-
-
-def _constants(outcomes: Sequence[Outcome | StoredOutcome]) -> list[Constant]:
+def _constants(runs: Sequence[JudgedRun]) -> list[Constant]:
     """Every constant that the results rest on, once."""
     constants: dict[tuple[str, str], Constant] = {}
-    for outcome in outcomes:
-        section, compute = outcome.point.section, outcome.computation
-        device = f" on {section.model.device}" if section.model.device else ""
-        name = f"iteration of {section.model.name}{device}, alone"
-        found = [Constant(name, round(compute.iteration_s, 4), "s", compute.source)]
+    for run in runs:
+        section = run.point.section
+        of_run = [computation(run)]
         for cost_name, cost in section.costs:
             if cost is not None:
-                found.append(Constant(cost_name.replace("_", " "), cost.value, UNITS[type(cost)], cost.source))
-        for constant in found:
-            constants[constant.name, str(constant.value)] = constant
+                of_run.append(Constant(cost_name.replace("_", " "), cost.value, COST_UNITS[type(cost)], cost.source))
+        constants.update({(constant.name, str(constant.value)): constant for constant in of_run})
     return list(constants.values())
 
 
-def _naming_notes(outcomes: Sequence[Outcome | StoredOutcome]) -> list[str]:
-    older = sum(isinstance(outcome, StoredOutcome) and outcome.by_words for outcome in outcomes)
+def computation(run: JudgedRun) -> Constant:
+    """What a worker computed in an iteration of the run, alone, with today's source where that still says the same."""
+    section = run.point.section
+    device = f" on {section.model.device}" if section.model.device else ""
+    iteration_s, source = _computation(run)
+    return Constant(f"iteration of {section.model.name}{device}, alone", round(iteration_s, 4), "s", source)
+
+
+def _computation(run: JudgedRun) -> tuple[float, str]:
+    try:
+        compute = job_of(run.point.section, strategy(run.point.section.strategy.name)).compute
+    except InputFault:
+        return run.compute_s, "as it was run; this version of gradwire does not know the point any more"
+    source = compute.source + (f"; fitted on {compute.fitted_on}" if compute.fitted_on else "")
+    # The forward pass alone is what a plan for inference computes.
+    if any(math.isclose(run.compute_s, known_s) for known_s in (compute.iteration_s, sum(compute.forward_s))):
+        return compute.iteration_s, source
+    return run.compute_s, f"as it was run; now it would be {compute.iteration_s:.4f} s: {source}"
+
+
+def _naming_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    older = sum(run.stored.found_by_words for run in runs)
     if not older:
         return []
     return [
-        f"run by another version of gradwire: {older} of {len(outcomes)} points, whose folders were found by the parameters in their "
+        f"run by another version of gradwire: {older} of {len(runs)} points, whose folders were found by the parameters in their "
         "names; all other settings are taken to be those of scenario.toml"
     ]
 
 
-def _speed_notes(outcomes: Sequence[Outcome | StoredOutcome]) -> list[str]:
-    speeds = [outcome.speed for outcome in outcomes if outcome.speed]
+def _speed_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    speeds = [run.speed for run in runs if run.speed]
     if not speeds:
         return []
-    payload = sum(speed.payload_bytes for speed in speeds)
+    payload_bytes = sum(speed.payload_bytes for speed in speeds)
     replay_s = sum(speed.replay_s for speed in speeds)
-    slowest = max(speed.first_byte_s for speed in speeds)
-    mean = sum(speed.first_byte_s for speed in speeds) / len(speeds)
+    slowest_s = max(speed.first_byte_s for speed in speeds)
+    mean_s = sum(speed.first_byte_s for speed in speeds) / len(speeds)
     return [
-        f"speed: boot to first byte {mean:.1f} s (slowest {slowest:.1f} s); {payload / 1e9:.0f} GB of emulated payload at "
-        f"{payload / replay_s / 1e9:.2f} GB/s of one core; {sum(speed.total_s for speed in speeds):.0f} core seconds in all"
+        f"speed: boot to first byte {mean_s:.1f} s (slowest {slowest_s:.1f} s); {payload_bytes / 1e9:.0f} GB of emulated payload at "
+        f"{payload_bytes / replay_s / 1e9:.2f} GB/s of one core; {sum(speed.total_s for speed in speeds):.0f} core seconds in all"
     ]

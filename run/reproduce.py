@@ -11,13 +11,12 @@ import platform
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import NoReturn, Protocol
 
-import tomli_w
 from rich.console import RenderableType
 
 from gradwire import PACKAGE
@@ -29,10 +28,11 @@ from gradwire.analysis.papers.score import Evaluated, evaluate, load_bindings, w
 from gradwire.analysis.points import PointResult, write_points_csv
 from gradwire.faults import InputFault
 from gradwire.run.campaign import Slots, Trial, Watcher, carry_out, no_trial
-from gradwire.run.outcome import Outcome
+from gradwire.run.judged import JudgedRun, write_judgement
+from gradwire.run.planned import virtual_clock
 from gradwire.run.stored.point_folders import folder_name
-from gradwire.run.stored.store import KeptPoint, PointStore
-from gradwire.run.virtual_scale import virtual_clock
+from gradwire.run.stored.run_folder import write_run_folder
+from gradwire.run.stored.store import PointStore
 from gradwire.vm.kernel import cache_folder, cached_kernel
 from gradwire.vm.machines import Clock
 from gradwire.workloads.compilation import compile_point, fabric_of, job_of
@@ -116,11 +116,13 @@ class Reproduction:
 
         On Ctrl-C what is complete is kept, and KeyboardInterrupt goes on.
         """
-        done: dict[str, KeptPoint | Outcome] = {}
+        done: dict[str, JudgedRun] = {}
         waiting = []
         memory_mb = 0
         for section, (point, *_) in self._tasks.items():
-            kept = self._store(point).kept(point)
+            kept = self._store(point).judge_point(point)
+            if kept is not None:
+                write_judgement(kept)
             if kept is not None and kept.result.valid:
                 done[section] = kept
             else:
@@ -148,32 +150,31 @@ class Reproduction:
         section: str,
         point: Point,
         watcher: Progress,
-        done: dict[str, KeptPoint | Outcome],
+        done: dict[str, JudgedRun],
         cpu: int,
         stop: threading.Event,
     ) -> None:
         if stop.is_set():
             return
         store = self._store(point)
-        prepared = store.prepare(point)
-        with store.locked(prepared.key, stop):
-            kept = store.kept_as(prepared.key, point)
+        planned = store.plan_run(point)
+        with store.locked(planned.key, stop):
+            kept = store.judge_key(planned.key, point)
             if kept is not None and kept.result.valid:
                 done[section] = kept
                 watcher.already(1)
                 return
-            outcome = carry_out(prepared, cpu, watcher, stop)
+            judged = carry_out(planned, cpu, watcher, stop)
             if stop.is_set():
                 return
-            self._ran.add(prepared.folder)
-            done[section] = store.kept_as(prepared.key, point) or outcome
-            watcher.ended(outcome)
+            self._ran.add(planned.folder)
+            done[section] = judged
+            watcher.ended(judged)
 
-    def _gathered(self, done: Mapping[str, KeptPoint | Outcome]) -> Gathered:
+    def _gathered(self, done: Mapping[str, JudgedRun]) -> Gathered:
         gathered = Gathered(ran=self._ran)
         for name, points in self._run.items():
-            found = [done[self._task(point)] for point in points]
-            gathered.by_run[name] = [_stored(point, one) for point, one in zip(points, found, strict=True)]
+            gathered.by_run[name] = [_evidence(point, done[self._task(point)]) for point in points]
         for section, users in self._tasks.items():
             if not done[section].result.valid:
                 label = " ".join(users[0].parameters.values())
@@ -191,8 +192,7 @@ class Reproduction:
             (folder / "points").mkdir(parents=True, exist_ok=True)
             for link in filter(Path.is_symlink, (folder / "points").iterdir()):
                 link.unlink()
-            (folder / "scenario.toml").write_text(tomli_w.dumps(self.files[name].document))
-            (folder / "clock.json").write_text(json.dumps(asdict(self._clocks[name])))
+            write_run_folder(folder, self.files[name], self._clocks[name])
             rows: list[PointResult] = []
             for point, stored in zip(points, gathered.by_run[name], strict=False):
                 assert stored.result is not None
@@ -204,21 +204,16 @@ class Reproduction:
             write_points_csv(folder / "points.csv", rows)
 
 
-def _stored(point: Point, found: KeptPoint | Outcome) -> StoredPoint:
+def _evidence(point: Point, judged: JudgedRun) -> StoredPoint:
     """A measured point as evidence; of a run that came to no end there is only its row, which says why."""
-    result = replace(found.result, parameters=point.parameters)
-    model = model_facts(point)
-    if isinstance(found, KeptPoint):
-        return StoredPoint(
-            point.parameters, result, found.fabric, model, found.plan, found.log, found.record, found.folder
-        )
+    result = replace(judged.result, parameters=point.parameters)
+    stored = judged.stored
 
     def absent() -> NoReturn:
         raise NoEvidence(f"{' '.join(point.parameters.values())}: {result.verdict}")
 
-    return StoredPoint(
-        point.parameters, result, found.prepared.fabric, model, absent, absent, absent, found.prepared.folder
-    )
+    plan, log, record = (stored.plan, stored.log, stored.record) if judged.ended else (absent, absent, absent)
+    return StoredPoint(point.parameters, result, judged.fabric, model_facts(point), plan, log, record, judged.folder)
 
 
 def _only_compiled(point: Point) -> StoredPoint:

@@ -6,10 +6,8 @@ counters; what the checks do see is its usual cause, bytes that travel in anothe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -50,16 +48,6 @@ class Verdict:
     valid: bool
     checks: tuple[Check, ...]
     summary: str
-
-    def save(self, path: Path) -> None:
-        """Writes the verdict as JSON."""
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
-
-    @staticmethod
-    def load(path: Path) -> Verdict:
-        """Reads what `save` wrote."""
-        stored = json.loads(path.read_text())
-        return Verdict(stored["valid"], tuple(Check(**check) for check in stored["checks"]), stored["summary"])
 
 
 def judge(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, captures: Sequence[Capture] = ()) -> Verdict:

@@ -1,1 +1,1 @@
-"""What runs left: the store of points, run folders and their points by name, and the files in them, read back with one message a fault."""
+"""What runs left: the files of one run, run folders and their points by name, and the store of points."""

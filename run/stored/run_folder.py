@@ -1,4 +1,4 @@
-"""A run folder by its path or name, and what it says of the run as a whole: its scenario and its clock."""
+"""A run folder by its path or name, and the scenario and clock of its runs."""
 
 from __future__ import annotations
 
@@ -6,32 +6,37 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import tomli_w
+
 from gradwire.faults import InputFault
+from gradwire.run.protocol import write_json
 from gradwire.run.stored.files import reading
 from gradwire.vm.machines import Clock
 from gradwire.workloads.scenario.loading import Scenario, load_scenario
 
+SCENARIO_FILE = "scenario.toml"
+CLOCK_FILE = "clock.json"
 RUNS = Path("runs")
-"""Where run folders are made unless told otherwise."""
+"""Where run folders are made by default."""
 
 
 def run_folder(run: Path) -> Path:
-    """The run folder at a path, or of that name in runs/. Raises InputFault, with what there is, if it is none."""
+    """The run folder at a path, or of that name in runs/. Raises InputFault, with the run folders that there are, if there is none."""
     for path in (run, RUNS / run):
-        if (path / "scenario.toml").exists():
+        if (path / SCENARIO_FILE).exists():
             return path
-    raise InputFault(f"{run}: no run folder (it has no scenario.toml); `gradwire run` makes one{_what_there_is(run)}")
+    raise InputFault(f"{run}: no run folder (it has no scenario.toml); `gradwire run` makes one{_others(run)}")
 
 
-def _what_there_is(run: Path) -> str:
-    """The runs that a reproduction's folder holds, if it is one; else those in runs/."""
+def _others(run: Path) -> str:
+    """The runs in a reproduction's folder, if `run` is one; else those in runs/."""
     for path in (run, RUNS / run):
-        if held := _names(path / "runs"):
-            return f"; {run} holds those of a reproduction, each by its path: {run / 'runs' / held[0]}" + _more(
-                held[1:]
+        if names := _names(path / "runs"):
+            return f"; {run} holds those of a reproduction, each by its path: {run / 'runs' / names[0]}" + _more(
+                names[1:]
             )
-    there = _names(RUNS)
-    return f"; in runs/ there are {', '.join(there)}" if there else ""
+    names = _names(RUNS)
+    return f"; in runs/ there are {', '.join(names)}" if names else ""
 
 
 def _more(names: list[str]) -> str:
@@ -39,12 +44,19 @@ def _more(names: list[str]) -> str:
 
 
 def _names(folder: Path) -> list[str]:
-    return sorted(path.parent.name for path in folder.glob("*/scenario.toml"))
+    return sorted(path.parent.name for path in folder.glob(f"*/{SCENARIO_FILE}"))
+
+
+def write_run_folder(folder: Path, scenario: Scenario, clock: Clock) -> None:
+    """Makes a run folder, with the resolved scenario and the clock of its runs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / SCENARIO_FILE).write_text(tomli_w.dumps(scenario.document))
+    write_json(folder / CLOCK_FILE, clock)
 
 
 def stored_scenario(folder: Path) -> Scenario:
-    """The scenario of a run folder. Raises InputFault if it cannot be read, or says what this version does not know."""
-    path = folder / "scenario.toml"
+    """The scenario of a run folder. Raises InputFault if it cannot be read, or has keys that this version does not know."""
+    path = folder / SCENARIO_FILE
     try:
         return replace(load_scenario(path), name=folder.name)
     except InputFault as fault:
@@ -56,7 +68,7 @@ def stored_scenario(folder: Path) -> Scenario:
 
 def stored_clock(folder: Path) -> Clock:
     """The clock of a run folder. Raises InputFault if it cannot be read, or no run has begun."""
-    path = folder / "clock.json"
+    path = folder / CLOCK_FILE
     if not path.exists():
         raise InputFault(f"{folder}: has no clock.json, so no run of it has begun; `gradwire run` completes the folder")
     with reading(path, f"`gradwire run` of the scenario with --out {folder} writes it anew"):

@@ -23,6 +23,7 @@ from gradwire.analysis.packets.dissector import slices_of
 from gradwire.analysis.packets.periods import worker_periods_s
 from gradwire.analysis.packets.reading import read_capture
 from gradwire.analysis.points import PointResult, read_points_csv
+from gradwire.run.protocol import read_json
 from gradwire.workloads.plan import Combine, OpKind, Plan
 from tests.shared.dissected import dissected, is_outbound, messages
 
@@ -95,7 +96,7 @@ def test_packets_plan_logs_and_counters_agree(captured: Run, strategy: str) -> N
     }
     for name in ("capture", "captured bytes", "captured messages", "captured payload", "iterations from packets"):
         assert checks[name]["ok"], checks[name]
-    record = PointRecord.load(captured.folder(strategy) / "record.json")
+    record = read_json(captured.folder(strategy) / "record.json", PointRecord)
     assert [(about.port, about.dropped) for about in record.captures] == [(port, 0) for port in PORTS]
     assert all(about.packets == about.seen > 1000 for about in record.captures)
 
@@ -104,7 +105,7 @@ def test_packets_plan_logs_and_counters_agree(captured: Run, strategy: str) -> N
 def test_iteration_times_by_packets_alone_are_the_agents(captured: Run, strategy: str) -> None:
     """The worker on h1, whose port was captured, in every iteration that has one before it."""
     plan, folder = captured.plan(strategy), captured.folder(strategy)
-    record, log = PointRecord.load(folder / "record.json"), OpLog.load(folder / "ops.npz")
+    record, log = read_json(folder / "record.json", PointRecord), OpLog.load(folder / "ops.npz")
     messages = read_capture(folder / "capture" / "h1-eth0.pcapng", 1500, start_ns=record.capture_start_ns).messages
     worker = plan.workers[plan.rank_host[plan.workers] == 0]
     by_packets_s = worker_periods_s(messages, worker, record.iterations)

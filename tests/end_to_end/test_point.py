@@ -20,8 +20,8 @@ from gradwire.analysis.path.critical_path import critical_path
 from gradwire.analysis.path.walk import Kind
 from gradwire.analysis.points import PointResult, pool_seeds, read_points_csv
 from gradwire.analysis.report.charts import parameter_number
-from gradwire.run.point import Task
-from gradwire.workloads.plan import OpKind, Plan
+from gradwire.run.stored.stored_run import StoredRun
+from gradwire.workloads.plan import OpKind
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -94,8 +94,8 @@ def test_the_same_run_takes_the_same_nanoseconds_in_another_folder(tmp_path: Pat
 
 def explained_from_its_logs(out: Path, point: Path, row: PointResult) -> None:
     """The critical path of every iteration explains all of its time, and the timeline is a trace that viewers load."""
-    task = Task.load(point)
-    plan, log = Plan.load(point / task.plans[0][1]), OpLog.load(point / "ops.npz")
+    stored = StoredRun(point)
+    task, plan, log = stored.task(), stored.plan(), stored.log()
     times_s = iteration_times_s(plan, log, task.iterations)
     for iteration in range(task.iterations):
         path = critical_path(plan, log, iteration, task.fabric)

@@ -125,7 +125,7 @@ def test_import_rule(path: Path) -> None:
         ("gradwire.workloads.checker", "from gradwire import command_line", "across folders"),
         ("gradwire.workloads.strategies.p3", "from gradwire.plugin import Strategy", "across folders"),
         ("gradwire.plugin", "from gradwire.topo.network import Network", "across folders"),
-        ("gradwire.analysis.points", "from gradwire.run.outcome import Prepared", "across folders"),
+        ("gradwire.analysis.points", "from gradwire.run.planned import PlannedRun", "across folders"),
         ("gradwire.vm.machine", "from gradwire.topo.network import Network", "across folders"),
         ("gradwire.vm.machine", "from gradwire.workloads.plan import Plan", "across folders"),
         ("gradwire.vm.machines", "from gradwire.run.point import bench", "across folders"),

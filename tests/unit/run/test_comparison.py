@@ -11,12 +11,12 @@ import pytest
 from gradwire import command_line
 from gradwire.faults import InputFault
 from gradwire.run.campaign import no_trial
-from gradwire.run.comparison import Question, prepare_comparison
+from gradwire.run.comparison import Question, plan_comparison
 from gradwire.workloads.compilation import compile_point
 from gradwire.workloads.lineup import CONTENDERS, contenders, lineup
 from gradwire.workloads.scenario.loading import Scenario, resolve
 from gradwire.workloads.strategies import strategy_names
-from tests.unit.run.test_named_point import replaying_job
+from tests.unit.run.test_named_run import replaying_job
 from tests.unit.run.test_run_loop import machine
 from tests.unit.test_command_line import call as call  # noqa: PLC0414
 
@@ -119,18 +119,18 @@ def test_what_the_line_up_decides_cannot_be_set(setting: str, key: str) -> None:
 
 def test_what_cannot_run_is_left_out_with_its_reason(tmp_path: Path) -> None:
     question = Question("alexnet", 3, "10gbit")
-    found, prepared = prepare_comparison(question, contenders(["ring", "butterfly", "hierarchical-ring"]), 2, tmp_path)
+    found, prepared = plan_comparison(question, contenders(["ring", "butterfly", "hierarchical-ring"]), 2, tmp_path)
     assert [ready.point.section.strategy.name for ready in prepared] == ["ring"]
     assert "power of two" in found.left_out["butterfly"]
     assert "--leaf-spine" in found.left_out["hierarchical-ring"]
     with pytest.raises(InputFault, match=r"no strategy can run: .*power of two"):
-        prepare_comparison(question, contenders(["butterfly"]), 2, tmp_path)
+        plan_comparison(question, contenders(["butterfly"]), 2, tmp_path)
 
 
 def test_what_is_wrong_for_all_is_said_without_what_one_lacks_besides(tmp_path: Path) -> None:
     question = Question("alexnet", 4, "10gbit", device="k04")
     with pytest.raises(InputFault, match="'k04' is not known") as refused:
-        prepare_comparison(question, contenders(["ring", "hierarchical-ring"]), 2, tmp_path)
+        plan_comparison(question, contenders(["ring", "hierarchical-ring"]), 2, tmp_path)
     assert "--leaf-spine" not in str(refused.value)
 
 

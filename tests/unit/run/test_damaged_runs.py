@@ -11,7 +11,7 @@ import pytest
 
 from gradwire.faults import MachineFault
 from gradwire.run.out_paths import writing
-from tests.unit.run.test_named_point import folder as folder  # noqa: PLC0414
+from tests.unit.run.test_named_run import folder as folder  # noqa: PLC0414
 from tests.unit.test_command_line import SCENARIO
 from tests.unit.test_command_line import call as call  # noqa: PLC0414
 

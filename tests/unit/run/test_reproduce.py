@@ -13,12 +13,11 @@ from gradwire.analysis.papers.evidence import NoEvidence
 from gradwire.analysis.papers.reference import ScenarioReference
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.faults import InputFault, MachineFault
-from gradwire.run import outcome, reproduce
+from gradwire.run import judged, planned, reproduce
 from gradwire.run.reproduce import Reproduction, model_facts, wanted_scenarios
-from gradwire.run.stored.outcomes import stored_outcomes
 from gradwire.run.stored.store import PointStore
 from gradwire.vm.machines import Clock
-from tests.unit.run.test_run_loop import GOOD, Silent, good_job, machine
+from tests.unit.run.test_run_loop import GOOD, Silent, good_job, machine, reported
 
 FIRST = """
 title = "First"
@@ -81,7 +80,7 @@ def test_scenarios_share_points_and_nothing_runs_twice(tmp_path: Path, monkeypat
         raise AssertionError("nothing needs to be compiled or run")
 
     machine(monkeypatch, never)
-    monkeypatch.setattr(outcome, "compile_point", never)
+    monkeypatch.setattr(planned, "compile_point", never)
     watcher = Watching()
     again = reproduction(tmp_path, *BOTH).gather(1, watcher)
     assert (len(watcher.begun), watcher.there, len(again.ran)) == (0, 3, 0)
@@ -122,9 +121,9 @@ def test_a_failure_is_told_and_mended_by_the_next_run(tmp_path: Path, monkeypatc
 def test_an_invalid_run_is_judged_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch, good_job)
     bad = Verdict(False, GOOD.checks, "invalid: drops")
-    monkeypatch.setattr(outcome, "judge", lambda *_: bad)
+    monkeypatch.setattr(judged, "judge", lambda *_: bad)
     assert len(reproduction(tmp_path, BOTH[0]).gather(1, Watching()).failed) == 2
-    monkeypatch.setattr(outcome, "judge", lambda *_: GOOD)
+    monkeypatch.setattr(judged, "judge", lambda *_: GOOD)
     watcher = Watching()
     assert reproduction(tmp_path, BOTH[0]).gather(1, watcher).failed == []
     assert watcher.begun == []
@@ -162,8 +161,7 @@ def test_run_folders_can_be_reported_on(tmp_path: Path, monkeypatch: pytest.Monk
     first.write_run_folders(gathered, tmp_path / "out")
     assert not renamed.is_symlink()
     points = first.files["first"].points
-    stored = stored_outcomes(points, tmp_path / "out" / "first", Clock())
-    assert [found.result.verdict for found in stored] == ["valid", "valid"]
+    assert [one.result.verdict for one in reported(tmp_path / "out" / "first", list(points))] == ["valid", "valid"]
     assert (tmp_path / "out" / "first" / "points.csv").read_text().count("valid") == 2
 
 
@@ -188,10 +186,22 @@ def test_ctrl_c_keeps_what_is_complete(tmp_path: Path, monkeypatch: pytest.Monke
 def test_another_process_that_runs_the_same_point_is_waited_for(tmp_path: Path) -> None:
     store = PointStore(tmp_path / "store", Clock())
     stop = threading.Event()
-    with store.locked("key", stop):
-        stop.set()
-        with pytest.raises(MachineFault, match="stopped"), store.locked("key", stop):
-            pass
+    held, release = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with store.locked("key", threading.Event()):
+            held.set()
+            assert release.wait(10)
+
+    holder = threading.Thread(target=other)
+    holder.start()
+    assert held.wait(10)
+    waiting = threading.Timer(0.1, stop.set)
+    waiting.start()
+    with pytest.raises(MachineFault, match="stopped"), store.locked("key", stop):
+        pass
+    release.set()
+    holder.join()
     with store.locked("key", threading.Event()):
         pass
 

@@ -8,8 +8,7 @@ import json
 import os
 import threading
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +20,27 @@ from gradwire.agents.records import AgentSummary, BandCount, NetworkCounts, OpLo
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict, failed_run
 from gradwire.faults import InputFault, MachineFault
-from gradwire.run import campaign, outcome
+from gradwire.run import campaign, judged
 from gradwire.run.campaign import Campaign
-from gradwire.run.outcome import Outcome, Prepared, keep, kept_outcome, prepare
-from gradwire.run.point import Task
+from gradwire.run.judged import JudgedRun, judge_kept, judge_stored
+from gradwire.run.planned import PlannedRun, plan_runs
 from gradwire.run.progress import LiveProgress
-from gradwire.run.stored.outcomes import stored_outcomes
+from gradwire.run.protocol import (
+    Event,
+    FirstByte,
+    PointRecorded,
+    PointTask,
+    ReplayEnded,
+    ReplayStarted,
+    read_json,
+    write_json,
+)
+from gradwire.run.stored.point_folders import runs_of
+from gradwire.run.stored.stored_run import Completion, StoredRun, write_completion
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.machines import Clock
 from gradwire.workloads.plan import Plan
-from gradwire.workloads.scenario.loading import resolve
+from gradwire.workloads.scenario.loading import Point, resolve
 from gradwire.workloads.scenario.settings import apply_setting
 
 TEXT = """
@@ -52,29 +62,29 @@ GOOD = Verdict(True, (Check("made up", "1", "1", True, "nothing was measured"),)
 Job = Callable[[Path, Callable[[str], None]], int]
 
 
-def prepared_points(out: Path, *settings: str, clock: Clock | None = None) -> list[Prepared]:
+def planned_runs(out: Path, *settings: str, clock: Clock | None = None) -> list[PlannedRun]:
     document = tomllib.loads(TEXT)
     for setting in settings:
         apply_setting(document, setting)
-    return prepare(resolve(document, "test.toml", "test").points, out, clock or Clock())
+    return plan_runs(resolve(document, "test.toml", "test").points, out, clock or Clock())
 
 
 class Silent:
     """A watcher that remembers."""
 
     def __init__(self) -> None:
-        self.events: list[Mapping[str, Any]] = []
-        self.outcomes: list[Outcome] = []
-        self.begun: list[Prepared] = []
+        self.events: list[Event] = []
+        self.judged: list[JudgedRun] = []
+        self.begun: list[PlannedRun] = []
 
-    def started(self, prepared: Prepared) -> None:
-        self.begun.append(prepared)
+    def started(self, planned: PlannedRun) -> None:
+        self.begun.append(planned)
 
-    def heard(self, prepared: Prepared, event: Mapping[str, Any]) -> None:
+    def heard(self, planned: PlannedRun, event: Event) -> None:
         self.events.append(event)
 
-    def ended(self, outcome: Outcome) -> None:
-        self.outcomes.append(outcome)
+    def ended(self, judged: JudgedRun) -> None:
+        self.judged.append(judged)
 
 
 def machine(monkeypatch: pytest.MonkeyPatch, job: Job) -> None:
@@ -85,7 +95,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, job: Job) -> None:
         return job(folder, on_line)
 
     monkeypatch.setattr(campaign, "run_job", run_job)
-    monkeypatch.setattr(outcome, "judge", lambda *_: GOOD)
+    monkeypatch.setattr(judged, "judge", lambda *_: GOOD)
 
 
 def say(on_line: Callable[[str], None], event: str, **values: Any) -> None:
@@ -94,9 +104,9 @@ def say(on_line: Callable[[str], None], event: str, **values: Any) -> None:
 
 def good_job(folder: Path, on_line: Callable[[str], None]) -> int:
     """What a point writes when its replay is over: every op of every iteration in the same made-up time."""
-    task = Task.load(folder)
-    label, path = task.plans[0]
-    plan = Plan.load(folder / path)
+    task = read_json(folder / "task.json", PointTask)
+    label = task.plans[0].label
+    plan = Plan.load(folder / task.plans[0].file)
     for event in ("first_byte", "replay", "replayed"):
         say(on_line, event)
     on_line("a line that is no event")
@@ -104,15 +114,15 @@ def good_job(folder: Path, on_line: Callable[[str], None]) -> int:
     iterations = np.repeat(np.arange(task.iterations), len(plan.ops))
     start_ns = iterations * 1_000_000_000
     OpLog(iterations, ops, start_ns, start_ns, start_ns + 900_000_000).save(folder / "ops.npz")
-    record(task).save(folder / "record.json")
+    write_json(folder / "record.json", record(task.iterations, task.warmup))
     say(on_line, "done", plan=label)
     return 0
 
 
-def record(task: Task) -> PointRecord:
+def record(iterations: int, warmup: int) -> PointRecord:
     counts = NetworkCounts((BandCount("h1-eth0", 1, 10, 1, 0),), 1, 0, 0, 0)
     agent = AgentSummary((0, 1), 1, 1, 1000, 1000, 0, 0)
-    return PointRecord("virtual", task.iterations, task.warmup, 0, (agent,), counts, 1.0, 0.0, 0.0, 0.0, "prio, fq")
+    return PointRecord("virtual", iterations, warmup, (agent,), counts, 1.0, 0.0, "prio, fq")
 
 
 def rows(out: Path) -> list[dict[str, str]]:
@@ -120,15 +130,25 @@ def rows(out: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def run(out: Path, points: list[Prepared], jobs: int = 1) -> tuple[list[Outcome], Silent]:
+def run(out: Path, points: list[PlannedRun], jobs: int = 1) -> tuple[list[JudgedRun], Silent]:
     watcher = Silent()
     return Campaign(points, out, jobs, watcher).run(), watcher
 
 
+def reported(out: Path, points: list[Point]) -> list[JudgedRun]:
+    """The runs as `gradwire report` judges them."""
+    stored = runs_of(out, points)
+    return [judge_stored(one, point, Clock()) for one, point in zip(stored, points, strict=True)]
+
+
+def kept(planned: PlannedRun) -> JudgedRun | None:
+    return judge_kept(planned.stored, planned.point, planned.key)
+
+
 def test_keys_are_stable_and_change_with_what_decides_a_result(tmp_path: Path) -> None:
-    keys = {point.key for point in prepared_points(tmp_path)}
+    keys = {point.key for point in planned_runs(tmp_path)}
     assert len(keys) == 2
-    assert keys == {point.key for point in prepared_points(tmp_path / "elsewhere")}
+    assert keys == {point.key for point in planned_runs(tmp_path / "elsewhere")}
     for setting in (
         "run.seed=2",
         "run.iterations=4",
@@ -136,18 +156,18 @@ def test_keys_are_stable_and_change_with_what_decides_a_result(tmp_path: Path) -
         "transport.unsent=64KiB",
         "cluster.workers=3",
     ):
-        assert keys.isdisjoint(point.key for point in prepared_points(tmp_path, setting))
+        assert keys.isdisjoint(point.key for point in planned_runs(tmp_path, setting))
     for setting in ("run.time_limit=10s", "run.memory_mb=1024"):
-        assert keys == {point.key for point in prepared_points(tmp_path, setting)}
-    wall = prepared_points(tmp_path, clock=Clock("wall", 10))
+        assert keys == {point.key for point in planned_runs(tmp_path, setting)}
+    wall = planned_runs(tmp_path, clock=Clock("wall", 10))
     assert keys.isdisjoint(point.key for point in wall)
     assert wall[0].fabric.rate_bps == 1e9
 
 
 def test_folders_and_labels(tmp_path: Path) -> None:
-    first, second = prepared_points(tmp_path)
+    first, second = planned_runs(tmp_path)
     assert first.folder.name.startswith("64_alexnet_vanilla_2_10gbit_1-")
-    alone, *_ = prepared_points(tmp_path, "model.batch=64")
+    alone, *_ = planned_runs(tmp_path, "model.batch=64")
     assert alone.folder.name[-6:] == first.folder.name[-6:], "the same point, whatever else is swept"
     assert second.label == "batch 128 alexnet vanilla workers 2 10gbit seed 1"
     assert first.iterations == 4
@@ -156,18 +176,18 @@ def test_folders_and_labels(tmp_path: Path) -> None:
 
 def test_preparing_refuses_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(InputFault, match="unknown"):
-        prepared_points(tmp_path, 'strategy.name=["vanilla","wrong"]')
+        planned_runs(tmp_path, 'strategy.name=["vanilla","wrong"]')
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_good_run_is_stored_and_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch, good_job)
-    outcomes, watcher = run(tmp_path, prepared_points(tmp_path), jobs=2)
-    assert [outcome.result.verdict for outcome in outcomes] == ["valid", "valid"]
+    runs, watcher = run(tmp_path, planned_runs(tmp_path), jobs=2)
+    assert [run.result.verdict for run in runs] == ["valid", "valid"]
     assert [row["batch"] for row in rows(tmp_path)] == ["64", "128"]
-    assert len(watcher.begun) == len(watcher.outcomes) == 2
-    assert {event["event"] for event in watcher.events} == {"first_byte", "replay", "replayed", "done"}
-    first = outcomes[0].prepared.folder
+    assert len(watcher.begun) == len(watcher.judged) == 2
+    assert {type(event) for event in watcher.events} == {FirstByte, ReplayStarted, ReplayEnded, PointRecorded}
+    first = runs[0].folder
     assert "a line that is no event" in (first / "log.txt").read_text()
     times = list(csv.DictReader((first / "iterations.csv").read_text().splitlines()))
     assert [(row["iteration"], row["warmup"]) for row in times] == [("0", "1"), ("1", "0"), ("2", "0"), ("3", "0")]
@@ -176,19 +196,19 @@ def test_a_good_run_is_stored_and_not_run_again(tmp_path: Path, monkeypatch: pyt
         raise AssertionError("nothing is left to run")
 
     machine(monkeypatch, fail)
-    again, watcher = run(tmp_path, prepared_points(tmp_path))
-    assert all(outcome.reused for outcome in again)
-    assert [outcome.result for outcome in again] == [outcome.result for outcome in outcomes]
-    assert [outcome.verdict for outcome in again] == [GOOD, GOOD]
+    again, watcher = run(tmp_path, planned_runs(tmp_path))
+    assert all(each.reused for each in again)
+    assert [each.result for each in again] == [each.result for each in runs]
+    assert [each.verdict for each in again] == [GOOD, GOOD]
     assert watcher.begun == []
-    report = stored_outcomes([p.point for p in prepared_points(tmp_path)], tmp_path, Clock())
-    assert [outcome.speed for outcome in report] == [outcome.speed for outcome in outcomes]
+    report = reported(tmp_path, [p.point for p in planned_runs(tmp_path)])
+    assert [each.speed for each in report] == [each.speed for each in runs]
 
 
 def test_a_changed_point_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch, good_job)
-    run(tmp_path, prepared_points(tmp_path))
-    _, watcher = run(tmp_path, prepared_points(tmp_path, "run.iterations=5"))
+    run(tmp_path, planned_runs(tmp_path))
+    _, watcher = run(tmp_path, planned_runs(tmp_path, "run.iterations=5"))
     assert len(watcher.begun) == 2
 
 
@@ -204,30 +224,30 @@ def test_a_failure_stays_with_its_point(tmp_path: Path, monkeypatch: pytest.Monk
         return good_job(folder, on_line)
 
     machine(monkeypatch, job)
-    points = prepared_points(tmp_path, "model.batch=[64,128,256]")
-    outcomes, _ = run(tmp_path, points, jobs=2)
-    assert [outcome.result.valid for outcome in outcomes] == [False, False, True]
+    points = planned_runs(tmp_path, "model.batch=[64,128,256]")
+    runs, _ = run(tmp_path, points, jobs=2)
+    assert [each.result.valid for each in runs] == [False, False, True]
     verdicts = [row["verdict"] for row in rows(tmp_path)]
     assert "AgentDied: agent 0 (ranks 0, 2 on h1) died" in verdicts[0]
     assert "the kernel died" in verdicts[1]
     assert verdicts[2] == "valid"
-    assert not Verdict.load(points[0].folder / "verdict.json").valid
-    stored = stored_outcomes([point.point for point in points], tmp_path, Clock())
+    assert not StoredRun(points[0].folder).last_verdict().valid
+    stored = reported(tmp_path, [point.point for point in points])
     assert [result.verdict.summary for result in stored] == verdicts
     machine(monkeypatch, good_job)
-    outcomes, watcher = run(tmp_path, points)
-    assert [outcome.reused for outcome in outcomes] == [False, False, True]
+    runs, watcher = run(tmp_path, points)
+    assert [each.reused for each in runs] == [False, False, True]
     assert {p.folder.name.split("_")[0] for p in watcher.begun} == {"128", "64"}
 
 
 def test_a_failure_leaves_nothing_of_an_earlier_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch, good_job)
-    run(tmp_path, prepared_points(tmp_path))
+    run(tmp_path, planned_runs(tmp_path))
     machine(monkeypatch, lambda folder, on_line: 3)
-    (outcome, _), _ = run(tmp_path, prepared_points(tmp_path, "run.iterations=5"))
-    assert "status 3" in outcome.result.verdict
-    assert "log.txt" in outcome.result.verdict
-    left = {path.name for path in outcome.prepared.folder.iterdir()}
+    (judged_run, _), _ = run(tmp_path, planned_runs(tmp_path, "run.iterations=5"))
+    assert "status 3" in judged_run.result.verdict
+    assert "log.txt" in judged_run.result.verdict
+    left = {path.name for path in judged_run.folder.iterdir()}
     assert left.isdisjoint({"completed.json", "ops.npz", "record.json", "iterations.csv"})
 
 
@@ -237,29 +257,29 @@ def test_a_line_that_breaks_off_is_no_event(tmp_path: Path, monkeypatch: pytest.
         raise MachineFault("ended after its limit of 3 s")
 
     machine(monkeypatch, job)
-    (outcome, _), _ = run(tmp_path, prepared_points(tmp_path))
-    assert "limit of 3 s" in outcome.result.verdict
+    (judged_run, _), _ = run(tmp_path, planned_runs(tmp_path))
+    assert "limit of 3 s" in judged_run.result.verdict
 
 
 def test_only_a_run_of_this_very_point_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch, good_job)
-    point, other = prepared_points(tmp_path)
-    assert kept_outcome(point) is None
+    point, other = planned_runs(tmp_path)
+    assert kept(point) is None
     (done, _), _ = run(tmp_path, [point, other])
-    assert kept_outcome(point) == done
+    assert kept(point) == done
     assert done.speed is not None
-    keep(replace(point, key="of another point"), "vanilla", done.speed)
-    assert kept_outcome(point) is None
+    write_completion(point.folder, Completion("of another point", "vanilla", done.speed))
+    assert kept(point) is None
 
 
 def test_a_kept_run_is_judged_anew_and_an_invalid_one_is_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine(monkeypatch, good_job)
-    points = prepared_points(tmp_path)
+    points = planned_runs(tmp_path)
     run(tmp_path, points)
-    monkeypatch.setattr(outcome, "judge", lambda *_: failed_run("it went wrong"))
-    found = kept_outcome(points[0])
+    monkeypatch.setattr(judged, "judge", lambda *_: failed_run("it went wrong"))
+    found = kept(points[0])
     assert found is not None
     assert not found.result.valid
     _, watcher = run(tmp_path, points)
@@ -267,9 +287,9 @@ def test_a_kept_run_is_judged_anew_and_an_invalid_one_is_run_again(
 
 
 def test_a_folder_that_never_ran_has_no_report(tmp_path: Path) -> None:
-    points = [prepared.point for prepared in prepared_points(tmp_path)]
+    points = [planned.point for planned in planned_runs(tmp_path)]
     with pytest.raises(InputFault, match="has not run"):
-        stored_outcomes(points, tmp_path, Clock())
+        reported(tmp_path, points)
 
 
 def test_a_full_disk_fails_the_point_and_not_the_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,13 +297,13 @@ def test_a_full_disk_fails_the_point_and_not_the_campaign(tmp_path: Path, monkey
         raise OSError(28, "No space left on device", str(folder / "plan-0.npz"))
 
     machine(monkeypatch, full)
-    outcomes, _ = run(tmp_path, prepared_points(tmp_path))
-    assert all("No space left on device" in done.result.verdict for done in outcomes)
+    runs, _ = run(tmp_path, planned_runs(tmp_path))
+    assert all("No space left on device" in done.result.verdict for done in runs)
 
 
 def test_ctrl_c_stops_every_machine_and_keeps_what_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, stopped = threading.Event(), threading.Event()
-    points = prepared_points(tmp_path, "model.batch=[64,128,256]")
+    points = planned_runs(tmp_path, "model.batch=[64,128,256]")
 
     def run_job(module: str, folder: Path, clock: Clock, *, on_line: Any, stop: threading.Event, **_: Any) -> int:
         if folder.name.startswith("64_"):
@@ -297,13 +317,13 @@ def test_ctrl_c_stops_every_machine_and_keeps_what_is_complete(tmp_path: Path, m
         raise MachineFault("the run was stopped")
 
     monkeypatch.setattr(campaign, "run_job", run_job)
-    monkeypatch.setattr(outcome, "judge", lambda *_: GOOD)
+    monkeypatch.setattr(judged, "judge", lambda *_: GOOD)
     run(tmp_path, points[:1])
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, points, jobs=2)
     assert stopped.is_set()
     assert [row["batch"] for row in rows(tmp_path)] == ["64"]
-    assert kept_outcome(points[0]) is not None
+    assert kept(points[0]) is not None
 
 
 def test_jobs_run_side_by_side_on_cores_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,21 +337,21 @@ def test_jobs_run_side_by_side_on_cores_of_their_own(tmp_path: Path, monkeypatch
         return good_job(arguments[1], on_line)
 
     monkeypatch.setattr(campaign, "run_job", run_job)
-    monkeypatch.setattr(outcome, "judge", lambda *_: GOOD)
-    run(tmp_path, prepared_points(tmp_path), jobs=2)
+    monkeypatch.setattr(judged, "judge", lambda *_: GOOD)
+    run(tmp_path, planned_runs(tmp_path), jobs=2)
     assert sorted(cpus) == [1, 2]
 
 
 def test_a_task_comes_back_from_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch, good_job)
-    (outcome, _), _ = run(tmp_path, prepared_points(tmp_path, "transport.agents=per-host"))
-    task = Task.load(outcome.prepared.folder)
+    (judged_run, _), _ = run(tmp_path, planned_runs(tmp_path, "transport.agents=per-host"))
+    task = judged_run.stored.task()
     assert (task.iterations, task.warmup, task.per_host, task.clock) == (4, 1, True, "virtual")
     assert isinstance(task.fabric, Fabric)
-    assert task.fabric == outcome.prepared.fabric
-    assert Plan.load(outcome.prepared.folder / task.plans[0][1]).digest() == outcome.result.plan_digest
-    task.save(tmp_path)
-    assert Task.load(tmp_path) == task
+    assert task.fabric == judged_run.fabric
+    assert judged_run.stored.plan().digest() == judged_run.result.plan_digest
+    write_json(tmp_path / "task.json", task)
+    assert StoredRun(tmp_path).task() == task
 
 
 def test_the_machine_is_tried_once_and_only_when_a_point_has_to_run(
@@ -340,7 +360,7 @@ def test_the_machine_is_tried_once_and_only_when_a_point_has_to_run(
     machine(monkeypatch, good_job)
     tried: list[int] = []
     for _ in range(2):
-        points = prepared_points(tmp_path, "run.memory_mb=1024")
+        points = planned_runs(tmp_path, "run.memory_mb=1024")
         assert all(one.result.valid for one in Campaign(points, tmp_path, 2, Silent(), tried.append).run())
     assert tried == [1024]
 
@@ -354,8 +374,8 @@ def test_what_the_trial_finds_stops_all_before_any_point_starts(
     machine(monkeypatch, good_job)
     watcher = Silent()
     with pytest.raises(MachineFault, match="no ptrace"):
-        Campaign(prepared_points(tmp_path), tmp_path, 2, watcher, fail).run()
-    assert (watcher.begun, watcher.outcomes) == ([], [])
+        Campaign(planned_runs(tmp_path), tmp_path, 2, watcher, fail).run()
+    assert (watcher.begun, watcher.judged) == ([], [])
     assert not (tmp_path / "points.csv").exists()
 
 
@@ -370,9 +390,9 @@ def test_a_kernel_that_dies_in_one_point_is_that_points_fault_and_told_in_one_li
     machine(monkeypatch, job)
     console = Console(width=200, record=True, file=io.StringIO())
     with LiveProgress(console, 2) as watcher:
-        outcomes = Campaign(prepared_points(tmp_path), tmp_path, 1, watcher, lambda _: None).run()
-    assert [one.result.valid for one in outcomes] == [False, True]
-    assert outcomes[0].result.verdict.endswith("panic")
+        runs = Campaign(planned_runs(tmp_path), tmp_path, 1, watcher, lambda _: None).run()
+    assert [each.result.valid for each in runs] == [False, True]
+    assert runs[0].result.verdict.endswith("panic")
     said = console.export_text()
     assert said.count("the kernel died: of a cause") == 1
     assert "remedy" not in said

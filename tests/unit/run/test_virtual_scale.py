@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradwire.run.virtual_scale import scale_warning, virtual_clock
+from gradwire.run.planned import scale_warning, virtual_clock
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.scaling import scaled_fabric, virtual_scale
 from gradwire.workloads.scenario.loading import Point, resolve

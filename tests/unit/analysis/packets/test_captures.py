@@ -10,16 +10,15 @@ import numpy as np
 import pytest
 
 from gradwire.agents.capture.recorder import PortFile
-from gradwire.agents.connections import SocketOptions
 from gradwire.agents.records import CAPTURE_FOLDER, CaptureRecord, PointRecord
 from gradwire.analysis.packets import captures
 from gradwire.analysis.packets.captures import read_captures, write_dissector
 from gradwire.analysis.packets.reading import Capture, read_capture
 from gradwire.faults import InputFault
-from gradwire.run.point import Task
+from gradwire.run.protocol import read_json, write_json
 from gradwire.topo.fabric import Fabric
 from tests.shared.captured_streams import Line, header
-from tests.unit.run.test_run_loop import prepared_points, record
+from tests.unit.run.test_run_loop import planned_runs, record
 
 FABRIC = Fabric(hosts=2, rate_bps=1e9)
 START_NS = 1_000_000_000
@@ -34,14 +33,13 @@ def about(tmp_path: Path) -> PointRecord:
     for packet in packets:
         file.write(packet)
     file.end(len(packets), 0)
-    task = Task(FABRIC, (), 4, 1, 1, SocketOptions(1, 1), False, "virtual", "")
     port = CaptureRecord("h1-eth0", "h1-eth0.pcapng", len(packets), len(packets), 0)
-    return replace(record(task), captures=(port,), capture_start_ns=START_NS)
+    return replace(record(4, 1), captures=(port,), capture_start_ns=START_NS)
 
 
 def test_a_record_with_captures_comes_back_from_its_file(about: PointRecord, tmp_path: Path) -> None:
-    about.save(tmp_path / "record.json")
-    assert PointRecord.load(tmp_path / "record.json") == about
+    write_json(tmp_path / "record.json", about)
+    assert read_json(tmp_path / "record.json", PointRecord) == about
 
 
 def test_a_capture_is_read_once(about: PointRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +69,7 @@ def test_a_capture_that_is_gone_is_missed(about: PointRecord, tmp_path: Path) ->
 
 
 def test_the_dissector_is_written_with_the_names_of_what_passes(about: PointRecord, tmp_path: Path) -> None:
-    point, _ = prepared_points(tmp_path)
+    point, _ = planned_runs(tmp_path)
     plan = next(iter(point.plans.values()))
     write_dissector(tmp_path, plan, FABRIC, about)
     text = (tmp_path / CAPTURE_FOLDER / "gradwire.lua").read_text()

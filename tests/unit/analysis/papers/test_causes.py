@@ -34,7 +34,7 @@ def point(**parameters: str) -> StoredPoint:
     plan = small_plan()
     counts = NetworkCounts((), 0, 0, 0, 0)
     agent = AgentSummary((0, 1), 1, 1, 0, 0, 0, 0)
-    record = PointRecord("virtual", 2, 1, 0, (agent,), counts, 1.0, 0.0, 0.0, 0.0, "prio")
+    record = PointRecord("virtual", 2, 1, (agent,), counts, 1.0, 0.0, "prio")
     row = replace(result(parameters, 4.0))
     return StoredPoint(parameters, row, Fabric(2, 1e9), NO_MODEL, lambda: plan, lambda: log_of(plan), lambda: record)
 

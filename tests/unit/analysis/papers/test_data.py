@@ -11,8 +11,8 @@ from gradwire.analysis.papers.evidence import bound_claims, measure_of
 from gradwire.analysis.papers.lookup import can_look_up
 from gradwire.analysis.papers.reference import Claim, Kind, ScenarioReference, Where, load_papers
 from gradwire.analysis.papers.score import load_bindings
+from gradwire.run.planned import virtual_clock
 from gradwire.run.reproduce import SCENARIOS, Reproduction
-from gradwire.run.virtual_scale import virtual_clock
 from gradwire.workloads.scenario.loading import load_scenario
 
 load_bindings()

@@ -101,7 +101,7 @@ def record_of(capture: Capture, **about: int) -> PointRecord:
     kept = {"packets": packets, "seen": packets, "dropped": 0, **about}
     counts = NetworkCounts(bands, 0, 0, 0, 0)
     port = CaptureRecord("h1-eth0", "h1-eth0.pcapng", **kept)
-    return PointRecord("virtual", ITERATIONS, WARMUP, 0, (), counts, 1.0, 0.0, 0.0, 0.0, "prio", captures=(port,))
+    return PointRecord("virtual", ITERATIONS, WARMUP, (), counts, 1.0, 0.0, "prio", captures=(port,))
 
 
 def failed(record: PointRecord, capture: Capture, log: OpLog | None = None) -> list[str]:

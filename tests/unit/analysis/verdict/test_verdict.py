@@ -22,6 +22,7 @@ from gradwire.analysis.points import (
 )
 from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
 from gradwire.faults import InputFault
+from gradwire.run.protocol import read_json, write_json
 from gradwire.topo.fabric import Fabric, Topology
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.plan import Plan, Role
@@ -86,7 +87,7 @@ def sound_record(fabric: Fabric = FABRIC) -> PointRecord:
     total = payload + 40 * messages
     agent = AgentSummary((0, 1, 2, 3), messages, messages, total, total, lateness_ns_max=900, lateness_ns_p99=300)
     counts = NetworkCounts(sound_bands(fabric), 120_000, 0, upcalls=9, table_miss_packets=0)
-    return PointRecord("virtual", ITERATIONS, 1, 0, (agent,), counts, 1.001, 4.0, 2.0, 0.0, "prio")
+    return PointRecord("virtual", ITERATIONS, 1, (agent,), counts, 1.001, 0.0, "prio")
 
 
 def verdict(record: PointRecord, log: OpLog | None = None, fabric: Fabric = FABRIC) -> Verdict:
@@ -258,8 +259,8 @@ def test_a_message_may_be_early_by_the_grain_of_the_ports_and_no_more() -> None:
 
 def test_verdict_round_trip(tmp_path: Path) -> None:
     found = verdict(replace(sound_record(), rate_probe=2.0))
-    found.save(tmp_path / "verdict.json")
-    assert Verdict.load(tmp_path / "verdict.json") == found
+    write_json(tmp_path / "verdict.json", found)
+    assert read_json(tmp_path / "verdict.json", Verdict) == found
 
 
 def test_a_run_that_did_not_end_is_invalid() -> None:

@@ -12,13 +12,15 @@ import numpy as np
 import pytest
 
 from gradwire.faults import InputFault, MachineFault
-from gradwire.run.point import Task
-from gradwire.run.stored.named_point import stored_point
+from gradwire.run.protocol import PointTask, read_json, write_json
+from gradwire.run.stored.named_run import chosen_iteration, named_run
+from gradwire.run.stored.spines import Spines
+from gradwire.run.stored.stored_run import StoredRun
 from gradwire.topo.fabric import MulticastGroup, Topology
 from gradwire.workloads.plan import Plan
 from tests.shared import trace_event_format
 from tests.unit.agents.test_interpreter import replay
-from tests.unit.run.test_run_loop import machine, prepared_points, record, run, say
+from tests.unit.run.test_run_loop import machine, planned_runs, record, run, say
 from tests.unit.test_command_line import call as call  # noqa: PLC0414
 
 DOCUMENT = """
@@ -33,14 +35,14 @@ strategy = { name = "vanilla" }
 
 def replaying_job(folder: Path, on_line: Callable[[str], None]) -> int:
     """Replays the point's plan on the simulated network of the interpreter's tests; vanilla with batch 128 does not come to its end."""
-    task = Task.load(folder)
-    label, path = task.plans[0]
+    task = read_json(folder / "task.json", PointTask)
+    label, path = task.plans[0].label, task.plans[0].file
     if folder.name.startswith("128_vanilla"):
         raise MachineFault("out of luck")
     for event in ("first_byte", "replay", "replayed"):
         say(on_line, event)
     replay(Plan.load(folder / path), task.iterations).save(folder / "ops.npz")
-    record(task).save(folder / "record.json")
+    write_json(folder / "record.json", record(task.iterations, task.warmup))
     say(on_line, "done", plan=label)
     return 0
 
@@ -48,19 +50,23 @@ def replaying_job(folder: Path, on_line: Callable[[str], None]) -> int:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     machine(monkeypatch, replaying_job)
-    points = prepared_points(tmp_path / "results", 'strategy.name=["vanilla","ring"]')
+    points = planned_runs(tmp_path / "results", 'strategy.name=["vanilla","ring"]')
     run(tmp_path / "results", points)
     (tmp_path / "results" / "scenario.toml").write_text(DOCUMENT)
     return tmp_path / "results"
 
 
+def iteration(stored: StoredRun, wanted: int | None) -> int:
+    return chosen_iteration(wanted, stored.label, stored.plan(), stored.log(), stored.record())
+
+
 def test_a_point_is_found_by_its_folder_a_part_of_it_or_its_parameters(folder: Path) -> None:
-    found = stored_point(folder, "batch=64,strategy=ring")
+    found = named_run(folder, "batch=64,strategy=ring")
     assert (found.parameters["batch"], found.parameters["strategy"]) == ("64", "ring")
-    assert stored_point(folder, "64_ring").folder == stored_point(folder, found.folder.name).folder == found.folder
-    assert found.plan.name == "ring"
-    assert found.iteration(None) in (1, 2, 3)
-    assert found.iteration(0) == 0
+    assert named_run(folder, "64_ring").folder == named_run(folder, found.folder.name).folder == found.folder
+    assert found.plan().name == "ring"
+    assert iteration(found, None) in (1, 2, 3)
+    assert iteration(found, 0) == 0
 
 
 @pytest.mark.parametrize(
@@ -75,7 +81,7 @@ def test_a_point_is_found_by_its_folder_a_part_of_it_or_its_parameters(folder: P
 )
 def test_a_wrong_name_is_told_what_there_is(folder: Path, wanted: str, said: list[str]) -> None:
     with pytest.raises(InputFault) as fault:
-        stored_point(folder, wanted)
+        named_run(folder, wanted)
     for text in said:
         assert text in str(fault.value)
 
@@ -83,16 +89,16 @@ def test_a_wrong_name_is_told_what_there_is(folder: Path, wanted: str, said: lis
 def test_a_wrong_folder_or_iteration_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder.parent)
     with pytest.raises(InputFault, match="elsewhere: no run folder"):
-        stored_point(Path("elsewhere"), "ring")
+        named_run(Path("elsewhere"), "ring")
     (folder.parent / "runs").mkdir()
     folder.rename(folder.parent / "runs" / "mine")
-    assert stored_point(Path("mine"), "64_ring").plan.name == "ring"
+    assert named_run(Path("mine"), "64_ring").plan().name == "ring"
     with pytest.raises(InputFault, match="in runs/ there are mine"):
-        stored_point(Path("elsewhere"), "ring")
+        named_run(Path("elsewhere"), "ring")
     with pytest.raises(
         InputFault, match=r"--iteration 4: batch 64 ring alexnet .* has iterations 0 to 3, of which 1 are warm-up"
     ):
-        stored_point(Path("mine"), "64_ring").iteration(4)
+        iteration(named_run(Path("mine"), "64_ring"), 4)
 
 
 def test_why_prints_the_path_and_ends_with_a_sentence(call: Any, folder: Path) -> None:
@@ -122,11 +128,12 @@ def test_trace_writes_a_file_that_loads(call: Any, folder: Path, tmp_path: Path)
 
 
 def test_spines_are_those_that_the_controller_chose(folder: Path) -> None:
-    found = stored_point(folder, "64_ring")
-    leaf_spine = replace(found.fabric, hosts=4, topology=Topology.LEAF_SPINE, leaves=2, spines=2)
-    stored = replace(found, fabric=replace(leaf_spine, groups=(MulticastGroup(0, (1, 2)),)))
-    tree = stored.spine_of(0, 2, (1, 2))
-    assert tree == stored.spine_of(0, 2, (1, 2))
+    leaf_spine = replace(
+        named_run(folder, "64_ring").fabric(), hosts=4, topology=Topology.LEAF_SPINE, leaves=2, spines=2
+    )
+    spines = Spines(replace(leaf_spine, groups=(MulticastGroup(0, (1, 2)),)))
+    tree = spines.spine_of(0, 2, (1, 2))
+    assert tree == spines.spine_of(0, 2, (1, 2))
     assert tree in (0, 1)
     pairs = [(a, b) for a in (0, 1) for b in (2, 3)]
-    assert np.bincount([stored.spine_of(a, b, ()) or 0 for a, b in pairs]).tolist() == [2, 2]
+    assert np.bincount([spines.spine_of(a, b, ()) or 0 for a, b in pairs]).tolist() == [2, 2]

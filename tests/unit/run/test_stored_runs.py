@@ -8,49 +8,50 @@ from typing import Any, NoReturn
 
 import pytest
 
+from gradwire.analysis.report.tables import Constant
 from gradwire.faults import InputFault, MachineFault
-from gradwire.run import outcome
-from gradwire.run.outcome import Prepared
-from gradwire.run.stored import outcomes as stored_outcomes
-from gradwire.run.stored.named_point import stored_point
-from gradwire.run.stored.point_folders import folder_name, held_points
-from gradwire.vm.machines import Clock
+from gradwire.run import planned, reporting
+from gradwire.run.planned import PlannedRun
+from gradwire.run.reporting import computation
+from gradwire.run.stored.named_run import named_run
+from gradwire.run.stored.point_folders import folder_name, runs_of
+from gradwire.workloads.compilation import job_of
 from gradwire.workloads.scenario.schema import PointSection
-from tests.unit.run.test_run_loop import TEXT, good_job, machine, prepared_points, run
+from gradwire.workloads.strategies import strategy
+from tests.unit.run.test_run_loop import TEXT, good_job, machine, planned_runs, reported, run
 from tests.unit.test_command_line import call as call  # noqa: PLC0414
 
 
 @pytest.fixture
-def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Prepared]:
+def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[PlannedRun]:
     """Two points, with batches of 64 and 128, that came to their end in tmp_path/runs/mine."""
     machine(monkeypatch, good_job)
     folder = tmp_path / "runs" / "mine"
-    points = prepared_points(folder)
+    points = planned_runs(folder)
     run(folder, points)
     (folder / "scenario.toml").write_text(TEXT)
     (folder / "clock.json").write_text('{"name": "virtual", "scale": 1}')
     return points
 
 
-def of_another_version(prepared: Prepared, digits: str = "0a1b2c") -> Path:
+def of_another_version(planned: PlannedRun, digits: str = "0a1b2c") -> Path:
     """Renames a point's folder as a version would have named it whose hash was of other keys."""
-    name = f"{prepared.folder.name.rpartition('-')[0]}-{digits}"
-    return prepared.folder.rename(prepared.folder.with_name(name))
+    name = f"{planned.folder.name.rpartition('-')[0]}-{digits}"
+    return planned.folder.rename(planned.folder.with_name(name))
 
 
-def verdicts(points: list[Prepared]) -> list[str]:
+def verdicts(points: list[PlannedRun]) -> list[str]:
     out = points[0].folder.parent.parent
-    found = stored_outcomes.stored_outcomes([prepared.point for prepared in points], out, Clock())
-    return [one.result.verdict for one in found]
+    return [judged.result.verdict for judged in reported(out, [planned.point for planned in points])]
 
 
 def test_a_name_is_of_what_is_set_alone(tmp_path: Path) -> None:
-    first, _ = prepared_points(tmp_path)
+    first, _ = planned_runs(tmp_path)
     assert first.folder.name == "64_alexnet_vanilla_2_10gbit_1-9dd4c810"
-    said, _ = prepared_points(tmp_path, "run.seed=1", "fabric.mtu_bytes=1500", "cluster.colocated=true")
+    said, _ = planned_runs(tmp_path, "run.seed=1", "fabric.mtu_bytes=1500", "cluster.colocated=true")
     assert said.folder.name == first.folder.name
     for setting in ("run.iterations=4", "fabric.mtu_bytes=9000", "transport.unsent=64KiB"):
-        assert prepared_points(tmp_path, setting)[0].folder.name != first.folder.name
+        assert planned_runs(tmp_path, setting)[0].folder.name != first.folder.name
 
 
 def test_a_new_key_with_a_default_renames_no_folder(tmp_path: Path) -> None:
@@ -59,7 +60,7 @@ def test_a_new_key_with_a_default_renames_no_folder(tmp_path: Path) -> None:
 
         answer: int = 42
 
-    point = prepared_points(tmp_path)[0].point
+    point = planned_runs(tmp_path)[0].point
     later = Later(**dict(point.section))
     assert later.model_dump_json() != point.section.model_dump_json()
     assert folder_name(replace(point, section=later)) == folder_name(point)
@@ -68,35 +69,35 @@ def test_a_new_key_with_a_default_renames_no_folder(tmp_path: Path) -> None:
 
 
 def test_a_report_reads_what_other_code_and_another_kernel_ran(
-    ran: list[Prepared], monkeypatch: pytest.MonkeyPatch
+    ran: list[PlannedRun], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def compile_point(_: object) -> NoReturn:
         raise AssertionError("a report compiles nothing")
 
-    monkeypatch.setattr(outcome, "run_digest", lambda: "another")
-    monkeypatch.setattr(outcome, "compile_point", compile_point)
+    monkeypatch.setattr(planned, "run_digest", lambda: "another")
+    monkeypatch.setattr(planned, "compile_point", compile_point)
     assert verdicts(ran) == ["valid", "valid"]
 
 
-def test_a_run_insists_on_its_own_code(ran: list[Prepared], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outcome, "run_digest", lambda: "another")
+def test_a_run_insists_on_its_own_code(ran: list[PlannedRun], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planned, "run_digest", lambda: "another")
     folder = ran[0].folder.parent.parent
-    _, watcher = run(folder, prepared_points(folder))
+    _, watcher = run(folder, planned_runs(folder))
     assert len(watcher.begun) == 2
 
 
 def test_points_under_other_names_are_found_by_their_parameters(
-    ran: list[Prepared], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ran: list[PlannedRun], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     older = [of_another_version(point) for point in ran]
     assert verdicts(ran) == ["valid", "valid"]
     monkeypatch.chdir(tmp_path)
-    found = stored_point(Path("mine"), "batch=128")
+    found = named_run(Path("mine"), "batch=128")
     assert (found.folder.name, found.parameters["batch"]) == (older[1].name, "128")
-    assert stored_point(Path("mine"), older[0].name).parameters["batch"] == "64"
+    assert named_run(Path("mine"), older[0].name).parameters["batch"] == "64"
 
 
-def test_a_report_says_which_points_were_found_so(call: Any, ran: list[Prepared], tmp_path: Path) -> None:
+def test_a_report_says_which_points_were_found_so(call: Any, ran: list[PlannedRun], tmp_path: Path) -> None:
     status, out, err = call("report", "mine")
     assert (status, err) == (0, "")
     assert "another version" not in out
@@ -110,7 +111,7 @@ def test_a_report_says_which_points_were_found_so(call: Any, ran: list[Prepared]
 
 
 def test_of_two_that_read_alike_none_is_taken(
-    ran: list[Prepared], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ran: list[PlannedRun], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of_another_version(ran[1])
     one = of_another_version(ran[0])
@@ -118,78 +119,84 @@ def test_of_two_that_read_alike_none_is_taken(
     other.mkdir()
     (other / "task.json").write_text((one / "task.json").read_text())
     monkeypatch.chdir(tmp_path)
-    for read in (lambda: verdicts(ran), lambda: stored_point(Path("mine"), "batch=64")):
+    for read in (lambda: verdicts(ran), lambda: named_run(Path("mine"), "batch=64")):
         with pytest.raises(
             InputFault, match=r"another version .* made .*0a1b2c, .*d0d0d0, and it cannot be told .* run it again"
         ):
             read()
-    assert stored_point(Path("mine"), one.name).folder.name == one.name
+    assert named_run(Path("mine"), one.name).folder.name == one.name
 
 
-def test_once_this_version_runs_there_no_other_name_counts(ran: list[Prepared]) -> None:
+def test_once_this_version_runs_there_no_other_name_counts(ran: list[PlannedRun]) -> None:
     """What this version has not run yet may have been run with other settings before."""
     of_another_version(ran[0])
     with pytest.raises(InputFault, match=r"64_alexnet.*has not run"):
         verdicts(ran)
 
 
-def test_a_run_goes_on_from_a_point_under_another_name(ran: list[Prepared]) -> None:
+def test_a_run_goes_on_from_a_point_under_another_name(ran: list[PlannedRun]) -> None:
     folder = ran[0].folder.parent.parent
     of_another_version(ran[0])
-    outcomes, watcher = run(folder, prepared_points(folder))
+    outcomes, watcher = run(folder, planned_runs(folder))
     assert watcher.begun == []
-    assert [one.prepared.folder for one in outcomes] == [point.folder for point in ran]
+    assert [one.folder for one in outcomes] == [point.folder for point in ran]
     assert verdicts(ran) == ["valid", "valid"]
 
 
-def test_a_run_with_other_settings_leaves_another_name_alone(ran: list[Prepared]) -> None:
+def test_a_run_with_other_settings_leaves_another_name_alone(ran: list[PlannedRun]) -> None:
     folder = ran[0].folder.parent.parent
     older = of_another_version(ran[0])
-    _, watcher = run(folder, prepared_points(folder, "run.iterations=5"))
+    _, watcher = run(folder, planned_runs(folder, "run.iterations=5"))
     assert len(watcher.begun) == 2
     assert (older / "completed.json").exists()
 
 
-def test_an_unfinished_point_keeps_its_reason(ran: list[Prepared], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unfinished_point_keeps_its_reason(ran: list[PlannedRun], monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> int:
         raise MachineFault("out of luck")
 
     machine(monkeypatch, fail)
-    monkeypatch.setattr(outcome, "run_digest", lambda: "another")
+    monkeypatch.setattr(planned, "run_digest", lambda: "another")
     folder = ran[0].folder.parent.parent
-    run(folder, prepared_points(folder))
+    run(folder, planned_runs(folder))
     assert verdicts(ran) == ["invalid: out of luck", "invalid: out of luck"]
     (ran[0].folder / "task.json").unlink()
     assert verdicts(ran) == ["invalid: out of luck", "invalid: out of luck"]
 
 
-def test_what_a_worker_computed_is_told_as_it_was_run(ran: list[Prepared], monkeypatch: pytest.MonkeyPatch) -> None:
-    def found() -> Any:
-        return stored_outcomes.stored_outcomes([ran[0].point], ran[0].folder.parent.parent, Clock())[0].computation
+def test_what_a_worker_computed_is_told_as_it_was_run(ran: list[PlannedRun], monkeypatch: pytest.MonkeyPatch) -> None:
+    def found() -> Constant:
+        (judged,) = reported(ran[0].folder.parent.parent, [ran[0].point])
+        return computation(judged)
 
-    assert found() == outcome.Computation.of(ran[0].compiled.job.compute)
-    job = replace(
-        ran[0].compiled.job, compute=replace(ran[0].compiled.job.compute, forward_s=(1.0,), backward_s=(1.0,))
+    section = ran[0].point.section
+    job = job_of(section, strategy(section.strategy.name))
+    assert found() == Constant(
+        "iteration of alexnet on k40, alone",
+        round(job.compute.iteration_s, 4),
+        "s",
+        f"{job.compute.source}; fitted on {job.compute.fitted_on}",
     )
-    monkeypatch.setattr(stored_outcomes, "job_of", lambda *_: job)
-    assert found().iteration_s == pytest.approx(ran[0].compiled.job.compute_s)
+    slower = replace(job, compute=replace(job.compute, forward_s=(1.0,), backward_s=(1.0,)))
+    monkeypatch.setattr(reporting, "job_of", lambda *_: slower)
+    assert found().value == pytest.approx(job.compute_s, abs=1e-4)
     assert found().source.startswith("as it was run; now it would be 2.0000 s: ")
 
     def unknown(*_: object) -> NoReturn:
         raise InputFault("strategy 'vanilla' is unknown")
 
-    monkeypatch.setattr(stored_outcomes, "strategy", unknown)
+    monkeypatch.setattr(reporting, "strategy", unknown)
     assert "does not know the point any more" in found().source
 
 
 def test_every_point_of_a_run_has_a_place(tmp_path: Path) -> None:
-    points = [prepared.point for prepared in prepared_points(tmp_path)]
-    held = held_points(tmp_path, points)
+    points = [planned.point for planned in planned_runs(tmp_path)]
+    held = runs_of(tmp_path, points)
     assert [one.folder.name for one in held] == [folder_name(point) for point in points]
     assert all("has not run; `gradwire run` completes" in one.absence for one in held)
 
 
-def test_every_command_that_reads_a_run_finds_it_alike(call: Any, ran: list[Prepared], tmp_path: Path) -> None:
+def test_every_command_that_reads_a_run_finds_it_alike(call: Any, ran: list[PlannedRun], tmp_path: Path) -> None:
     for command in (["report"], ["why", "batch=64"], ["trace", "batch=64"], ["utilisation", "batch=64"]):
         status, _, err = call(command[0], "yours", *command[1:])
         assert status == 2

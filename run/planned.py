@@ -1,0 +1,157 @@
+"""Points made ready to run: compiled, checked, and given a key and a folder.
+
+A run's key names everything that decides its result. A changed plan, fabric, agent or kernel needs a new run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from gradwire.run.code_digest import plan_digest, run_digest
+from gradwire.run.stored.point_folders import folder_name, older_folders
+from gradwire.run.stored.stored_run import StoredRun
+from gradwire.topo.fabric import Fabric
+from gradwire.vm.kernel import cached_kernel
+from gradwire.vm.machines import Clock
+from gradwire.workloads.checker import check
+from gradwire.workloads.compilation import compile_point, fabric_of
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.scaling import scaled_fabric, scaled_plan, virtual_scale
+from gradwire.workloads.scenario.loading import Point, origin_named
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """What a machine will run for a point."""
+
+    point: Point
+    #: Scaled as the clock asks, without multicast groups.
+    fabric: Fabric
+    #: The candidates by their labels, scaled as the clock asks.
+    plans: Mapping[str, Plan]
+    folder: Path
+    clock: Clock
+    #: Hash of everything that decides the result.
+    key: str
+
+    @property
+    def stored(self) -> StoredRun:
+        """What the run leaves, or has left."""
+        return StoredRun(self.folder, self.point)
+
+    @property
+    def iterations(self) -> int:
+        """All iterations, warm-up included."""
+        return self.point.section.run.warmup + self.point.section.run.iterations
+
+    @property
+    def label(self) -> str:
+        """The point in a few words."""
+        return self.stored.label
+
+    @property
+    def cost_bytes(self) -> int:
+        """Bytes that the run moves, which is about proportional to its wall time."""
+        per_iteration = [int(plan.ops.size_bytes[plan.is_remote()].sum()) for plan in self.plans.values()]
+        searched = len(per_iteration) > 1
+        return max(per_iteration) * self.iterations + searched * sum(per_iteration) * 2
+
+
+def virtual_clock(points: Sequence[Point]) -> Clock:
+    """The virtual clock, at the one scale at which it carries the networks of all these points exactly.
+
+    Raises InputFault for a fabric whose keys do not fit together.
+    """
+    return Clock(scale=max(map(_scale, points)))
+
+
+def _scale(point: Point) -> int:
+    with origin_named(point):
+        return virtual_scale(fabric_of(point.section))
+
+
+def scale_warning(points: Sequence[Point], clock: Clock) -> str:
+    """What a user should know of a scale above 1."""
+    largest = max((fabric_of(point.section) for point in points), key=lambda fabric: fabric.hosts * fabric.rate_bps)
+    return (
+        f"{largest.hosts} hosts at {largest.rate_bps / 1e9:g} Gbit/s send more together than the virtual clock carries exactly: bytes and "
+        f"rates of all points are divided by {clock.scale}, which leaves their times as they are, but for bursts that last longer"
+    )
+
+
+def plan_runs(points: Sequence[Point], out: Path, clock: Clock) -> list[PlannedRun]:
+    """Compiles every point for the run folder `out`, and writes nothing. Raises Fault for the first that is wrong."""
+    return [plan_run(point, clock, partial(_in_run_folder, out, point)) for point in points]
+
+
+def _in_run_folder(out: Path, point: Point, _: str) -> Path:
+    return out / "points" / folder_name(point)
+
+
+def plan_run(point: Point, clock: Clock, folder_of: Callable[[str], Path]) -> PlannedRun:
+    """Compiles a point; checks its plans unless they came to their end before. Raises Fault.
+
+    folder_of: gives the folder of a key.
+    """
+    with origin_named(point):
+        compiled = compile_point(point.section)
+    fabric = scaled_fabric(compiled.fabric, clock.scale, keep_burst=clock.name == "virtual")
+    plans = {label: scaled_plan(plan, clock.scale) for label, plan in compiled.plans.items()}
+    key = _key(point, fabric, plans, clock)
+    planned = PlannedRun(point, fabric, plans, folder_of(key), clock, key)
+    if not planned.stored.is_of(key):
+        for plan in compiled.plans.values():
+            check(plan, compiled.job.relative_times)
+    return planned
+
+
+def rename_older_folder(planned: PlannedRun, out: Path) -> None:
+    """Renames the folder of the same run in the run folder `out` if another version of gradwire named it otherwise."""
+    if planned.folder.exists():
+        return
+    for path in older_folders(out, planned.point):
+        if StoredRun(path).is_of(planned.key):
+            path.rename(planned.folder)
+            return
+
+
+def _key(point: Point, fabric: Fabric, plans: Mapping[str, Plan], clock: Clock) -> str:
+    decisive = {
+        "run": point.section.run.model_dump(exclude={"time_limit", "memory_mb"}),
+        "transport": point.section.transport.model_dump(),
+        "fabric": fabric.to_json(),
+        "plans": {label: plan.digest() for label, plan in plans.items()},
+        "clock": asdict(clock),
+        "kernel": _kernel_name(clock),
+        "code": run_digest(),
+    }
+    return _hash(json.dumps(decisive, sort_keys=True))
+
+
+def source_key(point: Point, clock: Clock) -> str:
+    """Hash of the point and of all code that decides its plans and its result: it stands for the key, and needs no compiling."""
+    decisive = {
+        "section": point.section.model_dump_json(),
+        "clock": asdict(clock),
+        "kernel": _kernel_name(clock),
+        "code": [run_digest(), plan_digest()],
+        "versions": [platform.python_version(), np.__version__],
+    }
+    return _hash(json.dumps(decisive, sort_keys=True))
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _kernel_name(clock: Clock) -> str:
+    kernel = cached_kernel() if clock.name == "virtual" else None
+    return kernel.name if kernel else ""
