@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
+from markupsafe import Markup
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -14,8 +15,8 @@ from gradwire.analysis.papers.figures import figures
 from gradwire.analysis.papers.holds import tolerance_text
 from gradwire.analysis.papers.reference import Claim, ScenarioReference, rank_text
 from gradwire.analysis.papers.score import EXPLAINED_BEYOND, GROUPS, Evaluated, Result, Score, Status, Tally, score
-from gradwire.analysis.report.report import STYLE
-from gradwire.analysis.report.tables import ABSENT, TextTable, html_table, markdown_table, rich_table
+from gradwire.analysis.report.pages import HtmlTable, drawing, html_table, page
+from gradwire.analysis.report.tables import ABSENT, TextTable, markdown_table, rich_table
 
 INTRODUCTION = """\
 Written by `gradwire reproduce`, which runs every scenario of the papers' evaluations on an emulated network and judges each claim:
@@ -224,45 +225,62 @@ OVERVIEW = (headline_table, far_table, predictions_table, not_counted_table)
 """The tables over all scenarios, in the order of a report."""
 
 
+@dataclass(frozen=True)
+class ShownDrawing:
+    """A figure of a scenario."""
+
+    title: str
+    svg: Markup
+
+
+@dataclass(frozen=True)
+class ShownScenario:
+    """A scenario as the page shows it."""
+
+    id: str
+    title: str
+    #: Paragraphs: the setup, how it was run, and notes.
+    texts: tuple[str, ...]
+    drawings: tuple[ShownDrawing, ...]
+    #: None for a scenario without claims.
+    claims: HtmlTable | None
+
+
+@dataclass(frozen=True)
+class ShownPaper:
+    """A paper's scenarios."""
+
+    name: str
+    title: str
+    scenarios: tuple[ShownScenario, ...]
+
+
 def write_page(path: Path, evaluated: Sequence[Evaluated], about: About) -> None:
     """Writes the HTML report."""
-    summary = "".join(f"<li>{html.escape(line)}</li>" for line in summary_lines(evaluated))
-    facts = "".join(f"<li>{html.escape(name)}: {html.escape(value)}</li>" for name, value in about.facts.items())
-    failed = "".join(
-        f"<li class=bad>{html.escape(label)}: {html.escape(reason)}</li>" for label, reason in about.failed
+    by_paper = groupby(evaluated, key=lambda one: (one.paper.paper, one.paper.title))
+    html = page(
+        "reproduction.html",
+        title=about.title,
+        summary=summary_lines(evaluated),
+        score=html_table(scoreboard(evaluated)),
+        facts=about.facts,
+        failed=about.failed,
+        tables=[html_table(table) for table in (make(evaluated) for make in OVERVIEW) if table.rows],
+        papers=[ShownPaper(name, title, tuple(map(_shown, group))) for (name, title), group in by_paper],
     )
-    tables = [table(evaluated) for table in OVERVIEW]
-    parts = [
-        f"<h1>{html.escape(about.title)}</h1><ul>{summary}</ul>",
-        html_table(scoreboard(evaluated)),
-        f"<ul class=foot>{facts}</ul>" + (f"<h2>Runs that failed</h2><ul>{failed}</ul>" if failed else ""),
-        *(f"<h2>{html.escape(table.title)}</h2>{html_table(table)}" for table in tables if table.rows),
-    ]
-    paper = ""
-    for one in evaluated:
-        if one.paper.paper != paper:
-            paper = one.paper.paper
-            parts.append(f'<h1 id="{paper}">{html.escape(one.paper.title)}</h1>')
-        parts.append(_scenario_section(one))
-    title = html.escape(about.title)
-    path.write_text(
-        f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{STYLE}body{{max-width:96rem}}</style></head>\n<body>\n" + "\n".join(parts) + "\n</body>\n</html>\n",
-        encoding="utf-8",
-    )
+    path.write_text(html, encoding="utf-8")
 
 
-def _scenario_section(one: Evaluated) -> str:
+def _shown(one: Evaluated) -> ShownScenario:
     scenario = one.scenario
-    drawn = "".join(
-        f"<figure>{svg}<figcaption class=foot>{html.escape(title)}</figcaption></figure>"
-        for title, svg in figures(scenario, one.points)
-    )
     how = "not emulable: " + scenario.not_emulable if scenario.not_emulable else _how(scenario)
-    texts = [scenario.setup, how, scenario.note]
-    words = "".join(f"<p>{html.escape(text)}</p>" for text in texts if text)
-    table = html_table(claims_table(one)) if one.results else ""
-    return f'<h2 id="{scenario.id}">{scenario.id}: {html.escape(scenario.title)}</h2>{words}{drawn}{table}'
+    return ShownScenario(
+        scenario.id,
+        scenario.title,
+        tuple(text for text in (scenario.setup, how, scenario.note) if text),
+        tuple(ShownDrawing(title, drawing(svg)) for title, svg in figures(scenario, one.points)),
+        html_table(claims_table(one)) if one.results else None,
+    )
 
 
 def _how(scenario: ScenarioReference) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Group, RenderableType
@@ -12,6 +12,7 @@ from rich.text import Text
 from gradwire.analysis.compare import Comparison, PrintedCell, compare, describe
 from gradwire.analysis.points import PointResult, pool_seeds
 from gradwire.analysis.report.charts import DPI, chart, save_chart, svg_text
+from gradwire.analysis.report.pages import HtmlTable, drawing, html_table, page
 from gradwire.analysis.report.ranking import Ranking, ranking_table, reasons
 from gradwire.analysis.report.ranking_chart import ranking_chart
 from gradwire.analysis.report.tables import (
@@ -19,24 +20,12 @@ from gradwire.analysis.report.tables import (
     TextTable,
     comparison_table,
     constants_table,
-    html_table,
     markdown_table,
     order_table,
     points_table,
     rich_table,
 )
 from gradwire.analysis.verdict.verdict import Verdict
-
-STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;color:#222;max-width:70rem;margin:2rem auto;padding:0 1.5rem}
-h1{font-size:1.5rem;margin-bottom:.3rem}h2{font-size:1.15rem;margin-top:2.2rem}
-table{border-collapse:collapse;font-size:.87rem}th,td{padding:.25rem .7rem;text-align:left;vertical-align:top}
-thead{border-bottom:2px solid #444}tbody tr{border-bottom:1px solid #ddd}
-.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}.words{min-width:11rem}.paragraph{min-width:24rem}
-.wide{overflow-x:auto}
-.good{color:#00664b}.bad{color:#b3003b;font-weight:600}.quiet{color:#666}.foot{color:#666;font-size:.82rem}
-details{margin:.4rem 0}summary{cursor:pointer}svg{max-width:100%;height:auto}
-"""
 
 
 def report(
@@ -76,8 +65,16 @@ def report(
     else:
         figure = chart(pooled, comparison, title, series_key, written)
     save_chart(figure, run_dir, dpi=dpi)
-    page = _page(title, summary, svg_text(figure), tables, list(zip(rows, verdicts, strict=True)), notes)
-    (run_dir / "report.html").write_text(page, encoding="utf-8")
+    html = page(
+        "run.html",
+        title=title,
+        summary=summary,
+        chart=drawing(svg_text(figure)),
+        tables=[html_table(table) for table in tables],
+        points=[_shown_verdict(row, verdict) for row, verdict in zip(rows, verdicts, strict=True)],
+        notes=notes,
+    )
+    (run_dir / "report.html").write_text(html, encoding="utf-8")
     (run_dir / "table.md").write_text(_markdown(title, summary, tables, notes), encoding="utf-8")
     if ranking is not None:
         shown = rich_table(tables[0], without=("options",))
@@ -111,40 +108,26 @@ def _markdown(title: str, summary: str, tables: Sequence[TextTable], notes: Sequ
     return "\n".join(part for part in parts if part) + "\n"
 
 
-def _page(
-    title: str,
-    summary: str,
-    svg: str,
-    tables: Sequence[TextTable],
-    judged: Sequence[tuple[PointResult, Verdict | None]],
-    notes: Sequence[str],
-) -> str:
-    safe = html.escape(title)
-    # The XML prologue and document type stand before the element and are not allowed inside a page.
-    drawing = svg[svg.index("<svg") :]
-    told = f"<p><strong>{html.escape(summary)}</strong></p>" if summary else ""
-    sections = "\n".join(f"<h2>{html.escape(table.title)}</h2>\n{html_table(table)}" for table in tables)
-    verdicts = "\n".join(_verdict_section(row, verdict) for row, verdict in judged)
-    lines = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
-    return (
-        f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{safe}</title><style>{STYLE}</style></head>\n'
-        f"<body>\n<h1>{safe}</h1>\n{told}\n<figure>{drawing}</figure>\n{sections}\n"
-        f"<h2>Verdicts</h2>\n<p>A point whose run fails any check is invalid: it is no result and is in no chart.</p>\n{verdicts}\n"
-        + (f"<h2>Notes</h2><ul>{lines}</ul>\n" if lines else "")
-        + "</body>\n</html>\n"
-    )
+@dataclass(frozen=True)
+class ShownVerdict:
+    """A point's verdict as the page shows it."""
+
+    label: str
+    valid: bool
+    verdict: str
+    #: What else is known of the run.
+    facts: str
+    #: None where no list of checks was kept.
+    checks: HtmlTable | None
 
 
-def _verdict_section(row: PointResult, verdict: Verdict | None) -> str:
-    tone = "good" if row.valid else "bad"
-    head = f'{html.escape(describe(row.parameters))}: <span class="{tone}">{html.escape(row.verdict)}</span>'
-    details = f"<p class=foot>plan {html.escape(row.plan_digest)}, lower bound {row.lower_bound_s:.6g} s "
-    details += (
-        f"({html.escape(row.lower_bound_kind)}), {row.bytes_sent:,} bytes sent, {row.wall_s:.1f} s of wall time</p>"
+def _shown_verdict(row: PointResult, verdict: Verdict | None) -> ShownVerdict:
+    facts = (
+        f"plan {row.plan_digest}, lower bound {row.lower_bound_s:.6g} s ({row.lower_bound_kind}), "
+        f"{row.bytes_sent:,} bytes sent, {row.wall_s:.1f} s of wall time"
     )
-    checks = "<p class=foot>No list of checks was kept.</p>" if verdict is None else html_table(checks_table(verdict))
-    opened = "" if row.valid else " open"
-    return f"<details{opened}><summary>{head}</summary>{details}{checks}</details>"
+    checks = html_table(checks_table(verdict)) if verdict else None
+    return ShownVerdict(describe(row.parameters), row.valid, row.verdict, facts, checks)
 
 
 def checks_table(verdict: Verdict) -> TextTable:

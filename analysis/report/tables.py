@@ -1,8 +1,7 @@
-"""The tables of a report as text, and their renderings: for a terminal, as Markdown and as HTML."""
+"""The tables of a report as text, and their renderings for a terminal and as Markdown."""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -197,31 +196,3 @@ def markdown_table(table: TextTable) -> str:
 
 def _escaped(cell: str) -> str:
     return cell.replace("|", "\\|").replace("*", "\\*").replace("\n", " ")
-
-
-def html_table(table: TextTable) -> str:
-    """As an HTML table, its foot as a paragraph below."""
-    first = table.rows[0] if table.rows else table.headers
-    head = "".join(
-        f"<th{_side(table, i, first[i])}>{html.escape(header)}</th>" for i, header in enumerate(table.headers)
-    )
-    body = []
-    for row, tone in zip(table.rows, table.tone, strict=True):
-        cells = [f"<td{_side(table, i, cell)}>{html.escape(cell)}</td>" for i, cell in enumerate(row[:-1])]
-        body.append("<tr>" + "".join(cells) + f'<td class="{tone}">{html.escape(row[-1])}</td></tr>')
-    foot = f"<p class=foot>{html.escape(table.foot)}</p>" if table.foot else ""
-    rows = "\n".join(body)
-    return f"<div class=wide><table><thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>{foot}"
-
-
-SENTENCE = 40
-"""Letters: a longer cell is no number, whatever its column, and is folded like words."""
-PARAGRAPH = 240
-"""Letters: a longer cell gets a wide column, if its column is for words."""
-
-
-def _side(table: TextTable, index: int, cell: str) -> str:
-    words = index < table.left or index == len(table.headers) - 1
-    if len(cell) > PARAGRAPH and index < table.left:
-        return " class=paragraph"
-    return " class=words" if len(cell) > SENTENCE else "" if words else " class=number"

@@ -16,7 +16,8 @@ from gradwire.analysis.papers.figures import figures, panels_of
 from gradwire.analysis.papers.reference import Paper
 from gradwire.analysis.papers.report import About, markdown, terminal, write_page
 from gradwire.analysis.papers.score import Evaluated, evaluate
-from gradwire.analysis.report.tables import TextTable, html_table
+from gradwire.analysis.report.pages import html_table, page
+from gradwire.analysis.report.tables import TextTable
 from gradwire.faults import InputFault
 from tests.shared.stored_points import stored
 
@@ -129,17 +130,22 @@ def test_the_kept_score_finds_what_is_lost_and_what_is_gained(tmp_path: Path) ->
     assert change.lost[1].startswith("p3-test9/wrong: differs, printed 2.0, measured 0.33")
 
 
+def rendered(table: TextTable) -> str:
+    """A table on a page of its own."""
+    return page("run.html", title="", summary="", chart="", tables=[html_table(table)], points=[], notes=[])
+
+
 def test_sentences_fold_in_columns_of_numbers() -> None:
     """A measured shape is a sentence: unfolded, it would push what stands right of it out of the page."""
     sentence = "idle for 90 ms of an iteration, and used for 74 % of the rest"
-    page = html_table(
+    html = rendered(
         TextTable("t", ("claim", "measured", "outcome"), (("a", sentence, "ok"), ("b", "1.5", "ok")), 1, ("", ""))
     )
-    assert f"<td class=words>{sentence}</td>" in page
-    assert "<td class=number>1.5</td>" in page
+    assert f"<td class=words>{sentence}</td>" in html
+    assert "<td class=number>1.5</td>" in html
 
 
 def test_a_paragraph_has_a_wide_column() -> None:
     why = "the log shows that a parameter came late. " * 6
-    page = html_table(TextTable("t", ("claim", "why", "outcome"), (("a", why, "ok"),), 2, ("",)))
-    assert f"<td class=paragraph>{why}</td>" in page
+    html = rendered(TextTable("t", ("claim", "why", "outcome"), (("a", why, "ok"),), 2, ("",)))
+    assert f"<td class=paragraph>{why}</td>" in html
