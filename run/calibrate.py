@@ -1,4 +1,4 @@
-"""Measures the fabric itself: traffic patterns against their ideal times, and strict priority at both kinds of port."""
+"""Measures the fabric itself: traffic patterns against their ideal times, and strict priority at host and switch ports."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gradwire.vm.machines import Clock
 from gradwire.workloads.patterns import all_to_all, compile_transfers, incast, one, outcast, priority_clash, ring
 
 FLOW_S = 0.0512
-"""Length of one flow at line rate: 64 MB at 10 Gbit/s. The same time at every rate, for what is fixed (the way through two ports,
-agents starting one flow after the other) weighs the same then."""
+"""Length of one flow at line rate: 64 MB at 10 Gbit/s. It is the same at every rate, so that fixed costs (the way through two ports,
+agents that start one flow after the other) weigh the same."""
 FLOW_BYTES_MAX = 256_000_000
-"""So that 100 Gbit/s takes a minute and not two: the ratios are the same to 0.1 % with 640 MB."""
+"""Limit of a flow, so that 100 Gbit/s takes one minute and not two. With 640 MB, the ratios are the same to 0.1 %."""
 WARMUP = 1
 
 
@@ -35,16 +35,17 @@ class PatternResult:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What was measured. low_share: of the bytes while a saturating high class was there, by place."""
+    """What was measured."""
 
     hosts: int
     rate_bps: float
     clock: str
     patterns: dict[str, PatternResult]
+    #: Share of a low class in the bytes while a high class saturates the port, by kind of port.
     low_share: dict[str, float]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """As `gradwire calibrate --json` prints it."""
         patterns = {name: {**asdict(result), "ratio": result.ratio} for name, result in self.patterns.items()}
         priority = {place: {"low_share": share} for place, share in self.low_share.items()}
         return {
@@ -72,7 +73,7 @@ def _result(done: Replayed) -> PatternResult:
 
 
 def calibrate_fabric(hosts: int, rate_bps: float, clock: Clock, on_pattern: Callable[[str], None]) -> Calibration:
-    """Calibrates one switch with `hosts` hosts; `on_pattern` hears what is done. Raises a Fault of the machine."""
+    """Calibrates one switch with `hosts` hosts; `on_pattern` hears the name of each pattern that is done. Raises a Fault of the machine."""
     fabric = Fabric(hosts, rate_bps)
     size_bytes = flow_bytes(rate_bps)
     wanted = {

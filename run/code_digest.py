@@ -1,4 +1,4 @@
-"""Which code a point's result depends on, as one hash: so that a change elsewhere, or of a comment, does not run everything anew."""
+"""A hash of the code that a point's result depends on, so that a change of a comment, or of other code, runs nothing anew."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ RUN_MODULES = (
     "gradwire.agents.capture.recorder",
     "gradwire.controller.__main__",
 )
-"""What the machine boots with and what it starts; with all that they import, this is the code that carries plans out."""
+"""What the machine boots with, and what it starts there. With all that they import, they are the code that carries plans out."""
 BUILD_MODULES = ("gradwire.vm.kernel", "gradwire.vm.kernel_source")
-"""How a kernel is built, which is imported with the rest and does not count: a point's key has the kernel's name."""
+"""How a kernel is built. It is imported with the rest but does not count: a point's key has the kernel's name."""
 FAULT_MODULES = ("gradwire.vm.causes", "gradwire.vm.packages")
-"""What a kernel's death is told with, which does not count either: other words for it change no result."""
+"""What a kernel's death is explained with. It does not count either: other words for it change no result."""
 BOOT_FILES = ("gradwire/vm/init.sh",)
 PLAN_FOLDER = "gradwire/workloads"
-"""What plans are compiled by. All of it: strategies are looked up by name, not imported."""
+"""The code that compiles plans. The whole folder counts, for strategies are looked up by name and not imported."""
 
 
 @functools.cache
 def run_digest() -> str:
-    """Of the code that carries plans out."""
+    """Hash of the code that carries plans out."""
     texts = [f"{module}\n{_meaning(path)}" for module, path in sorted(imported_sources(RUN_MODULES).items())]
     texts += [(SOURCE_ROOT / name).read_text() for name in BOOT_FILES]
     return _hash(texts)
@@ -38,27 +38,27 @@ def run_digest() -> str:
 
 @functools.cache
 def plan_digest() -> str:
-    """Of the code that compiles plans."""
+    """Hash of the code that compiles plans."""
     root = SOURCE_ROOT / PLAN_FOLDER
     return _hash([f"{path.relative_to(root)}\n{_meaning(path)}" for path in sorted(root.rglob("*.py"))])
 
 
 def imported_sources(modules: Sequence[str]) -> dict[str, Path]:
-    """Our modules that these import, directly or not, themselves included: their files by name."""
-    found: dict[str, Path] = {}
+    """These modules and what they import of gradwire, directly or not: their files by module."""
+    sources: dict[str, Path] = {}
     waiting = list(modules)
     while waiting:
         module = waiting.pop()
         path = _path_of(module)
-        if module in found or module in (*BUILD_MODULES, *FAULT_MODULES) or path is None:
+        if module in sources or module in (*BUILD_MODULES, *FAULT_MODULES) or path is None:
             continue
-        found[module] = path
+        sources[module] = path
         waiting += _imports(ast.parse(path.read_text()))
-    return found
+    return sources
 
 
 def _path_of(module: str) -> Path | None:
-    """Its file, or None if it is not ours."""
+    """A module's file; None if it is not gradwire's."""
     base = SOURCE_ROOT / module.replace(".", "/")
     return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.exists()), None)
 
@@ -73,7 +73,7 @@ def _imports(tree: ast.Module) -> Iterator[str]:
 
 
 def _meaning(path: Path) -> str:
-    """The syntax tree without docstrings: what is left of a source when layout and comments do not count."""
+    """A source's syntax tree without docstrings, which layout and comments do not change."""
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):

@@ -1,4 +1,4 @@
-"""`gradwire compare`: one question, a model on a network, as a scenario that runs every strategy that can run there."""
+"""`gradwire compare`: a model on a network, as a scenario with every strategy that can run there."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from gradwire.workloads.scenario.schema import PointSection
 from gradwire.workloads.scenario.settings import apply_setting
 
 GIVEN = "given"
-"""Device of a model whose iteration time is given."""
+"""Name of the device where the iteration time is given."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked on the command line. settings: further `key=value` of a scenario."""
+    """What is asked on the command line."""
 
     model: str
     workers: int
@@ -44,6 +44,7 @@ class Question:
     servers: int | None = None
     leaf_spine: bool = False
     oversubscription: float | None = None
+    #: Further `key=value` of a scenario.
     settings: tuple[str, ...] = ()
 
     @property
@@ -59,7 +60,7 @@ class Question:
         return self.leaf_spine or self.oversubscription is not None
 
     def document(self) -> dict[str, Any]:
-        """The scenario that all strategies share, with a title that says what is set. Raises InputFault for what is wrong for all."""
+        """What the scenario says for all strategies, with a title. Raises InputFault for what is wrong whatever the strategy."""
         device = self.device or (GIVEN if self.iteration_time else devices_for(model(self.model))[0])
         about = "Every strategy on one model and network. Adding gradients, copying and software cost nothing unless they are set."
         document: dict[str, Any] = {
@@ -93,9 +94,9 @@ def _title(shared: PointSection) -> str:
 def plan_comparison(
     question: Question, chosen: Sequence[Contender], seeds: int, out: Path
 ) -> tuple[Scenario, list[PlannedRun]]:
-    """The scenario of a question, and its points ready to run; strategies that cannot run are in its `left_out` with the reason.
+    """The scenario of a question, and its points ready to run. Strategies that cannot run are in its `left_out`, with the reason.
 
-    Raises InputFault if none can, or for what is wrong whatever the strategy.
+    Raises InputFault if no strategy can run, or for what is wrong whatever the strategy.
     """
     base = question.document()
     shared = shared_section(base)
@@ -117,7 +118,7 @@ def plan_comparison(
         able.append(contender)
         ready.update({run.folder.name: run for run in planned})
     if not able:
-        # What is wrong for all of them is said once; what one of them would need besides does not help.
+        # A reason that all of them have is given once; what one strategy would need besides does not help.
         reasons = dict.fromkeys(faults or left_out.values())
         raise InputFault(f"{ORIGIN}: no strategy can run: {'; '.join(reasons)}")
     document = {**lineup(base, able, seeds), "left_out": left_out}

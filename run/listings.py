@@ -1,4 +1,4 @@
-"""What the commands that only tell something show: plans, strategies, calibrations, what a machine lacks, and critical paths."""
+"""What commands show that run no points: plans, strategies, calibrations, what a machine lacks, and critical paths."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ def plan_lines(planned: PlannedRun) -> Iterator[str]:
 
 
 def strategy_lines() -> Iterator[str]:
-    """Every strategy with its origin and options, in rich's markup. Raises InputFault after them for all that do not load."""
+    """Every strategy with its origin and options, in rich's markup. Raises InputFault at the end if some did not load."""
     faults = []
     for name in strategy_names():
         origin = ", ".join(strategy_origins(name))
         try:
-            found = strategy(name)
+            loaded = strategy(name)
         except InputFault as fault:
             faults.append(str(fault))
             continue
-        fields = found.options.model_fields.items()
+        fields = loaded.options.model_fields.items()
         options = (f"{key} unset" if f.default is None else f"{key} = {json.dumps(f.default)}" for key, f in fields)
-        yield f"[bold]{escape(name)}[/bold]  {escape(found.summary)}"
-        yield f"  [dim]{escape(found.source)}; from {escape(origin)}[/dim]"
+        yield f"[bold]{escape(name)}[/bold]  {escape(loaded.summary)}"
+        yield f"  [dim]{escape(loaded.source)}; from {escape(origin)}[/dim]"
         yield f"  options: {escape(', '.join(options) or 'none')}"
     if faults:
         raise InputFault("\n".join(faults))
 
 
 def calibration_table(result: Calibration) -> Table:
-    """Measured beside ideal times, and what a low class gets beside a high one."""
+    """Measured and ideal times, and what a low class gets beside a high one."""
     table = Table(title=f"{result.hosts} hosts, {result.rate_bps / 1e9:g} Gbit/s, {result.clock} clock")
     for column in ("pattern", "measured", "ideal", "ratio"):
         table.add_column(column, justify="left" if column == "pattern" else "right")

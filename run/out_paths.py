@@ -1,4 +1,4 @@
-"""Places that a command was asked to write to: one that cannot be written is refused in one message, where possible before long work."""
+"""Places that a command was asked to write to. A place that cannot be written is rejected in one message, before long work if possible."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 from gradwire.faults import InputFault, MachineFault
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-"""Where another place on the same disk would not help."""
+"""Errors where another place on the same disk would not help."""
 
 
 def refuse_unusable(folder: Path) -> None:
-    """Raises InputFault if no folder can be made or written at a path; makes nothing."""
+    """Raises InputFault if no folder can be made at a path, or written; makes nothing."""
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not there.is_dir():
         raise InputFault(f"{there}: is a file, where a folder is wanted; give another --out")
@@ -24,7 +24,7 @@ def refuse_unusable(folder: Path) -> None:
 
 
 def refuse_unusable_file(file: Path) -> None:
-    """Raises InputFault if a path is a folder, or in none that can be made or written; makes nothing."""
+    """Raises InputFault if a path is a folder, or lies in a folder that cannot be made or written; makes nothing."""
     if file.is_dir():
         raise InputFault(f"--out {file}: is a folder; give a file, like {file / 'trace.json'}")
     refuse_unusable(file.parent)
@@ -32,7 +32,7 @@ def refuse_unusable_file(file: Path) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Around what writes to `path`, or into it. Raises InputFault or MachineFault instead of OSError."""
+    """Wraps what writes to `path`, or into it. Raises InputFault or MachineFault instead of OSError."""
     try:
         yield
     except OSError as error:

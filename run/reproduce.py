@@ -1,6 +1,6 @@
-"""Runs what the papers' scenarios need: every point once, whichever scenarios share it, and none that the store has.
+"""Runs what the papers' scenarios need: every point once, whichever scenarios share it, and no point that the store has.
 
-A part of the run loop: it hands to analysis/papers what was measured, what was only compiled, and facts of the models.
+What was measured, what was only compiled, and facts of the models go to analysis/papers as evidence.
 """
 
 from __future__ import annotations
@@ -48,32 +48,32 @@ class Progress(Watcher, Protocol):
     """A watcher that also hears of points that need no run."""
 
     def already(self, points: int) -> None:
-        """So many points are there already."""
+        """Reports that so many points have run before."""
 
 
 @dataclass
 class Gathered:
-    """What became of every point.
+    """What became of every point."""
 
-    failed: label and reason of the points whose run is no result. ran: folders of the points that were carried out
-    now; the others were there already. wall_s: time it took to gather.
-    """
-
+    #: Points by the name of their scenario file.
     by_run: dict[str, list[StoredPoint]] = field(default_factory=dict)
+    #: Label and reason of each point whose run is no result.
     failed: list[tuple[str, str]] = field(default_factory=list)
+    #: Folders of the points that ran now; the others had run before.
     ran: set[Path] = field(default_factory=set)
+    #: Time that gathering took.
     wall_s: float = 0.0
 
     def points(self, scenario: ScenarioReference, only: Mapping[str, str | int | float] | None = None) -> Points:
-        """The evidence of a scenario."""
-        found = [point for name in (*scenario.runs, *scenario.plans) for point in self.by_run[name]]
-        return Points(found).only(**(only or {}))
+        """The evidence of a scenario; `only` the points with these parameters."""
+        points = [point for name in (*scenario.runs, *scenario.plans) for point in self.by_run[name]]
+        return Points(points).only(**(only or {}))
 
 
 class Reproduction:
-    """The runs that scenarios need: `files` is every scenario file by name, `points` how many points of them must be measured.
+    """The runs that scenarios need; `files` has every scenario file by name.
 
-    quick: of scenarios with `quick_only`, the points with these parameters alone. Raises InputFault for a scenario file that is wrong.
+    quick: of scenarios with `quick_only`, take only the points with these parameters. Raises InputFault for a wrong scenario file.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Reproduction:
 
     @property
     def points(self) -> int:
-        """Points to measure, each once."""
+        """Number of points to measure, each counted once."""
         return len(self._tasks)
 
     def _points(self, name: str, only: Mapping[str, str | int | float]) -> list[Point]:
@@ -112,9 +112,9 @@ class Reproduction:
         return [p for p in named if all(p.parameters.get(key) == value for key, value in wanted.items())]
 
     def gather(self, jobs: int, watcher: Progress, trial: Trial = no_trial) -> Gathered:
-        """Runs what is not there, after a trial of the machine, and returns everything.
+        """Runs what the store lacks, after a trial of the machine, and returns everything.
 
-        On Ctrl-C what is complete is kept, and KeyboardInterrupt goes on.
+        On Ctrl-C, what is complete is kept and KeyboardInterrupt is raised.
         """
         done: dict[str, JudgedRun] = {}
         waiting = []
@@ -137,7 +137,7 @@ class Reproduction:
         return gathered
 
     def _task(self, point: Point) -> str:
-        """Names what has to be measured: the same for points that several scenario files share."""
+        """A name for what has to be measured, which points have in common that several scenario files share."""
         return f"{self._clocks[point.parameters['run']].scale}/{point.section.model_dump_json()}"
 
     def _store(self, point: Point) -> PointStore:
@@ -186,7 +186,7 @@ class Reproduction:
         return gathered
 
     def write_run_folders(self, gathered: Gathered, out: Path) -> None:
-        """Makes a run folder of each scenario file, with links into the store, so that `gradwire report` and its like find them."""
+        """Makes a run folder for each scenario file, with links into the store, for `gradwire report` and others that read runs."""
         for name, points in self._run.items():
             folder = out / name
             (folder / "points").mkdir(parents=True, exist_ok=True)
@@ -205,7 +205,7 @@ class Reproduction:
 
 
 def _evidence(point: Point, judged: JudgedRun) -> StoredPoint:
-    """A measured point as evidence; of a run that came to no end there is only its row, which says why."""
+    """A measured point as evidence. A run that did not come to its end has only its row, which says why."""
     result = replace(judged.result, parameters=point.parameters)
     stored = judged.stored
 
@@ -217,7 +217,7 @@ def _evidence(point: Point, judged: JudgedRun) -> StoredPoint:
 
 
 def _only_compiled(point: Point) -> StoredPoint:
-    """A point that is not run: its plan is compiled when it is asked for."""
+    """A point that is not run, as evidence: its plan is compiled when it is asked for."""
 
     def plan() -> Plan:
         return next(iter(compile_point(point.section).plans.values()))
@@ -250,7 +250,7 @@ def model_facts(point: Point) -> ModelFacts:
 
 
 def wanted_scenarios(names: Sequence[str], *, quick: bool) -> list[tuple[Paper, ScenarioReference]]:
-    """The scenarios that papers' and scenarios' names mean, and with `quick` only the quick ones. Raises InputFault if that leaves none."""
+    """The scenarios that names of papers and scenarios mean, with `quick` only the quick ones. Raises InputFault if none is left."""
     wanted = [(paper, scenario) for paper, scenario in chosen(load_papers(), names) if scenario.quick or not quick]
     if not wanted:
         raise InputFault(f"{', '.join(names) or 'no paper'}: has no scenario for --quick")
@@ -272,17 +272,17 @@ def judge_claims(
 
 def write_reproduction(folder: Path, evaluated: Sequence[Evaluated], gathered: Gathered, jobs: int) -> RenderableType:
     """Writes claims.csv, report.html and reproduction.md into `folder`; returns what a terminal shows."""
-    papers = list(dict.fromkeys(one.paper.paper for one in evaluated))
+    papers = list(dict.fromkeys(scenario.paper.paper for scenario in evaluated))
     about = report.About(f"Reproduction of {', '.join(papers)}", _facts(gathered, jobs), gathered.failed)
     folder.mkdir(parents=True, exist_ok=True)
-    write_claims_csv(folder / "claims.csv", [result for one in evaluated for result in one.results])
+    write_claims_csv(folder / "claims.csv", [result for scenario in evaluated for result in scenario.results])
     report.write_page(folder / "report.html", evaluated, about)
     (folder / "reproduction.md").write_text(report.markdown(evaluated, about))
     return report.terminal(evaluated, about)
 
 
 def _facts(gathered: Gathered, jobs: int) -> dict[str, str]:
-    """When, with what, and for how long."""
+    """Date, versions, number of points and time, by name."""
     points = [point for stored in gathered.by_run.values() for point in stored if point.result is not None]
     folders = {p.folder for p in points if p.folder is not None}
     core_s = sum({str(p.folder): p.result.wall_s for p in points if p.result is not None}.values())

@@ -1,1 +1,1 @@
-"""Tables, charts, rankings, and the report that they go into."""
+"""Tables, charts, rankings, and the reports that they go into."""

@@ -1,4 +1,4 @@
-"""Charts of a run: bars beside printed values, or lines over a swept number. Drawn without a display and without pyplot's global state."""
+"""Charts of a run: bars beside printed values, or lines over a swept number. They need no display and no global state of pyplot."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gradwire.analysis.compare import EFFICIENCY, SPEEDUP, Comparison, as_number
 from gradwire.analysis.points import PointResult
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
-"""Okabe and Ito's colours (2008), told apart with any colour vision; the strongest contrasts first."""
+"""Okabe and Ito's colours (2008), which differ with any colour vision; the strongest contrasts come first."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 STYLE: Any = {
     "font.family": "sans-serif",
@@ -40,9 +40,11 @@ RATE_UNITS = {"bit": 1e0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
 
 @dataclass(frozen=True)
 class Metric:
-    """How a metric is drawn: its axis label, and the factor from the stored unit to the drawn one."""
+    """How a metric is drawn."""
 
+    #: Of the axis.
     label: str
+    #: From the stored unit to the drawn one.
     factor: float = 1.0
 
 
@@ -60,9 +62,9 @@ def chart(
     series_key: str = "strategy",
     labels: Mapping[str, str] | None = None,
 ) -> Figure:
-    """The chart that suits the points: bars beside printed values where there are some, lines over a swept number, else bars.
+    """The chart that suits the points: bars beside printed values if there are any, lines over a swept number, or else bars.
 
-    Rows must be pooled over seeds. Invalid points are absent, and a note says how many. labels: what to write for a value or key.
+    rows: pooled over seeds; invalid points are not drawn, and a note says how many there are. labels: what to write for a value or key.
     """
     write = Labels(labels or {})
     with mpl.rc_context(STYLE):
@@ -86,7 +88,7 @@ def save_chart(figure: Figure, folder: Path, name: str = "chart", dpi: int = DPI
 
 
 def svg_text(figure: Figure) -> str:
-    """The figure as SVG; equal figures give equal texts, as no date is in it."""
+    """The figure as SVG, without a date, so that equal figures give equal texts."""
     buffer = io.StringIO()
     with mpl.rc_context(STYLE):
         figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
@@ -95,7 +97,7 @@ def svg_text(figure: Figure) -> str:
 
 @dataclass(frozen=True)
 class Labels:
-    """What is written for a parameter's key or value."""
+    """What to write for a parameter's key or value."""
 
     given: Mapping[str, str]
 
@@ -113,7 +115,7 @@ def _color(index: int) -> str:
 
 
 def _bars(rows: Sequence[PointResult], comparison: Comparison, metric: str, series_key: str, write: Labels) -> Figure:
-    """Groups of bars, one a combination of the other parameters; in each, every series measured and, if there, printed beside it."""
+    """Groups of bars, one per combination of the other parameters, with the measured bar of each series and the printed one beside it."""
     axis = METRIC_AXES[metric]
     keys = [key for key in parameter_names(rows) if key != series_key]
     groups = list(dict.fromkeys(tuple(row.parameters.get(key, "") for key in keys) for row in rows))
@@ -200,9 +202,9 @@ def _value_label(axes: Axes, left: float, top: float, value: float, size: float,
 
 
 def interval(row: PointResult, metric: str) -> tuple[float, float]:
-    """Ends of the 95 % interval of a metric, from that of the mean iteration time; both the value itself where that is unknown.
+    """Ends of the 95 % interval of a metric, from that of the mean iteration time; both are the value itself where that is unknown.
 
-    Throughput and efficiency are a constant over the time, so their ends are that constant over the time's ends.
+    Throughput and efficiency are a constant divided by the time, so their ends are that constant divided by the time's ends.
     """
     value = float(getattr(row, metric))
     if not row.ci95_s or row.ci95_s >= row.iteration_time_s:
@@ -225,7 +227,7 @@ def _bar_legend(figure: Figure, names: list[str], comparison: Comparison, metric
 
 
 def _legend(figure: Figure, handles: Sequence[Patch | Line2D], row: int) -> None:
-    """A row of keys below the axes: there it never covers data."""
+    """A row of keys below the axes, where it never covers data."""
     if handles:
         figure.legend(
             handles=handles,
@@ -237,7 +239,7 @@ def _legend(figure: Figure, handles: Sequence[Patch | Line2D], row: int) -> None
 
 
 def _below(figure: Figure, row: float) -> float:
-    """Height, as a share of the figure's, of a row of text below it; rows are 0.22 inches."""
+    """Height of a row of text below the figure, as a share of the figure's; rows are 0.22 inches high."""
     return -0.22 * row / figure.get_figheight()
 
 
@@ -248,7 +250,7 @@ def parameter_number(text: str) -> float | None:
 
 
 def _numeric_axis(rows: Sequence[PointResult], series_key: str) -> str | None:
-    """The numeric parameter with the most values, the first of equals; None if every parameter is a word or has one value."""
+    """The numeric parameter with the most values, the first of several; None if every parameter is a word or has one value."""
     best, most = None, 1
     for key in parameter_names(rows):
         values = {row.parameters.get(key, "") for row in rows}
@@ -258,7 +260,7 @@ def _numeric_axis(rows: Sequence[PointResult], series_key: str) -> str | None:
 
 
 def _lines(rows: Sequence[PointResult], x_key: str, series_key: str, write: Labels) -> Figure:
-    """Throughput over a swept number, one line a series, one panel a combination of the other parameters."""
+    """Throughput over a swept number: one line per series, one panel per combination of the other parameters."""
     others = [key for key in parameter_names(rows) if key not in (x_key, series_key)]
     panels = list(dict.fromkeys(tuple(row.parameters.get(key, "") for key in others) for row in rows))
     names: list[str | None] = [*_series(rows, series_key)] or [None]
@@ -292,7 +294,7 @@ def _lines(rows: Sequence[PointResult], x_key: str, series_key: str, write: Labe
 
 
 def _line(axes: Axes, rows: Sequence[PointResult], x_key: str, index: int, unit: float) -> None:
-    """One series. An invalid point breaks the line, which else would claim a value there."""
+    """One series. An invalid point breaks the line, which would otherwise claim a value there."""
     points = sorted(
         ((parameter_number(row.parameters[x_key]) or 0.0) / unit, number) for number, row in enumerate(rows)
     )

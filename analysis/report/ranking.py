@@ -10,26 +10,27 @@ from gradwire.analysis.report.tables import ABSENT, INVALID, TextTable
 
 BASELINE = "vanilla"
 LEVEL = 0.01
-"""Strategies whose times differ by less, or whose intervals overlap, are called level."""
+"""Strategies are level if their times differ by less than this share, or if their intervals overlap."""
 MOST_NAMED = 4
-"""Of the strategies that are level with the fastest."""
+"""Number of strategies level with the fastest that are named."""
 COMPUTE_BOUND = 0.95
 """Share of the compute bound from which on the network is no longer the limit."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A strategy in the ranking.
+    """A strategy in the ranking."""
 
-    name: with its options, if it is there with several. family: what kind of strategy it is. options: as text.
-    row: pooled over its seeds. seeds: how many. partial: it sends a part of the gradients only.
-    """
-
+    #: With its options, if it takes part with several.
     name: str
+    #: The kind of strategy.
     family: str
     options: str
+    #: Pooled over seeds.
     row: PointResult
+    #: Number of seeds.
     seeds: int
+    #: It sends only a part of the gradients.
     partial: bool
 
     @property
@@ -39,20 +40,21 @@ class Entry:
 
     @property
     def ci_s(self) -> float:
-        """Half of the 95 % interval over seeds; 0 for a strategy without randomness, of which every run is alike."""
+        """Half of the 95 % interval over seeds; 0 for a strategy without randomness, whose runs are all alike."""
         return (self.row.ci95_s or 0.0) if self.seeds > 1 else 0.0
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """valid: the fastest first. invalid: those whose runs are no results. left_out: those that cannot run, and why.
+    """Strategies by iteration time."""
 
-    baseline: what speed-ups are relative to; None: nothing is valid.
-    """
-
+    #: The fastest first.
     valid: tuple[Entry, ...]
+    #: Strategies whose runs are no results.
     invalid: tuple[Entry, ...]
+    #: Strategies that cannot run, with the reason.
     left_out: Mapping[str, str]
+    #: What speed-ups are relative to; None if no run is valid.
     baseline: Entry | None
 
     def speedup(self, entry: Entry) -> float:
@@ -62,12 +64,12 @@ class Ranking:
 
     @property
     def compute_s(self) -> float:
-        """What a worker computes in an iteration."""
+        """Time that a worker computes in an iteration."""
         fastest = self.valid[0].row
         return fastest.scaling_efficiency * fastest.iteration_time_s
 
     def sentence(self) -> str:
-        """The answer: what is fastest, by how much, and whether the network still is the limit."""
+        """The answer: which strategy is fastest, by how much, and whether the network still is the limit."""
         whole = [entry for entry in self.valid if not entry.partial]
         if not whole or self.baseline is None:
             return "no run was valid, so there is no answer"
@@ -91,9 +93,10 @@ class Ranking:
 def rank(
     rows: Sequence[PointResult], families: Mapping[str, str], partial: Sequence[str], left_out: Mapping[str, str]
 ) -> Ranking:
-    """Ranks points that differ in their strategy and seed alone; rows: one a point and seed.
+    """Ranks points that differ only in strategy and seed.
 
-    families: of each strategy. partial: strategies that send a part of the gradients only, ranked but never the answer.
+    rows: one per point and seed. families: of each strategy. partial: strategies that send only a part of the gradients; they are
+    ranked but never the answer.
     """
     seeds: dict[str, int] = {}
     for row in rows:
@@ -128,7 +131,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def ranking_table(ranking: Ranking) -> TextTable:
-    """One row a strategy, the fastest first; then invalid ones, then those that cannot run."""
+    """One row per strategy: the valid ones, the fastest first, then the invalid ones, then those that cannot run."""
     against = ranking.baseline.name if ranking.baseline else BASELINE
     headers = ("", "strategy", "options", "time (s)", "± 95 %", f"x {against}", "x bound", "compute %", "verdict")
     rows, tones = [], []
@@ -160,7 +163,7 @@ def ranking_table(ranking: Ranking) -> TextTable:
 
 
 def reasons(ranking: Ranking) -> list[str]:
-    """Why some are not ranked, a line each."""
+    """Why some strategies are not ranked, one line per strategy."""
     invalid = [f"{entry.name}: {entry.row.verdict}" for entry in ranking.invalid]
     return [*invalid, *(f"{name} cannot run here: {reason}" for name, reason in ranking.left_out.items())]
 

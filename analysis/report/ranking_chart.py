@@ -1,4 +1,4 @@
-"""The chart of a ranking: a bar a strategy, the fastest on top, with its interval and its closed-form bound."""
+"""The chart of a ranking: one bar per strategy, the fastest on top, with its interval and its closed-form bound."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEIGHT = 0.68
 
 
 def ranking_chart(ranking: Ranking, title: str) -> Figure:
-    """Draws the valid strategies; invalid ones and those that cannot run are named below, never drawn."""
+    """Draws the valid strategies. Invalid ones and those that cannot run are only named, below."""
     with mpl.rc_context(STYLE):
         count = max(len(ranking.valid), 1)
         figure = Figure(figsize=(7.6, 1.3 + BAR_INCHES * count), layout="constrained")

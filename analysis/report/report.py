@@ -42,19 +42,19 @@ def report(
     ranking: Ranking | None = None,
     dpi: int = DPI,
 ) -> RenderableType:
-    """Writes report.html, table.md, chart.png and chart.svg into `run_dir` and returns what a terminal shows (it fits 100 columns).
+    """Writes report.html, table.md, chart.png and chart.svg into `run_dir`; returns what a terminal shows, in 100 columns at most.
 
-    rows: one a point and seed, as in points.csv; seeds are pooled here. verdicts: one a row, None where its run left none.
+    rows: one per point and seed, as in points.csv; seeds are pooled here. verdicts: one per row, None where a run left none.
     series_key: the parameter that is compared and coloured. labels: what to write for a parameter's key or value.
-    notes: lines for the end of the report, such as the run's speed. ranking: of the rows, to be told and drawn first.
-    Raises InputFault for a printed cell that fits no or many points.
+    notes: lines for the end of the report, such as the run's speed. ranking: of the rows; it comes first and is the chart.
+    Raises InputFault for a printed cell that fits no point or several.
     """
-    written = dict(labels or {})
+    texts = dict(labels or {})
     pooled = pool_seeds(rows)
     comparison = compare(pooled, printed, series_key)
-    tables = [points_table(pooled, comparison, written)]
+    tables = [points_table(pooled, comparison, texts)]
     if printed:
-        tables += [comparison_table(comparison, written), order_table(comparison, written)]
+        tables += [comparison_table(comparison, texts), order_table(comparison, texts)]
     if constants:
         tables.append(constants_table(constants))
     summary = comparison.summary if comparison.cells else ""
@@ -63,7 +63,7 @@ def report(
         notes = [*reasons(ranking), *notes]
         figure = ranking_chart(ranking, title)
     else:
-        figure = chart(pooled, comparison, title, series_key, written)
+        figure = chart(pooled, comparison, title, series_key, texts)
     save_chart(figure, run_dir, dpi=dpi)
     html = page(
         "run.html",
@@ -85,8 +85,8 @@ def report(
 def terminal(
     title: str, comparison: Comparison, table: TextTable, rows: Sequence[PointResult], notes: Sequence[str] = ()
 ) -> RenderableType:
-    """The table of points, the summary of the comparison, and why each invalid point is invalid."""
-    # With printed values beside it, the table is wider than 100 columns; throughput says what efficiency says already.
+    """The table of points, the summary of the comparison, and the reason for each invalid point."""
+    # With printed values, the table would be wider than 100 columns, and efficiency says what throughput would.
     narrow = ("samples/s",) if comparison.cells else ()
     parts: list[RenderableType] = [Text(title, style="bold"), rich_table(table, narrow)]
     if comparison.cells:
@@ -131,7 +131,7 @@ def _shown_verdict(row: PointResult, verdict: Verdict | None) -> ShownVerdict:
 
 
 def checks_table(verdict: Verdict) -> TextTable:
-    """One row a check: what it measured, its limit, whether it passed, and for a failed one what that means."""
+    """One row per check: what it measured, its limit, what a failure means, and whether it passed."""
     body = tuple((c.name, c.value, c.limit, c.meaning, "passed" if c.ok else "FAILED") for c in verdict.checks)
     tone = tuple("good" if check.ok else "bad" for check in verdict.checks)
     return TextTable("Checks", ("check", "value", "limit", "if it fails", "outcome"), body, 4, tone)

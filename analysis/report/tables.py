@@ -21,22 +21,22 @@ STATUS_STYLE = {"good": "green", "bad": "bold red", "quiet": "dim", "": ""}
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table as text. left: how many columns, from the first, are words and stand left; the others are numbers and stand right.
-
-    tone: of each row "good", "bad", "quiet" or "": how its last column is coloured where there are colours.
-    """
+    """A table as text."""
 
     title: str
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    #: Number of columns, from the first, that are words and stand left; the others are numbers and stand right.
     left: int
+    #: Colour of each row's last column: "good", "bad", "quiet" or "".
     tone: tuple[str, ...]
+    #: A paragraph below the table.
     foot: str = ""
 
 
 @dataclass(frozen=True)
 class Constant:
-    """A constant that results rest on: its name, its value and unit, and where it comes from."""
+    """A constant that results rest on, and where it comes from."""
 
     name: str
     value: float | int | str
@@ -45,10 +45,10 @@ class Constant:
 
 
 def points_table(rows: Sequence[PointResult], comparison: Comparison, labels: Mapping[str, str]) -> TextTable:
-    """One row a point, with the printed value beside the measured one where there is one. An invalid point shows no number."""
+    """One row per point, with printed values beside measured ones. An invalid point shows no number."""
     write = Labels(labels)
     keys = parameter_names(rows)
-    # One printed metric beside each point; the table of printed values has all of them.
+    # Only one printed metric has room here; the table of printed values has all of them.
     shown = next((c.cell.metric for c in comparison.cells if c.cell.metric != SPEEDUP), "")
     printed = [c for c in comparison.cells if c.cell.metric == shown]
     by_row = {id(find_row(rows, c.cell.where)): c for c in printed}
@@ -102,7 +102,7 @@ def _numbers(row: PointResult) -> tuple[str, str, str, str]:
 
 
 def _plain(value: float, digits: int) -> str:
-    """A number with so many significant digits, but never as a power of ten where it has up to six digits before the point."""
+    """A number with so many significant digits, without a power of ten."""
     return f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:#.{digits}g}".rstrip(".")
 
 
@@ -115,14 +115,14 @@ def _beside(compared: ComparedCell | None) -> tuple[str, str]:
 
 
 def difference_text(compared: ComparedCell) -> str:
-    """Measured minus printed: percentage points for an efficiency, else per cent of the printed value."""
+    """Measured minus printed: percentage points for an efficiency, per cent of the printed value for other metrics."""
     if compared.difference is None:
         return compared.status.value
     return f"{compared.difference * 100:+.1f}"
 
 
 def comparison_table(comparison: Comparison, labels: Mapping[str, str]) -> TextTable:
-    """One row a printed cell: printed, measured, difference, what came of it, and its source."""
+    """One row per printed cell: its source, the printed and measured values, their difference, and the outcome."""
     write = Labels(labels)
     body, tones = [], []
     for c in comparison.cells:
@@ -144,7 +144,7 @@ def _value_text(metric: str, value: float) -> str:
 
 
 def order_table(comparison: Comparison, labels: Mapping[str, str]) -> TextTable:
-    """One row a row of the printed table: whether its strategies rank as printed."""
+    """One row per row of the printed table: whether its strategies rank as printed."""
     write = Labels(labels)
     answers = {True: ("right", "good"), False: ("wrong", "bad"), None: ("undecided", "bad")}
     body, tones = [], []
@@ -157,13 +157,13 @@ def order_table(comparison: Comparison, labels: Mapping[str, str]) -> TextTable:
 
 
 def constants_table(constants: Sequence[Constant]) -> TextTable:
-    """One row a constant."""
+    """One row per constant."""
     body = tuple((c.name, c.source, str(c.value), c.unit) for c in constants)
     return TextTable("Constants", ("constant", "source", "value", "unit"), body, 2, ("",) * len(body))
 
 
 def rich_table(table: TextTable, without: Sequence[str] = ()) -> Table:
-    """For a terminal, without the columns of these headers. Only words are ever folded: numbers stay whole at any width."""
+    """A table for a terminal, without the columns of these headers. Only words are folded; numbers stay whole at any width."""
     drawn = Table(
         box=box.SIMPLE_HEAD, title=table.title, title_justify="left", caption=table.foot, caption_justify="left"
     )
@@ -174,7 +174,7 @@ def rich_table(table: TextTable, without: Sequence[str] = ()) -> Table:
         last = index == len(table.headers) - 1
         folds = words or (last and any(" " in row[index] for row in table.rows))
         justify: JustifyMethod = "left" if words or last else "right"
-        # A word that is too long for its column goes on in the next line, for a name that is cut off names nothing.
+        # A word too long for its column continues on the next line, for a truncated name names nothing.
         drawn.add_column(
             table.headers[index], justify=justify, no_wrap=not folds, overflow="fold" if folds else "ellipsis"
         )
@@ -186,7 +186,7 @@ def rich_table(table: TextTable, without: Sequence[str] = ()) -> Table:
 
 
 def markdown_table(table: TextTable) -> str:
-    """As a Markdown table, its foot as a paragraph below."""
+    """A table as Markdown, its foot as a paragraph below."""
     last = len(table.headers) - 1
     marks = ["---" if index < table.left or index == last else "---:" for index in range(last + 1)]
     lines = [table.headers, marks, *table.rows]
