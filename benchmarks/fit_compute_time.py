@@ -17,7 +17,7 @@ from rich.console import Console
 
 from gradwire.run.campaign import Campaign
 from gradwire.run.planned import plan_runs
-from gradwire.run.progress import LiveProgress
+from gradwire.run.terminal.progress import LiveProgress
 from gradwire.vm.machines import Clock
 from gradwire.workloads.scenario.loading import load_scenario
 

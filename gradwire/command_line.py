@@ -26,17 +26,8 @@ from gradwire.run.calibrate import calibrate_fabric
 from gradwire.run.campaign import Campaign
 from gradwire.run.comparison import Question, plan_comparison
 from gradwire.run.judged import JudgedRun, judge_stored, write_judgement
-from gradwire.run.listings import (
-    calibration_table,
-    critical_path_shown,
-    findings_table,
-    invalid_notice,
-    plan_lines,
-    strategy_lines,
-)
 from gradwire.run.out_paths import refuse_unusable, refuse_unusable_file, writing
 from gradwire.run.planned import PlannedRun, plan_runs, scale_warning, virtual_clock
-from gradwire.run.progress import LiveProgress, kernel_progress
 from gradwire.run.proof import proof, trial_on
 from gradwire.run.reporting import printed_cells, write_report
 from gradwire.run.reproduce import Reproduction, judge_claims, wanted_scenarios, write_reproduction
@@ -45,6 +36,15 @@ from gradwire.run.stored.point_folders import runs_of
 from gradwire.run.stored.port_use import write_port_use
 from gradwire.run.stored.run_folder import RUNS, run_folder, stored_clock, stored_scenario, write_run_folder
 from gradwire.run.stored.timeline import timeline_of
+from gradwire.run.terminal.listings import (
+    calibration_table,
+    critical_path_shown,
+    findings_table,
+    invalid_notice,
+    plan_lines,
+    strategy_lines,
+)
+from gradwire.run.terminal.progress import LiveProgress, kernel_progress
 from gradwire.vm.doctor import diagnose
 from gradwire.vm.kernel import build_kernel, cached_kernel, ensure_kernel
 from gradwire.vm.machines import DEFAULT_MEMORY_MB, Clock

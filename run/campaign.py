@@ -140,7 +140,6 @@ class Campaign:
         self._slots.run([partial(self._run_one, planned) for planned in waiting])
         return [self._done[planned.folder.name] for planned in self._planned]
 
-
     def _run_one(self, planned: PlannedRun, cpu: int, stop: threading.Event) -> None:
         judged = carry_out(planned, cpu, self._watcher, stop)
         if not stop.is_set():

@@ -24,7 +24,6 @@ from gradwire.run import campaign, judged
 from gradwire.run.campaign import Campaign
 from gradwire.run.judged import JudgedRun, judge_kept, judge_stored
 from gradwire.run.planned import PlannedRun, plan_runs
-from gradwire.run.progress import LiveProgress
 from gradwire.run.protocol import (
     Event,
     FirstByte,
@@ -37,6 +36,7 @@ from gradwire.run.protocol import (
 )
 from gradwire.run.stored.point_folders import runs_of
 from gradwire.run.stored.stored_run import Completion, StoredRun, write_completion
+from gradwire.run.terminal.progress import LiveProgress
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.machines import Clock
 from gradwire.workloads.plan import Plan
