@@ -28,10 +28,10 @@ from gradwire.agents.connections import (
     join,
     listen,
 )
-from gradwire.agents.interpreter import Interpreter
 from gradwire.agents.loop import ReplayLoop
 from gradwire.agents.multicast.sockets import Multicast
 from gradwire.agents.records import AgentSummary
+from gradwire.agents.replay.interpreter import Interpreter
 from gradwire.faults import Fault
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
