@@ -19,19 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from gradwire.agents.connections import (
-    HostEntry,
-    SocketOptions,
-    connect,
-    connection_of_send,
-    connections_of,
-    join,
-    listen,
-)
+from gradwire.agents.connections import HostEntry, SocketOptions, connect, join, listen
 from gradwire.agents.loop import ReplayLoop
 from gradwire.agents.multicast.sockets import Multicast
 from gradwire.agents.records import AgentSummary
 from gradwire.agents.replay.interpreter import Interpreter
+from gradwire.agents.wire.flows import connection_of_send, connections_of
 from gradwire.faults import Fault
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan

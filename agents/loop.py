@@ -8,11 +8,11 @@ import socket
 import time
 from collections.abc import Callable
 
-from gradwire.agents.connections import Connection
 from gradwire.agents.multicast.sockets import FlowSender, Multicast, interest
 from gradwire.agents.replay.interpreter import Interpreter, Outgoing
 from gradwire.agents.timer import Timer
 from gradwire.agents.transfer import Receiver, Sender, payload_file
+from gradwire.agents.wire.flows import Connection
 from gradwire.agents.wire.framing import Framing, Header
 from gradwire.faults import MachineFault
 from gradwire.workloads.plan import Plan

@@ -15,12 +15,10 @@ reports that a host's kernel sends all the same, when an agent joins, are droppe
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from dataclasses import dataclass, field
 
-from gradwire.topo.fabric import Fabric, MulticastGroup, dscp_of_band
+from gradwire.topo.fabric import CONTROL_BAND, Fabric, MulticastGroup, dscp_of_band
 
-CONTROL_BAND = 0
 UNMARKED_DSCP = 0
 IGMP_REPORTS_IP = "224.0.0.22"
 IGMP_DSCP = 48
@@ -185,17 +183,6 @@ def trace(fabric: Fabric, rules: list[SwitchRules], source: int, destination: in
             return hops
         here = far_end[here, rule.output_port]
     return hops
-
-
-def spine_loads(fabric: Fabric) -> Counter[int]:
-    """Number of ordered host pairs that cross each spine."""
-    spine_of = SpineChoice(fabric)
-    return Counter(
-        spine_of(a, b)
-        for a in range(fabric.hosts)
-        for b in range(fabric.hosts)
-        if fabric.leaf_of(a) != fabric.leaf_of(b)
-    )
 
 
 def trace_group(fabric: Fabric, rules: list[SwitchRules], group: int, dscp: int) -> list[Hop]:

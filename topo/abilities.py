@@ -10,7 +10,8 @@ import struct
 from dataclasses import asdict, dataclass
 
 from gradwire.faults import MachineFault
-from gradwire.topo.command import attempt, fresh_network_namespace, run
+from gradwire.network_namespace import fresh_network_namespace
+from gradwire.topo.command import attempt, run
 
 LOG = logging.getLogger(__name__)
 

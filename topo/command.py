@@ -1,13 +1,12 @@
-"""Runs the network's command-line tools, in a network namespace of choice, and refuses to go on when one fails.
+"""Runs the network's command-line tools and sets kernel parameters; a failure raises MachineFault with the tool's own words.
 
-A new process costs tens of milliseconds in the virtual-time kernel, so callers batch their work into one process a namespace,
-and the namespace is entered here (setns) and not by one more program.
+Both act on the network namespace that the caller is in. A new process costs tens of milliseconds in the virtual-time kernel, so callers
+batch their work into one process per namespace, and enter the namespace themselves (gradwire/network_namespace.py) instead of running
+`ip netns exec` or `nsenter`.
 """
 
 from __future__ import annotations
 
-import ctypes
-import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,40 +14,7 @@ from pathlib import Path
 
 from gradwire.faults import MachineFault
 
-CLONE_NEWNET = 0x40000000
 TIMEOUT_S = 60.0
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-@contextmanager
-def network_namespace(pid: int) -> Iterator[None]:
-    """Puts the calling thread, and what it starts, into the network namespace of process `pid` until the block ends.
-
-    Raises MachineFault if the process is gone or we may not enter.
-    """
-    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    try:
-        _set_namespace(Path(f"/proc/{pid}/ns/net"))
-        try:
-            yield
-        finally:
-            _check(_libc.setns(home, CLONE_NEWNET), "go back to the first network namespace")
-    finally:
-        os.close(home)
-
-
-@contextmanager
-def fresh_network_namespace() -> Iterator[None]:
-    """Puts the calling thread into a new, empty network namespace, which vanishes when the block ends."""
-    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    try:
-        _check(_libc.unshare(CLONE_NEWNET), "make a network namespace (it needs root, or the virtual clock)")
-        try:
-            yield
-        finally:
-            _check(_libc.setns(home, CLONE_NEWNET), "go back to the first network namespace")
-    finally:
-        os.close(home)
 
 
 def run(command: Sequence[str], text: str = "") -> str:
@@ -90,22 +56,6 @@ def sysctl(name: str, value: str) -> Iterator[None]:
         yield
     finally:
         write_sysctl(name, before)
-
-
-def _set_namespace(path: Path) -> None:
-    try:
-        target = os.open(path, os.O_RDONLY)
-    except OSError as gone:
-        raise MachineFault(f"cannot open network namespace {path}: {gone.strerror}") from gone
-    try:
-        _check(_libc.setns(target, CLONE_NEWNET), f"enter network namespace {path}")
-    finally:
-        os.close(target)
-
-
-def _check(status: int, deed: str) -> None:
-    if status:
-        raise MachineFault(f"cannot {deed}: {os.strerror(ctypes.get_errno())}")
 
 
 def _complaint(stderr: str, text: str) -> str:

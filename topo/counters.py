@@ -10,6 +10,7 @@ from typing import Any
 
 from gradwire.faults import MachineFault
 from gradwire.topo.fabric import Port
+from gradwire.topo.tc import class_of_band
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def parse_qdiscs(text: str, ports: Mapping[str, Port], bands: int) -> list[PortC
     leaves = {(entry["dev"], entry["parent"]): entry for entry in json.loads(text) if "parent" in entry}
     counters = []
     for interface, port in ports.items():
-        found = [leaves.get((interface, f"1:{band + 1:x}")) for band in range(bands)]
+        found = [leaves.get((interface, class_of_band(band))) for band in range(bands)]
         if None in found:
             raise MachineFault(
                 f"{interface} has no qdisc for band {found.index(None)}: another program changed it; "

@@ -11,8 +11,9 @@ from types import TracebackType
 from mininet.topo import Topo
 
 from gradwire.faults import MachineFault
+from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.topo.abilities import Abilities
-from gradwire.topo.command import attempt, network_namespace, run, sysctl, write_sysctl
+from gradwire.topo.command import attempt, run, sysctl, write_sysctl
 from gradwire.topo.counters import (
     DatapathCounters,
     PortCounters,
@@ -159,7 +160,7 @@ class Network:
         """The /proc path of the network namespace that a port is in; "" for a switch's, which is the machine's first."""
         if self._naming.is_switch(port.device):
             return ""
-        return f"/proc/{self.host_pid(self.fabric.endpoint_names().index(port.device))}/ns/net"
+        return namespace_of(self.host_pid(self.fabric.endpoint_names().index(port.device)))
 
     def counters(self) -> list[PortCounters]:
         """What every port has sent since the network was built: hosts' ports first, in order, then switches'.
@@ -169,7 +170,7 @@ class Network:
         command = ["tc", "-s", "-j", "qdisc", "show"]
         counters = []
         for host, name in enumerate(self.fabric.endpoint_names()):
-            with network_namespace(self.host_pid(host)):
+            with network_namespace(namespace_of(self.host_pid(host))):
                 counters += parse_qdiscs(run(command), self._interfaces([name]), self.fabric.bands)
         return counters + parse_qdiscs(run(command), self._interfaces(self.fabric.switch_names()), self.fabric.bands)
 
@@ -236,7 +237,7 @@ class Network:
                 write_sysctl(name, value)
         settings = {**HOST_SYSCTLS, **({} if self.fabric.loss else LOSSLESS_SYSCTLS)}
         for host in range(self.fabric.endpoints):
-            with network_namespace(self.host_pid(host)):
+            with network_namespace(namespace_of(self.host_pid(host))):
                 for name, value in settings.items():
                     write_sysctl(name, value)
                 for scope in ("all", "default"):
@@ -253,7 +254,7 @@ class Network:
     def _configure_hosts(self) -> None:
         for host, name in enumerate(self.fabric.endpoint_names()):
             (interface,) = self._interfaces([name])
-            with network_namespace(self.host_pid(host)):
+            with network_namespace(namespace_of(self.host_pid(host))):
                 run(["ip", "-batch", "-"], batch_text(host_commands(host, self.fabric, interface)))
                 if self.userspace:
                     # AF_PACKET hands the userspace datapath packets whose checksum is still to be computed, and it never is.
@@ -317,7 +318,7 @@ class Network:
             if place is None:
                 run(["tc", "-batch", "-"], batch_text(batch))
             else:
-                with network_namespace(self.host_pid(place)):
+                with network_namespace(namespace_of(self.host_pid(place))):
                     run(["tc", "-batch", "-"], batch_text(batch))
         if self.fabric.loss > 0 and not self._abilities.has_netem_seed:
             LOG.warning("tc or the kernel does not know netem's seed: losses differ from run to run")

@@ -14,11 +14,12 @@ import math
 from enum import StrEnum
 
 from gradwire.faults import InputFault
-from gradwire.topo.fabric import Fabric, dscp_of_band
+from gradwire.topo.fabric import BANDS_MAJOR, Fabric, dscp_of_band
 
-PRIO_HANDLE = "1:"
-"""Open vSwitch turns set_queue:N into skb->priority 1:(N + 1), so the bands' major number has to be 1."""
+PRIO_HANDLE = f"{BANDS_MAJOR}:"
 SHAPER_HANDLE = "5:"
+HTB_LINE_CLASS = f"{PRIO_HANDLE}ff"
+"""Parent of the bands' classes where HTB keeps the bands; its number is above that of any band."""
 HTB_PRIORITIES = 8
 """TC_HTB_NUMPRIO: the priorities that HTB tells apart."""
 TRICKLE_BPS = 8000
@@ -35,9 +36,9 @@ class Classify(StrEnum):
     DSCP = "dscp"
 
 
-def socket_priority(band: int) -> int:
-    """Value of SO_PRIORITY that puts a socket's packets into `band` of its host's port (set IP_TOS first: it resets this)."""
-    return 1 << 16 | band + 1
+def class_of_band(band: int) -> str:
+    """The tc class of a band, below which its queue is: "1:1" for band 0. Both layouts of this module have it."""
+    return f"{PRIO_HANDLE}{band + 1:x}"
 
 
 def port_commands(
@@ -74,7 +75,7 @@ def port_commands(
     else:
         bands = _prio_bands(interface, rate, burst, fabric.bands)
     leaves = [
-        ["qdisc", "add", "dev", interface, "parent", f"1:{band + 1:x}", *_leaf(fabric, has_fq, loss, netem_seed)]
+        ["qdisc", "add", "dev", interface, "parent", class_of_band(band), *_leaf(fabric, has_fq, loss, netem_seed)]
         for band in range(fabric.bands)
     ]
     filters = [_dscp_filter(interface, band) for band in range(fabric.bands)] if classify is Classify.DSCP else []
@@ -113,9 +114,9 @@ def _htb_bands(interface: str, rate: str, burst: str, bands: int) -> list[list[s
             "dev",
             interface,
             "parent",
-            "1:ff",
+            HTB_LINE_CLASS,
             "classid",
-            f"1:{band + 1:x}",
+            class_of_band(band),
             "htb",
             *trickle,
             "prio",
@@ -125,7 +126,7 @@ def _htb_bands(interface: str, rate: str, burst: str, bands: int) -> list[list[s
     ]
     return [
         ["qdisc", "add", "dev", interface, "root", "handle", PRIO_HANDLE, "htb", "default", "1"],
-        ["class", "add", "dev", interface, "parent", PRIO_HANDLE, "classid", "1:ff", "htb", *line],
+        ["class", "add", "dev", interface, "parent", PRIO_HANDLE, "classid", HTB_LINE_CLASS, "htb", *line],
         *leaves,
     ]
 
@@ -151,7 +152,7 @@ def _leaf(fabric: Fabric, has_fq: bool, loss: float, netem_seed: int | None) -> 
 def _dscp_filter(interface: str, band: int) -> list[str]:
     match = ["match", "ip", "dsfield", f"{dscp_of_band(band) << 2:#04x}", "0xfc"]
     place = ["filter", "add", "dev", interface, "parent", PRIO_HANDLE, "protocol", "ip", "prio", "1"]
-    return [*place, "u32", *match, "flowid", f"1:{band + 1:x}"]
+    return [*place, "u32", *match, "flowid", class_of_band(band)]
 
 
 def batch_text(commands: list[list[str]]) -> str:

@@ -20,13 +20,14 @@ from typing import Any, BinaryIO
 
 from gradwire.agents.capture import pcapng
 from gradwire.agents.capture.packet_ring import BLOCK_BYTES, SETTLE_S, Packet, PacketRing, ready
-from gradwire.agents.connections import network_of
 from gradwire.agents.records import CaptureRecord
 from gradwire.agents.wire.datagrams import DATA
 from gradwire.agents.wire.framing import Framing
-from gradwire.agents.wire.headers import ETHERNET_BYTES, UDP_HEADER_BYTES, read_segment
+from gradwire.agents.wire.headers import UDP_HEADER_BYTES, read_segment
 from gradwire.agents.wire.trail import APPLICATION, Trails, is_captured, note
 from gradwire.faults import Fault
+from gradwire.network_namespace import network_namespace
+from gradwire.topo.fabric import ETHERNET_HEADER_BYTES
 
 BLOCKS_MAX, BLOCKS_MIN = 32, 4
 RING_BYTES_MAX = 256 << 20
@@ -71,7 +72,7 @@ class CaptureSettings:
 
     def kept_bytes(self) -> int:
         """Of each packet: snaplen, and at least what a datagram's message header needs (TCP's can be noted)."""
-        least = ETHERNET_BYTES + IPV4_BYTES + UDP_HEADER_BYTES + DATA.size + Framing(self.workers).header_bytes
+        least = ETHERNET_HEADER_BYTES + IPV4_BYTES + UDP_HEADER_BYTES + DATA.size + Framing(self.workers).header_bytes
         return max(self.snaplen, least)
 
 
@@ -111,7 +112,7 @@ class PortCapture:
     def __init__(self, entry: PortEntry, settings: CaptureSettings) -> None:
         self._entry = entry
         blocks = max(BLOCKS_MIN, min(BLOCKS_MAX, RING_BYTES_MAX // BLOCK_BYTES // len(settings.ports)))
-        with network_of(entry.namespace) if entry.namespace else nullcontext():
+        with network_namespace(entry.namespace) if entry.namespace else nullcontext():
             self.ring = PacketRing(entry.interface, blocks)
         file = Path(entry.path).open("wb", buffering=WRITE_BYTES)  # noqa: SIM115 (PortFile.end closes it)
         self._file = PortFile(file, entry.port, entry.rate_bps, settings.kept_bytes())

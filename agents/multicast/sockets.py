@@ -12,16 +12,17 @@ import socket
 import struct
 import sys
 from collections import deque
-from dataclasses import dataclass
 
 import numpy as np
 
-from gradwire.agents.connections import CONTROL_BAND, HostEntry, SocketOptions, mark, network_of
+from gradwire.agents.connections import HostEntry, SocketOptions, mark
 from gradwire.agents.multicast.protocol import Delivered, Piece, ReceiveWindow, SendWindow
 from gradwire.agents.wire.datagrams import DATA, FIRST, FLOW_PORT, HELLO, PROBE, REPORT_PORT, Shape, Status
+from gradwire.agents.wire.flows import MulticastFlow, multicast_flows_of
 from gradwire.agents.wire.framing import Framing
 from gradwire.faults import InternalFault
-from gradwire.topo.fabric import MULTICAST_HEADER_BYTES, Fabric, MulticastGroup, band_of_class
+from gradwire.network_namespace import network_namespace
+from gradwire.topo.fabric import CONTROL_BAND, MULTICAST_HEADER_BYTES, Fabric, MulticastGroup, band_of_class
 from gradwire.workloads.plan import Plan
 
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
@@ -34,34 +35,7 @@ LOSSLESS_PATIENCE_NS = 20_000_000_000
 """On a lossless fabric nothing is lost however long it waits (as topo/wiring.py tells TCP)."""
 
 
-@dataclass(frozen=True)
-class Flow:
-    """Messages of one send queue and class to one multicast group. ranks: those that receive, by host."""
-
-    number: int
-    queue: int
-    group: int
-    traffic_class: int
-    src_host: int
-    ranks: dict[int, list[int]]
-
-
-def flows_of(plan: Plan) -> list[Flow]:
-    """All multicast flows of a plan, numbered the same way by every agent."""
-    ops = plan.ops
-    sends = np.flatnonzero(ops.group == 1)
-    keys = np.unique(np.column_stack([ops.lane[sends], ops.peer[sends], ops.traffic_class[sends]]), axis=0)
-    flows = []
-    for number, (queue, group, traffic_class) in enumerate(keys.tolist()):
-        ranks: dict[int, list[int]] = {}
-        for rank in plan.group_rank[plan.group_start[group] : plan.group_start[group + 1]].tolist():
-            ranks.setdefault(int(plan.rank_host[rank]), []).append(rank)
-        src_host = int(plan.rank_host[plan.queue_rank[queue]])
-        flows.append(Flow(number, queue, group, traffic_class, src_host, ranks))
-    return flows
-
-
-def _group_ip(flow: Flow, fabric: Fabric) -> str:
+def _group_ip(flow: MulticastFlow, fabric: Fabric) -> str:
     wanted = MulticastGroup(flow.src_host, tuple(sorted(flow.ranks)))
     if wanted not in fabric.groups:
         raise InternalFault(f"the switches know no {wanted}: the fabric was built without this plan's groups")
@@ -69,7 +43,7 @@ def _group_ip(flow: Flow, fabric: Fabric) -> str:
 
 
 def _udp(host: HostEntry, address: tuple[str, int], band: int) -> socket.socket:
-    with network_of(host.namespace):
+    with network_namespace(host.namespace):
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.setblocking(False)
     sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES // 2)
@@ -81,7 +55,7 @@ def _udp(host: HostEntry, address: tuple[str, int], band: int) -> socket.socket:
 class FlowSender:
     """The sending end of a flow."""
 
-    def __init__(self, flow: Flow, host: HostEntry, fabric: Fabric, options: SocketOptions) -> None:
+    def __init__(self, flow: MulticastFlow, host: HostEntry, fabric: Fabric, options: SocketOptions) -> None:
         self.flow = flow
         self.iteration = self.op = -1
         self.start_ns = 0
@@ -183,7 +157,9 @@ class FlowSender:
 class Member:
     """What one host takes in: all flows of whose groups it is a member."""
 
-    def __init__(self, host: HostEntry, flows: list[Flow], fabric: Fabric, framing: Framing, window_bytes: int) -> None:
+    def __init__(
+        self, host: HostEntry, flows: list[MulticastFlow], fabric: Fabric, framing: Framing, window_bytes: int
+    ) -> None:
         self.host = host
         self.bytes_received = 0
         self._framing, self._fabric, self._shape = framing, fabric, Shape.of(fabric)
@@ -195,7 +171,7 @@ class Member:
         self.sockets = [self._reports, *(self._join(flow) for flow in flows)]
         self._start = bytearray(MULTICAST_HEADER_BYTES + framing.header_bytes)
 
-    def _join(self, flow: Flow) -> socket.socket:
+    def _join(self, flow: MulticastFlow) -> socket.socket:
         group = _group_ip(flow, self._fabric)
         sock = _udp(self.host, (group, FLOW_PORT + flow.number), CONTROL_BAND)
         sock.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
@@ -203,7 +179,7 @@ class Member:
         sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
         return sock
 
-    def take(self, sock: socket.socket, now_ns: int) -> tuple[Flow, list[Delivered]] | None:
+    def take(self, sock: socket.socket, now_ns: int) -> tuple[MulticastFlow, list[Delivered]] | None:
         """Takes what arrived together, without copying its payload, and reports as needed; gives messages that are whole now."""
         try:
             size_bytes = sock.recv_into(self._start, 0, socket.MSG_TRUNC)
@@ -232,7 +208,7 @@ class Multicast:
     """All multicast of an agent's hosts."""
 
     def __init__(self, plan: Plan, hosts: dict[int, HostEntry], fabric: Fabric, options: SocketOptions) -> None:
-        flows = flows_of(plan)
+        flows = multicast_flows_of(plan)
         framing = Framing(len(plan.workers))
         self._of_key = {(flow.queue, flow.group, flow.traffic_class): flow.number for flow in flows}
         self._ops = plan.ops

@@ -43,6 +43,11 @@ Span = tuple[int, int]
 """Sequence numbers from the first on, up to but without the second."""
 
 
+def datagram_bytes(mtu_bytes: int) -> int:
+    """Size of a full datagram, its header included and those of IP and UDP left out."""
+    return mtu_bytes - IP_UDP_HEADER_BYTES + MULTICAST_HEADER_BYTES
+
+
 @dataclass(frozen=True)
 class Shape:
     """Sizes of a fabric's datagrams. size_bytes: of a full one, its header included; piece_bytes: of the message's piece in it."""
@@ -54,7 +59,7 @@ class Shape:
     @staticmethod
     def of(fabric: Fabric) -> Shape:
         """Full frames, and bursts no longer than `gso_bytes`, which is the grain of preemption."""
-        size_bytes = fabric.mtu_bytes - IP_UDP_HEADER_BYTES + MULTICAST_HEADER_BYTES
+        size_bytes = datagram_bytes(fabric.mtu_bytes)
         headers = ETHERNET_HEADER_BYTES + IP_UDP_HEADER_BYTES - MULTICAST_HEADER_BYTES
         most = min(fabric.gso_bytes - headers, MAX_UDP_BYTES)
         burst = max(1, min(MAX_BURST_DATAGRAMS, most // size_bytes))

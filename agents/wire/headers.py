@@ -9,9 +9,9 @@ import struct
 from typing import NamedTuple
 
 from gradwire.agents.wire.framing import PORT
+from gradwire.topo.fabric import ETHERNET_HEADER_BYTES
 
 Bytes = bytes | memoryview
-ETHERNET_BYTES = 14
 IPV4 = 0x0800
 TCP, UDP = 6, 17
 SYN = 0x02
@@ -48,10 +48,10 @@ class Segment(NamedTuple):
 
 def read_segment(data: Bytes) -> Segment | None:
     """The headers of a packet; None for what is neither TCP nor UDP over IPv4, or was cut before its headers end."""
-    if len(data) < ETHERNET_BYTES + _IPV4.size + 8 or _ETHERTYPE.unpack_from(data, 12)[0] != IPV4:
+    if len(data) < ETHERNET_HEADER_BYTES + _IPV4.size + 8 or _ETHERTYPE.unpack_from(data, 12)[0] != IPV4:
         return None
-    version, service, total_bytes, _, _, _, protocol, _ = _IPV4.unpack_from(data, ETHERNET_BYTES)
-    at = ETHERNET_BYTES + 4 * (version & 15)
+    version, service, total_bytes, _, _, _, protocol, _ = _IPV4.unpack_from(data, ETHERNET_HEADER_BYTES)
+    at = ETHERNET_HEADER_BYTES + 4 * (version & 15)
     flags = sequence = 0
     if protocol == TCP:
         if len(data) < at + _MIN_TCP_BYTES:
@@ -67,5 +67,5 @@ def read_segment(data: Bytes) -> Segment | None:
     else:
         return None
     flow = bytes(data[at - 8 : at + 4])
-    payload_bytes = ETHERNET_BYTES + total_bytes - end
+    payload_bytes = ETHERNET_HEADER_BYTES + total_bytes - end
     return Segment(protocol, flow, service >> 2, source_port, target_port, sequence, flags, end, payload_bytes)

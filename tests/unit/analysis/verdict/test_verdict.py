@@ -242,6 +242,15 @@ def test_a_lossy_fabric_may_drop_what_it_was_asked_to() -> None:
     assert failed(verdict(with_counts(sound_record(), tcp_retransmits=1), fabric=lossy)) == ["TCP retransmits"]
 
 
+def test_a_lost_burst_has_as_many_segments_as_its_mtu_gives() -> None:
+    """A burst of 64 KiB is 45 segments at MTU 1500 and 7 at MTU 9000; each may be sent again, and once more for nothing."""
+    for mtu_bytes, segments in ((1500, 45), (9000, 7)):
+        lossy = replace(FABRIC, loss=0.001, mtu_bytes=mtu_bytes)
+        record = with_counts(with_band(sound_record(), "s1-eth4", 1, drops=1), tcp_retransmits=2 * segments + 1)
+        limits = {check.name: check.limit for check in verdict(record, fabric=lossy).checks}
+        assert limits["TCP retransmits"] == str(2 * segments)
+
+
 def test_losses_slow_the_probe_down_but_never_make_it_faster() -> None:
     lossy = replace(FABRIC, loss=0.001)
     assert verdict(replace(sound_record(), rate_probe=1.3), fabric=lossy).valid

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradwire.agents.multicast.protocol import Delivered, Piece, ReceiveWindow, SendWindow
-from gradwire.agents.multicast.sockets import flows_of
 from gradwire.agents.wire.datagrams import FIRST, PROBE, Shape, Status
+from gradwire.agents.wire.flows import multicast_flows_of
 from gradwire.agents.wire.framing import Framing, Header
 from gradwire.controller.flows import switch_rules, trace_group
 from gradwire.faults import InputFault, InternalFault
@@ -337,7 +337,7 @@ def test_a_member_beside_the_sender_is_refused() -> None:
 
 def test_flows_are_one_a_queue_group_and_class() -> None:
     plan = multicast_plan()
-    flows = flows_of(plan)
+    flows = multicast_flows_of(plan)
     assert [(flow.number, flow.src_host, sorted(flow.ranks)) for flow in flows] == [
         (0, 3, [0, 1, 2]),
         (1, 4, [0, 1, 2]),
