@@ -20,7 +20,7 @@ TIMEOUT_S = 60.0
 def run(command: Sequence[str], text: str = "") -> str:
     """Runs `command` with `text` on its standard input; returns its standard output.
 
-    Raises MachineFault with the command and what it wrote to standard error if it is missing, fails, or hangs for a minute.
+    Raises MachineFault, with the command and its standard error, if the command is missing, fails, or hangs for a minute.
     """
     result = attempt(command, text)
     if result.returncode:
@@ -29,7 +29,7 @@ def run(command: Sequence[str], text: str = "") -> str:
 
 
 def attempt(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
-    """Like `run`, but a failing command is the caller's to judge. Raises MachineFault if it is missing or hangs."""
+    """Like `run`, but leaves a failure to the caller. Raises MachineFault if the command is missing or hangs."""
     try:
         return subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     except FileNotFoundError as missing:
@@ -39,7 +39,7 @@ def attempt(command: Sequence[str], text: str = "") -> subprocess.CompletedProce
 
 
 def write_sysctl(name: str, value: str) -> None:
-    """Sets a kernel parameter ("net/ipv4/tcp_rmem") of the network namespace that the caller is in. Raises MachineFault."""
+    """Sets a kernel parameter ("net/ipv4/tcp_rmem") in the caller's network namespace. Raises MachineFault if that fails."""
     path = Path("/proc/sys") / name
     try:
         path.write_text(value)
@@ -49,7 +49,7 @@ def write_sysctl(name: str, value: str) -> None:
 
 @contextmanager
 def sysctl(name: str, value: str) -> Iterator[None]:
-    """Sets a kernel parameter for the length of the block and puts back what was there. Raises MachineFault."""
+    """Sets a kernel parameter for the duration of the block, then restores its value. Raises MachineFault if that fails."""
     before = (Path("/proc/sys") / name).read_text().strip()
     write_sysctl(name, value)
     try:
@@ -59,7 +59,7 @@ def sysctl(name: str, value: str) -> Iterator[None]:
 
 
 def _complaint(stderr: str, text: str) -> str:
-    """The tool's own words, with the batch line that it means: tc and ip only give its number ("Command failed -:3")."""
+    """The tool's own words, with the batch line that they mean, of which tc and ip give only the number ("Command failed -:3")."""
     words = stderr.strip()
     number = words.rpartition("Command failed -:")[2]
     if not number.isdigit() or not text:
