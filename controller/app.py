@@ -62,12 +62,12 @@ class ForwardingApp(ryu.BaseApp):  # type: ignore[misc]
     @ryu.set_ev_cls(  # type: ignore[untyped-decorator]
         ryu.ofp_event.EventOFPErrorMsg, [ryu.HANDSHAKE_DISPATCHER, ryu.CONFIG_DISPATCHER, ryu.MAIN_DISPATCHER]
     )
-    def switch_refused(self, event: Any) -> None:
+    def switch_rejected(self, event: Any) -> None:
         """Ends the process because a switch rejected a message."""
         message = event.msg
         refused = bytes(message.data or b"")[:64].hex()
         die(
-            f"switch {message.datapath.id} refused a message: error type {message.type}, code {message.code}, data {refused}"
+            f"switch {message.datapath.id} rejected a message: error type {message.type}, code {message.code}, data {refused}"
         )
 
 
@@ -130,7 +130,7 @@ def die(message: str) -> NoReturn:
 
 def serve(fabric: Fabric, port: int, ready_path: Path | None) -> None:
     """Serves the fabric's switches on 127.0.0.1:`port` until the process is ended; dies at once if the port is taken."""
-    refuse_taken_port(port)
+    check_port_is_free(port)
     ryu.cfg.CONF(
         args=["--ofp-listen-host", "127.0.0.1", "--ofp-tcp-listen-port", str(port)],
         project="gradwire",
@@ -141,7 +141,7 @@ def serve(fabric: Fabric, port: int, ready_path: Path | None) -> None:
     ryu.AppManager.run_apps([ryu.OFP_HANDLER, __name__])
 
 
-def refuse_taken_port(port: int) -> None:
+def check_port_is_free(port: int) -> None:
     """Dies if the port is taken, because the framework listens in another thread, where the error would name something else."""
     with socket.socket() as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -117,7 +117,7 @@ class Network:
 
     def __enter__(self) -> Network:
         with ExitStack() as undo:
-            self._refuse_names_in_use()
+            self._check_names_are_free()
             self.net = QuietMininet(
                 topo=FabricTopo(self._naming),
                 host=QuietHost,
@@ -199,7 +199,7 @@ class Network:
     def _interfaces(self, devices: list[str]) -> dict[str, Port]:
         return {self._naming.interface(port): port for name in devices for port in self._naming.ports_of(name)}
 
-    def _refuse_names_in_use(self) -> None:
+    def _check_names_are_free(self) -> None:
         """Makes sure that nothing has one of our names yet, so that whatever has one later is ours to delete."""
         listed = attempt(["ovs-vsctl", f"--timeout={OVS_TIMEOUT_S}", "list-br"])
         if listed.returncode:

@@ -117,10 +117,10 @@ def test_a_refused_message_ends_the_controller(
     monkeypatch.setattr("gradwire.controller.app.os._exit", end)
     datapath.id = 1
     with pytest.raises(Ended):
-        forwarding.switch_refused(
+        forwarding.switch_rejected(
             SimpleNamespace(msg=SimpleNamespace(datapath=datapath, type=5, code=1, data=b"\x04\x0e"))
         )
-    assert "switch 1 refused a message: error type 5, code 1, data 040e" in capsys.readouterr().err
+    assert "switch 1 rejected a message: error type 5, code 1, data 040e" in capsys.readouterr().err
 
 
 def test_ready_goes_to_standard_output_without_a_file(capsys: pytest.CaptureFixture[str]) -> None:
