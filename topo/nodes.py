@@ -1,6 +1,6 @@
 """Mininet's nodes and links with their work deferred and batched. Only topo/network.py may import this, because it imports mininet.
 
-Mininet starts a shell for every node and types each command into it: some twenty processes a host. In the virtual-time kernel a
+Mininet starts a shell for every node and types each command into it: about twenty processes per host. In the virtual-time kernel a
 process costs tens of milliseconds, so here a host is one process, links are made by one `ip` call, switches by one `ovs-vsctl`
 call, and a shell is started only when somebody wants one (`node.cmd`, the Mininet command line). What a node, an interface or
 a link *is* remains Mininet's.

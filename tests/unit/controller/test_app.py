@@ -111,7 +111,7 @@ def test_a_switch_that_is_not_the_fabrics_ends_the_controller(
     assert "dpid 9 connected, but the fabric's are 1" in capsys.readouterr().err
 
 
-def test_a_refused_message_ends_the_controller(
+def test_a_rejected_message_ends_the_controller(
     forwarding: app.ForwardingApp, datapath: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("gradwire.controller.app.os._exit", end)

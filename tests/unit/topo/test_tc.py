@@ -69,7 +69,7 @@ def test_userspace_datapath_reads_the_band_from_the_dscp(has_prio: bool) -> None
     ]
 
 
-def test_more_bands_than_htb_orders_are_refused() -> None:
+def test_more_bands_than_htb_orders_are_rejected() -> None:
     assert lines(replace(FABRIC, classes=7), has_prio=False)
     with pytest.raises(InputFault, match="at most 7 classes"):
         lines(replace(FABRIC, classes=8), has_prio=False)
@@ -105,6 +105,6 @@ def test_batch_text_is_one_command_a_line() -> None:
 
 
 @pytest.mark.parametrize("word", ["", "two words", "a#b", "new\nline", "quo'te"])
-def test_batch_text_refuses_what_a_batch_file_would_split(word: str) -> None:
+def test_batch_text_rejects_words_that_a_batch_file_would_split(word: str) -> None:
     with pytest.raises(ValueError, match="batch file"):
         batch_text([["link", word]])

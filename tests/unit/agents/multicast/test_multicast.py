@@ -87,7 +87,7 @@ def test_a_fabric_without_groups_has_the_rules_that_it_always_had() -> None:
 
 
 @pytest.mark.parametrize("group", [MulticastGroup(0, ()), MulticastGroup(0, (0, 1)), MulticastGroup(0, (12,))])
-def test_impossible_groups_are_refused(group: MulticastGroup) -> None:
+def test_impossible_groups_are_rejected(group: MulticastGroup) -> None:
     with pytest.raises(InputFault, match="members must be other hosts"):
         replace(LEAF_SPINE, groups=(group,))
 
@@ -303,7 +303,7 @@ def recvs_of_groups(plan: Plan) -> list[int]:
     return np.flatnonzero((ops.kind == OpKind.RECV) & (ops.group[np.maximum(ops.message, 0)] == 1)).tolist()
 
 
-def test_broken_multicast_plans_are_refused() -> None:
+def test_broken_multicast_plans_are_rejected() -> None:
     plan = multicast_plan()
     sends = np.flatnonzero(plan.ops.group == 1).tolist()
     for op in (*sends, *recvs_of_groups(plan)):
@@ -327,7 +327,7 @@ def astray(plan: Plan, send: int) -> Plan:
     return with_dependencies(moved, [dep for dep in dependencies(plan) if recv not in dep[:2]])
 
 
-def test_a_member_beside_the_sender_is_refused() -> None:
+def test_a_member_beside_the_sender_is_rejected() -> None:
     builder = PlanBuilder("beside")
     ranks = [builder.rank(Role.SERVER, host) for host in (0, 0, 1)]
     builder.group_message(builder.queue(ranks[0]), builder.group(ranks[1:]), 8)

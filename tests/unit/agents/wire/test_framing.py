@@ -65,7 +65,7 @@ def test_the_columns_of_many_headers_are_those_of_one() -> None:
 
 
 @pytest.mark.parametrize("at", [0, 3, 4, 7])
-def test_what_is_no_header_of_this_plan_is_refused(at: int) -> None:
+def test_bytes_that_are_not_a_header_of_this_plan_are_rejected(at: int) -> None:
     data = bytearray(Framing(9).pack(HEADER))
     data[at] ^= 0x20
     with pytest.raises(InternalFault, match="lost its framing"):
