@@ -1,1 +1,1 @@
-"""Replays a plan over real sockets: interpreters without I/O, one event loop, framing, and the logs of what happened."""
+"""Host agents: interpret a plan over real sockets, and log what happened."""

@@ -1,7 +1,13 @@
-"""An agent process: carries the ranks of one or many hosts. `python -m gradwire.agents HOSTS.json`, told what to do on standard input.
+"""An agent process, which carries the ranks of one or more hosts: `python -m gradwire.agents HOSTS.json`.
 
-One JSON object a line, in and out. Commands: load (plan, iterations, log) listens; connect; go (start_ns); finish; end of input ends
-the agent. Answers: listening, ready, iteration (done), done (summary). Its errors go to standard error, with exit status 1.
+It reads commands from standard input and answers on standard output, one JSON object per line:
+
+    load (plan, iterations, log)   reads the plan and listens                    -> listening
+    connect                        opens all connections                         -> ready
+    go (start_ns)                  replays, beginning at this monotonic time     -> iteration (done), ..., done (summary)
+    finish                         closes all connections                        -> finished
+
+It ends with its input. Errors go to standard error, with exit status 1.
 """
 
 from __future__ import annotations
@@ -19,19 +25,12 @@ from typing import Any
 
 import numpy as np
 
-from gradwire.agents.connections import (
-    HostEntry,
-    SocketOptions,
-    connect,
-    connection_of_send,
-    connections_of,
-    join,
-    listen,
-)
-from gradwire.agents.interpreter import Interpreter
+from gradwire.agents.connections import HostEntry, SocketOptions, connect, join, listen
 from gradwire.agents.loop import ReplayLoop
 from gradwire.agents.multicast.sockets import Multicast
 from gradwire.agents.records import AgentSummary
+from gradwire.agents.replay.interpreter import Interpreter
+from gradwire.agents.wire.flows import connection_of_send, connections_of
 from gradwire.faults import Fault
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
@@ -40,7 +39,7 @@ CONNECT_TIMEOUT_S = 30.0
 
 
 class Agent:
-    """Replays one plan after the other for its hosts."""
+    """Replays plans, one after another, for its hosts."""
 
     def __init__(self, hosts: list[HostEntry], fabric: Fabric, options: SocketOptions) -> None:
         self._hosts = {host.index: host for host in hosts}
@@ -59,7 +58,7 @@ class Agent:
         _say("listening")
 
     def connect(self) -> None:
-        """Opens this agent's side of all connections, and waits for the other."""
+        """Opens this agent's side of all connections and waits for the other side."""
         self._multicast.say_hello()
         mine = [c for c in self._connections if c.src_host in self._hosts]
         outgoing = {c.number: connect(c, self._hosts[c.src_host], self._fabric, self._options) for c in mine}
@@ -74,7 +73,7 @@ class Agent:
         _say("ready")
 
     def go(self, start_ns: int) -> None:
-        """Replays from `start_ns` of the monotonic clock on, and writes the log."""
+        """Replays the plan, beginning at `start_ns` of the monotonic clock, and writes the log."""
         assert self._loop is not None
         gc.disable()
         self._loop.run(start_ns, lambda done: _say("iteration", done=done))
@@ -110,8 +109,9 @@ def _say(event: str, **values: Any) -> None:
 def main() -> int:
     """Runs the agent until its standard input ends."""
     settings = json.loads(Path(sys.argv[1]).read_text())
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a socket a flow, and 1024 files are the usual limit
+    # Each flow has a socket, and the usual soft limit is 1,024 files.
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
     agent = Agent(
         [HostEntry(**host) for host in settings["hosts"]],
         Fabric.from_json(settings["fabric"]),
@@ -129,7 +129,7 @@ def main() -> int:
             commands[command.pop("command")](**command)
     except Fault as fault:
         print(f"{type(fault).__name__}: {fault}", file=sys.stderr, flush=True)
-        # Not by return: that closes the sockets first, and then an agent that misses them would be found dead before this one.
+        # Returning would close the sockets first, and an agent that misses them might be found dead before this one.
         os._exit(1)
     return 0
 

@@ -1,157 +1,72 @@
-"""The connections of a plan: one a (send queue, destination rank, traffic class) that crosses the network, and their sockets.
+"""TCP connections between hosts: their sockets, how they are marked, and how both ends agree which connection is which.
 
-Data flows one way on a connection; the other way only ACKs return, which go with the control band so that they never wait.
+Data flows one way on a connection. Only ACKs flow the other way, in the control band, so that they never wait.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import selectors
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import cast
 
-import numpy as np
-
+from gradwire.agents.wire.flows import Connection
 from gradwire.agents.wire.framing import HELLO, MAGIC, PORT
 from gradwire.faults import InternalFault, MachineFault
-from gradwire.topo.fabric import Fabric, band_of_class, dscp_of_band
-from gradwire.workloads.plan import OpKind, Plan
+from gradwire.network_namespace import network_namespace
+from gradwire.topo.fabric import CONTROL_BAND, Fabric, dscp_of_band, socket_priority
 
-CLONE_NEWNET = 0x40000000
 TCP_NOTSENT_LOWAT = 25
-CONTROL_BAND = 0
-
-
-@dataclass(frozen=True)
-class Connection:
-    """One flow: from rank `src` to rank `dst`, for one send queue and traffic class."""
-
-    number: int
-    queue: int
-    src: int
-    dst: int
-    src_host: int
-    dst_host: int
-    traffic_class: int
-
-    @property
-    def band(self) -> int:
-        """Priority band of its data."""
-        return band_of_class(self.traffic_class)
-
-
-def connections_of(plan: Plan) -> list[Connection]:
-    """All connections that the plan needs, numbered the same way by every agent."""
-    ops = plan.ops
-    unicast = np.flatnonzero(plan.is_remote() & (ops.group == 0))
-    keys = np.unique(np.column_stack([ops.lane[unicast], ops.peer[unicast], ops.traffic_class[unicast]]), axis=0)
-    return [
-        Connection(
-            number,
-            queue,
-            int(plan.queue_rank[queue]),
-            dst,
-            int(plan.rank_host[plan.queue_rank[queue]]),
-            int(plan.rank_host[dst]),
-            traffic_class,
-        )
-        for number, (queue, dst, traffic_class) in enumerate(keys.tolist())
-    ]
-
-
-def connection_of_send(plan: Plan, connections: list[Connection]) -> dict[int, int]:
-    """The connection's number of each SEND that crosses the network to one rank."""
-    numbers = {(c.queue, c.dst, c.traffic_class): c.number for c in connections}
-    ops = plan.ops
-    sends = np.flatnonzero(plan.is_remote() & (ops.group == 0) & (ops.kind == OpKind.SEND))
-    keys = zip(ops.lane[sends].tolist(), ops.peer[sends].tolist(), ops.traffic_class[sends].tolist(), strict=True)
-    return {send: numbers[key] for send, key in zip(sends.tolist(), keys, strict=True)}
-
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-@contextmanager
-def network_of(namespace: str) -> Iterator[None]:
-    """Makes sockets inside belong to a host: enters its network namespace (a /proc path), and comes back."""
-    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    try:
-        target = os.open(namespace, os.O_RDONLY)
-        try:
-            _set_namespace(target, namespace)
-            yield
-        finally:
-            os.close(target)
-            _set_namespace(home, "its own")
-    finally:
-        os.close(home)
-
-
-def _set_namespace(descriptor: int, name: str) -> None:
-    if _libc.setns(descriptor, CLONE_NEWNET):
-        error = ctypes.get_errno()
-        raise MachineFault(f"cannot enter network namespace {name}: {os.strerror(error)} (agents need CAP_SYS_ADMIN)")
+"""Socket option of linux/tcp.h that Python does not name."""
+LISTEN_BACKLOG = 4096
 
 
 @dataclass(frozen=True)
 class HostEntry:
-    """A host as an agent reaches it: its index, its address, and the /proc path of its network namespace."""
+    """A host as an agent reaches it."""
 
+    #: Endpoint index in the fabric.
     index: int
     ip: str
+    #: The /proc path of its network namespace.
     namespace: str
 
 
 @dataclass(frozen=True)
 class SocketOptions:
-    """buffer_bytes: send and receive buffer of each connection, which bounds what it has in flight.
+    """Sizes of the sockets' buffers."""
 
-    unsent_bytes: how much may wait in the socket unsent (TCP_NOTSENT_LOWAT); what is beyond waits in the send queue,
-    where its discipline still decides.
-    """
-
+    #: Send and receive buffer of each connection, which bounds its bytes in flight.
     buffer_bytes: int
+    #: Most bytes that wait unsent in a socket (TCP_NOTSENT_LOWAT). The rest waits in the send queue, where its discipline still decides.
     unsent_bytes: int
 
 
 def mark(sock: socket.socket, band: int) -> None:
-    """Marks a socket's packets with a band: DSCP for switches, and the priority that selects the band of the host's own port.
+    """Marks a socket's packets with a band: by DSCP for the switches, and by priority for the host's own port.
 
-    The priority comes second, because setting the DSCP resets it. 1: is the handle of the priority tree.
+    The DSCP comes first, because setting it resets the priority.
     """
     sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp_of_band(band) << 2)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, (1 << 16) | (band + 1))
-
-
-def _tcp(options: SocketOptions) -> socket.socket:
-    sock = socket.socket()
-    sock.setblocking(False)
-    for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):
-        # The kernel doubles what it is given, to pay for its own structures.
-        sock.setsockopt(socket.SOL_SOCKET, buffer, options.buffer_bytes // 2)
-    return sock
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, socket_priority(band))
 
 
 def listen(host: HostEntry, options: SocketOptions) -> socket.socket:
-    """The listening socket of a host."""
-    with network_of(host.namespace):
-        sock = _tcp(options)
+    """Opens the listening socket of a host."""
+    with network_namespace(host.namespace):
+        sock = _tcp_socket(options)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     mark(sock, CONTROL_BAND)
     sock.bind((host.ip, PORT))
-    sock.listen(4096)
+    sock.listen(LISTEN_BACKLOG)
     return sock
 
 
 def connect(connection: Connection, host: HostEntry, fabric: Fabric, options: SocketOptions) -> socket.socket:
-    """Starts to connect from `host`; the socket becomes writable once the other side has answered."""
-    with network_of(host.namespace):
-        sock = _tcp(options)
+    """Begins to connect from `host`; the socket becomes writable once the other side has answered."""
+    with network_namespace(host.namespace):
+        sock = _tcp_socket(options)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, options.unsent_bytes)
     mark(sock, connection.band)
@@ -160,12 +75,21 @@ def connect(connection: Connection, host: HostEntry, fabric: Fabric, options: So
     return sock
 
 
+def _tcp_socket(options: SocketOptions) -> socket.socket:
+    sock = socket.socket()
+    sock.setblocking(False)
+    for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+        # The kernel doubles the value to make room for its own structures.
+        sock.setsockopt(socket.SOL_SOCKET, buffer, options.buffer_bytes // 2)
+    return sock
+
+
 def join(
     outgoing: dict[int, socket.socket], listeners: list[socket.socket], expected: int, timeout_s: float
 ) -> dict[int, socket.socket]:
     """Completes all connections: says hello on the outgoing ones, and returns the incoming ones by number.
 
-    Raises MachineFault naming how many are missing when nothing happens for `timeout_s`.
+    Raises MachineFault with how many are missing if nothing happens for `timeout_s`.
     """
     incoming: dict[int, socket.socket] = {}
     with selectors.DefaultSelector() as selector:
@@ -178,7 +102,7 @@ def join(
             events = selector.select(timeout_s)
             if not events:
                 raise MachineFault(
-                    f"connections stay open: {len(outgoing) - greeted} of {len(outgoing)} outgoing, "
+                    f"connections were not established: {len(outgoing) - greeted} of {len(outgoing)} outgoing, "
                     f"{expected - len(incoming)} of {expected} incoming; are the switches' flows installed?"
                 )
             for key, mask in events:
@@ -212,13 +136,8 @@ def _accept(listener: socket.socket) -> socket.socket:
 def _read_hello(sock: socket.socket) -> int:
     data = sock.recv(HELLO.size)
     if len(data) != HELLO.size:
-        raise InternalFault(f"a connection opened with {len(data)} bytes instead of a hello of {HELLO.size}")
+        raise InternalFault(f"a connection opened with {len(data)} bytes instead of a hello of {HELLO.size} bytes")
     magic, number = HELLO.unpack(data)
     if magic != MAGIC:
         raise InternalFault(f"a connection opened with {magic:#x} instead of a hello")
     return int(number)
-
-
-def namespace_of(pid: int) -> str:
-    """The /proc path of the network namespace of a process."""
-    return str(Path("/proc") / str(pid) / "ns" / "net")

@@ -8,11 +8,11 @@ import socket
 import time
 from collections.abc import Callable
 
-from gradwire.agents.connections import Connection
-from gradwire.agents.interpreter import Interpreter, Outgoing
 from gradwire.agents.multicast.sockets import FlowSender, Multicast, interest
+from gradwire.agents.replay.interpreter import Interpreter, Outgoing
 from gradwire.agents.timer import Timer
 from gradwire.agents.transfer import Receiver, Sender, payload_file
+from gradwire.agents.wire.flows import Connection
 from gradwire.agents.wire.framing import Framing, Header
 from gradwire.faults import MachineFault
 from gradwire.workloads.plan import Plan
@@ -21,7 +21,7 @@ BROKEN = select.EPOLLERR | select.EPOLLHUP
 
 
 class ReplayLoop:
-    """Replays an interpreter's plan over sockets: one call for each ready socket a turn, so that none starves the others."""
+    """Replays an interpreter's plan over sockets. In each turn every ready socket gets one call, so that none starves the others."""
 
     def __init__(
         self,
@@ -53,11 +53,11 @@ class ReplayLoop:
 
     @property
     def bytes_received(self) -> int:
-        """Payload and framing taken in so far."""
+        """Payload and framing received so far."""
         return sum(receiver.bytes_received for receiver in self._receivers.values()) + self._multicast.bytes_received
 
     def run(self, start_ns: int, on_iteration: Callable[[int], None]) -> None:
-        """Replays from `start_ns` (monotonic clock) on; `on_iteration` is told how many iterations are done."""
+        """Replays the plan, beginning at `start_ns` of the monotonic clock; calls `on_iteration` with the number of iterations done."""
         self._poll.register(self._timer.descriptor, select.EPOLLIN)
         self._timer.set(start_ns)
         self._poll.poll()
@@ -80,29 +80,29 @@ class ReplayLoop:
 
     def _set_timer(self, start_ns: int) -> None:
         times = (self._interpreter.next_timer_ns(), self._multicast.next_timer_ns())
-        next_ns = min((time for time in times if time is not None), default=None)
+        next_ns = min((time_ns for time_ns in times if time_ns is not None), default=None)
         self._timer.set(None if next_ns is None else next_ns + start_ns)
 
     def answer_until(self, descriptor: int, start_ns: int) -> None:
-        """Goes on answering multicast senders, whose last report may be lost, until there is something to read from `descriptor`."""
+        """Keeps answering multicast senders, to whom the last report may have been lost, until `descriptor` has something to read."""
         if not self._multicast.takers:
             return
-        # Agents that are told first close their connections, which is no fault any more.
+        # Other agents may be told to finish first and close their connections, which is not a fault at this point.
         for connection in (*self._receivers, *self._sender_by_fd):
             self._poll.unregister(connection)
         self._poll.register(descriptor, select.EPOLLIN)
-        is_told = False
-        while not is_told:
+        is_readable = False
+        while not is_readable:
             self._set_timer(start_ns)
             events = self._poll.poll()
-            is_told = any(ready == descriptor for ready, _ in events)
+            is_readable = any(ready == descriptor for ready, _ in events)
             self._turn(events, time.monotonic_ns() - start_ns)
         self._poll.unregister(descriptor)
 
     def _turn(self, events: list[tuple[int, int]], now_ns: int) -> None:
         interpreter = self._interpreter
-        interpreter.advance(now_ns)  # first, so that a timer that woke late keeps its place before what arrived later
-        for descriptor, what in events:
+        interpreter.advance(now_ns)  # First: timers that woke up late belong before messages that arrived later.
+        for descriptor, event_mask in events:
             if descriptor in self._receivers:
                 for arrival in self._receivers[descriptor].pump(now_ns):
                     header = arrival.header
@@ -116,7 +116,7 @@ class ReplayLoop:
                         now_ns,
                     )
             elif descriptor in self._sender_by_fd:
-                if what & BROKEN:
+                if event_mask & BROKEN:
                     raise MachineFault(
                         f"the connection to {self._sender_by_fd[descriptor].peer} broke in the middle of the run"
                     )
@@ -125,7 +125,7 @@ class ReplayLoop:
                 self._take(descriptor, now_ns)
             elif descriptor in self._multicast.senders:
                 sender = self._multicast.senders[descriptor]
-                if what & select.EPOLLIN:
+                if event_mask & select.EPOLLIN:
                     sender.hear(now_ns)
                 self._pump_multicast(sender, now_ns)
         self._multicast.probe(now_ns)
@@ -133,10 +133,10 @@ class ReplayLoop:
 
     def _take(self, descriptor: int, now_ns: int) -> None:
         member, sock = self._multicast.takers[descriptor]
-        taken = member.take(sock, now_ns)
-        if taken is None:
+        delivery = member.take(sock, now_ns)
+        if delivery is None:
             return
-        flow, messages = taken
+        flow, messages = delivery
         for header, begun_ns in messages:
             for rank in flow.ranks[member.host.index]:
                 self.messages_received += 1
@@ -145,7 +145,7 @@ class ReplayLoop:
                 )
 
     def _flush(self, now_ns: int) -> None:
-        """Sends until nothing more may be sent now: a message handed over whole may let the next of its queue go."""
+        """Sends until nothing more may be sent now: a message that is handed over at once lets its queue serve the next one."""
         outbox = self._interpreter.take_outbox()
         while outbox:
             self._send_all(outbox, now_ns)
@@ -199,7 +199,7 @@ class ReplayLoop:
             self._poll.modify(sender.sock.fileno(), interest(sender))
 
     def close(self) -> None:
-        """Closes every connection; only after all agents are done, because the others take an early close for a broken run."""
+        """Closes every connection. Call it only after all agents are done, because to the others an early close is a broken run."""
         self._poll.close()
         self._timer.close()
         os.close(self._payload)

@@ -1,4 +1,4 @@
-"""Agent processes as the run loop sees them: start, replay plans in step, and notice at once when one dies."""
+"""Agent processes as the run loop sees them: it starts them, replays plans on all in step, and learns at once when one dies."""
 
 from __future__ import annotations
 
@@ -24,11 +24,9 @@ from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
 
 START_DELAY_NS = 5_000_000
-"""Between the command to start and the start itself, so that every agent has its timer set."""
-
-
+"""Time between the command to start and the start, in which every agent sets its timer."""
 OUT_OF_MAPPINGS = (
-    " (on the virtual clock most likely for want of memory mappings: a plan of millions of ops needs more than the machine's "
+    " (on the virtual clock this is most likely a lack of memory mappings: a plan of millions of ops needs more than the machine's "
     "vm.max_map_count; run `sysctl -w vm.max_map_count=1048576` as root, or fuse small tensors with model.fused_parameters)"
 )
 
@@ -38,7 +36,7 @@ class AgentDied(MachineFault):
 
 
 class _Process:
-    """One agent process and the hosts that it carries."""
+    """One agent process, and the hosts that it carries."""
 
     def __init__(
         self, number: int, hosts: list[HostEntry], fabric: Fabric, sockets: SocketOptions, folder: Path
@@ -57,7 +55,7 @@ class _Process:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                bufsize=0,  # what a dead agent did not read must not come up again when its input is closed
+                bufsize=0,  # what a dead agent has not read must not be written again when its input is closed
                 cwd=PACKAGE.parent,
             )
 
@@ -68,12 +66,15 @@ class _Process:
 
     @property
     def output(self) -> IO[bytes]:
-        """Where it answers."""
+        """The pipe on which it answers."""
         assert self._process.stdout is not None
         return self._process.stdout
 
     def answers(self) -> list[dict[str, Any]]:
-        """The answers that are there, read past Python's buffer so that waiting for the descriptor misses none; none: it has ended."""
+        """Reads the answers that have arrived, at least one; an empty list means that the process has ended.
+
+        Bypasses Python's buffer, in which an answer would be invisible to whoever waits for the descriptor.
+        """
         data = os.read(self.output.fileno(), 1 << 16)
         *lines, self._unread = (self._unread + data).split(b"\n")
         while data and not lines:
@@ -90,7 +91,7 @@ class _Process:
             raise self.death() from error
 
     def death(self) -> AgentDied:
-        """The error for a process that ended early; waits for it, so call only when its output has ended."""
+        """The error for a process that ended early. Waits for the process, so call it only when its output has ended."""
         status = self._process.wait()
         how = f"signal {-status}" if status < 0 else f"exit status {status}"
         said = self.error_path.read_text().strip().splitlines()
@@ -104,11 +105,11 @@ class _Process:
         )
 
     def kill(self) -> None:
-        """Ends it by force; `stop` still has to follow. In the middle of a replay it does not notice that its input is closed."""
+        """Kills the process, which would not notice in the middle of a replay that its input is closed; `stop` must follow."""
         self._process.kill()
 
     def stop(self) -> None:
-        """Ends it by closing its input, and by force if it does not go."""
+        """Ends the process by closing its input, or kills it if that does not help."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -122,8 +123,7 @@ class _Process:
 class AgentGroup:
     """All agents of a point, as a context manager that ends them whatever happens.
 
-    per_host: one process a host; otherwise one process carries all hosts, which is faster on one core.
-    start_ns: the common start of the last replay, by the monotonic clock.
+    per_host: whether each host has a process of its own; otherwise one process carries all hosts, which is faster on one core.
     """
 
     def __init__(
@@ -133,6 +133,7 @@ class AgentGroup:
         self._folder = folder
         self._arguments = (groups, fabric, sockets)
         self._processes: list[_Process] = []
+        #: Common start of the last replay, by the monotonic clock.
         self.start_ns = 0
 
     def __enter__(self) -> Self:
@@ -158,9 +159,9 @@ class AgentGroup:
     def replay(
         self, plan: Plan, path: Path, iterations: int, on_iteration: Callable[[int], None]
     ) -> tuple[OpLog, tuple[AgentSummary, ...]]:
-        """Replays the plan (stored at `path`); `on_iteration` hears how many iterations all agents have done.
+        """Replays the plan, stored at `path`; calls `on_iteration` with the number of iterations that all agents have done.
 
-        Raises AgentDied, naming ranks and hosts, as soon as an agent ends early.
+        Raises AgentDied, with ranks and hosts, as soon as an agent ends early.
         """
         for process in self._processes:
             hosts = {host.index for host in process.hosts}
@@ -181,7 +182,7 @@ class AgentGroup:
         return OpLog.concatenate([OpLog.load(process.log_path) for process in self._processes]), summaries
 
     def _collect(self, event: str, on_iteration: Callable[[int], None] | None = None) -> list[dict[str, Any]]:
-        """Waits until every agent has answered with `event`; returns the answers in the agents' order."""
+        """Waits until every agent has answered with `event`; returns the answers in the order of the agents."""
         answers: dict[int, dict[str, Any]] = {}
         iterations = dict.fromkeys((p.number for p in self._processes), 0)
         with selectors.DefaultSelector() as selector:
@@ -190,12 +191,12 @@ class AgentGroup:
             while len(answers) < len(self._processes):
                 for key, _ in selector.select():
                     process = key.data
-                    heard = process.answers()
-                    if not heard:
+                    process_answers = process.answers()
+                    if not process_answers:
                         raise process.death()
-                    for answer in heard:
+                    for answer in process_answers:
                         if answer["event"] == event:
-                            # It stays registered: that it dies while others are still at it has to be seen.
+                            # It stays registered, because its death has to be noticed while others are still busy.
                             answers[process.number] = answer
                         elif answer["event"] == "iteration" and on_iteration:
                             iterations[process.number] = answer["done"]

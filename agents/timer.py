@@ -1,4 +1,4 @@
-"""A timer that an epoll loop can wait for: Python's own epoll timeout rounds up to a millisecond."""
+"""A timer that an epoll loop can wait for with nanosecond resolution; Python's epoll timeout rounds up to a millisecond."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _TimerSpec(ctypes.Structure):
 
 
 class Timer:
-    """A timerfd on CLOCK_MONOTONIC, set to absolute times."""
+    """A timerfd on CLOCK_MONOTONIC that is set to absolute times."""
 
     def __init__(self) -> None:
         self.descriptor: int = _libc.timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK)
@@ -31,7 +31,7 @@ class Timer:
         self._set_ns: int | None = None
 
     def set(self, at_ns: int | None) -> None:
-        """Makes the descriptor readable at `at_ns` (monotonic clock), or never; nothing is done if that is so already."""
+        """Makes the descriptor readable at `at_ns` of the monotonic clock, or never; saves the system call if it is set so already."""
         if at_ns == self._set_ns:
             return
         self._set_ns = at_ns
@@ -41,5 +41,5 @@ class Timer:
             raise OSError(ctypes.get_errno(), "timerfd_settime")
 
     def close(self) -> None:
-        """Gives the descriptor back."""
+        """Closes the descriptor."""
         os.close(self.descriptor)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -156,47 +156,3 @@ def _cell(value: str | float | None) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return repr(value) if isinstance(value, float) else str(value)
-
-
-def _number(text: str) -> float:
-    return float(text) if text else math.nan
-
-
-def _optional(text: str) -> float | None:
-    return float(text) if text else None
-
-
-_READERS: dict[str, Callable[[str], str | float | None]] = {
-    "iteration_time_s": _number,
-    "iteration_time_std_s": _optional,
-    "ci95_s": _optional,
-    "throughput_per_s": _number,
-    "scaling_efficiency": _number,
-    "bytes_sent": int,
-    "wall_s": _number,
-    "lower_bound_s": _number,
-    "lower_bound_kind": str,
-    "plan_digest": str,
-    "verdict": str,
-}
-
-
-def read_points_csv(path: Path) -> list[PointResult]:
-    """Reads what `write_points_csv` wrote. Raises InputFault, naming file and column, for anything else."""
-    with path.open(newline="") as file:
-        reader = csv.DictReader(file)
-        missing = [column for column in RESULT_COLUMNS if column not in (reader.fieldnames or [])]
-        if missing:
-            raise InputFault(f"{path}: has no column '{missing[0]}'; run `gradwire run` on this folder again")
-        return [_row(path, number, stored) for number, stored in enumerate(reader, start=2)]
-
-
-def _row(path: Path, line: int, stored: dict[str, str]) -> PointResult:
-    parameters = {key: value for key, value in stored.items() if key not in RESULT_COLUMNS and value}
-    results: dict[str, str | float | None] = {}
-    for column in RESULT_COLUMNS:
-        try:
-            results[column] = _READERS[column](stored[column])
-        except (ValueError, TypeError) as error:
-            raise InputFault(f"{path}, line {line}: {column} = {stored[column]!r} is not a number") from error
-    return PointResult(parameters=parameters, **results)  # type: ignore[arg-type]

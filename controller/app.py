@@ -1,7 +1,7 @@
-"""The OpenFlow 1.3 application: tells every switch its groups and flows once, and says when all of them hold.
+"""The OpenFlow 1.3 application: installs the groups and flows of every switch once, and reports when all are in place.
 
-Each switch gets groups, flows, the table-miss rule and then a barrier; its answer to the barrier means that all before it is in
-place. After the last switch's answer one line of JSON goes to the ready file. From then on the controller only answers echoes.
+Each switch gets its groups, its flows with the table-miss rule, and then a barrier. Its reply to the barrier means that everything before
+is in place. After the last reply, one line of JSON is written to the ready file. From then on the controller only answers echoes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FAILED = 3
 
 
 class ForwardingApp(ryu.BaseApp):  # type: ignore[misc]
-    """Installs the rules of one fabric. Anything unexpected ends the process, because traffic must never meet half a network."""
+    """Installs the rules of one fabric. Anything unexpected ends the process, because no traffic may run on half a network."""
 
     OFP_VERSIONS = [ryu.ofproto_v1_3.OFP_VERSION]  # noqa: RUF012 (the framework reads this attribute of the class)
     fabric: Fabric
@@ -36,7 +36,7 @@ class ForwardingApp(ryu.BaseApp):  # type: ignore[misc]
 
     @ryu.set_ev_cls(ryu.ofp_event.EventOFPSwitchFeatures, ryu.CONFIG_DISPATCHER)  # type: ignore[untyped-decorator]
     def switch_connected(self, event: Any) -> None:
-        """Sends a switch all it needs and asks it to say when that is done."""
+        """Sends a switch all its rules, and a barrier to learn when they are in place."""
         datapath = event.msg.datapath
         rules = self._rules.get(datapath.id)
         if rules is None:
@@ -45,7 +45,7 @@ class ForwardingApp(ryu.BaseApp):  # type: ignore[misc]
                 f"a switch with dpid {datapath.id} connected, but the fabric's are {known}: is it someone else's controller port?"
             )
         if datapath.id not in self._waiting:
-            return  # Connected again: with fail mode secure it kept what it had, and a group cannot be added twice.
+            return  # It has reconnected. In fail mode secure it keeps its rules, and a group cannot be added twice.
         for group in rules.groups:
             datapath.send_msg(group_message(datapath, group))
         for flow in rules.flows:
@@ -54,21 +54,21 @@ class ForwardingApp(ryu.BaseApp):  # type: ignore[misc]
 
     @ryu.set_ev_cls(ryu.ofp_event.EventOFPBarrierReply, [ryu.CONFIG_DISPATCHER, ryu.MAIN_DISPATCHER])  # type: ignore[untyped-decorator]
     def switch_done(self, event: Any) -> None:
-        """Notes a switch that holds its rules; after the last one, says so."""
-        waited = bool(self._waiting)
+        """Notes that a switch has its rules; after the last switch, announces it."""
+        was_waiting = bool(self._waiting)
         self._waiting.discard(event.msg.datapath.id)
-        if waited and not self._waiting:
+        if was_waiting and not self._waiting:
             announce(self._rules, self.ready_path)
 
     @ryu.set_ev_cls(  # type: ignore[untyped-decorator]
         ryu.ofp_event.EventOFPErrorMsg, [ryu.HANDSHAKE_DISPATCHER, ryu.CONFIG_DISPATCHER, ryu.MAIN_DISPATCHER]
     )
-    def switch_refused(self, event: Any) -> None:
-        """A switch did not take a message."""
+    def switch_rejected(self, event: Any) -> None:
+        """Ends the process because a switch rejected a message."""
         message = event.msg
         refused = bytes(message.data or b"")[:64].hex()
         die(
-            f"switch {message.datapath.id} refused a message: error type {message.type}, code {message.code}, data {refused}"
+            f"switch {message.datapath.id} rejected a message: error type {message.type}, code {message.code}, data {refused}"
         )
 
 
@@ -96,7 +96,7 @@ def flow_message(datapath: Any, rule: FlowRule) -> Any:
 
 
 def group_message(datapath: Any, rule: GroupRule) -> Any:
-    """The OFPGroupMod that adds `rule`, whose every bucket gets a copy."""
+    """The OFPGroupMod that adds `rule`."""
     parser, protocol = datapath.ofproto_parser, datapath.ofproto
     buckets = [
         parser.OFPBucket(actions=[parser.OFPActionSetQueue(b.band), parser.OFPActionOutput(b.output_port)])
@@ -106,7 +106,7 @@ def group_message(datapath: Any, rule: GroupRule) -> Any:
 
 
 def announce(rules: dict[int, SwitchRules], ready_path: Path | None) -> None:
-    """Writes {"switches":, "flows":, "groups":} as one line, to the file at once and whole, or to standard output."""
+    """Writes {"switches":, "flows":, "groups":} as one line, atomically to the file or else to standard output."""
     counts = {
         "switches": len(rules),
         "flows": sum(len(switch.flows) for switch in rules.values()),
@@ -122,15 +122,15 @@ def announce(rules: dict[int, SwitchRules], ready_path: Path | None) -> None:
 
 
 def die(message: str) -> NoReturn:
-    """Ends the process from whichever of the framework's threads this is; an exception there would only be logged."""
+    """Ends the process from any of the framework's threads, in which an exception would only be logged."""
     sys.stderr.write(f"controller: {message}\n")
     sys.stderr.flush()
     os._exit(FAILED)
 
 
 def serve(fabric: Fabric, port: int, ready_path: Path | None) -> None:
-    """Listens on 127.0.0.1:`port` and serves the fabric's switches until the process is ended, at once if the port is taken."""
-    refuse_taken_port(port)
+    """Serves the fabric's switches on 127.0.0.1:`port` until the process is ended; dies at once if the port is taken."""
+    check_port_is_free(port)
     ryu.cfg.CONF(
         args=["--ofp-listen-host", "127.0.0.1", "--ofp-tcp-listen-port", str(port)],
         project="gradwire",
@@ -141,8 +141,8 @@ def serve(fabric: Fabric, port: int, ready_path: Path | None) -> None:
     ryu.AppManager.run_apps([ryu.OFP_HANDLER, __name__])
 
 
-def refuse_taken_port(port: int) -> None:
-    """The framework would listen in a thread of its own, where a taken port ends in an error about something else."""
+def check_port_is_free(port: int) -> None:
+    """Dies if the port is taken, because the framework listens in another thread, where the error would name something else."""
     with socket.socket() as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

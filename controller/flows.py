@@ -1,33 +1,31 @@
-"""From a fabric to the OpenFlow rules of every switch, as frozen data. Pure: nothing here knows a controller.
+"""The OpenFlow rules of every switch of a fabric, as frozen data. Pure: nothing here depends on a controller.
 
-Every host pair and band has its path before traffic starts; no rule floods or learns. A rule matches no more fields than its
-decision needs: where the next hop depends on the destination only (on spines, and on the leaf where the destination is), all
-sources share a rule, and so a datapath cache entry, which is one upcall for all of them instead of one each.
+Every pair of hosts has its path in every band before traffic starts; no rule floods or learns. A rule matches no more fields than its
+decision needs. Where the next hop depends only on the destination (on spines, and on the destination's leaf), all sources share one rule
+and so one entry of the datapath cache, which takes one upcall for all of them instead of one for each.
 
-Unmarked packets (DSCP 0: a ping, a tool of the user's) travel with control, as unmarked packets of a host's own port do. Any
-other DSCP is nobody's: it falls to the table-miss rule, which drops and counts.
+Unmarked packets (DSCP 0: a ping, a tool of the user's) travel with control, as they do at a host's own port. Packets with any other
+unknown DSCP match only the table-miss rule, which drops and counts them.
 
-A multicast group has a tree: up from its source's leaf to one spine, chosen by seed, and down to each leaf with members. Where it
-parts there is an OpenFlow group of type `all`, one a band, so each link carries one copy. Members need not report (IGMP): the
-reports that a host's kernel sends all the same, when an agent joins, are dropped by a rule of their own and so are no table miss.
+A multicast group has a tree: up from its source's leaf to one spine, chosen by the seed, and down to each leaf with members. Where the tree
+branches there is an OpenFlow group of type `all` for each band, so each link carries one copy. Members need not report (IGMP). The reports
+that a host's kernel sends anyway when an agent joins are dropped by a rule of their own, so that they do not count as table misses.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from dataclasses import dataclass, field
 
-from gradwire.topo.fabric import Fabric, MulticastGroup, dscp_of_band
+from gradwire.topo.fabric import CONTROL_BAND, Fabric, MulticastGroup, dscp_of_band
 
-CONTROL_BAND = 0
 UNMARKED_DSCP = 0
 IGMP_REPORTS_IP = "224.0.0.22"
 IGMP_DSCP = 48
 """Linux marks IGMP reports with CS6, "internetwork control"."""
 MULTICAST_PRIORITY = 300
 PAIR_PRIORITY = 200
-"""Rules that look at source and destination."""
+"""Rules that match source and destination."""
 DESTINATION_PRIORITY = 100
 MISS_PRIORITY = 0
 
@@ -43,13 +41,12 @@ class Match:
 
 @dataclass(frozen=True)
 class FlowRule:
-    """Puts matching packets into tc band `band` of switch port `output_port`, or hands them to group `group_id`.
-
-    A rule without a match is the table-miss rule; one without output drops.
-    """
+    """Sends matching packets through a band of a switch port, or to a group; drops them if it has neither."""
 
     priority: int
+    #: None for the table-miss rule.
     match: Match | None
+    #: The tc band of the port.
     band: int | None = None
     output_port: int | None = None
     group_id: int | None = None
@@ -57,7 +54,7 @@ class FlowRule:
 
 @dataclass(frozen=True)
 class Bucket:
-    """One copy of a packet: into band `band` of port `output_port`."""
+    """Sends one copy of a packet through a band of a port."""
 
     band: int
     output_port: int
@@ -65,7 +62,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class GroupRule:
-    """An OpenFlow group of type `all`: every bucket gets a copy."""
+    """An OpenFlow group of type `all`, in which every bucket gets a copy."""
 
     group_id: int
     buckets: tuple[Bucket, ...]
@@ -73,8 +70,9 @@ class GroupRule:
 
 @dataclass(frozen=True)
 class SwitchRules:
-    """All that one switch is told; `dpid` is its place in Fabric.switch_names(), from 1."""
+    """All rules of one switch."""
 
+    #: Its position in Fabric.switch_names(), counted from 1.
     dpid: int
     name: str
     flows: tuple[FlowRule, ...]
@@ -83,7 +81,7 @@ class SwitchRules:
 
 @dataclass(frozen=True)
 class Hop:
-    """A switch on a packet's path, and what it does with the packet."""
+    """A switch on a packet's path, and the port and band through which the packet leaves it."""
 
     switch: str
     band: int
@@ -108,7 +106,7 @@ def switch_rules(fabric: Fabric) -> list[SwitchRules]:
 
 
 def _tree(fabric: Fabric, group: MulticastGroup) -> dict[int, list[int]]:
-    """Output ports, by index of the switch, that one packet of a group takes."""
+    """Output ports of one packet to a group, by index of the switch."""
     here, leaves = fabric.leaf_of(group.source), len(fabric.leaf_names())
     ports: dict[int, list[int]] = {}
     for member in group.members:
@@ -122,7 +120,7 @@ def _tree(fabric: Fabric, group: MulticastGroup) -> dict[int, list[int]]:
 
 
 def _multicast(fabric: Fabric, ports_of_group: dict[int, list[int]]) -> tuple[list[GroupRule], list[FlowRule]]:
-    """OpenFlow groups of one switch and the flows that lead to them: one a multicast group and band, for a bucket sets its band."""
+    """A switch's OpenFlow groups and the flows that lead to them, one per multicast group and band, because buckets set the band."""
     groups, flows = [], []
     for group, ports in ports_of_group.items():
         for band in range(fabric.bands):
@@ -140,12 +138,12 @@ def _drop_reports() -> FlowRule:
 class SpineChoice:
     """Which spine the packets between two hosts of different leaves use: ECMP with a seeded and balanced choice.
 
-    A plain hash of (seed, source, destination) leaves to luck whether a host's flows to another leaf share one uplink, which would
-    measure the seed and not the strategy. So the hash (BLAKE2b, the same on every machine and Python) only decides the order of the
-    hosts on each leaf and a first spine for each pair of leaves, and pairs go round robin from there, as in a Latin square: among
-    the pairs of any one host with another leaf, and of any two leaves, no spine has more than one pair above another (where the
-    spines divide the hosts of a leaf, none). Sparse patterns still collide or not as the seed falls, as with real ECMP.
-    Both directions of a pair use the same spine, so a connection depends on one path and its ACKs come back along it.
+    With a plain hash of (seed, source, destination), it would be luck whether a host's flows to another leaf share one uplink, and a run
+    would measure the seed instead of the strategy. So the hash (BLAKE2b, the same on every machine and Python) decides only the order of
+    the hosts on each leaf and a first spine for each pair of leaves. From there, pairs are assigned round robin, as in a Latin square.
+    Among the pairs of a host with another leaf, and among the pairs of two leaves, no spine has more than one pair more than another, and
+    all have equally many if the spines divide the hosts of a leaf. Sparse patterns may still collide, depending on the seed, as with real
+    ECMP. Both directions of a pair use the same spine, so a connection depends on one path and its ACKs return along it.
     """
 
     def __init__(self, fabric: Fabric) -> None:
@@ -168,8 +166,8 @@ class SpineChoice:
 def trace(fabric: Fabric, rules: list[SwitchRules], source: int, destination: int, dscp: int) -> list[Hop]:
     """Follows one packet through the rules, as the switches would, until it leaves at a host's port or is dropped.
 
-    Returns the switches it passed, in order; an empty list or one that does not end at `destination` is a packet lost.
-    A packet that visits a switch twice is cut off there, with that switch as the last hop.
+    Returns the switches that it passed, in order. If the list is empty or does not end at `destination`, the packet is lost. If it
+    visits a switch twice, the list ends with that switch.
     """
     by_name = {switch.name: switch for switch in rules}
     far_end = _far_ends(fabric)
@@ -187,21 +185,10 @@ def trace(fabric: Fabric, rules: list[SwitchRules], source: int, destination: in
     return hops
 
 
-def spine_loads(fabric: Fabric) -> Counter[int]:
-    """Number of ordered host pairs that cross each spine."""
-    spine_of = SpineChoice(fabric)
-    return Counter(
-        spine_of(a, b)
-        for a in range(fabric.hosts)
-        for b in range(fabric.hosts)
-        if fabric.leaf_of(a) != fabric.leaf_of(b)
-    )
-
-
 def trace_group(fabric: Fabric, rules: list[SwitchRules], group: int, dscp: int) -> list[Hop]:
     """Follows one packet to a multicast group through the rules; returns every copy that a switch sends, in order.
 
-    A copy that comes to a switch where one has been before is not followed, but is listed.
+    A copy that reaches a switch which has had one before is listed, but not followed further.
     """
     by_name = {switch.name: switch for switch in rules}
     far_end = _far_ends(fabric)
@@ -253,7 +240,7 @@ def _leaf_flows(fabric: Fabric, leaf: int, spine_of: SpineChoice) -> list[FlowRu
 
 
 def _spine_flows(fabric: Fabric, spine: int) -> list[FlowRule]:
-    """A spine's port i + 1 goes to leaf i (Fabric.links). Another spine's aggregator is nobody's to reach from here."""
+    """Unicast rules of a spine, whose port i + 1 leads to leaf i (Fabric.links). No path leads to another spine's aggregator."""
     leaves = len(fabric.leaf_names())
     ports = {host: fabric.leaf_of(host) + 1 for host in range(fabric.hosts)}
     if fabric.aggregators:
@@ -263,7 +250,7 @@ def _spine_flows(fabric: Fabric, spine: int) -> list[FlowRule]:
 
 
 def _rules_to(fabric: Fabric, source: int | None, destination: int, output_port: int) -> list[FlowRule]:
-    """One rule a band, and one for unmarked packets."""
+    """One rule per band, and one for unmarked packets."""
     source_ip = None if source is None else fabric.host_ip(source)
     priority = DESTINATION_PRIORITY if source is None else PAIR_PRIORITY
     band_of_dscp = {dscp_of_band(band): band for band in range(fabric.bands)} | {UNMARKED_DSCP: CONTROL_BAND}
@@ -279,7 +266,7 @@ def _table_miss() -> FlowRule:
 
 def _lookup(switch: SwitchRules, source_ip: str, destination_ip: str, dscp: int) -> FlowRule | None:
     """The rule that an OpenFlow table would pick."""
-    fitting = [
+    matching = [
         rule
         for rule in switch.flows
         if rule.match is None
@@ -289,7 +276,7 @@ def _lookup(switch: SwitchRules, source_ip: str, destination_ip: str, dscp: int)
             and rule.match.dscp == dscp
         )
     ]
-    return max(fitting, key=lambda rule: rule.priority, default=None)
+    return max(matching, key=lambda rule: rule.priority, default=None)
 
 
 def _stable_hash(*words: int | str) -> int:

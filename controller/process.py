@@ -1,4 +1,4 @@
-"""Runs the controller as a process of its own: start, wait until every switch holds its rules, stop."""
+"""Runs the controller as a process of its own: starts it, waits until every switch has its rules, and stops it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ STOP_S = 5.0
 
 
 class ControllerProcess:
-    """Context manager: the controller for `fabric` on 127.0.0.1:`port`, with its files in `folder`.
+    """Context manager that runs the controller for `fabric` on 127.0.0.1:`port`, with its files in `folder`.
 
-    Starts at once and without waiting, so that its imports run while the network is built. `folder` gets fabric.json,
-    controller.log (its standard error) and, when all switches hold their rules, controller.ready.
+    Entering does not wait, so that the controller's imports run while the network is built. `folder` gets fabric.json, controller.log
+    (standard error) and, when all switches have their rules, controller.ready.
     """
 
     def __init__(self, fabric: Fabric, port: int, folder: Path) -> None:
@@ -65,9 +65,9 @@ class ControllerProcess:
         return self._running().pid
 
     def wait_ready(self, timeout_s: float) -> dict[str, int]:
-        """Waits until every switch holds its rules; returns the numbers of switches, flows and groups.
+        """Waits until every switch has its rules; returns the numbers of switches, flows and groups.
 
-        Raises MachineFault with what the controller wrote if it ends, or if `timeout_s` seconds pass.
+        Raises MachineFault, with what the controller wrote, if it ends or takes longer than `timeout_s`.
         """
         process = self._running()
         deadline = time.monotonic() + timeout_s
@@ -90,7 +90,7 @@ class ControllerProcess:
             raise MachineFault(f"the controller ended with {process.returncode}: {self._log_tail()}")
 
     def stop(self) -> None:
-        """Ends the process if it runs; safe to call twice."""
+        """Ends the process if it is running; may be called twice."""
         if self._process is None:
             return
         if self._process.poll() is None:

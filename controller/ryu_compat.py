@@ -13,12 +13,12 @@ def framework_name() -> str:
     for name in ("os_ken", "ryu"):
         if find_spec(name):
             return name
-    raise MachineFault("neither os-ken nor ryu is installed; `pip install os-ken` mends it")
+    raise MachineFault("neither os-ken nor ryu is installed; install one with `pip install os-ken`")
 
 
 FRAMEWORK = framework_name()
 
-# The order matters: the framework's modules import each other in a circle that only closes from here.
+# The order matters: the framework's modules import each other in a circle that can only be entered here.
 app_manager = importlib.import_module(f"{FRAMEWORK}.base.app_manager")
 cfg = importlib.import_module(f"{FRAMEWORK}.cfg")
 ofp_event = importlib.import_module(f"{FRAMEWORK}.controller.ofp_event")

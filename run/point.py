@@ -18,13 +18,14 @@ import numpy as np
 
 from gradwire.agents.capture.process import CaptureProcess
 from gradwire.agents.capture.recorder import CaptureSettings, PortEntry
-from gradwire.agents.connections import HostEntry, SocketOptions, namespace_of
+from gradwire.agents.connections import HostEntry, SocketOptions
 from gradwire.agents.process import AgentGroup
 from gradwire.agents.records import CAPTURE_FOLDER, AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.transfers import steady_flow_time_s
 from gradwire.controller.process import ControllerProcess
 from gradwire.faults import Fault
+from gradwire.network_namespace import namespace_of
 from gradwire.run.protocol import (
     TASK_FILE,
     AgentsStarted,

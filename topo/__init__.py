@@ -1,1 +1,1 @@
-"""Builds the fabric: its description as frozen data, traffic control, and Mininet, which nothing else imports."""
+"""Builds the network: the fabric as frozen data, traffic control, and Mininet, which only this folder imports."""

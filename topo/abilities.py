@@ -1,4 +1,4 @@
-"""What the running kernel and its tools can do for us, found by asking them."""
+"""What the running kernel and its tools can do, found out by trying."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import struct
 from dataclasses import asdict, dataclass
 
 from gradwire.faults import MachineFault
-from gradwire.topo.command import attempt, fresh_network_namespace, run
+from gradwire.network_namespace import fresh_network_namespace
+from gradwire.topo.command import attempt, run
 
 LOG = logging.getLogger(__name__)
 
@@ -24,22 +25,20 @@ NLMSG_ERROR = 2
 
 @dataclass(frozen=True)
 class Abilities:
-    """What the network may be built from.
+    """What the network can be built from."""
 
-    has_prio: the kernel has the strict-priority qdisc sch_prio; without it HTB class priorities stand in.
-    has_fq: the kernel has the fair queue sch_fq; without it the flows of a band share one FIFO.
-    has_openvswitch: the kernel has Open vSwitch's datapath; without it packets go through the userspace datapath.
-    has_netem_seed: both tc and the kernel know netem's `seed`, so that losses repeat.
-    """
-
+    #: The kernel has the strict-priority qdisc sch_prio; without it, HTB class priorities stand in.
     has_prio: bool
+    #: The kernel has the fair queue sch_fq; without it, the flows of a band share one FIFO.
     has_fq: bool
+    #: The kernel has Open vSwitch's datapath; without it, packets go through the userspace datapath.
     has_openvswitch: bool
+    #: tc and the kernel both know netem's `seed`, with which losses repeat.
     has_netem_seed: bool
 
 
 def probe_kernel() -> Abilities:
-    """Tries what cannot be read: qdiscs on the loopback interface of an empty namespace that vanishes. Logs what it found.
+    """Tries each qdisc on the loopback interface of a temporary network namespace, and logs the result.
 
     Raises MachineFault without root, without tc, or if a trial fails in an unknown way.
     """
@@ -57,20 +56,20 @@ def _accepts(qdisc: list[str]) -> bool:
     result = attempt(command)
     if result.returncode == 0:
         return True
-    # The kernel's word for a missing qdisc, and tc's for an option that it does not know.
+    # The kernel's message for a missing qdisc, and tc's for an unknown option.
     if "kind is unknown" in result.stderr or "What is" in result.stderr:
         return False
     raise MachineFault(f"`{' '.join(command)}` failed in an unknown way: {result.stderr.strip()}")
 
 
 def _shows_seed() -> bool:
-    """A kernel before 6.6 takes the option without a word and ignores it."""
+    """Whether netem has kept its seed: kernels before 6.6 accept the option silently and ignore it."""
     qdiscs = json.loads(run(["tc", "-j", "qdisc", "show", "dev", "lo"]))
     return any("seed" in qdisc.get("options", {}) for qdisc in qdiscs)
 
 
 def _has_generic_netlink_family(name: str) -> bool:
-    """Asks the kernel for the family, which also loads the module that has it, if there is one."""
+    """Asks the kernel for a family, which also loads the module that provides it."""
     word = name.encode() + b"\0"
     padding = bytes(-len(word) % 4)
     attribute = struct.pack("=HH", 4 + len(word), CTRL_ATTR_FAMILY_NAME) + word + padding

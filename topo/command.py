@@ -1,13 +1,12 @@
-"""Runs the network's command-line tools, in a network namespace of choice, and refuses to go on when one fails.
+"""Runs the network's command-line tools and sets kernel parameters; a failure raises MachineFault with the tool's own words.
 
-A new process costs tens of milliseconds in the virtual-time kernel, so callers batch their work into one process a namespace,
-and the namespace is entered here (setns) and not by one more program.
+Both act on the network namespace that the caller is in. A new process costs tens of milliseconds in the virtual-time kernel, so callers
+batch their work into one process per namespace, and enter the namespace themselves (gradwire/network_namespace.py) instead of running
+`ip netns exec` or `nsenter`.
 """
 
 from __future__ import annotations
 
-import ctypes
-import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,46 +14,13 @@ from pathlib import Path
 
 from gradwire.faults import MachineFault
 
-CLONE_NEWNET = 0x40000000
 TIMEOUT_S = 60.0
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-@contextmanager
-def network_namespace(pid: int) -> Iterator[None]:
-    """Puts the calling thread, and what it starts, into the network namespace of process `pid` until the block ends.
-
-    Raises MachineFault if the process is gone or we may not enter.
-    """
-    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    try:
-        _set_namespace(Path(f"/proc/{pid}/ns/net"))
-        try:
-            yield
-        finally:
-            _check(_libc.setns(home, CLONE_NEWNET), "go back to the first network namespace")
-    finally:
-        os.close(home)
-
-
-@contextmanager
-def fresh_network_namespace() -> Iterator[None]:
-    """Puts the calling thread into a new, empty network namespace, which vanishes when the block ends."""
-    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    try:
-        _check(_libc.unshare(CLONE_NEWNET), "make a network namespace (it needs root, or the virtual clock)")
-        try:
-            yield
-        finally:
-            _check(_libc.setns(home, CLONE_NEWNET), "go back to the first network namespace")
-    finally:
-        os.close(home)
 
 
 def run(command: Sequence[str], text: str = "") -> str:
     """Runs `command` with `text` on its standard input; returns its standard output.
 
-    Raises MachineFault with the command and what it wrote to standard error if it is missing, fails, or hangs for a minute.
+    Raises MachineFault, with the command and its standard error, if the command is missing, fails, or hangs for a minute.
     """
     result = attempt(command, text)
     if result.returncode:
@@ -63,7 +29,7 @@ def run(command: Sequence[str], text: str = "") -> str:
 
 
 def attempt(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
-    """Like `run`, but a failing command is the caller's to judge. Raises MachineFault if it is missing or hangs."""
+    """Like `run`, but leaves a failure to the caller. Raises MachineFault if the command is missing or hangs."""
     try:
         return subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     except FileNotFoundError as missing:
@@ -73,7 +39,7 @@ def attempt(command: Sequence[str], text: str = "") -> subprocess.CompletedProce
 
 
 def write_sysctl(name: str, value: str) -> None:
-    """Sets a kernel parameter ("net/ipv4/tcp_rmem") of the network namespace that the caller is in. Raises MachineFault."""
+    """Sets a kernel parameter ("net/ipv4/tcp_rmem") in the caller's network namespace. Raises MachineFault if that fails."""
     path = Path("/proc/sys") / name
     try:
         path.write_text(value)
@@ -83,7 +49,7 @@ def write_sysctl(name: str, value: str) -> None:
 
 @contextmanager
 def sysctl(name: str, value: str) -> Iterator[None]:
-    """Sets a kernel parameter for the length of the block and puts back what was there. Raises MachineFault."""
+    """Sets a kernel parameter for the duration of the block, then restores its value. Raises MachineFault if that fails."""
     before = (Path("/proc/sys") / name).read_text().strip()
     write_sysctl(name, value)
     try:
@@ -92,24 +58,8 @@ def sysctl(name: str, value: str) -> Iterator[None]:
         write_sysctl(name, before)
 
 
-def _set_namespace(path: Path) -> None:
-    try:
-        target = os.open(path, os.O_RDONLY)
-    except OSError as gone:
-        raise MachineFault(f"cannot open network namespace {path}: {gone.strerror}") from gone
-    try:
-        _check(_libc.setns(target, CLONE_NEWNET), f"enter network namespace {path}")
-    finally:
-        os.close(target)
-
-
-def _check(status: int, deed: str) -> None:
-    if status:
-        raise MachineFault(f"cannot {deed}: {os.strerror(ctypes.get_errno())}")
-
-
 def _complaint(stderr: str, text: str) -> str:
-    """The tool's own words, with the batch line that it means: tc and ip only give its number ("Command failed -:3")."""
+    """The tool's own words, with the batch line that they mean, of which tc and ip give only the number ("Command failed -:3")."""
     words = stderr.strip()
     number = words.rpartition("Command failed -:")[2]
     if not number.isdigit() or not text:

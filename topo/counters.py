@@ -1,4 +1,4 @@
-"""What the network counted, as frozen data, and the parsers that get it out of tc, Open vSwitch and /proc. Pure."""
+"""The network's counters as frozen data, and the parsers that read them from tc, Open vSwitch and /proc. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 
 from gradwire.faults import MachineFault
 from gradwire.topo.fabric import Port
+from gradwire.topo.tc import class_of_band
 
 
 @dataclass(frozen=True)
 class BandCounters:
-    """One band of a port. Bytes are of frames as tc sees them (headers of every frame of a GSO packet, no preamble, FCS, gap)."""
+    """One band of a port. Bytes are those of frames as tc sees them: with the headers of every frame, without preamble, FCS and gap."""
 
     sent_bytes: int
     sent_packets: int
@@ -25,9 +26,10 @@ class BandCounters:
 
 @dataclass(frozen=True)
 class PortCounters:
-    """One port's output since the network was built; `bands[b]` is band b."""
+    """One port's output since the network was built."""
 
     port: Port
+    #: By number of the band.
     bands: tuple[BandCounters, ...]
 
     @property
@@ -37,11 +39,11 @@ class PortCounters:
 
     @property
     def drops(self) -> int:
-        """Packets that any band dropped."""
+        """Packets dropped in all bands."""
         return sum(band.drops for band in self.bands)
 
     def since(self, earlier: PortCounters) -> PortCounters:
-        """What was counted after `earlier`, another reading of the same port; the backlog is the present one."""
+        """What was counted after `earlier`, another reading of the same port, with the present backlog."""
         pairs = zip(self.bands, earlier.bands, strict=True)
         return PortCounters(
             self.port,
@@ -60,15 +62,15 @@ class PortCounters:
 
 @dataclass(frozen=True)
 class DatapathCounters:
-    """Open vSwitch's counters since the datapath was made; without other bridges on the machine they are this network's alone.
+    """Open vSwitch's counters since the datapath was made. Other bridges on the same machine count as well."""
 
-    hits, upcalls, lost: packets that found a datapath flow, that had to ask the daemon, and that were dropped instead of asking.
-    table_misses: packets that no rule of the controller was meant for, dropped, summed over the switches.
-    """
-
+    #: Packets that matched a datapath flow.
     hits: int
+    #: Packets for which the switch process had to be asked.
     upcalls: int
+    #: Packets that were dropped because asking was not possible.
     lost: int
+    #: Packets that matched no rule of the controller and were dropped, summed over the switches.
     table_misses: int
 
     def since(self, earlier: DatapathCounters) -> DatapathCounters:
@@ -99,21 +101,20 @@ class TcpCounters:
 
 
 def parse_qdiscs(text: str, ports: Mapping[str, Port], bands: int) -> list[PortCounters]:
-    """Reads `tc -s -j qdisc show` of a network namespace: the leaf below class 1:(b + 1) of an interface is its band b.
+    """Reads `tc -s -j qdisc show` of a network namespace, in which the qdisc below a band's class (topo/tc.py) counts that band.
 
-    ports: the fabric's port of each interface to read. Both layouts of topo/tc.py have these leaves.
-    Raises MachineFault if a band is not there: something replaced the port's qdiscs.
+    ports: the fabric's port of each interface to read. Raises MachineFault if a band has no qdisc, because something replaced it.
     """
     leaves = {(entry["dev"], entry["parent"]): entry for entry in json.loads(text) if "parent" in entry}
     counters = []
     for interface, port in ports.items():
-        found = [leaves.get((interface, f"1:{band + 1:x}")) for band in range(bands)]
-        if None in found:
+        band_qdiscs = [leaves.get((interface, class_of_band(band))) for band in range(bands)]
+        if None in band_qdiscs:
             raise MachineFault(
-                f"{interface} has no qdisc for band {found.index(None)}: another program changed it; "
+                f"{interface} has no qdisc for band {band_qdiscs.index(None)}: another program changed it; "
                 f"see `tc qdisc show dev {interface}`"
             )
-        counters.append(PortCounters(port, tuple(_band(entry) for entry in found if entry is not None)))
+        counters.append(PortCounters(port, tuple(_band(entry) for entry in band_qdiscs if entry is not None)))
     return counters
 
 
@@ -131,7 +132,7 @@ def parse_lookups(text: str) -> tuple[int, int, int]:
 
 
 def parse_table_misses(text: str) -> int:
-    """Packets of the priority 0 rule in what `ovs-ofctl dump-flows` printed. Raises MachineFault if there is no such rule."""
+    """Packets of the rule with priority 0 in the output of `ovs-ofctl dump-flows`. Raises MachineFault if there is no such rule."""
     counts = re.findall(r"\bn_packets=(\d+),.*\bpriority=0\b", text)
     if not counts:
         raise MachineFault("a switch has no table-miss rule: its rules are not installed, or something removed them")
@@ -148,7 +149,7 @@ def parse_tcp(snmp: str, netstat: str) -> TcpCounters:
 
 
 def _proc_table(text: str, prefix: str) -> dict[str, int]:
-    """A line of names, then a line of values, both starting with `prefix`."""
+    """Reads a line of names and a line of values that both start with `prefix`."""
     rows = [line.split()[1:] for line in text.splitlines() if line.startswith(prefix)]
     if len(rows) != 2:
         raise MachineFault(f"the kernel's counters have no {prefix} table")

@@ -1,39 +1,45 @@
-"""The fabric as frozen data: hosts, switches, links, rates, traffic classes and addresses. Imports nothing but the standard library.
+"""The fabric as frozen data: hosts, switches, links, rates, traffic classes and addresses. Imports only the standard library.
 
-A fabric is either one switch with every host on it, or a leaf/spine with the same number of hosts on every leaf.
-Band 0 of every port belongs to control messages and pure ACKs; traffic class k uses band k + 1, so class 0 is the most urgent.
+A fabric is either one switch with all hosts on it, or a leaf/spine network with the same number of hosts on each leaf.
+Band 0 of every port belongs to control messages and pure ACKs. Traffic class k uses band k + 1, so class 0 is the most urgent.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 from gradwire.faults import InputFault
 
+BITS_PER_S: Mapping[str, float] = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
+"""The units in which rates are written, as in "10gbit"."""
 PREAMBLE_FCS_GAP_BYTES = 24
-"""Bytes of each Ethernet frame that a line carries and tc does not count: preamble 8, FCS 4, inter-frame gap 12 (IEEE 802.3)."""
+"""Bytes per Ethernet frame that a line carries and tc does not count: preamble 8, FCS 4, inter-frame gap 12 (IEEE 802.3)."""
 ETHERNET_HEADER_BYTES = 14
 IP_TCP_HEADER_BYTES = 52
 """IPv4 20, TCP 20, timestamp option 12."""
 FRAMES_PER_ACK = 2
-"""Of TCP's delayed ACKs, where frames do not arrive in larger bursts."""
+"""TCP's delayed ACKs answer every second frame, unless frames arrive in larger bursts."""
 MULTICAST_HEADER_BYTES = 16
-"""What precedes the payload of each multicast datagram: flow, place in its burst, sequence number (agents/wire/datagrams.py)."""
+"""Precedes the payload of each multicast datagram: flow, place in the burst, sequence number (agents/wire/datagrams.py)."""
 IP_UDP_HEADER_BYTES = 28 + MULTICAST_HEADER_BYTES
 """IPv4 20, UDP 8, and the header above."""
 MAX_GSO_BYTES = 65536
 EXACT_TIMER_BURST_S = 2e-6
 LOOSE_TIMER_BURST_BYTES = 65536
+CONTROL_BAND = 0
+"""Band of control messages and pure ACKs, which is served before all others."""
+BANDS_MAJOR = 1
+"""Major number of the tc classes of bands. Open vSwitch turns set_queue:N into skb->priority 1:(N + 1), so it has to be 1."""
 MAX_BANDS = 16
-"""sch_prio's TCQ_PRIO_BANDS."""
+"""TCQ_PRIO_BANDS: the bands that sch_prio can have."""
 MAX_HOSTS = 2**16 - 2
-"""Host addresses of 10.0.0.0/16."""
+"""Host addresses in 10.0.0.0/16."""
 MAX_GROUPS = 2**16
-"""Group addresses of 239.77.0.0/16, which is of the scope that an organisation gives out itself (RFC 2365)."""
+"""Group addresses in 239.77.0.0/16, part of the range that an organisation assigns itself (RFC 2365)."""
 
 
 class Topology(StrEnum):
@@ -67,46 +73,49 @@ class Link:
 
 @dataclass(frozen=True)
 class MulticastGroup:
-    """Hosts (by index, sorted) to which host `source` sends one copy that the switches multiply. The source is no member."""
+    """Hosts to which the switches copy what one host sends once."""
 
+    #: Host index of the sender, which is not a member.
     source: int
+    #: Host indices, sorted.
     members: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Fabric:
-    """Everything that topo and controller need to know of the network.
+    """The network: everything that is needed to build it, to program its switches, and to address its hosts.
 
-    rate_bps: line rate of a host's link. Uplinks carry hosts_per_leaf * rate / (spines * oversubscription) each.
-    classes: number of traffic classes (the control band is extra).
-    gso_bytes: largest burst handed to a port at once, which is the grain of preemption.
-    loss: share of frames dropped at every switch port towards a host (netem), 0 for a lossless fabric.
-    fair_queues: the flows of a band are served in turn (where the kernel can and nothing is lost), not as one FIFO.
-    seed: decides which spine a pair of hosts uses.
-    aggregators: a host that adds what passes through (in-network aggregation) is on every switch, at a port without rate limit.
-    groups: the multicast groups that switches copy for.
-
-    Hosts and aggregators together are the fabric's endpoints: hosts first, then one aggregator a switch, in the order of the switches.
+    Hosts and aggregators together are the fabric's endpoints: hosts first, then one aggregator per switch, in the order of the switches.
     """
 
     hosts: int
+    #: Line rate of each host's link.
     rate_bps: float
     topology: Topology = Topology.SINGLE_SWITCH
     leaves: int = 1
     spines: int = 0
+    #: Uplinks carry hosts_per_leaf * rate_bps / (spines * oversubscription) each.
     oversubscription: float = 1.0
+    #: Number of traffic classes; the control band is extra.
     classes: int = 2
     mtu_bytes: int = 1500
+    #: Largest burst handed to a port at once, which is the granularity of preemption.
     gso_bytes: int = 65536
+    #: Length of each band's queue.
     queue_packets: int = 100_000
+    #: Share of frames dropped (by netem) at every switch port towards a host; 0 for a lossless fabric.
     loss: float = 0.0
+    #: Whether the flows of a band are served in turn, where the kernel can and nothing is lost, or share one FIFO.
     fair_queues: bool = True
+    #: Decides which spine each pair of hosts uses.
     seed: int = 1
+    #: Whether each switch has a host that adds up what passes through (in-network aggregation), at a port without a rate limit.
     aggregators: bool = False
+    #: Multicast groups that the switches copy for.
     groups: tuple[MulticastGroup, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuses what cannot be built; raises InputFault."""
+        """Raises InputFault for a fabric that cannot be built."""
         if not 1 <= self.hosts <= MAX_HOSTS:
             raise InputFault(f"fabric.hosts = {self.hosts}: must be 1 to {MAX_HOSTS} (addresses of 10.0.0.0/16)")
         if self.rate_bps <= 0:
@@ -130,7 +139,7 @@ class Fabric:
     def _check_extras(self) -> None:
         if self.endpoints > MAX_HOSTS:
             raise InputFault(
-                f"fabric.hosts = {self.hosts}: with an aggregator a switch there are more than {MAX_HOSTS}"
+                f"fabric.hosts = {self.hosts}: with an aggregator per switch there are more than {MAX_HOSTS} addresses"
             )
         if len(self.groups) > MAX_GROUPS:
             raise InputFault(
@@ -142,7 +151,7 @@ class Fabric:
 
     @property
     def bands(self) -> int:
-        """Strict-priority bands of every port: control and one a traffic class."""
+        """Strict-priority bands of every port: one for control and one per traffic class."""
         return self.classes + 1
 
     @property
@@ -158,48 +167,52 @@ class Fabric:
         return self.hosts_per_leaf * self.rate_bps / (self.spines * self.oversubscription)
 
     def frame_bytes(self) -> int:
-        """Bytes that a full frame takes on the line."""
+        """What a full frame takes on the line."""
         return self.mtu_bytes + ETHERNET_HEADER_BYTES + PREAMBLE_FCS_GAP_BYTES
+
+    def mss_bytes(self) -> int:
+        """Payload of a full TCP segment: 1,448 bytes at MTU 1500."""
+        return self.mtu_bytes - IP_TCP_HEADER_BYTES
 
     def goodput_share(self) -> float:
         """Payload bytes per byte on the line for full TCP segments: 1448/1538 at MTU 1500."""
-        return (self.mtu_bytes - IP_TCP_HEADER_BYTES) / self.frame_bytes()
+        return self.mss_bytes() / self.frame_bytes()
 
     def multicast_goodput_share(self) -> float:
         """Payload bytes per byte on the line for full multicast datagrams: 1456/1538 at MTU 1500."""
         return (self.mtu_bytes - IP_UDP_HEADER_BYTES) / self.frame_bytes()
 
     def ack_share(self) -> float:
-        """Share of a port that the ACKs of as much data in the other direction take: one a burst, or every two frames."""
+        """Share of a port that is taken by the ACKs for as much data in the other direction: one per burst, or per two frames."""
         frames = max(FRAMES_PER_ACK, self.gso_bytes // self.mtu_bytes)
         ack_bytes = ETHERNET_HEADER_BYTES + IP_TCP_HEADER_BYTES + PREAMBLE_FCS_GAP_BYTES
         return ack_bytes / (frames * self.frame_bytes())
 
     def shaped_rate_bps(self, rate_bps: float) -> float:
-        """Rate to give to tc so that full frames leave at line rate `rate_bps`: tc counts all but 24 bytes of a frame.
+        """Rate to give to tc so that full frames leave at line rate `rate_bps`; tc does not count 24 bytes of each frame.
 
-        HTB's own `overhead` is added once a GSO packet and not once a frame, so the rate is scaled instead.
+        HTB's own `overhead` would be added once per GSO packet and not once per frame, so the rate is scaled instead.
         """
         return rate_bps * (self.frame_bytes() - PREAMBLE_FCS_GAP_BYTES) / self.frame_bytes()
 
     def burst_bytes(self, rate_bps: float, *, exact_timers: bool) -> int:
-        """HTB's burst: what an idle port may send above its rate, once.
+        """HTB's burst: how much an idle port may once send above its rate.
 
-        HTB lets a packet go whenever tokens are not negative, so any burst carries the largest packet; what burst buys is
-        forgiveness for a timer that fires late, and its price is that it hides as much of a pause. exact_timers: in virtual time
-        2 us are enough (with one frame of 1,600 bytes, calibration gave 1.0006 at 10 Gbit/s and 1.035 at 40 and 100; with 1 us
-        1.000). Without, 64 KiB forgive 2.6 ms at 200 Mbit/s, more than a loaded machine's lateness.
+        HTB lets a packet go whenever its tokens are not negative, so any burst admits the largest packet. What a larger burst buys is
+        forgiveness for a timer that fires late; its price is that it hides as much of a pause. In virtual time (`exact_timers`) 2 us
+        are enough: with one frame of 1,600 bytes, calibration gave 1.0006 at 10 Gbit/s and 1.035 at 40 and 100; with 1 us, 1.000. On
+        the wall clock, 64 KiB forgive 2.6 ms at 200 Mbit/s, which is more than a loaded machine's lateness.
         """
         if exact_timers and not math.isinf(rate_bps):
             return max(self.mtu_bytes + ETHERNET_HEADER_BYTES, math.ceil(rate_bps * EXACT_TIMER_BURST_S / 8))
         return max(LOOSE_TIMER_BURST_BYTES, self.gso_bytes)
 
     def grain_s(self, *, exact_timers: bool) -> float:
-        """By how much a message through idle ports may arrive early: a port's burst, and the packet that overdraws it, leave at once."""
+        """How early a message through idle ports may arrive: a port's burst, and the packet that overdraws it, leave at once."""
         return (self.burst_bytes(self.rate_bps, exact_timers=exact_timers) + self.gso_bytes) * 8 / self.rate_bps
 
     def host_names(self) -> list[str]:
-        """Names of the hosts, in order of their index."""
+        """Names of the hosts, by index."""
         return [f"h{i + 1}" for i in range(self.hosts)]
 
     def aggregator_names(self) -> list[str]:
@@ -222,16 +235,16 @@ class Fabric:
         return self.hosts + switch
 
     def switch_of(self, endpoint: int) -> int:
-        """Index, in switch_names(), of the switch that an endpoint is on."""
+        """Index in switch_names() of the switch that an endpoint is on."""
         return self.leaf_of(endpoint) if endpoint < self.hosts else endpoint - self.hosts
 
     def leaf_names(self) -> list[str]:
-        """Switches that have hosts."""
+        """Switches with hosts."""
         count = self.leaves if self.topology is Topology.LEAF_SPINE else 1
         return [f"s{i + 1}" for i in range(count)]
 
     def spine_names(self) -> list[str]:
-        """Switches that have no hosts."""
+        """Switches without hosts."""
         if self.topology is Topology.SINGLE_SWITCH:
             return []
         return [f"s{self.leaves + i + 1}" for i in range(self.spines)]
@@ -257,7 +270,7 @@ class Fabric:
         return f"239.77.{group >> 8}.{group & 255}"
 
     def aggregator_port(self, switch: int) -> int:
-        """Number of a switch's port towards its aggregator: the one after all others."""
+        """Number of a switch's port towards its aggregator, which is its last."""
         is_leaf = switch < len(self.leaf_names())
         return 1 + (self.hosts_per_leaf + len(self.spine_names()) if is_leaf else len(self.leaf_names()))
 
@@ -287,29 +300,29 @@ class Fabric:
         return [(end, link.rate_bps) for link in self.links() for end in (link.a, link.b)]
 
     def ports_named(self, names: Sequence[str]) -> list[Port]:
-        """The ports that are meant by interfaces ("s1-eth2"), by devices ("h1": all of its ports) or by "all": every host's.
+        """The ports named by interface ("s1-eth2"), by device ("h1": all its ports) or by "all" (the ports of all hosts).
 
-        In the fabric's order, each once. Raises InputFault for a name that is none of these.
+        Each port comes once, in the fabric's order. Raises InputFault for an unknown name.
         """
-        found: set[Port] = set()
+        named: set[Port] = set()
         for name in names:
             devices = self.host_names() if name == "all" else [name]
-            meant = {port for port, _ in self.ports() if port.device in devices or port.interface == name}
-            if not meant:
+            matching = {port for port, _ in self.ports() if port.device in devices or port.interface == name}
+            if not matching:
                 switches = ", ".join(self.switch_names())
                 raise InputFault(
                     f"run.capture: no host, switch or port is called {name!r}; hosts are h1 to h{self.hosts}, "
                     f"switches {switches}, and ports are like h1-eth0"
                 )
-            found |= meant
-        return [port for port, _ in self.ports() if port in found]
+            named |= matching
+        return [port for port, _ in self.ports() if port in named]
 
     def rate_of(self, port: Port) -> float:
         """Line rate of a port in bit/s."""
         return dict(self.ports())[port]
 
     def to_json(self) -> str:
-        """A text from which `from_json` makes an equal fabric."""
+        """The fabric as JSON, from which `from_json` makes an equal one."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @staticmethod
@@ -328,5 +341,10 @@ def dscp_of_band(band: int) -> int:
 
 
 def band_of_class(traffic_class: int) -> int:
-    """Band of a traffic class; band 0 is the control band."""
+    """Band of a traffic class, or the control band for CONTROL_CLASS (-1)."""
     return traffic_class + 1
+
+
+def socket_priority(band: int) -> int:
+    """Value of SO_PRIORITY that puts a socket's packets into `band` of its host's port."""
+    return BANDS_MAJOR << 16 | band + 1

@@ -1,4 +1,4 @@
-"""Realises a fabric with Mininet, Open vSwitch and tc, counts what went through it, and removes what it made and nothing else."""
+"""Builds a fabric with Mininet, Open vSwitch and tc, reads its counters, and removes what it built and nothing else."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from types import TracebackType
 from mininet.topo import Topo
 
 from gradwire.faults import MachineFault
+from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.topo.abilities import Abilities
-from gradwire.topo.command import attempt, network_namespace, run, sysctl, write_sysctl
+from gradwire.topo.command import attempt, run, sysctl, write_sysctl
 from gradwire.topo.counters import (
     DatapathCounters,
     PortCounters,
@@ -44,8 +45,8 @@ NAMESPACE_S = 10.0
 POLL_S = 0.002
 OVS_TIMEOUT_S = 30
 USERSPACE_SOCKET_BYTES = "67108864"
-"""The userspace datapath moves packets through packet sockets. With their default of 208 KiB, one scheduled 6 ms late drops what
-arrives at 200 Mbit/s, and all that waits in the deep FIFOs of all ports together may be 90 frames, for it counts as unsent.
+"""The userspace datapath moves packets through packet sockets. With the default of 208 KiB, a datapath that is scheduled 6 ms late drops
+what arrives at 200 Mbit/s, and the deep FIFOs of all ports together hold 90 frames at most, because what waits there counts as unsent.
 A socket takes its size from net.core.*mem_default when it is made, so these are raised for that moment only."""
 LOCAL_EXPERIMENTAL_ETHERTYPE = "88b5"
 
@@ -76,16 +77,15 @@ class FabricTopo(Topo):  # type: ignore[misc]
 
 
 class Network:
-    """Context manager: the fabric, built when entered and removed when left, whatever happened in between or while building.
+    """Context manager that builds a fabric when entered and removes it when left, also after an error.
 
-    fabric: what to build.
     abilities: what the kernel can do (gradwire.topo.abilities.probe_kernel).
     controller_port: TCP port on 127.0.0.1 where the controller listens, now or soon.
-    switch_prefix: goes before the names of switches and their interfaces; needed where another network may use s1, s2, ...
-    owns_kernel: the kernel is this run's alone (the virtual clock): parameters of the whole kernel may be set, and timers are exact.
+    switch_prefix: precedes the names of switches and their interfaces; needed where another network may use s1, s2, ...
+    owns_kernel: whether the kernel is this run's alone (virtual clock), so that its global parameters may be set and timers are exact.
 
     `net` is the Mininet object: net.hosts, net.switches and mininet.cli.CLI(net) work as always.
-    Entering raises MachineFault with the command and its complaint if anything cannot be made, after removing what was.
+    If something cannot be built, entering removes what was built and raises MachineFault with the command and its error.
     """
 
     def __init__(
@@ -112,12 +112,12 @@ class Network:
 
     @property
     def classify(self) -> Classify:
-        """How packets reach their band."""
+        """How packets are assigned to a band."""
         return Classify.DSCP if self.userspace else Classify.SKB_PRIORITY
 
     def __enter__(self) -> Network:
         with ExitStack() as undo:
-            self._refuse_names_in_use()
+            self._check_names_are_free()
             self.net = QuietMininet(
                 topo=FabricTopo(self._naming),
                 host=QuietHost,
@@ -147,36 +147,36 @@ class Network:
         self._cleanup.close()
 
     def host_pid(self, host: int) -> int:
-        """Id of a process in the network namespace of endpoint index `host`: /proc/<pid>/ns/net is the host."""
+        """Id of a process in the network namespace of endpoint index `host`."""
         pid: int = self._mininet().hosts[host].pid
         return pid
 
     def interface(self, port: Port) -> str:
-        """Name on the machine of a port's interface, in the network namespace `namespace_of_port` of it."""
+        """Name of a port's interface on the machine, in its network namespace (see `namespace_of_port`)."""
         return self._naming.interface(port)
 
     def namespace_of_port(self, port: Port) -> str:
-        """The /proc path of the network namespace that a port is in; "" for a switch's, which is the machine's first."""
+        """The /proc path of a port's network namespace, or "" for a port of a switch, which is in the machine's initial one."""
         if self._naming.is_switch(port.device):
             return ""
-        return f"/proc/{self.host_pid(self.fabric.endpoint_names().index(port.device))}/ns/net"
+        return namespace_of(self.host_pid(self.fabric.endpoint_names().index(port.device)))
 
     def counters(self) -> list[PortCounters]:
-        """What every port has sent since the network was built: hosts' ports first, in order, then switches'.
+        """What every port has sent since the network was built: first the ports of hosts, in order, then those of switches.
 
-        Costs one process a host. Raises MachineFault if something replaced a port's qdiscs.
+        Runs one process per host. Raises MachineFault if something has replaced a port's qdiscs.
         """
         command = ["tc", "-s", "-j", "qdisc", "show"]
         counters = []
         for host, name in enumerate(self.fabric.endpoint_names()):
-            with network_namespace(self.host_pid(host)):
+            with network_namespace(namespace_of(self.host_pid(host))):
                 counters += parse_qdiscs(run(command), self._interfaces([name]), self.fabric.bands)
         return counters + parse_qdiscs(run(command), self._interfaces(self.fabric.switch_names()), self.fabric.bands)
 
     def datapath_counters(self) -> DatapathCounters:
-        """Cache hits, upcalls and table misses, after Open vSwitch has collected its statistics (up to half a second).
+        """Datapath and table counters, read after Open vSwitch has collected its statistics (up to half a second).
 
-        The first three count every bridge of the machine that uses the same datapath.
+        All but the table misses include other bridges of the machine that use the same datapath.
         """
         run(["ovs-appctl", "revalidator/wait"])
         hits, upcalls, lost = parse_lookups(run(["ovs-appctl", "dpctl/show"]))
@@ -187,7 +187,7 @@ class Network:
         return DatapathCounters(hits, upcalls, lost, misses)
 
     def tcp_counters(self) -> list[TcpCounters]:
-        """TCP's segments and retransmissions of every host, since the network was built."""
+        """TCP segments and retransmissions of each host since the network was built."""
         folders = [Path(f"/proc/{self.host_pid(host)}/net") for host in range(self.fabric.endpoints)]
         return [parse_tcp((net / "snmp").read_text(), (net / "netstat").read_text()) for net in folders]
 
@@ -199,8 +199,8 @@ class Network:
     def _interfaces(self, devices: list[str]) -> dict[str, Port]:
         return {self._naming.interface(port): port for name in devices for port in self._naming.ports_of(name)}
 
-    def _refuse_names_in_use(self) -> None:
-        """Whatever has one of our names is someone else's, so that later all that has one is ours to delete."""
+    def _check_names_are_free(self) -> None:
+        """Makes sure that nothing has one of our names yet, so that whatever has one later is ours to delete."""
         listed = attempt(["ovs-vsctl", f"--timeout={OVS_TIMEOUT_S}", "list-br"])
         if listed.returncode:
             raise MachineFault(
@@ -236,7 +236,7 @@ class Network:
                 write_sysctl(name, value)
         settings = {**HOST_SYSCTLS, **({} if self.fabric.loss else LOSSLESS_SYSCTLS)}
         for host in range(self.fabric.endpoints):
-            with network_namespace(self.host_pid(host)):
+            with network_namespace(namespace_of(self.host_pid(host))):
                 for name, value in settings.items():
                     write_sysctl(name, value)
                 for scope in ("all", "default"):
@@ -253,10 +253,10 @@ class Network:
     def _configure_hosts(self) -> None:
         for host, name in enumerate(self.fabric.endpoint_names()):
             (interface,) = self._interfaces([name])
-            with network_namespace(self.host_pid(host)):
+            with network_namespace(namespace_of(self.host_pid(host))):
                 run(["ip", "-batch", "-"], batch_text(host_commands(host, self.fabric, interface)))
                 if self.userspace:
-                    # AF_PACKET hands the userspace datapath packets whose checksum is still to be computed, and it never is.
+                    # AF_PACKET hands packets without their checksum to the userspace datapath, which never computes it.
                     run(["ethtool", "-K", interface, "tx", "off"])
 
     def _make_bridges(self) -> None:
@@ -279,7 +279,7 @@ class Network:
         check_interfaces(shown, {interface: port.number for interface, port in switch_ports.items()})
 
     def _open_sending_socket(self) -> None:
-        """Open vSwitch sends for all ports through one socket, which it opens at its first packet: one for nobody."""
+        """Makes Open vSwitch open the socket through which it sends for all ports, by a first packet that nobody receives."""
         frame = "02000000ffff" + "02000000fffe" + LOCAL_EXPERIMENTAL_ETHERTYPE + "00" * 46
         bridge = self._naming.device(self.fabric.switch_names()[0])
         run(
@@ -294,7 +294,7 @@ class Network:
         )
 
     def _shape_ports(self) -> None:
-        """Last, because Open vSwitch clears a port's qdiscs whenever it takes the port in."""
+        """Shapes all ports. This comes last, because Open vSwitch clears a port's qdiscs when the port is added."""
         commands: dict[int | None, list[list[str]]] = {}
         for port, rate_bps in self.fabric.ports():
             is_switch = self._naming.is_switch(port.device)
@@ -317,17 +317,17 @@ class Network:
             if place is None:
                 run(["tc", "-batch", "-"], batch_text(batch))
             else:
-                with network_namespace(self.host_pid(place)):
+                with network_namespace(namespace_of(self.host_pid(place))):
                     run(["tc", "-batch", "-"], batch_text(batch))
         if self.fabric.loss > 0 and not self._abilities.has_netem_seed:
             LOG.warning("tc or the kernel does not know netem's seed: losses differ from run to run")
 
     def _end_nodes(self) -> None:
-        """Hosts end with their processes; Mininet's own stop would also type into shells that nobody opened."""
+        """Ends the hosts with their processes. Shells that nobody opened are left alone, unlike in Mininet's own nodes."""
         self._mininet().stop()
 
     def _delete_links(self) -> None:
-        """One end of each link, which takes the other with it; a batch that failed half way made only some."""
+        """Deletes one end of each link, which takes the other with it. A batch that failed half way made only some of them."""
         ends = [self._naming.interface(near_end(link, self._naming)) for link in self.fabric.links()]
         names = [name for name in ends if Path("/sys/class/net", name).exists()]
         run(["ip", "-batch", "-"], batch_text([["link", "del", name] for name in names]))
@@ -339,6 +339,6 @@ class Network:
 
 
 def _silence_ipv6(scope: str) -> None:
-    """Neighbour discovery and router solicitation would be traffic that nobody planned. A kernel without IPv6 has nothing to set."""
+    """Disables IPv6, if the kernel has it: neighbour discovery and router solicitation would be unplanned traffic."""
     if Path("/proc/sys/net/ipv6/conf", scope).exists():
         write_sysctl(f"net/ipv6/conf/{scope}/disable_ipv6", "1")

@@ -1,9 +1,9 @@
-"""Mininet's nodes and links with their work put off and batched. Only topo/network.py may import this, as it imports mininet.
+"""Mininet's nodes and links with their work deferred and batched. Only topo/network.py may import this, because it imports mininet.
 
-Mininet starts a shell for every node and types each command into it: some twenty processes a host. In the virtual-time kernel a
+Mininet starts a shell for every node and types each command into it: about twenty processes per host. In the virtual-time kernel a
 process costs tens of milliseconds, so here a host is one process, links are made by one `ip` call, switches by one `ovs-vsctl`
-call, and a shell is started only when a person wants one (`node.cmd`, the Mininet command line). What a node, an interface and
-a link *are* stays Mininet's.
+call, and a shell is started only when somebody wants one (`node.cmd`, the Mininet command line). What a node, an interface or
+a link *is* remains Mininet's.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ STOP_S = 5.0
 
 
 class LateShell:
-    """A Mininet node that starts its shell at the first command, and not when it is made."""
+    """A Mininet node that starts its shell at the first command instead of at its creation."""
 
     def startShell(self, _mnopts: str | None = None) -> None:  # noqa: N802
-        """Notes which process stands for the node: this one, for all that live in the first namespace."""
+        """Sets the process that stands for the node: this one, for nodes in the initial namespace."""
         self.pid = os.getpid()
         self.waiting = False
         self.shell: subprocess.Popen[bytes] | None = None
@@ -96,7 +96,7 @@ class QuietHost(LateShell, Host):  # type: ignore[misc]
         self.pid = self.holder.pid
 
     def config(self, **_parameters: Any) -> dict[str, Any]:
-        """Nothing: the network gives all hosts their addresses in one go."""
+        """Nothing: the network sets the addresses of all hosts at once."""
         return {}
 
     def terminate(self) -> None:
@@ -114,17 +114,17 @@ class QuietIntf(Intf):  # type: ignore[misc]
     """An interface that exists once the network has made it, and is configured by the network."""
 
     def config(self, **parameters: Any) -> dict[str, Any]:
-        """Only notes the address."""
+        """Only stores the address."""
         self.ip, self.prefixLen = parameters.get("address", (None, None))
         return {}
 
     def delete(self) -> None:
-        """Only forgets it: the network deletes all interfaces in one go."""
+        """Only forgets the interface: the network deletes all of them at once."""
         self.node.delIntf(self)
 
 
 class QuietLink(Link):  # type: ignore[misc]
-    """A link whose veth pair the network makes, with all others, in one go."""
+    """A link whose veth pair the network makes together with all others."""
 
     def __init__(self, *nodes: Any, **options: Any) -> None:
         super().__init__(*nodes, **{**options, "fast": True, "intf": QuietIntf})
@@ -150,7 +150,7 @@ class BatchSwitch(LateShell, OVSSwitch):  # type: ignore[misc]
 
     @classmethod
     def batchShutdown(cls, switches: Sequence[Any], **_options: Any) -> Sequence[Any]:  # noqa: N802
-        """Only ends shells that a person asked for; the network removes all bridges in one transaction."""
+        """Only ends shells that somebody opened; the network removes all bridges in one transaction."""
         for switch in switches:
             switch.terminate()
         return switches
@@ -162,18 +162,18 @@ class OutsideController(LateShell, RemoteController):  # type: ignore[misc]
     isSetup = True  # noqa: N815
 
     def checkListening(self) -> None:  # noqa: N802
-        """Nothing: a controller that is not there is found by the wait for its rules."""
+        """Nothing: a missing controller is noticed when its rules do not come."""
 
     def start(self) -> None:
         """Nothing: it runs already."""
 
     def stop(self, deleteIntfs: bool = False) -> None:  # noqa: ARG002, N803
-        """Only ends a shell that a person asked for."""
+        """Only ends a shell that somebody opened."""
         self.terminate()
 
 
 class QuietMininet(Mininet):  # type: ignore[misc]
-    """Mininet without its first act, which raises limits of the whole machine (fixLimits) and never takes that back."""
+    """Mininet without its first step, which raises limits of the whole machine (fixLimits) and never restores them."""
 
     def __init__(self, **options: Any) -> None:
         if shutil.which("mnexec") is None:

@@ -1,11 +1,11 @@
 """Traffic control of a port as argument lists: a line rate over strict-priority bands over deep, fair queues. Pure.
 
-Every port is shaped by HTB to the rate at which full frames leave at line rate. Below it, band 0 (control and pure ACKs) always
-goes first, then band 1, and so on; the queues are so deep that a lossless fabric (PFC) is what the traffic sees.
+Every port is shaped by HTB to the rate at which full frames leave at line rate. Below the shaper, band 0 (control and pure ACKs) is always
+served first, then band 1, and so on. The queues are so deep that the traffic sees a lossless fabric (PFC).
 
-A packet names its band itself, as tc class 1:(band + 1): a host's socket by SO_PRIORITY, a switch by OpenFlow's set_queue.
-The userspace datapath of Open vSwitch ignores set_queue, so there u32 filters read the band from the DSCP.
-A kernel with sch_prio keeps the bands in a `prio` qdisc with handle 1:; one without keeps them in HTB classes of handle 1:.
+Each packet carries the tc class of its band, 1:(band + 1), as its priority: a host's socket sets it by SO_PRIORITY, a switch by OpenFlow's
+set_queue. The userspace datapath of Open vSwitch ignores set_queue, so there u32 filters derive the band from the DSCP. A kernel with
+sch_prio keeps the bands in a `prio` qdisc with handle 1:, one without keeps them in HTB classes below handle 1:.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ import math
 from enum import StrEnum
 
 from gradwire.faults import InputFault
-from gradwire.topo.fabric import Fabric, dscp_of_band
+from gradwire.topo.fabric import BANDS_MAJOR, Fabric, dscp_of_band
 
-PRIO_HANDLE = "1:"
-"""Open vSwitch turns set_queue:N into skb->priority 1:(N + 1), so the bands' major number has to be 1."""
+PRIO_HANDLE = f"{BANDS_MAJOR}:"
 SHAPER_HANDLE = "5:"
+HTB_LINE_CLASS = f"{PRIO_HANDLE}ff"
+"""Parent of the bands' classes where HTB keeps the bands; its number is above that of any band."""
 HTB_PRIORITIES = 8
-"""TC_HTB_NUMPRIO: the priorities that HTB tells apart."""
+"""TC_HTB_NUMPRIO: the number of priorities in HTB."""
 TRICKLE_BPS = 8000
 TRICKLE_BURST_BYTES = 1600
 QUANTUM_BYTES = 65536
 UNLIMITED_BPS = 10**12
-"""Where a port without limit needs a number: HTB's bands, on the wall clock, whose links are slower by orders of magnitude."""
+"""Stands for "no limit" where HTB keeps the bands and needs a number; links on the wall clock are slower by orders of magnitude."""
 
 
 class Classify(StrEnum):
@@ -35,9 +36,9 @@ class Classify(StrEnum):
     DSCP = "dscp"
 
 
-def socket_priority(band: int) -> int:
-    """Value of SO_PRIORITY that puts a socket's packets into `band` of its host's port (set IP_TOS first: it resets this)."""
-    return 1 << 16 | band + 1
+def class_of_band(band: int) -> str:
+    """The tc class of a band, below which its queue is: "1:1" for band 0. Both layouts of this module have it."""
+    return f"{PRIO_HANDLE}{band + 1:x}"
 
 
 def port_commands(
@@ -52,15 +53,17 @@ def port_commands(
     loss: float = 0.0,
     netem_seed: int | None = None,
 ) -> list[list[str]]:
-    """tc commands (without "tc") that shape `interface`, which has no qdisc of ours yet, to line rate `rate_bps` (infinite: not at all).
+    """tc commands, without "tc", that shape `interface` to line rate `rate_bps`; an infinite rate is not shaped.
 
-    exact_timers: the clock is virtual; see Fabric.burst_bytes.
-    has_fq: the kernel has sch_fq; without it, or where `fabric.fair_queues` is off, a band is one FIFO.
-    has_prio: the kernel has sch_prio. Without it the same order comes from HTB class priorities: a lower class keeps a trickle of
-    8 kbit/s, and at most 8 bands exist.
-    loss: share of packets dropped at random on arrival in any band. netem takes the FIFO's place as the leaf, below the shaper,
-    so the rate stays exact; a GSO packet is lost as a whole, so losses are independent a frame only at gso_bytes <= mtu_bytes.
-    netem_seed: makes the losses repeatable; None where the kernel or tc does not know netem's `seed`.
+    The interface must not have been shaped before.
+
+    exact_timers: whether the clock is virtual; see Fabric.burst_bytes.
+    has_fq: whether the kernel has sch_fq. Without it, or if `fabric.fair_queues` is off, a band is one FIFO.
+    has_prio: whether the kernel has sch_prio. Without it, HTB class priorities give the same order, except that a lower class keeps a
+    trickle of 8 kbit/s and there are at most 8 bands.
+    loss: share of packets that are dropped at random on arrival in any band. netem replaces the FIFO below the shaper, so the rate stays
+    exact. A GSO packet is lost as a whole, so frames are lost independently only if gso_bytes <= mtu_bytes.
+    netem_seed: makes the losses repeatable; None if the kernel or tc does not know netem's `seed`.
 
     Raises InputFault for more bands than the kernel can order.
     """
@@ -74,7 +77,7 @@ def port_commands(
     else:
         bands = _prio_bands(interface, rate, burst, fabric.bands)
     leaves = [
-        ["qdisc", "add", "dev", interface, "parent", f"1:{band + 1:x}", *_leaf(fabric, has_fq, loss, netem_seed)]
+        ["qdisc", "add", "dev", interface, "parent", class_of_band(band), *_leaf(fabric, has_fq, loss, netem_seed)]
         for band in range(fabric.bands)
     ]
     filters = [_dscp_filter(interface, band) for band in range(fabric.bands)] if classify is Classify.DSCP else []
@@ -91,13 +94,13 @@ def _prio_bands(interface: str, rate: str, burst: str, bands: int) -> list[list[
 
 
 def _prio(interface: str, place: list[str], bands: int) -> list[str]:
-    # Whatever carries no mark (a ping, a tool of the user's) is small and goes with control.
+    # Unmarked packets (a ping, a tool of the user's) are small and travel with control.
     priomap = ["priomap", *["0"] * 16]
     return ["qdisc", "add", "dev", interface, *place, "handle", PRIO_HANDLE, "prio", "bands", str(bands), *priomap]
 
 
 def _htb_bands(interface: str, rate: str, burst: str, bands: int) -> list[list[str]]:
-    """HTB serves classes below their own rate first and whatever their priority, so that rate is a trickle and all else is borrowed."""
+    """HTB first serves classes below their own rate, whatever their priority, so that rate is a trickle and the rest is borrowed."""
     if bands > HTB_PRIORITIES:
         raise InputFault(
             f"fabric.classes = {bands - 1}: this kernel has no sch_prio, and HTB orders at most {HTB_PRIORITIES - 1} classes "
@@ -113,9 +116,9 @@ def _htb_bands(interface: str, rate: str, burst: str, bands: int) -> list[list[s
             "dev",
             interface,
             "parent",
-            "1:ff",
+            HTB_LINE_CLASS,
             "classid",
-            f"1:{band + 1:x}",
+            class_of_band(band),
             "htb",
             *trickle,
             "prio",
@@ -125,16 +128,16 @@ def _htb_bands(interface: str, rate: str, burst: str, bands: int) -> list[list[s
     ]
     return [
         ["qdisc", "add", "dev", interface, "root", "handle", PRIO_HANDLE, "htb", "default", "1"],
-        ["class", "add", "dev", interface, "parent", PRIO_HANDLE, "classid", "1:ff", "htb", *line],
+        ["class", "add", "dev", interface, "parent", PRIO_HANDLE, "classid", HTB_LINE_CLASS, "htb", *line],
         *leaves,
     ]
 
 
 def _leaf(fabric: Fabric, has_fq: bool, loss: float, netem_seed: int | None) -> list[str]:
-    """What a band's packets wait in.
+    """The queue of a band.
 
     Fair queues serve one burst of each flow in turn, as an RDMA NIC serves its queue pairs and a lossless switch its input ports.
-    In one FIFO, TCP flows share a port as their windows happen to be: of seven equal flows out of one port, the first ended
+    In a single FIFO, TCP flows share a port by the accident of their windows: of seven equal flows out of one port, the first ended
     after 0.61 s and the last after 0.99 s (AlexNet's largest tensor, 10 Gbit/s), and iteration times of the same plan differed by 9 %.
     """
     limit = str(fabric.queue_packets)
@@ -144,18 +147,18 @@ def _leaf(fabric: Fabric, has_fq: bool, loss: float, netem_seed: int | None) -> 
     if not (has_fq and fabric.fair_queues):
         return ["pfifo", "limit", limit]
     quantum = str(max(QUANTUM_BYTES, fabric.gso_bytes))
-    # nopacing: sch_fq would hold back packets of a flow that asks for a rate; shaping is HTB's part.
+    # nopacing: sch_fq would pace flows that ask for a rate, but shaping is HTB's part.
     return ["fq", "limit", limit, "flow_limit", limit, "nopacing", "quantum", quantum, "initial_quantum", quantum]
 
 
 def _dscp_filter(interface: str, band: int) -> list[str]:
     match = ["match", "ip", "dsfield", f"{dscp_of_band(band) << 2:#04x}", "0xfc"]
     place = ["filter", "add", "dev", interface, "parent", PRIO_HANDLE, "protocol", "ip", "prio", "1"]
-    return [*place, "u32", *match, "flowid", f"1:{band + 1:x}"]
+    return [*place, "u32", *match, "flowid", class_of_band(band)]
 
 
 def batch_text(commands: list[list[str]]) -> str:
-    """Standard input for `tc -batch -` or `ip -batch -`: one process for all commands of a network namespace.
+    """Standard input for `tc -batch -` or `ip -batch -`, which run all commands of a network namespace in one process.
 
     Raises ValueError for an argument that would not survive as one word of a line.
     """

@@ -1,4 +1,4 @@
-"""What ip and ovs-vsctl are told to wire the fabric, as argument lists. Pure."""
+"""The arguments of ip and ovs-vsctl that wire the fabric. Pure."""
 
 from __future__ import annotations
 
@@ -10,49 +10,49 @@ from gradwire.faults import InputFault, MachineFault
 from gradwire.topo.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port
 
 LEGACY_GSO_MAX_BYTES = 65536
-"""GSO_LEGACY_MAX_SIZE: what `gso_max_size` means for IPv4; beyond it is BIG TCP, which needs headers that OVS cannot match."""
+"""GSO_LEGACY_MAX_SIZE, the largest `gso_max_size` for IPv4. Beyond it is BIG TCP, which needs headers that OVS cannot match."""
 MAX_INTERFACE_NAME = 15
-"""IFNAMSIZ without the final zero."""
+"""IFNAMSIZ without the terminating zero."""
 HOST_SYSCTLS: Mapping[str, str] = {
-    # TCP stands in for RDMA: a pause between iterations must not shrink the window, nor one transfer's end slow the next.
+    # TCP stands in for RDMA: a pause between iterations must not shrink the window, nor may the end of one transfer slow the next.
     "net/ipv4/tcp_slow_start_after_idle": "0",
     "net/ipv4/tcp_no_metrics_save": "1",
-    # A message's last bytes leave at once and do not wait for the ones before them to be sent.
+    # A message's last bytes leave at once, without waiting until those before them have been sent.
     "net/ipv4/tcp_autocorking": "0",
-    # First send buffer: at 16 KiB (Linux) a high class starts so slowly that a low one got 0.08 % beside it at 100 Gbit/s, and
-    # at 4 MiB one process that fills many sockets in turn kept the last of them waiting (all-to-all 1.046 instead of 1.021).
-    # Last: 4 MiB are 335 us at 100 Gbit/s, several round trips; 1 MiB was too little for a ring there (1.32).
+    # Initial send buffer: with 16 KiB (Linux's default) a high class starts so slowly that a low one got 0.08 % beside it at 100 Gbit/s,
+    # and with 4 MiB a process that fills many sockets in turn kept the last of them waiting (all-to-all 1.046 instead of 1.021).
+    # Largest: 4 MiB are 335 us at 100 Gbit/s, several round trips; 1 MiB was too little for a ring there (1.32).
     "net/ipv4/tcp_wmem": "4096 1048576 4194304",
     "net/ipv4/tcp_rmem": "4096 4194304 16777216",
 }
 LOSSLESS_SYSCTLS: Mapping[str, str] = {
-    # Nor does a tail that waits behind a higher class call for a probe, which would be a second copy of it.
+    # A tail that waits behind a higher class must not cause a probe, which would be a second copy of it.
     "net/ipv4/tcp_early_retrans": "0",
 }
-"""For hosts of a fabric without losses."""
+"""Further parameters for the hosts of a fabric without losses."""
 STARVATION = "20s"
-"""How long a class may be held back before TCP sends again."""
+"""How long a class may be held back before TCP retransmits."""
 KERNEL_SYSCTLS: Mapping[str, str] = {
     "net/core/rmem_max": "67108864",
     "net/core/wmem_max": "67108864",
-    # In pages. The kernel's own limit, a sixteenth of memory, counts the same tmpfs page once a socket that has it in flight.
+    # In pages. The kernel's default, a sixteenth of memory, counts a tmpfs page once for every socket that has it in flight.
     "net/ipv4/tcp_mem": "4194304 8388608 16777216",
 }
-"""Parameters of the whole kernel, and so only for one that is ours."""
+"""Parameters of the whole kernel, to be set only if the kernel is this run's alone."""
 
 
 @dataclass(frozen=True)
 class Naming:
-    """Names on the machine: switches and their interfaces get a prefix, so that two networks can live on one machine.
+    """Names on the machine: switches and their interfaces get a prefix, so that two networks can exist on one machine.
 
-    Hosts need none, for their interfaces are born inside namespaces of their own.
+    Hosts need no prefix, because their interfaces are created inside their own namespaces.
     """
 
     fabric: Fabric
     switch_prefix: str = ""
 
     def __post_init__(self) -> None:
-        """Raises InputFault for a name that is too long for Linux."""
+        """Raises InputFault if an interface name is too long for Linux."""
         longest = max((self.interface(port) for port, _ in self.fabric.ports()), key=len)
         if len(longest) > MAX_INTERFACE_NAME:
             raise InputFault(
@@ -60,11 +60,11 @@ class Naming:
             )
 
     def device(self, name: str) -> str:
-        """Name on the machine of a device of the fabric."""
+        """A device's name on the machine."""
         return self.switch_prefix + name if self.is_switch(name) else name
 
     def interface(self, port: Port) -> str:
-        """Name on the machine of a port's interface."""
+        """The name of a port's interface on the machine."""
         return Port(self.device(port.device), port.number).interface
 
     def is_switch(self, name: str) -> bool:
@@ -72,24 +72,24 @@ class Naming:
         return name in self.fabric.switch_names()
 
     def ports_of(self, device: str) -> list[Port]:
-        """The fabric's ports of one device, by number."""
+        """The ports of a device, by number."""
         ports = [port for port, _ in self.fabric.ports() if port.device == device]
         return sorted(ports, key=lambda port: port.number)
 
     def switch_interfaces(self) -> list[str]:
-        """All interfaces that live in the machine's first network namespace."""
+        """All interfaces in the machine's initial network namespace."""
         return [self.interface(port) for port, _ in self.fabric.ports() if self.is_switch(port.device)]
 
 
 def near_end(link: Link, naming: Naming) -> Port:
-    """The end of a link that is in the machine's first network namespace: the switch's, or the first switch's."""
+    """The end of a link that is in the machine's initial network namespace: the switch's, or the first switch's."""
     return link.a if naming.is_switch(link.a.device) else link.b
 
 
 def link_command(link: Link, naming: Naming, host_pids: Mapping[str, int]) -> list[str]:
-    """`ip` command (without "ip") that makes a link's veth pair, a host's end right inside its network namespace.
+    """The `ip` command, without "ip", that makes a link's veth pair, with a host's end directly in its network namespace.
 
-    host_pids: a process in each host's network namespace, by the host's name. Raises InputFault for an impossible GSO size.
+    host_pids: a process in each host's network namespace, by name of the host. Raises InputFault for an impossible GSO size.
     """
     fabric = naming.fabric
     near = near_end(link, naming)
@@ -115,7 +115,7 @@ def _interface_options(fabric: Fabric) -> list[str]:
 
 
 def host_commands(host: int, fabric: Fabric, interface: str) -> list[list[str]]:
-    """`ip` commands, for inside the host's namespace, that give it its address and every other host's MAC address."""
+    """The `ip` commands, to be run in a host's namespace, that set its address and the MAC addresses of all other hosts."""
     neighbours = [
         ["neigh", "add", fabric.host_ip(other), "lladdr", fabric.host_mac(other), "dev", interface, "nud", "permanent"]
         for other in range(fabric.endpoints)
@@ -131,9 +131,9 @@ def host_commands(host: int, fabric: Fabric, interface: str) -> list[list[str]]:
 
 
 def _patient_route(host: int, fabric: Fabric, interface: str) -> list[list[str]]:
-    """On a lossless fabric nothing is lost however long it waits, so TCP must not send again what a higher class holds back.
+    """On a lossless fabric nothing is lost however long it waits, so TCP must not retransmit what a higher class holds back.
 
-    With Linux's 0.2 s a starved class would be taken for lost. A fabric with losses keeps TCP's own timers.
+    With Linux's 0.2 s, TCP would take a starved class for lost. A fabric with losses keeps TCP's own timers.
     """
     if fabric.loss > 0:
         return []
@@ -142,10 +142,10 @@ def _patient_route(host: int, fabric: Fabric, interface: str) -> list[list[str]]
 
 
 def bridge_arguments(switch: str, naming: Naming, *, controller_port: int, userspace: bool) -> list[str]:
-    """Arguments that add one switch of the fabric to an `ovs-vsctl` call. They fail, and with them the whole call, if the bridge exists.
+    """Arguments that add one switch of the fabric to an `ovs-vsctl` call. The whole call fails if the bridge exists.
 
-    Fail mode secure: without the controller a switch keeps its rules and never learns or floods. No inactivity probe: under load
-    on the wall clock a late echo must not end the connection.
+    Fail mode secure: without the controller, a switch keeps its rules and never learns or floods. No inactivity probe: a late echo, under
+    load on the wall clock, must not end the connection.
     """
     name, dpid = naming.device(switch), naming.fabric.switch_names().index(switch) + 1
     datapath = "netdev" if userspace else "system"
@@ -162,13 +162,13 @@ def bridge_arguments(switch: str, naming: Naming, *, controller_port: int, users
 def check_interfaces(text: str, numbers: Mapping[str, int]) -> None:
     """Reads `ovs-vsctl --format=json --columns=name,ofport,error list Interface`.
 
-    Raises MachineFault if a port is not there or has another number than asked for; ovs-vsctl itself succeeds all the same.
+    Raises MachineFault if a port is missing or does not have the requested number, in which cases ovs-vsctl still succeeds.
     """
-    found = {row[0]: (row[1], row[2]) for row in json.loads(text)["data"]}
-    for interface, wanted in numbers.items():
-        number, error = found.get(interface, (None, None))
-        if number != wanted:
+    assigned = {row[0]: (row[1], row[2]) for row in json.loads(text)["data"]}
+    for interface, requested in numbers.items():
+        number, error = assigned.get(interface, (None, None))
+        if number != requested:
             raise MachineFault(
-                f"Open vSwitch gave {interface} port {number} instead of {wanted} (its error: {error}); "
+                f"Open vSwitch gave {interface} port {number} instead of {requested} (its error: {error}); "
                 f"is ovs-vswitchd running and its log clean?"
             )

@@ -1,1 +1,1 @@
-"""Takes in every packet of a port and writes it to a file, in a process of its own."""
+"""Captures the packets of ports to files, in a process of its own."""

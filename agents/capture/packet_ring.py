@@ -1,7 +1,7 @@
-"""Takes in every packet of a network interface through memory shared with the kernel (packet_mmap, TPACKET_V3).
+"""Captures every packet of a network interface through memory shared with the kernel (packet_mmap, TPACKET_V3).
 
-The kernel copies a packet once, with its time, and wakes the reader once a block and not once a packet. Memory is bounded: a
-packet that finds no room is dropped and counted. In the virtual clock time stands still until the reader has caught up.
+The kernel copies each packet once, with its time, and wakes the reader once per block instead of once per packet. Memory is bounded: a
+packet for which there is no room is dropped and counted. On the virtual clock, time stands still until the reader has caught up.
 """
 
 from __future__ import annotations
@@ -26,32 +26,35 @@ PACKET_OUTGOING = 4
 BLOCK_BYTES = 1 << 20
 """16 bursts of 64 KiB."""
 FRAME_BYTES = 1 << 11
-"""Of no meaning in version 3, which packs packets densely, but the kernel checks it."""
+"""Unused in version 3, which packs packets densely, but the kernel checks it."""
 RETIRE_MS = 100
-"""After which a block that is not full goes to the reader."""
+"""Time after which a block goes to the reader although it is not full."""
 SETTLE_S = 3 * RETIRE_MS / 1000
-"""Two periods of the kernel's timer, and one for its lateness."""
+"""Two periods of the kernel's timer, plus one in case it is late."""
 _BLOCK = struct.Struct("<III")
 _BLOCK_AT = 8
 _PACKET = struct.Struct("<IIIIIIHH")
 _KIND_AT = 58
-"""Where sockaddr_ll, which follows the packet's 48 bytes of header, tells the packet's direction."""
+"""Offset of the packet's direction, in the sockaddr_ll that follows the 48 bytes of the packet's header."""
 OWNED_BY_KERNEL, OWNED_BY_USER = 0, 1
 
 
 class Packet(NamedTuple):
-    """time_ns: since 1970. data: valid only until the next packet is asked for. size_bytes: of the packet, if `data` was cut."""
+    """A captured packet."""
 
+    #: Nanoseconds since 1970.
     time_ns: int
+    #: Valid only until the next packet is requested.
     data: memoryview
+    #: Size of the packet, which is more than that of `data` if the packet was cut.
     size_bytes: int
     is_outgoing: bool
 
 
 class PacketRing:
-    """The packets of an interface of the network namespace that the caller is in, in both directions, from now on.
+    """All packets of an interface from now on, in both directions. The interface is looked up in the caller's network namespace.
 
-    Raises MachineFault if the interface is not there or the kernel gives no memory.
+    Raises MachineFault if there is no such interface or the kernel provides no memory.
     """
 
     def __init__(self, interface: str, blocks: int) -> None:
@@ -72,11 +75,11 @@ class PacketRing:
         self._memory = memoryview(self._map)
 
     def fileno(self) -> int:
-        """To wait at for packets."""
+        """The descriptor that becomes readable when packets are there."""
         return self._socket.fileno()
 
     def packets(self) -> Iterator[Packet]:
-        """What is there now."""
+        """The packets that are there now."""
         memory = self._memory
         while True:
             block = self._next * BLOCK_BYTES
@@ -94,24 +97,24 @@ class PacketRing:
             self._next = (self._next + 1) % self._blocks
 
     def stop(self) -> None:
-        """Takes in no more; what came before is there after SETTLE_S at the latest."""
+        """Stops capturing. Packets from before are there after SETTLE_S at the latest."""
         program = ctypes.create_string_buffer(BPF_RETURN_NOTHING)
         self._socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HP", 1, ctypes.addressof(program)))
 
     def counts(self) -> tuple[int, int]:
-        """Packets that the kernel saw, and those of them that it dropped, since the last call."""
+        """How many packets the kernel has seen, and how many of them it has dropped, since the last call."""
         seen, dropped, _ = struct.unpack("<3I", self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 12))
         return seen, dropped
 
     def close(self) -> None:
-        """Gives the memory back."""
+        """Releases the memory."""
         self._memory.release()
         self._map.close()
         self._socket.close()
 
 
 def ready(rings: list[PacketRing], other: int) -> tuple[list[PacketRing], bool]:
-    """Waits until rings have packets or the descriptor `other` has something to read: which rings, and whether the other."""
+    """Waits until a ring has packets or descriptor `other` is readable; returns the rings with packets, and whether `other` is."""
     descriptors: list[PacketRing | int] = [*rings, other]
-    found, _, _ = select.select(descriptors, [], [])
-    return [ring for ring in rings if ring in found], other in found
+    readable, _, _ = select.select(descriptors, [], [])
+    return [ring for ring in rings if ring in readable], other in readable

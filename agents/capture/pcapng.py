@@ -1,6 +1,6 @@
-"""Writes capture files in the pcapng format (draft-ietf-opsawg-pcapng): nanoseconds, directions, comments, and counts of lost packets.
+"""Writes capture files in the pcapng format (draft-ietf-opsawg-pcapng), with nanoseconds, directions, comments and counts of lost packets.
 
-Its own few lines, as scapy's writer keeps times as floats and writes no statistics, and tcpdump's format (pcap) has neither
+scapy's writer does not serve: it keeps times as floats and writes no statistics. Nor does tcpdump's format (pcap), which has neither
 directions nor comments.
 """
 
@@ -34,13 +34,13 @@ def _block(kind: int, body: bytes) -> bytes:
 
 
 def section(application: str) -> bytes:
-    """What a file begins with."""
+    """The block that begins a file."""
     fixed = struct.pack("<IHHq", LITTLE_ENDIAN_MAGIC, 1, 0, -1)
     return _block(_SECTION, fixed + _option(_SECTION_APPLICATION, application.encode()) + _END)
 
 
 def interface(name: str, description: str, snaplen: int, rate_bps: float) -> bytes:
-    """The file's interface, an Ethernet port. rate_bps: left out if it is no number that 64 bits hold."""
+    """The block of the file's interface, an Ethernet port. rate_bps: left out if 64 bits cannot hold it."""
     options = _option(_INTERFACE_NAME, name.encode()) + _option(_INTERFACE_DESCRIPTION, description.encode())
     if rate_bps < 2**63:
         options += _option(_INTERFACE_SPEED, struct.pack("<Q", round(rate_bps)))
@@ -49,7 +49,7 @@ def interface(name: str, description: str, snaplen: int, rate_bps: float) -> byt
 
 
 def packet(time_ns: int, data: bytes, size_bytes: int, way: int, comments: Sequence[str] = ()) -> bytes:
-    """A packet of `size_bytes`, of which `data` is kept. time_ns: since 1970. way: INBOUND or OUTBOUND."""
+    """The block of a packet of `size_bytes`, of which `data` is kept. time_ns: since 1970. way: INBOUND or OUTBOUND."""
     padded = data + bytes(-len(data) % 4)
     options = _FLAGS[way]
     for comment in comments:
@@ -60,7 +60,7 @@ def packet(time_ns: int, data: bytes, size_bytes: int, way: int, comments: Seque
 
 
 def statistics(time_ns: int, received: int, dropped: int) -> bytes:
-    """What a file ends with: packets that the kernel saw, and those of them that it dropped for lack of room."""
+    """The block that ends a file: packets that the kernel saw, and how many of them it dropped for lack of room."""
     counts = _option(_STATISTICS_RECEIVED, struct.pack("<Q", received))
     counts += _option(_STATISTICS_DROPPED, struct.pack("<Q", dropped))
     return _block(_STATISTICS, struct.pack("<III", 0, time_ns >> 32, time_ns & 0xFFFFFFFF) + counts + _END)

@@ -1,4 +1,4 @@
-"""The capturing process as the run loop sees it: takes packets in from entering to leaving a context."""
+"""The capturing process as the run loop sees it: it captures from entering to leaving a context."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from gradwire.agents.records import CaptureRecord
 from gradwire.faults import MachineFault
 
 END_S = 60.0
-"""To write what is left, on a busy machine."""
+"""Time to write what is left, on a busy machine."""
 
 
 class CaptureProcess:
-    """Context manager: the ports of `settings` are captured while it is entered; then `records` says what was.
+    """Context manager that captures the ports of `settings` until it is left; then `records` has what was captured.
 
-    folder: for the settings and the process's errors. Raises MachineFault if a port cannot be captured or the process ends early.
+    folder: where the settings and the process's errors are written. Raises MachineFault if a port cannot be captured or the process
+    ends early.
     """
 
     def __init__(self, settings: CaptureSettings, folder: Path) -> None:
@@ -31,7 +32,7 @@ class CaptureProcess:
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
-        """Starts it, and waits until it takes packets in."""
+        """Starts the process and waits until it captures."""
         self._settings.save(self._settings_path)
         with self._error_path.open("w") as errors:
             self._process = subprocess.Popen(
@@ -49,7 +50,7 @@ class CaptureProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Ends it: with its files complete, or at once after an error."""
+        """Ends the process: once its files are complete, or at once after an error."""
         assert self._process is not None
         if error is not None:
             self._process.kill()
@@ -60,12 +61,12 @@ class CaptureProcess:
         except subprocess.TimeoutExpired as late:
             self._process.kill()
             self._process.communicate()
-            raise MachineFault(f"the capture did not come to its end in {END_S:.0f} s") from late
+            raise MachineFault(f"the capture did not end within {END_S:.0f} s") from late
         records = self._answer(said, "captured")["records"]
         self.records = tuple(CaptureRecord(**record) for record in records)
 
     def _answer(self, line: str, event: str) -> dict[str, Any]:
-        """The answer that is expected; raises MachineFault with the process's last words if there is none."""
+        """The expected answer. Raises MachineFault with the process's last words if it is missing."""
         answer: dict[str, Any] = json.loads(line) if line else {}
         if answer.get("event") != event:
             assert self._process is not None

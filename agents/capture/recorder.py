@@ -1,11 +1,11 @@
 """The capturing process: writes the packets of ports to pcapng files. `python -m gradwire.agents.capture.recorder SETTINGS.json`.
 
-It says `listening` on standard output once it takes packets in, and at the end of its input stops and says `captured`, with counts.
+It says `listening` on standard output once it captures. At the end of its input it stops, and says `captured` with the counts.
 
-Of each packet the first bytes are kept, framing included. The header of a message that begins further back, or in the packet
-before, goes into the file as a comment of the packet that has its last byte, because messages do not begin where packets do.
-tcpdump loses no packet here either, but of most messages its files would not say which they are: only 30 % of P3's have their
-header among the first 160 bytes of a packet. To keep all bytes takes as much disk as the host moves data, and 7 s of a core a GB.
+The first bytes of each packet are kept, framing included. Messages do not begin where packets do, so the header of a message that begins
+further back, or in the packet before, is written as a comment of the packet that has its last byte. tcpdump loses no packets here either,
+but its files would not identify most messages: only 30 % of P3's have their header among the first 160 bytes of a packet. Keeping all
+bytes would take as much disk as the hosts move data, and 7 s of a core per GB.
 """
 
 from __future__ import annotations
@@ -20,41 +20,45 @@ from typing import Any, BinaryIO
 
 from gradwire.agents.capture import pcapng
 from gradwire.agents.capture.packet_ring import BLOCK_BYTES, SETTLE_S, Packet, PacketRing, ready
-from gradwire.agents.connections import network_of
 from gradwire.agents.records import CaptureRecord
 from gradwire.agents.wire.datagrams import DATA
 from gradwire.agents.wire.framing import Framing
-from gradwire.agents.wire.headers import ETHERNET_BYTES, UDP_HEADER_BYTES, read_segment
+from gradwire.agents.wire.headers import UDP_HEADER_BYTES, read_segment
 from gradwire.agents.wire.trail import APPLICATION, Trails, is_captured, note
 from gradwire.faults import Fault
+from gradwire.network_namespace import network_namespace
+from gradwire.topo.fabric import ETHERNET_HEADER_BYTES
 
 BLOCKS_MAX, BLOCKS_MIN = 32, 4
 RING_BYTES_MAX = 256 << 20
-"""Of all ports together: the virtual-time kernel has some GB of memory in all."""
+"""For all ports together, because the virtual-time kernel has only a few GB of memory."""
 WRITE_BYTES = 1 << 20
 IPV4_BYTES = 20
 
 
 @dataclass(frozen=True)
 class PortEntry:
-    """A port to capture. port: its name in the fabric. interface: its name on the machine.
+    """A port to capture."""
 
-    namespace: /proc path of the interface's network namespace, or "" for the one that the process is in.
-    """
-
+    #: Name in the fabric.
     port: str
+    #: Name on the machine.
     interface: str
+    #: The /proc path of the interface's network namespace, or "" for the one that the process is in.
     namespace: str
     rate_bps: float
+    #: The capture file.
     path: str
 
 
 @dataclass(frozen=True)
 class CaptureSettings:
-    """What to capture. workers: of the plan, which decides the size of its messages' headers."""
+    """What to capture."""
 
     ports: tuple[PortEntry, ...]
+    #: Bytes to keep of each packet.
     snaplen: int
+    #: Number of workers in the plan, which decides the size of its messages' headers.
     workers: int
 
     def save(self, path: Path) -> None:
@@ -70,13 +74,13 @@ class CaptureSettings:
         )
 
     def kept_bytes(self) -> int:
-        """Of each packet: snaplen, and at least what a datagram's message header needs (TCP's can be noted)."""
-        least = ETHERNET_BYTES + IPV4_BYTES + UDP_HEADER_BYTES + DATA.size + Framing(self.workers).header_bytes
+        """Bytes to keep of each packet: snaplen, but never less than a datagram's message header needs (TCP's can be noted)."""
+        least = ETHERNET_HEADER_BYTES + IPV4_BYTES + UDP_HEADER_BYTES + DATA.size + Framing(self.workers).header_bytes
         return max(self.snaplen, least)
 
 
 class PortFile:
-    """Writes one port's packets to a file, and the headers of messages that are cut off with them. packets: how many so far."""
+    """Writes one port's packets to a file, with the headers of messages that are cut off. packets: how many so far."""
 
     def __init__(self, file: BinaryIO, port: str, rate_bps: float, kept_bytes: int) -> None:
         self.packets = 0
@@ -87,7 +91,7 @@ class PortFile:
         file.write(pcapng.interface(port, about, kept_bytes, rate_bps))
 
     def write(self, packet: Packet) -> None:
-        """Adds a packet, whose data must be whole."""
+        """Adds a packet, whose data must be complete."""
         data = packet.data
         comments: list[str] = []
         segment = read_segment(data)
@@ -100,29 +104,29 @@ class PortFile:
         self.packets += 1
 
     def end(self, seen: int, dropped: int) -> None:
-        """Closes the file. seen, dropped: packets by the kernel's count."""
+        """Closes the file. seen, dropped: the kernel's counts of packets."""
         self._file.write(pcapng.statistics(time.time_ns(), seen, dropped))
         self._file.close()
 
 
 class PortCapture:
-    """One port: its ring and its file."""
+    """One port, with its ring and its file."""
 
     def __init__(self, entry: PortEntry, settings: CaptureSettings) -> None:
         self._entry = entry
         blocks = max(BLOCKS_MIN, min(BLOCKS_MAX, RING_BYTES_MAX // BLOCK_BYTES // len(settings.ports)))
-        with network_of(entry.namespace) if entry.namespace else nullcontext():
+        with network_namespace(entry.namespace) if entry.namespace else nullcontext():
             self.ring = PacketRing(entry.interface, blocks)
         file = Path(entry.path).open("wb", buffering=WRITE_BYTES)  # noqa: SIM115 (PortFile.end closes it)
         self._file = PortFile(file, entry.port, entry.rate_bps, settings.kept_bytes())
 
     def drain(self) -> None:
-        """Writes what is there."""
+        """Writes the packets that are there."""
         for packet in self.ring.packets():
             self._file.write(packet)
 
     def end(self) -> CaptureRecord:
-        """Writes the rest and ends the file."""
+        """Writes the remaining packets and ends the file."""
         self.drain()
         seen, dropped = self.ring.counts()
         self._file.end(seen, dropped)
@@ -135,9 +139,9 @@ def capture(settings: CaptureSettings) -> list[CaptureRecord]:
     ports = [PortCapture(entry, settings) for entry in settings.ports]
     by_ring = {port.ring: port for port in ports}
     _say("listening")
-    is_told = False
-    while not is_told:
-        rings, is_told = ready(list(by_ring), sys.stdin.fileno())
+    has_input_ended = False
+    while not has_input_ended:
+        rings, has_input_ended = ready(list(by_ring), sys.stdin.fileno())
         for ring in rings:
             by_ring[ring].drain()
     for port in ports:
@@ -152,7 +156,7 @@ def _say(event: str, **values: Any) -> None:
 
 
 def main() -> int:
-    """Captures what the settings say."""
+    """Captures the ports in the settings file."""
     try:
         records = capture(CaptureSettings.load(Path(sys.argv[1])))
     except Fault as fault:

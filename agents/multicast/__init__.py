@@ -1,1 +1,1 @@
-"""Reliable multicast: its protocol without I/O, and its sockets."""
+"""Reliable multicast over UDP: its protocol, without I/O, and its sockets."""

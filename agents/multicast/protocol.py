@@ -1,10 +1,10 @@
 """Reliable multicast without I/O: what a sender must keep and repeat, and what a member has and lacks.
 
-The datagrams of a flow are numbered. They take one path, band after band in order, so that a gap is a loss: a member reports it at
-once, and the sender repeats what is missing to that member alone. A lost tail, report or repair leaves the sender without
-progress; after a while it repeats its last datagram to all as a probe, behind everything else under way, and every member answers
-with all it lacks. A sender is at most a window ahead of its slowest member, so that queues stay bounded and a lossless fabric loses
-nothing. Losses so cost time, never data.
+The datagrams of a flow are numbered, and stay in order because they share one path and one band. A gap is therefore a loss: a member
+reports it at once, and the sender repeats what is missing to that member alone. If the last datagrams, a report or a repair are lost, the
+sender sees no progress. After a while it then repeats its last datagram to all members as a probe, and each of them answers with everything
+that it lacks. A sender is at most one window ahead of its slowest member, so queues stay bounded and a lossless fabric loses nothing.
+Losses cost time, but never data.
 """
 
 from __future__ import annotations
@@ -17,23 +17,25 @@ from gradwire.agents.wire.datagrams import FIRST, PROBE, Shape, Span, Status
 from gradwire.agents.wire.framing import Framing, Header
 from gradwire.faults import InternalFault
 
-REPORTS_A_WINDOW = 8
-"""A member reports its progress this often within a window: seldom enough to cost little, often enough not to stop the sender."""
+REPORTS_PER_WINDOW = 8
+"""How often a member reports its progress within a window: seldom enough to cost little, often enough not to stall the sender."""
 BACKOFF_LIMIT = 64
-"""Probes come at most this many times as rarely as at first."""
+"""The interval between probes doubles up to this many times the first one."""
 
 
 class Piece(NamedTuple):
-    """A datagram to be sent. head: the message's framing header if the datagram begins with it."""
+    """The content of a datagram to send."""
 
     sequence: int
+    #: The message's framing header, if the datagram begins with it.
     head: bytes
+    #: Size of the piece, `head` included.
     size_bytes: int
 
 
 @dataclass
 class _Kept:
-    """A message that some member may still lack: it took datagrams `first` up to, but without, `after`."""
+    """A message that some member may still lack, sent as datagrams `first` up to, but not including, `after`."""
 
     first: int
     after: int
@@ -62,20 +64,23 @@ class SendWindow:
 
     @property
     def unsent(self) -> int:
-        """Datagrams of the last message that have not been sent once."""
+        """Number of datagrams of the last message that have never been sent."""
         return self._kept[-1].after - self.next if self._kept else 0
 
     def is_done(self, sequence: int) -> bool:
-        """Whether every member has a datagram."""
+        """Whether every member has datagram `sequence`."""
         return sequence < self._slowest
 
     def begin(self, head: bytes, size_bytes: int) -> None:
-        """Takes on a message of framing header `head` and `size_bytes` of payload."""
+        """Accepts a message with framing header `head` and `size_bytes` of payload."""
         total = len(head) + size_bytes
         self._kept.append(_Kept(self.next, self.next + self._shape.count(total), head, total))
 
     def burst(self, now_ns: int, most: int) -> list[Piece]:
-        """Datagrams that may go now, at most `most`; none while the window is (nearly) closed. `sent` must follow."""
+        """The first and last of the datagrams that may go now, `most` in all, or nothing while the window is too full.
+
+        `sent` must follow.
+        """
         count = min(most, self.unsent)
         if not count or self._slowest + self._window - self.next < count:
             return []
@@ -84,18 +89,18 @@ class SendWindow:
         return [self.piece(self.next + i) for i in (0, count - 1)] if count > 1 else [self.piece(self.next)]
 
     def sent(self, count: int) -> None:
-        """The kernel took `count` datagrams."""
+        """Notes that the kernel accepted `count` datagrams."""
         self.next += count
 
     def piece(self, sequence: int) -> Piece:
-        """What datagram `sequence` holds."""
+        """The content of datagram `sequence`."""
         message = next(kept for kept in reversed(self._kept) if kept.first <= sequence < kept.after)
         offset = (sequence - message.first) * self._shape.piece_bytes
         head = message.head if not offset else b""
         return Piece(sequence, head, min(self._shape.piece_bytes, message.message_bytes - offset))
 
     def report(self, status: Status, now_ns: int) -> list[int]:
-        """Takes in a member's report; returns the sequence numbers to repeat to it."""
+        """Takes a member's report; returns the numbers to repeat to that member. Raises InternalFault for an impossible report."""
         if status.member not in self._arrived or status.cumulative > self.next:
             raise InternalFault(f"flow {status.flow}: {status} cannot be, only {self.next} datagrams were sent")
         self._arrived[status.member] = max(self._arrived[status.member], status.cumulative)
@@ -110,11 +115,11 @@ class SendWindow:
         return missing
 
     def deadline_ns(self) -> int | None:
-        """When to probe, if nothing is heard until then."""
+        """When to probe if no report brings progress before; None if every member has everything."""
         return None if self._slowest == self.next else self._since_ns + self._wait_ns
 
     def probe(self, now_ns: int) -> Piece | None:
-        """The datagram to repeat to all as a probe, if it is time."""
+        """The datagram to repeat to all members as a probe, or None if it is too early."""
         deadline_ns = self.deadline_ns()
         if deadline_ns is None or now_ns < deadline_ns:
             return None
@@ -124,9 +129,10 @@ class SendWindow:
 
 
 class Delivered(NamedTuple):
-    """A message that is here whole. start_ns: when its first datagram came."""
+    """A message that has arrived completely."""
 
     header: Header
+    #: When its first datagram came.
     start_ns: int
 
 
@@ -136,7 +142,7 @@ class ReceiveWindow:
     def __init__(self, flow: int, member: int, shape: Shape, framing: Framing, window_bytes: int) -> None:
         self._flow, self._member = flow, member
         self._shape, self._framing = shape, framing
-        self._report_every = max(1, window_bytes // shape.piece_bytes // REPORTS_A_WINDOW)
+        self._report_every = max(1, window_bytes // shape.piece_bytes // REPORTS_PER_WINDOW)
         self._highest = 0
         self._missing: list[Span] = []
         self._heads: dict[int, tuple[Header, int]] = {}
@@ -145,31 +151,31 @@ class ReceiveWindow:
 
     @property
     def cumulative(self) -> int:
-        """All before this number is here."""
+        """All datagrams before this number have arrived."""
         return self._missing[0][0] if self._missing else self._highest
 
     def take(
         self, first: int, count: int, flags: int, head: bytes, now_ns: int
     ) -> tuple[list[Delivered], Status | None]:
-        """Takes in `count` datagrams from `first` on, the first beginning with `head`; gives whole messages and a report to send."""
+        """Takes `count` datagrams from number `first`, which begins with `head`; returns complete messages and a report to send."""
         if flags & FIRST and first >= self._message_first:
             self._heads.setdefault(first, (self._framing.unpack(head), now_ns))
         gap = self._note(first, first + count)
         delivered = list(self._deliver())
-        told: tuple[Span, ...] | None = None
+        reported: tuple[Span, ...] | None = None
         if flags & PROBE:
-            told = tuple(self._missing)
+            reported = tuple(self._missing)
         elif gap is not None:
-            told = (gap,)
+            reported = (gap,)
         elif delivered or self.cumulative - self._reported >= self._report_every:
-            told = ()
-        if told is None:
+            reported = ()
+        if reported is None:
             return delivered, None
         self._reported = self.cumulative
-        return delivered, Status(self._flow, self._member, self.cumulative, told)
+        return delivered, Status(self._flow, self._member, self.cumulative, reported)
 
     def _note(self, first: int, after: int) -> Span | None:
-        """Marks a span as here; returns the gap that it shows before itself."""
+        """Marks a span as arrived; returns the gap that it reveals before itself."""
         gap = (self._highest, first) if first > self._highest else None
         if first < self._highest:
             self._missing = [rest for span in self._missing for rest in _without(span, (first, after))]
@@ -179,20 +185,20 @@ class ReceiveWindow:
         return gap
 
     def _deliver(self) -> list[Delivered]:
-        """Messages whose last missing datagram has come."""
-        whole = []
+        """The messages whose last missing datagram has come."""
+        complete = []
         while self._message_first < self.cumulative:
             header, start_ns = self._heads[self._message_first]
             after = self._message_first + self._shape.count(self._framing.header_bytes + header.size_bytes)
             if after > self.cumulative:
                 break
-            whole.append(Delivered(header, start_ns))
+            complete.append(Delivered(header, start_ns))
             del self._heads[self._message_first]
             self._message_first = after
-        return whole
+        return complete
 
 
 def _without(span: Span, gone: Span) -> list[Span]:
-    """What is left of a span, in up to two pieces."""
+    """What is left of a span, as up to two spans."""
     left = (span[0], min(span[1], gone[0])), (max(span[0], gone[1]), span[1])
     return [piece for piece in left if piece[0] < piece[1]]

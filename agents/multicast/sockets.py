@@ -1,7 +1,7 @@
-"""Multicast over UDP sockets: a socket a flow at its sender, one a flow and member to take it in, and one a member to report from.
+"""Multicast over UDP sockets: one to send each flow, one per flow and member to receive it, and one per member to send reports from.
 
-A flow is one (send queue, group, traffic class). Its number, the same at every agent, gives its UDP port. Repairs go to a member's
-reporting socket. A flow's sending socket bounds what waits in its own host's queue (SO_SNDBUF), so no queue there overflows.
+A flow's number, the same at every agent, gives its UDP port. Repairs go to a member's reporting socket. The buffer of a flow's sending
+socket (SO_SNDBUF) bounds what waits in its host's own queue, so that queue does not overflow.
 """
 
 from __future__ import annotations
@@ -12,64 +12,38 @@ import socket
 import struct
 import sys
 from collections import deque
-from dataclasses import dataclass
 
 import numpy as np
 
-from gradwire.agents.connections import CONTROL_BAND, HostEntry, SocketOptions, mark, network_of
+from gradwire.agents.connections import HostEntry, SocketOptions, mark
 from gradwire.agents.multicast.protocol import Delivered, Piece, ReceiveWindow, SendWindow
 from gradwire.agents.wire.datagrams import DATA, FIRST, FLOW_PORT, HELLO, PROBE, REPORT_PORT, Shape, Status
+from gradwire.agents.wire.flows import MulticastFlow, multicast_flows_of
 from gradwire.agents.wire.framing import Framing
 from gradwire.faults import InternalFault
-from gradwire.topo.fabric import MULTICAST_HEADER_BYTES, Fabric, MulticastGroup, band_of_class
+from gradwire.network_namespace import network_namespace
+from gradwire.topo.fabric import CONTROL_BAND, MULTICAST_HEADER_BYTES, Fabric, MulticastGroup, band_of_class
 from gradwire.workloads.plan import Plan
 
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 UDP_SEGMENT, UDP_GRO = 103, 104
 RECEIVE_BUFFER_BYTES = 1 << 26
-"""More than the windows of many senders: a member that is scheduled late must not lose what has arrived."""
+"""More than the windows of many senders, so that a member which is scheduled late loses nothing that has arrived."""
 PATIENCE_NS = 10_000_000
-"""On a lossy fabric, before a sender asks its silent members: beyond the window's time at 10 Gbit/s, far below TCP's 200 ms."""
+"""How long a sender on a lossy fabric waits before it probes: longer than a window takes at 10 Gbit/s, far less than TCP's 200 ms."""
 LOSSLESS_PATIENCE_NS = 20_000_000_000
-"""On a lossless fabric nothing is lost however long it waits (as topo/wiring.py tells TCP)."""
+"""The same on a lossless fabric, where what waits is not lost (topo/wiring.py gives TCP the same patience)."""
 
 
-@dataclass(frozen=True)
-class Flow:
-    """Messages of one send queue and class to one multicast group. ranks: those that receive, by host."""
-
-    number: int
-    queue: int
-    group: int
-    traffic_class: int
-    src_host: int
-    ranks: dict[int, list[int]]
-
-
-def flows_of(plan: Plan) -> list[Flow]:
-    """All multicast flows of a plan, numbered the same way by every agent."""
-    ops = plan.ops
-    sends = np.flatnonzero(ops.group == 1)
-    keys = np.unique(np.column_stack([ops.lane[sends], ops.peer[sends], ops.traffic_class[sends]]), axis=0)
-    flows = []
-    for number, (queue, group, traffic_class) in enumerate(keys.tolist()):
-        ranks: dict[int, list[int]] = {}
-        for rank in plan.group_rank[plan.group_start[group] : plan.group_start[group + 1]].tolist():
-            ranks.setdefault(int(plan.rank_host[rank]), []).append(rank)
-        src_host = int(plan.rank_host[plan.queue_rank[queue]])
-        flows.append(Flow(number, queue, group, traffic_class, src_host, ranks))
-    return flows
-
-
-def _group_ip(flow: Flow, fabric: Fabric) -> str:
-    wanted = MulticastGroup(flow.src_host, tuple(sorted(flow.ranks)))
-    if wanted not in fabric.groups:
-        raise InternalFault(f"the switches know no {wanted}: the fabric was built without this plan's groups")
-    return fabric.group_ip(fabric.groups.index(wanted))
+def _group_ip(flow: MulticastFlow, fabric: Fabric) -> str:
+    group = MulticastGroup(flow.src_host, tuple(sorted(flow.ranks)))
+    if group not in fabric.groups:
+        raise InternalFault(f"the switches have no {group}: the fabric was built without this plan's groups")
+    return fabric.group_ip(fabric.groups.index(group))
 
 
 def _udp(host: HostEntry, address: tuple[str, int], band: int) -> socket.socket:
-    with network_of(host.namespace):
+    with network_namespace(host.namespace):
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.setblocking(False)
     sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES // 2)
@@ -81,7 +55,7 @@ def _udp(host: HostEntry, address: tuple[str, int], band: int) -> socket.socket:
 class FlowSender:
     """The sending end of a flow."""
 
-    def __init__(self, flow: Flow, host: HostEntry, fabric: Fabric, options: SocketOptions) -> None:
+    def __init__(self, flow: MulticastFlow, host: HostEntry, fabric: Fabric, options: SocketOptions) -> None:
         self.flow = flow
         self.iteration = self.op = -1
         self.start_ns = 0
@@ -109,17 +83,17 @@ class FlowSender:
         self._flow_column[:] = flow.number
 
     def say_hello(self) -> None:
-        """Sends a datagram for the switches: packets that a datapath must ask about are overtaken by those that it need not."""
+        """Sends a datagram for the switches to learn from: packets that wait for an upcall are overtaken by later ones that need none."""
         self.sock.sendto(DATA.pack(self.flow.number, 1, HELLO, 0), self._group)
 
     def begin(self, iteration: int, op: int, head: bytes, size_bytes: int, now_ns: int) -> None:
-        """Takes on a message; `pump` then moves it."""
+        """Accepts a message, which `pump` then moves."""
         self.iteration, self.op, self.start_ns = iteration, op, now_ns
         self._is_busy = True
         self.window.begin(head, size_bytes)
 
     def pump(self, now_ns: int) -> bool:
-        """Hands over repairs and as much of the message as window and kernel take; True when a message has just been handed over."""
+        """Hands over repairs, then as much of the message as window and kernel allow; True if that completed the message."""
         self.is_blocked = False
         try:
             while self._repairs:
@@ -149,8 +123,11 @@ class FlowSender:
         except OSError as error:
             if error.errno != errno.EIO or self._burst == 1:
                 raise
-            # Linux before 6.11 cuts no bursts for a port without checksum offload, which the userspace datapath needs to be off.
-            print(f"flow {self.flow.number}: no UDP_SEGMENT here, datagrams go one by one", file=sys.stderr)
+            # Linux before 6.11 does not cut bursts for a port without checksum offload, which must be off for the userspace datapath.
+            print(
+                f"flow {self.flow.number}: the port does not support UDP_SEGMENT, datagrams go one by one",
+                file=sys.stderr,
+            )
             self._burst = 1
             return
         self.window.sent(count)
@@ -161,7 +138,7 @@ class FlowSender:
         return header + piece.head + bytes(piece.size_bytes - len(piece.head))
 
     def hear(self, now_ns: int) -> None:
-        """Takes in one member's report, and notes what to repeat."""
+        """Reads one member's report and notes what to repeat."""
         try:
             status = Status.unpack(self.sock.recv(self._shape.size_bytes))
         except BlockingIOError:
@@ -170,20 +147,22 @@ class FlowSender:
         self._repairs.extend((member, sequence) for sequence in self.window.report(status, now_ns))
 
     def probe_if_due(self, now_ns: int) -> None:
-        """Asks the members where they are, if nothing was heard for too long."""
+        """Asks all members for their status if none has reported progress for too long."""
         piece = self.window.probe(now_ns)
         if piece is None:
             return
         try:
             self.sock.sendto(self._single(piece, PROBE), self._group)
         except BlockingIOError:
-            return  # What waits in front of it will bring answers; if not, the next probe does.
+            return  # The datagrams in front of it will bring answers; if not, the next probe will.
 
 
 class Member:
-    """What one host takes in: all flows of whose groups it is a member."""
+    """The receiving end of one host: all flows to groups of which it is a member."""
 
-    def __init__(self, host: HostEntry, flows: list[Flow], fabric: Fabric, framing: Framing, window_bytes: int) -> None:
+    def __init__(
+        self, host: HostEntry, flows: list[MulticastFlow], fabric: Fabric, framing: Framing, window_bytes: int
+    ) -> None:
         self.host = host
         self.bytes_received = 0
         self._framing, self._fabric, self._shape = framing, fabric, Shape.of(fabric)
@@ -195,7 +174,7 @@ class Member:
         self.sockets = [self._reports, *(self._join(flow) for flow in flows)]
         self._start = bytearray(MULTICAST_HEADER_BYTES + framing.header_bytes)
 
-    def _join(self, flow: Flow) -> socket.socket:
+    def _join(self, flow: MulticastFlow) -> socket.socket:
         group = _group_ip(flow, self._fabric)
         sock = _udp(self.host, (group, FLOW_PORT + flow.number), CONTROL_BAND)
         sock.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
@@ -203,8 +182,8 @@ class Member:
         sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
         return sock
 
-    def take(self, sock: socket.socket, now_ns: int) -> tuple[Flow, list[Delivered]] | None:
-        """Takes what arrived together, without copying its payload, and reports as needed; gives messages that are whole now."""
+    def take(self, sock: socket.socket, now_ns: int) -> tuple[MulticastFlow, list[Delivered]] | None:
+        """Receives what arrived together, without copying its payload, and reports as needed; returns the messages complete after it."""
         try:
             size_bytes = sock.recv_into(self._start, 0, socket.MSG_TRUNC)
         except BlockingIOError:
@@ -229,10 +208,10 @@ class Member:
 
 
 class Multicast:
-    """All multicast of an agent's hosts."""
+    """The multicast flows of an agent's hosts, as senders and as members."""
 
     def __init__(self, plan: Plan, hosts: dict[int, HostEntry], fabric: Fabric, options: SocketOptions) -> None:
-        flows = flows_of(plan)
+        flows = multicast_flows_of(plan)
         framing = Framing(len(plan.workers))
         self._of_key = {(flow.queue, flow.group, flow.traffic_class): flow.number for flow in flows}
         self._ops = plan.ops
@@ -251,17 +230,17 @@ class Multicast:
 
     @property
     def repairs(self) -> int:
-        """Datagrams sent once more."""
+        """Number of datagrams that were repeated to a member."""
         return sum(sender.window.repairs for sender in self._senders.values())
 
     @property
     def bytes_received(self) -> int:
-        """Payload and framing of whole messages, once a receiving rank."""
+        """Payload and framing of complete messages, counted once per receiving rank."""
         return sum(member.bytes_received for member in self._members)
 
     @property
     def is_quiet(self) -> bool:
-        """Whether all that was sent has arrived everywhere."""
+        """Whether everything that was sent has arrived at every member."""
         return all(sender.window.is_quiet for sender in self._senders.values())
 
     def say_hello(self) -> None:
@@ -270,14 +249,14 @@ class Multicast:
             sender.say_hello()
 
     def sender_of(self, op: int) -> FlowSender:
-        """The flow of a SEND to a group."""
+        """The sender of the flow to which a SEND belongs."""
         key = (int(self._ops.lane[op]), int(self._ops.peer[op]), int(self._ops.traffic_class[op]))
         return self._senders[self._of_key[key]]
 
     def next_timer_ns(self) -> int | None:
-        """When `probe` must be called."""
+        """When `probe` must be called at the latest; None if no sender waits for a report."""
         times = [sender.window.deadline_ns() for sender in self._senders.values()]
-        return min((time for time in times if time is not None), default=None)
+        return min((time_ns for time_ns in times if time_ns is not None), default=None)
 
     def probe(self, now_ns: int) -> None:
         """Sends the probes that are due."""
@@ -293,5 +272,5 @@ class Multicast:
 
 
 def interest(sender: FlowSender) -> int:
-    """What to wait for at a sending socket."""
+    """The epoll events to wait for at a sending socket."""
     return select.EPOLLIN | (select.EPOLLOUT if sender.is_blocked else 0)

@@ -1,1 +1,1 @@
-"""What goes over the wire, as frozen data: how messages and datagrams look, and how they are found again in packets."""
+"""What goes over the wire, as frozen data: connections and flows, and the headers of messages and datagrams."""

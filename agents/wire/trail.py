@@ -1,9 +1,9 @@
-"""Where messages begin and end in captured TCP streams. Pure.
+"""Finds where messages begin and end in captured TCP streams. Pure.
 
-A connection's bytes follow its SYN: a hello, then one message after the other, and each header tells how much follows it
-(framing.py). So the place of every header is known, wherever packets happen to be cut. It has to be followed: a burst of 64 KiB
-carries the end of one message and the begin of the next, and only 30 % of P3's messages (200 KB) begin within the first 160
-bytes of a packet.
+The bytes of a connection follow its SYN: a hello, then one message after another, and each header says how many bytes follow it
+(framing.py). So the position of every header is known wherever packets happen to be cut, but it has to be followed from the start: a burst
+of 64 KiB carries the end of one message and the beginning of the next, and only 30 % of P3's messages (200 KB) begin within the first
+160 bytes of a packet.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ from gradwire.agents.wire.framing import HELLO, header_bytes_of, is_header, is_h
 from gradwire.agents.wire.headers import SYN, Bytes, Segment
 
 Notes = Mapping[int, bytes]
-"""Headers that were read while the packet was whole, by the sequence number of their first byte."""
+"""Headers that were read before the packet was cut, by the sequence number of their first byte."""
 NO_NOTES: Notes = {}
 APPLICATION = "gradwire"
-"""What a capture file of ours says of who wrote it."""
+"""How gradwire's capture files name the application that wrote them."""
 NOTE = "gradwire message at sequence number {}: {}"
-"""How a capture file notes a header: a comment of the packet that has its last byte."""
+"""A header in a capture file: the comment of the packet that has its last byte."""
 _NOTE = re.compile(NOTE.format(r"(\d+)", "([0-9a-f]+)"))
 SEQUENCE_NUMBERS = 1 << 32
 
 
 @dataclass(slots=True)
 class Seen:
-    """A message whose header was found. sequence: of the header's first byte.
+    """A message whose header was found."""
 
-    first_ns, last_ns: times of the packets with the message's first and last byte; last_ns is None until that one came.
-    """
-
+    #: Sequence number of the header's first byte.
     sequence: int
     header: bytes
+    #: Time of the packet with the message's first byte.
     first_ns: int
+    #: Time of the packet with its last byte; None until that packet is seen.
     last_ns: int | None = None
 
 
 def is_captured(message: Seen, segment: Segment, kept_bytes: int) -> bool:
-    """Whether a message's header is wholly among the first `kept_bytes` of a packet."""
+    """Whether a message's header is entirely within the first `kept_bytes` of a packet."""
     end = segment.sequence + kept_bytes - segment.header_bytes
     return segment.sequence <= message.sequence and message.sequence + len(message.header) <= end
 
 
 def note(message: Seen) -> str:
-    """The comment that keeps a header."""
+    """The comment that preserves a header."""
     return NOTE.format(message.sequence, message.header.hex())
 
 
 def read_notes(comments: Iterable[str]) -> Notes:
-    """The headers that comments keep; other comments are none of ours."""
-    found = [match for comment in comments if (match := _NOTE.fullmatch(comment))]
-    return {int(match[1]): bytes.fromhex(match[2]) for match in found}
+    """The headers that comments preserve; comments of other programs are ignored."""
+    matches = [match for comment in comments if (match := _NOTE.fullmatch(comment))]
+    return {int(match[1]): bytes.fromhex(match[2]) for match in matches}
 
 
 class _Packet(NamedTuple):
@@ -65,12 +65,13 @@ class _Packet(NamedTuple):
 
 
 class Trail:
-    """Follows one stream. lost: how often a header was not captured; then what follows is skipped until a packet begins with one.
+    """Follows one stream.
 
-    has_notes: every header that was cut off is noted at the packet that had its last byte, and so never lost.
+    has_notes: whether every header that was cut off is noted at the packet that had its last byte, so that none is ever lost.
     """
 
     def __init__(self, *, has_notes: bool = False) -> None:
+        #: How often a header was not captured. What follows it is skipped until a packet begins with a header.
         self.lost = 0
         self._has_notes = has_notes
         self._step_to(None, awaits_hello=False)
@@ -79,7 +80,7 @@ class Trail:
         self._notes: dict[int, bytes] = {}
 
     def _step_to(self, sequence: int | None, *, awaits_hello: bool) -> None:
-        """The next hello or header begins at `sequence`; None: nobody knows."""
+        """Expects the next hello or header at `sequence`; None if that is unknown."""
         self._next = sequence
         self._awaits_hello = awaits_hello
         self._part = b""
@@ -87,13 +88,13 @@ class Trail:
         self._is_torn = False
 
     def opened(self, sequence: int) -> None:
-        """The stream's SYN has this sequence number."""
+        """Notes the sequence number of the stream's SYN."""
         self._step_to((sequence + 1) % SEQUENCE_NUMBERS, awaits_hello=True)
         self._last = None
         self._early.clear()
 
     def take(self, at_ns: int, sequence: int, size_bytes: int, data: Bytes, notes: Notes = NO_NOTES) -> list[Seen]:
-        """Takes a packet of `size_bytes` of the stream, of which `data` was captured; returns the messages whose header is whole now."""
+        """Takes a packet with `size_bytes` of the stream, of which `data` was captured; returns messages whose header is complete now."""
         if self._next is None:
             if not (is_hello(data) or is_header(data)):
                 return []
@@ -111,7 +112,7 @@ class Trail:
         return found
 
     def _read(self, packet: _Packet, found: list[Seen]) -> bool:
-        """Reads all headers of a packet; False if one must be in a packet before it that has not come yet."""
+        """Reads all headers in a packet; False if one must be in an earlier packet that has not come yet."""
         while self._next is not None:
             noted = self._notes.get(self._next)
             offset = _distance(packet.sequence, self._next + len(self._part))
@@ -140,7 +141,7 @@ class Trail:
         return True
 
     def _collect(self, packet: _Packet, offset: int) -> bytes | None:
-        """The header that goes on at `offset` of the packet, once it is whole."""
+        """The header that begins or continues at `offset` of the packet; None until it is complete."""
         start = self._part + bytes(packet.data[offset : offset + 8])
         if len(start) >= 8 and not is_header(start):
             self._lose()
@@ -161,13 +162,13 @@ class Trail:
 
 
 def _distance(start: int, end: int) -> int:
-    """How far one sequence number is after another, or, below 0, before it; both are taken round the clock."""
+    """How far `end` is after `start`, or before it if negative; sequence numbers wrap around."""
     half = SEQUENCE_NUMBERS // 2
     return (end - start + half) % SEQUENCE_NUMBERS - half
 
 
 class Trails:
-    """Follows all streams of a port. has_notes: see Trail."""
+    """Follows all streams of a port. has_notes: as for Trail."""
 
     def __init__(self, *, has_notes: bool = False) -> None:
         self._has_notes = has_notes
@@ -179,7 +180,7 @@ class Trails:
         return sum(trail.lost for trail in self._trails.values())
 
     def take(self, at_ns: int, segment: Segment, data: Bytes, notes: Notes = NO_NOTES) -> list[Seen]:
-        """Takes a packet of any kind, with what was captured of its payload; returns the messages whose header is whole now."""
+        """Takes any packet, with the captured part of its payload; returns the messages whose header is now complete."""
         if not segment.carries_messages:
             return []
         trail = self._trails.get(segment.flow)

@@ -18,13 +18,13 @@ from scapy.error import Scapy_Exception
 from scapy.utils import RawPcapNgReader, RawPcapReader
 
 from gradwire.agents.records import Int64
-from gradwire.agents.wire.datagrams import DATA, FIRST, HELLO, REPORT_PORT
-from gradwire.agents.wire.framing import FIXED_BYTES, header_bytes_of, is_header, message_bytes_of
-from gradwire.agents.wire.headers import ETHERNET_BYTES, UDP, Segment, read_segment
+from gradwire.agents.wire.datagrams import DATA, FIRST, HELLO, REPORT_PORT, datagram_bytes
+from gradwire.agents.wire.framing import FIXED_BYTES, HEADER_DTYPE, header_bytes_of, is_header, message_bytes_of
+from gradwire.agents.wire.headers import UDP, Segment, read_segment
 from gradwire.agents.wire.trail import APPLICATION, Seen, Trails, read_notes
 from gradwire.faults import InputFault
 from gradwire.files import replacing
-from gradwire.topo.fabric import MAX_BANDS, PREAMBLE_FCS_GAP_BYTES, dscp_of_band
+from gradwire.topo.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, PREAMBLE_FCS_GAP_BYTES, dscp_of_band
 
 Bool = npt.NDArray[np.bool_]
 NOT_YET = -1
@@ -34,23 +34,6 @@ OUTBOUND = 2
 """Direction of a packet in pcapng's flags."""
 MULTICAST_FIRST = 224
 _BANDS = {dscp_of_band(band): band for band in range(MAX_BANDS)}
-_HEADER = np.dtype(
-    [
-        ("magic", ">u4"),
-        ("version", "u1"),
-        ("flags", "u1"),
-        ("mask_bytes", ">u2"),
-        ("iteration", ">u4"),
-        ("contributed_to", ">i4"),
-        ("message", ">i8"),
-        ("src_rank", ">i4"),
-        ("dst_rank", ">i4"),
-        ("tensor", ">i4"),
-        ("chunk", ">i4"),
-        ("size_bytes", ">i8"),
-    ]
-)
-"""The fixed part of agents/wire/framing.py."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +177,7 @@ class _Reading:
         if segment is None:
             self._rows.append((packet.time_ns, outbound, NO_BAND, 1, packet.size_bytes, 0))
             return
-        frames = max(1, -(-segment.payload_bytes // (self._mtu_bytes + ETHERNET_BYTES - segment.header_bytes)))
+        frames = max(1, -(-segment.payload_bytes // (self._mtu_bytes + ETHERNET_HEADER_BYTES - segment.header_bytes)))
         frame_bytes = packet.size_bytes + (frames - 1) * segment.header_bytes
         band = _BANDS.get(segment.dscp, NO_BAND)
         stream_bytes = segment.payload_bytes if segment.carries_messages else 0
@@ -225,7 +208,7 @@ class _Reading:
 
 
 def _messages(seen: list[tuple[Seen, bool]], start_ns: int) -> Messages:
-    fixed = np.frombuffer(b"".join(message.header[:FIXED_BYTES] for message, _ in seen), dtype=_HEADER)
+    fixed = np.frombuffer(b"".join(message.header[:FIXED_BYTES] for message, _ in seen), dtype=HEADER_DTYPE)
     columns: dict[str, Any] = {
         name: fixed[name].astype(np.int64)
         for name in ("iteration", "message", "src_rank", "dst_rank", "tensor", "chunk", "size_bytes", "contributed_to")
@@ -246,7 +229,7 @@ class _Datagrams:
     """Follows multicast messages: a datagram's header tells its flow and its number there, and the first one of a message says so."""
 
     def __init__(self, mtu_bytes: int) -> None:
-        self._datagram_bytes = mtu_bytes - 28
+        self._datagram_bytes = datagram_bytes(mtu_bytes)
         self._known: set[tuple[bytes, int, int]] = set()
         self._open: dict[tuple[bytes, int, int], Seen] = {}
 

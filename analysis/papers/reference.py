@@ -15,6 +15,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gradwire.faults import InputFault, InternalFault
+from gradwire.validation import key_of, reason_of
 
 FOLDER = Path(__file__).parent
 DATA = "reference.toml"
@@ -196,7 +197,7 @@ def load_paper(paper: str, folder: Path = FOLDER) -> Paper:
     except tomllib.TOMLDecodeError as error:
         raise InputFault(f"{path}: not valid TOML: {error}") from error
     except ValidationError as error:
-        raise InputFault("\n".join(f"{path}: {_explain(defect)}" for defect in error.errors())) from error
+        raise InputFault("\n".join(f"{path}: {key_of(d)}: {reason_of(d)}" for d in error.errors())) from error
     if loaded.paper != paper:
         raise InputFault(f"{path}: paper = '{loaded.paper}': must be '{paper}', like the folder")
     return loaded
@@ -217,12 +218,6 @@ def chosen(papers: Sequence[Paper], names: Sequence[str]) -> list[tuple[Paper, S
             hint = f"; did you mean '{near[0]}'?" if near else "."
             raise InputFault(f"{name}: no such paper or scenario{hint} There are {', '.join(known)}")
     return [(paper, scenario) for paper, scenario in every if not names or {paper.paper, scenario.id} & set(names)]
-
-
-def _explain(defect: object) -> str:
-    assert isinstance(defect, dict)
-    place = ".".join(str(step) for step in defect["loc"])
-    return f"{place}: {str(defect['msg']).removeprefix('Value error, ')}"
 
 
 def printed_number(paper: str, scenario: str, claim: str) -> float:

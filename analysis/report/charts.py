@@ -18,6 +18,7 @@ from matplotlib.patches import Patch
 
 from gradwire.analysis.compare import EFFICIENCY, SPEEDUP, Comparison, as_number, find_row, parameter_names
 from gradwire.analysis.points import PointResult
+from gradwire.topo.fabric import BITS_PER_S
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 """Okabe and Ito's colours (2008), which differ with any colour vision; the strongest contrasts come first."""
@@ -35,7 +36,6 @@ STYLE: Any = {
     "svg.hashsalt": "gradwire",
 }
 DPI = 200
-RATE_UNITS = {"bit": 1e0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ def _below(figure: Figure, row: float) -> float:
 def parameter_number(text: str) -> float | None:
     """A parameter's value as a number, in bit/s for rates like "10gbit"; None for words."""
     rate = re.fullmatch(r"([0-9.]+)\s*([kmgt]?bit)(/s)?", text.strip().lower())
-    return float(rate[1]) * RATE_UNITS[rate[2]] if rate else as_number(text)
+    return float(rate[1]) * BITS_PER_S[rate[2]] if rate else as_number(text)
 
 
 def _numeric_axis(rows: Sequence[PointResult], series_key: str) -> str | None:

@@ -88,16 +88,6 @@ def _edges(start_s: float, bin_s: float, bins: int) -> Float64:
     return edges
 
 
-def mean_bps(packets: Packets, rate_bps: float, start_s: float, end_s: float) -> tuple[float, float]:
-    """Inbound and outbound bit/s between two times of the run's clock, exactly."""
-    edges_s = np.array([start_s, end_s])
-    inbound, outbound = (
-        float(np.diff(_carried_bits(packets, way, rate_bps, edges_s))[0]) / (end_s - start_s)
-        for way in (~packets.outbound, packets.outbound)
-    )
-    return inbound, outbound
-
-
 def _carried_bits(packets: Packets, mine: Bool, rate_bps: float, at_s: Float64) -> Float64:
     """Bits that the line has carried of the chosen packets at each time of `at_s`, shape as it."""
     begin_s = np.sort(packets.time_ns[mine]) / 1e9

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from gradwire.agents.records import Int64, OpLog, PointRecord
+from gradwire.agents.wire.flows import connections_of
 from gradwire.agents.wire.framing import HELLO
 from gradwire.analysis.bounds import transfers
 from gradwire.analysis.iterations import worker_times_s
@@ -17,7 +19,7 @@ from gradwire.analysis.verdict.byte_checks import HANDSHAKE_BYTES
 from gradwire.analysis.verdict.checks import Check
 from gradwire.faults import InternalFault
 from gradwire.topo.fabric import Fabric
-from gradwire.workloads.plan import OpKind, Plan
+from gradwire.workloads.plan import Plan
 
 TIME_TOLERANCE = 0.01
 """As much as `gradwire reproduce` counts as a tie. A period by packets lasts from one first message to the next, and not from barrier
@@ -148,12 +150,13 @@ def _stream_bytes(plan: Plan, fabric: Fabric, at_hosts: list[tuple[Place, Captur
     """TCP's payload is the captured messages and a hello a connection, to the byte; on a lossy fabric more, as some is sent twice."""
     ops = plan.ops
     streamed = expected = 0
+    connections = _connections(plan)
     for place, capture in at_hosts:
         messages = capture.messages
         inside = (messages.message >= 0) & (messages.message < len(ops))
         unicast = inside & (ops.group[np.where(inside, messages.message, 0)] == 0)
         streamed += int(capture.packets.stream_bytes.sum())
-        expected += int(messages.wire_bytes[unicast].sum()) + HELLO.size * _connections(plan, place.endpoint or 0)
+        expected += int(messages.wire_bytes[unicast].sum()) + HELLO.size * connections[place.endpoint or 0]
     return Check(
         "captured payload",
         f"{streamed} bytes of TCP",
@@ -163,13 +166,9 @@ def _stream_bytes(plan: Plan, fabric: Fabric, at_hosts: list[tuple[Place, Captur
     )
 
 
-def _connections(plan: Plan, endpoint: int) -> int:
-    """How many of the plan's connections begin or end at an endpoint: one a send queue, receiving rank and class."""
-    ops = plan.ops
-    unicast = np.flatnonzero(plan.is_remote() & (ops.group == 0) & (ops.kind == OpKind.SEND))
-    touches = (plan.rank_host[ops.rank[unicast]] == endpoint) | (plan.rank_host[ops.peer[unicast]] == endpoint)
-    mine = unicast[touches]
-    return len(np.unique(np.column_stack([ops.lane[mine], ops.peer[mine], ops.traffic_class[mine]]), axis=0))
+def _connections(plan: Plan) -> Counter[int]:
+    """How many of the plan's connections begin or end at each endpoint."""
+    return Counter(endpoint for c in connections_of(plan) for endpoint in (c.src_host, c.dst_host))
 
 
 def _times(plan: Plan, log: OpLog, record: PointRecord, at_hosts: list[tuple[Place, Capture]]) -> list[Check]:

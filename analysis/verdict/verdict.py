@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradwire.agents.records import OpLog, PointRecord
+from gradwire.agents.wire.flows import connections_of
 from gradwire.analysis.bounds import bounds
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.packets.reading import Capture
@@ -38,7 +39,6 @@ CPU_SATURATION_LIMIT = 0.9
 for the agents' lateness to show. From which share on times suffer has not been measured."""
 UPCALLS_PER_FLOW = 2
 """The first packet of a flow asks; a second one may be under way before the answer is installed."""
-MSS_BYTES = 1448
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _retransmits(fabric: Fabric, record: PointRecord) -> Check:
     """TCP sent nothing twice; with a lossy fabric, at most every segment of each dropped burst twice."""
     sent = record.counts.tcp_retransmits
     drops = sum(band.drops for band in record.counts.bands)
-    limit = 0 if fabric.loss == 0 else 2 * drops * max(1, fabric.gso_bytes // MSS_BYTES)
+    limit = 0 if fabric.loss == 0 else 2 * drops * max(1, fabric.gso_bytes // fabric.mss_bytes())
     return Check(
         "TCP retransmits",
         str(sent),
@@ -139,7 +139,7 @@ def _upcalls(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     switches_on_path = 3 if fabric.topology is Topology.LEAF_SPINE else 1
     groups = max(0, len(plan.group_start) - 1)
     flows = (fabric.endpoints * (fabric.endpoints - 1) * fabric.bands + groups) * switches_on_path
-    flows = max(flows, 2 * _connections(plan) * switches_on_path)
+    flows = max(flows, 2 * len(connections_of(plan)) * switches_on_path)
     limit = UPCALLS_PER_FLOW * flows
     return Check(
         "upcalls",
@@ -148,13 +148,6 @@ def _upcalls(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
         record.counts.upcalls <= limit,
         "Packets went through the switch process instead of the kernel, which reorders and delays them.",
     )
-
-
-def _connections(plan: Plan) -> int:
-    """Connections between ranks on different hosts: one a send queue, receiver and class."""
-    ops = plan.ops
-    sends = plan.is_remote() & (ops.group == 0)
-    return len(np.unique(np.column_stack([ops.lane[sends], ops.peer[sends], ops.traffic_class[sends]]), axis=0))
 
 
 def _table_misses(record: PointRecord) -> Check:

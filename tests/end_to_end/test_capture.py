@@ -22,10 +22,11 @@ from gradwire.analysis.iterations import worker_times_s
 from gradwire.analysis.packets.dissector import slices_of
 from gradwire.analysis.packets.periods import worker_periods_s
 from gradwire.analysis.packets.reading import read_capture
-from gradwire.analysis.points import PointResult, read_points_csv
+from gradwire.analysis.points import PointResult
 from gradwire.run.protocol import read_json
 from gradwire.workloads.plan import Combine, OpKind, Plan
 from tests.shared.dissected import dissected, is_outbound, messages
+from tests.shared.points_csv import read_points_csv
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 

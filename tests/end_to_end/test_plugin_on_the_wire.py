@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from gradwire import PACKAGE
-from gradwire.analysis.points import read_points_csv
 from gradwire.workloads.compilation import job_of
 from gradwire.workloads.scenario.loading import load_scenario
 from gradwire.workloads.strategies import strategy
+from tests.shared.points_csv import read_points_csv
 from tests.shared.snippets import PLUGIN_FOLDER, install_plugin
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]

@@ -13,8 +13,8 @@ from gradwire.topo.fabric import Fabric
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.plan import Int64, OpKind, Plan
+from tests.shared.simulation import replay, times
 from tests.shared.small_jobs import compiled, job_of, profile_of
-from tests.unit.agents.test_interpreter import replay, times
 
 FABRIC = Fabric(hosts=16, rate_bps=36e9, classes=1)
 GOODPUT_BYTES_PER_S = FABRIC.rate_bps * FABRIC.goodput_share() / 8

@@ -32,6 +32,8 @@ FROZEN = frozenset(
     }
 )
 """The plan, the network, what a run logs, and what goes over the wire: the last for whoever reads captured packets."""
+SHARED = frozenset({"faults", "network_namespace", "validation"})
+"""Modules of the package itself that all folders may import: who is at fault, entering a network namespace, pydantic's errors in words."""
 FROZEN_MAY_IMPORT = frozenset({*sys.stdlib_module_names, "numpy"})
 FOLDERS = frozenset(MAY_IMPORT) - {"plugin", "command_line", "__main__"}
 OWNERS = {"mininet": "topo", "os_ken": "controller", "ryu": "controller"}
@@ -169,6 +171,16 @@ def test_the_rule_permits_what_it_should(module: str, source: str) -> None:
 def test_every_part_that_the_rule_names_exists() -> None:
     modules = {module_of(path) for path in sources()}
     assert modules >= FROZEN | {f"gradwire.{part}" for part in MAY_IMPORT}
+
+
+def test_what_all_may_import_imports_nothing_of_ours_but_faults() -> None:
+    modules = {path.stem: path for path in (ROOT / "gradwire").glob("*.py")}
+    assert set(modules) == SHARED | set(MAY_IMPORT) - FOLDERS | {"__init__"}
+    for name in SHARED:
+        imported = imported_modules(modules[name].read_text(), f"gradwire.{name}")
+        ours = {module for module in imported if module.startswith("gradwire.")}
+        assert all(module.startswith("gradwire.faults") for module in ours), name
+        assert {module.split(".")[0] for module in imported} <= sys.stdlib_module_names | {"gradwire"}, name
 
 
 def test_each_folder_has_its_link_in_the_package() -> None:

@@ -11,6 +11,7 @@ from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
+from gradwire.validation import key_of, reason_of
 from gradwire.workloads.scenario.schema import FileSection, PointSection
 
 NO_LIST = ("list_type", "tuple_type")
@@ -20,7 +21,7 @@ MOST_HINTS = 3
 def explain(kind: type[BaseModel], defect: Any) -> str:
     """One defect of a section of this kind, as pydantic's `errors()` gives it: the key, and what would be right."""
     place = [str(step) for step in defect["loc"]]
-    key, given = ".".join(place), defect["input"]
+    key, given = key_of(defect), defect["input"]
     if defect["type"] == "extra_forbidden":
         return _unknown(key, _hint(kind, place), _known_at(kind, place[:-1]))
     if defect["type"] == "missing":
@@ -42,7 +43,7 @@ def reason(defect: Any, *, may_be_swept: bool = True) -> str:
         return f"must be a list, like [{given}]; where lists are swept, in --set and [sweep], one list is set by [[{given}]]"
     if defect["type"] == "dict_type":
         return "must be a table of keys"
-    return str(defect["msg"]).removeprefix("Value error, ")
+    return reason_of(defect)
 
 
 def keys_at(kind: type[BaseModel], place: Sequence[str]) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from gradwire.faults import InputFault
+from gradwire.topo.fabric import BITS_PER_S
 from gradwire.workloads.scenario.explanations import explain
 from gradwire.workloads.scenario.schema import FileSection, PointSection, PrintedSection
 from gradwire.workloads.scenario.settings import apply_setting, flattened, set_key
@@ -177,9 +178,9 @@ def _value_text(value: Any) -> str:
 
 def rate_text(rate_bps: float) -> str:
     """A rate as in scenario files: 10gbit, 2.5gbit, 100mbit."""
-    for unit, factor in (("gbit", 1e9), ("mbit", 1e6), ("kbit", 1e3)):
-        if rate_bps >= factor:
-            return f"{rate_bps / factor:g}{unit}"
+    for unit in ("gbit", "mbit", "kbit"):
+        if rate_bps >= BITS_PER_S[unit]:
+            return f"{rate_bps / BITS_PER_S[unit]:g}{unit}"
     return f"{rate_bps:g}bit"
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwire.agents.connections import HostEntry, SocketOptions, network_of
+from gradwire.agents.connections import HostEntry, SocketOptions
 from gradwire.agents.process import AgentDied, AgentGroup
 from gradwire.faults import MachineFault
+from gradwire.network_namespace import network_namespace
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.models.profile import LayerKind
@@ -29,7 +30,7 @@ QUICK_S = 5.0
 
 def may_enter_networks() -> bool:
     try:
-        with network_of(OWN_NETWORK):
+        with network_namespace(OWN_NETWORK):
             return True
     except MachineFault:
         return False
@@ -156,8 +157,3 @@ def test_agents_in_the_middle_of_a_run_are_ended_at_once(tmp_path: Path) -> None
     with pytest.raises(KeyboardInterrupt):
         replay(tmp_path, "plan.npz", stop)
     assert time.monotonic() - stopped_s[0] < 2
-
-
-def test_a_network_that_is_not_there() -> None:
-    with pytest.raises(FileNotFoundError), network_of("/proc/self/ns/nothing"):
-        pass

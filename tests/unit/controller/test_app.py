@@ -111,16 +111,16 @@ def test_a_switch_that_is_not_the_fabrics_ends_the_controller(
     assert "dpid 9 connected, but the fabric's are 1" in capsys.readouterr().err
 
 
-def test_a_refused_message_ends_the_controller(
+def test_a_rejected_message_ends_the_controller(
     forwarding: app.ForwardingApp, datapath: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("gradwire.controller.app.os._exit", end)
     datapath.id = 1
     with pytest.raises(Ended):
-        forwarding.switch_refused(
+        forwarding.switch_rejected(
             SimpleNamespace(msg=SimpleNamespace(datapath=datapath, type=5, code=1, data=b"\x04\x0e"))
         )
-    assert "switch 1 refused a message: error type 5, code 1, data 040e" in capsys.readouterr().err
+    assert "switch 1 rejected a message: error type 5, code 1, data 040e" in capsys.readouterr().err
 
 
 def test_ready_goes_to_standard_output_without_a_file(capsys: pytest.CaptureFixture[str]) -> None:

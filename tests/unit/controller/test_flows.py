@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradwire.controller.flows import FlowRule, Hop, Match, SpineChoice, SwitchRules, spine_loads, switch_rules, trace
+from gradwire.controller.flows import FlowRule, Hop, Match, SpineChoice, SwitchRules, switch_rules, trace
 from gradwire.topo.fabric import Fabric, Topology, dscp_of_band
 
 SINGLE = Fabric(hosts=4, rate_bps=10e9, classes=2)
@@ -86,6 +86,12 @@ def test_rules_look_at_the_source_only_where_it_matters() -> None:
     per_destination = LEAF_SPINE.bands + 1
     assert len(by_name["s5"]) == 16 * per_destination + 1
     assert len(by_name["s1"]) == (4 + 4 * 12) * per_destination + 1
+
+
+def spine_loads(fabric: Fabric) -> Counter[int]:
+    """Ordered host pairs that cross each spine."""
+    spine_of = SpineChoice(fabric)
+    return Counter(spine_of(a, b) for a, b in pairs(fabric) if fabric.leaf_of(a) != fabric.leaf_of(b))
 
 
 def test_all_pairs_load_every_spine_alike() -> None:

@@ -26,9 +26,9 @@ from gradwire.workloads.strategies import strategy, strategy_names
 from gradwire.workloads.strategies.catalogue import BUILT_IN, by_name
 from gradwire.workloads.strategies.plugins import ENTRY_POINTS
 from tests.shared.command_line import gradwire_says
+from tests.shared.simulation import replay
 from tests.shared.small_jobs import job_of, profile_of
 from tests.shared.snippets import PLUGIN_FOLDER, ROOT, install, install_plugin, shown_file, snippets
-from tests.unit.agents.test_interpreter import replay
 from tests.unit.test_layout import imported_modules
 
 MOST_LINES = 65

@@ -19,7 +19,7 @@ from gradwire.run.stored.stored_run import StoredRun
 from gradwire.topo.fabric import MulticastGroup, Topology
 from gradwire.workloads.plan import Plan
 from tests.shared import trace_event_format
-from tests.unit.agents.test_interpreter import replay
+from tests.shared.simulation import replay
 from tests.unit.run.test_run_loop import machine, planned_runs, record, run, say
 from tests.unit.test_command_line import call as call  # noqa: PLC0414
 

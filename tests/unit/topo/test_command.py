@@ -1,7 +1,7 @@
 import pytest
 
 from gradwire.faults import MachineFault
-from gradwire.topo.command import network_namespace, run
+from gradwire.topo.command import run
 
 
 def test_output_comes_back_and_input_goes_in() -> None:
@@ -24,8 +24,3 @@ def test_a_failing_batch_names_the_line() -> None:
 def test_a_missing_program_is_named() -> None:
     with pytest.raises(MachineFault, match="no-such-program is missing"):
         run(["no-such-program"])
-
-
-def test_the_namespace_of_a_process_that_is_gone_is_refused() -> None:
-    with pytest.raises(MachineFault, match="cannot open network namespace"), network_namespace(2**22 + 1):
-        pytest.fail("entered the namespace of no process")

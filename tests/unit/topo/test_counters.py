@@ -75,7 +75,7 @@ def test_interfaces_on_the_machine_are_given_back_as_the_fabrics_ports() -> None
 
 
 @pytest.mark.parametrize("changes", [{"parent": "1:3"}, {"dev": "s1-eth2"}])
-def test_a_port_that_lost_a_band_is_refused(changes: dict[str, str]) -> None:
+def test_a_port_that_lost_a_band_is_rejected(changes: dict[str, str]) -> None:
     with pytest.raises(MachineFault, match="no qdisc for band 1"):
         parse_qdiscs(qdiscs(**changes), {"s1-eth1": PORT}, bands=2)
 
@@ -93,7 +93,7 @@ def test_lookups_are_summed_over_datapaths() -> None:
     assert parse_lookups(SHOW + SHOW.replace("lost:0", "lost:9")) == (8, 4, 9)
 
 
-def test_no_datapath_is_refused() -> None:
+def test_no_datapath_is_rejected() -> None:
     with pytest.raises(MachineFault, match="no datapath"):
         parse_lookups("")
 
@@ -102,7 +102,7 @@ def test_table_misses_are_the_packets_of_priority_0_alone() -> None:
     assert parse_table_misses(FLOWS) == 17
 
 
-def test_a_switch_without_table_miss_rule_is_refused() -> None:
+def test_a_switch_without_table_miss_rule_is_rejected() -> None:
     with pytest.raises(MachineFault, match="table-miss"):
         parse_table_misses("\n".join(FLOWS.splitlines()[:-1]))
 
@@ -117,7 +117,7 @@ def test_tcp_counters_are_found_by_name() -> None:
     assert counters.since(TcpCounters(10, 4, 2)) == TcpCounters(2, 1, 0)
 
 
-def test_missing_tcp_counters_are_refused() -> None:
+def test_missing_tcp_counters_are_rejected() -> None:
     with pytest.raises(MachineFault, match="TCPTimeouts"):
         parse_tcp(SNMP, NETSTAT.replace("TCPTimeouts", "Other"))
     with pytest.raises(MachineFault, match="TcpExt"):

@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.topo.fabric import Fabric
-from gradwire.topo.tc import Classify, batch_text, port_commands, socket_priority
+from gradwire.topo.fabric import Fabric, socket_priority
+from gradwire.topo.tc import Classify, batch_text, class_of_band, port_commands
 
 FABRIC = Fabric(hosts=4, rate_bps=10e9, classes=2)
 
@@ -69,7 +69,7 @@ def test_userspace_datapath_reads_the_band_from_the_dscp(has_prio: bool) -> None
     ]
 
 
-def test_more_bands_than_htb_orders_are_refused() -> None:
+def test_more_bands_than_htb_orders_are_rejected() -> None:
     assert lines(replace(FABRIC, classes=7), has_prio=False)
     with pytest.raises(InputFault, match="at most 7 classes"):
         lines(replace(FABRIC, classes=8), has_prio=False)
@@ -95,8 +95,9 @@ def test_burst_forgives_what_the_clock_needs() -> None:
     assert replace(FABRIC, gso_bytes=65_000).burst_bytes(10e9, exact_timers=False) == 65536
 
 
-def test_socket_priority_is_the_class_that_set_queue_gives() -> None:
+def test_a_socket_names_the_same_class_as_set_queue() -> None:
     assert [socket_priority(band) for band in (0, 2)] == [0x10001, 0x10003]
+    assert [class_of_band(band) for band in (0, 2, 15)] == ["1:1", "1:3", "1:10"]
 
 
 def test_batch_text_is_one_command_a_line() -> None:
@@ -104,6 +105,6 @@ def test_batch_text_is_one_command_a_line() -> None:
 
 
 @pytest.mark.parametrize("word", ["", "two words", "a#b", "new\nline", "quo'te"])
-def test_batch_text_refuses_what_a_batch_file_would_split(word: str) -> None:
+def test_batch_text_rejects_words_that_a_batch_file_would_split(word: str) -> None:
     with pytest.raises(ValueError, match="batch file"):
         batch_text([["link", word]])

@@ -37,7 +37,7 @@ def test_packet_by_packet_limits_segments() -> None:
 
 
 @pytest.mark.parametrize("gso_bytes", [1000, 1513, 65537])
-def test_impossible_gso_sizes_are_refused(gso_bytes: int) -> None:
+def test_impossible_gso_sizes_are_rejected(gso_bytes: int) -> None:
     with pytest.raises(InputFault, match="gso"):
         replace(SINGLE, gso_bytes=gso_bytes)
 
@@ -51,7 +51,7 @@ def test_every_host_knows_every_other_and_not_itself() -> None:
     ]
 
 
-def test_names_longer_than_linux_takes_are_refused() -> None:
+def test_names_longer_than_linux_allows_are_rejected() -> None:
     Naming(SINGLE, "gw123456")
     with pytest.raises(InputFault, match="switch_prefix"):
         Naming(SINGLE, "gw1234567")
@@ -84,11 +84,11 @@ def test_ports_with_the_numbers_asked_for_pass() -> None:
 @pytest.mark.parametrize(
     "entry", ['-1,"could not open network device s1-eth1"', '7,["set",[]]', '["set",[]],["set",[]]']
 )
-def test_ports_that_open_vswitch_could_not_make_are_refused(entry: str) -> None:
+def test_ports_that_open_vswitch_could_not_make_are_rejected(entry: str) -> None:
     with pytest.raises(MachineFault, match="s1-eth1"):
         check_interfaces(SHOWN % entry, {"s1-eth1": 1, "s1-eth2": 2})
 
 
-def test_ports_that_are_missing_are_refused() -> None:
+def test_ports_that_are_missing_are_rejected() -> None:
     with pytest.raises(MachineFault, match="s1-eth9"):
         check_interfaces(SHOWN % '1,["set",[]]', {"s1-eth9": 9})

@@ -18,9 +18,9 @@ from gradwire.topo.fabric import Fabric
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Combine, Plan, Role
+from tests.shared.simulation import replay
 from tests.shared.small_allreduces import allreduces, quick
 from tests.shared.small_jobs import choices, compiled, jobs
-from tests.unit.agents.test_interpreter import replay
 
 MS = 1_000_000
 RATE_BPS = 1538 / 1448 * 8e9

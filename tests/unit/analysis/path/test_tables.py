@@ -9,8 +9,8 @@ from gradwire.analysis.path.tables import MOST_LINES, contributions_table, parts
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.models.profile import LayerKind
+from tests.shared.simulation import replay
 from tests.shared.small_jobs import compiled, job_of, profile_of
-from tests.unit.agents.test_interpreter import replay
 
 
 @pytest.fixture(scope="module")

@@ -25,9 +25,9 @@ from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.plan import Combine, OpKind, Plan, Role
 from tests.shared import trace_event_format
+from tests.shared.simulation import replay
 from tests.shared.small_allreduces import allreduces, quick
 from tests.shared.small_jobs import choices, compiled, job_of, jobs, profile_of
-from tests.unit.agents.test_interpreter import replay
 
 FABRIC = Fabric(hosts=8, rate_bps=8e9 * 1538 / 1448, classes=3)
 """1 ns a byte of payload."""

@@ -18,7 +18,6 @@ from gradwire.analysis.utilisation.chart import utilisation_chart, write_utilisa
 from gradwire.analysis.utilisation.line_use import (
     by_iteration,
     compute_share,
-    mean_bps,
     received_while_idle,
     summary,
     utilisation,
@@ -71,9 +70,9 @@ def test_no_bit_is_lost_between_bins(taken: list[tuple[int, int, bool]], bin_s: 
         within = 8 * int(some.line_bytes[way].sum())
         if used.edges_s[-1] > 0.051:
             assert float(values.sum()) * bin_s == pytest.approx(within, rel=1e-6, abs=10)
-    inbound, outbound = mean_bps(some, RATE_BPS, 0, 0.1)
-    assert inbound * 0.1 == pytest.approx(8 * int(some.line_bytes[~some.outbound].sum()), abs=10)
-    assert outbound * 0.1 == pytest.approx(8 * int(some.line_bytes[some.outbound].sum()), abs=10)
+    whole = utilisation(some, RATE_BPS, 0, 0.1, 0.1)
+    assert whole.inbound_bps[0] * 0.1 == pytest.approx(8 * int(some.line_bytes[~some.outbound].sum()), abs=10)
+    assert whole.outbound_bps[0] * 0.1 == pytest.approx(8 * int(some.line_bytes[some.outbound].sum()), abs=10)
 
 
 def trains(*busy: tuple[int, int, bool]) -> Packets:

@@ -20,6 +20,7 @@ from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models import model
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.plan import Combine, OpKind, Plan
+from tests.shared.simulation import replay, times
 from tests.shared.small_allreduces import (
     FABRIC,
     GOODPUT_BYTES_PER_S,
@@ -41,7 +42,6 @@ from tests.shared.small_jobs import (
     with_dependencies,
     without_op,
 )
-from tests.unit.agents.test_interpreter import replay, times
 
 
 @quick

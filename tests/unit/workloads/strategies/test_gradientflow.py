@@ -17,9 +17,9 @@ from gradwire.workloads.models import model
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.plan import OpKind
 from gradwire.workloads.strategies.gradientflow import CscOptions, pool_chunks, select_chunks, share_at
+from tests.shared.simulation import replay, times
 from tests.shared.small_allreduces import FABRIC, GOODPUT_BYTES_PER_S, first_send_ns, one_tensor, plan_of, sent_bytes
 from tests.shared.small_jobs import job_of, profile_of
-from tests.unit.agents.test_interpreter import replay, times
 
 
 @pytest.mark.parametrize("workers", [2, 5, 16])

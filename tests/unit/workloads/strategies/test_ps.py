@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from gradwire.agents.interpreter import Interpreter
+from gradwire.agents.replay.interpreter import Interpreter
 from gradwire.faults import InputFault
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.engines.placement import (

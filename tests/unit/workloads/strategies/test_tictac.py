@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from gradwire.agents.interpreter import Interpreter
+from gradwire.agents.replay.interpreter import Interpreter
 from gradwire.faults import InputFault
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.checker import PlanError, check
@@ -21,6 +21,7 @@ from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.ordering import tac, tic
 from gradwire.workloads.plan import Combine, Discipline, Int64, OpKind, Plan, Role
 from gradwire.workloads.strategies.tictac import compile_ordered, operation_graph, transfer_orders
+from tests.shared.simulation import Simulation, all_ranks
 from tests.shared.small_jobs import (
     compiled,
     dependencies,
@@ -30,7 +31,6 @@ from tests.shared.small_jobs import (
     with_dependencies,
     without_op,
 )
-from tests.unit.agents.test_interpreter import Simulation, all_ranks
 
 ORDERS = ("tic", "tac", "layer", "reverse", "random", "shared-random")
 CHOICES: list[tuple[str, dict[str, Any]]] = [

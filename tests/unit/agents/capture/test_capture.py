@@ -88,7 +88,7 @@ def test_every_message_is_in_the_file_wherever_packets_cut_it(tmp_path: Path) ->
     assert int(found.wire_bytes.sum()) + 16 == int(capture.packets.stream_bytes.sum()), "two hellos of 8 bytes"
 
 
-def test_what_is_no_message_is_kept_as_it_is(tmp_path: Path) -> None:
+def test_packets_without_messages_are_kept_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "x.pcapng"
     file = PortFile(path.open("wb"), "h1-eth0", 1e10, 1 << 20)
     frames = [bytes(60), Line().frame("A", 5, back=True), b"\x01\x02" * 400]

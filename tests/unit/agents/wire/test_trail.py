@@ -144,14 +144,14 @@ def test_without_its_begin_a_stream_is_followed_from_the_first_packet_that_begin
     assert len(take_all(Trail(), [(0, stream)], FIRST)) == 2
 
 
-def test_what_is_no_header_where_one_must_be_is_lost() -> None:
+def test_bytes_that_are_not_a_header_where_one_is_due_are_lost() -> None:
     trail = Trail()
     trail.opened(FIRST)
     assert take_all(trail, [(0, hello(1)), (HELLO.size, b"nonsense" * 40)], FIRST + 1) == []
     assert trail.lost == 1
 
 
-def test_streams_of_a_port_are_told_apart() -> None:
+def test_streams_of_a_port_are_kept_apart() -> None:
     trails, found = Trails(), []
     lines = [Line(), Line(source_port=44444), Line(src=3)]
     wire = message(header(1, 30))

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradwire.agents.multicast.protocol import Delivered, Piece, ReceiveWindow, SendWindow
-from gradwire.agents.multicast.sockets import flows_of
 from gradwire.agents.wire.datagrams import FIRST, PROBE, Shape, Status
+from gradwire.agents.wire.flows import multicast_flows_of
 from gradwire.agents.wire.framing import Framing, Header
 from gradwire.controller.flows import switch_rules, trace_group
 from gradwire.faults import InputFault, InternalFault
@@ -87,7 +87,7 @@ def test_a_fabric_without_groups_has_the_rules_that_it_always_had() -> None:
 
 
 @pytest.mark.parametrize("group", [MulticastGroup(0, ()), MulticastGroup(0, (0, 1)), MulticastGroup(0, (12,))])
-def test_impossible_groups_are_refused(group: MulticastGroup) -> None:
+def test_impossible_groups_are_rejected(group: MulticastGroup) -> None:
     with pytest.raises(InputFault, match="members must be other hosts"):
         replace(LEAF_SPINE, groups=(group,))
 
@@ -303,7 +303,7 @@ def recvs_of_groups(plan: Plan) -> list[int]:
     return np.flatnonzero((ops.kind == OpKind.RECV) & (ops.group[np.maximum(ops.message, 0)] == 1)).tolist()
 
 
-def test_broken_multicast_plans_are_refused() -> None:
+def test_broken_multicast_plans_are_rejected() -> None:
     plan = multicast_plan()
     sends = np.flatnonzero(plan.ops.group == 1).tolist()
     for op in (*sends, *recvs_of_groups(plan)):
@@ -327,7 +327,7 @@ def astray(plan: Plan, send: int) -> Plan:
     return with_dependencies(moved, [dep for dep in dependencies(plan) if recv not in dep[:2]])
 
 
-def test_a_member_beside_the_sender_is_refused() -> None:
+def test_a_member_beside_the_sender_is_rejected() -> None:
     builder = PlanBuilder("beside")
     ranks = [builder.rank(Role.SERVER, host) for host in (0, 0, 1)]
     builder.group_message(builder.queue(ranks[0]), builder.group(ranks[1:]), 8)
@@ -337,7 +337,7 @@ def test_a_member_beside_the_sender_is_refused() -> None:
 
 def test_flows_are_one_a_queue_group_and_class() -> None:
     plan = multicast_plan()
-    flows = flows_of(plan)
+    flows = multicast_flows_of(plan)
     assert [(flow.number, flow.src_host, sorted(flow.ranks)) for flow in flows] == [
         (0, 3, [0, 1, 2]),
         (1, 4, [0, 1, 2]),

@@ -1,30 +1,30 @@
-"""Collects the log of ops in flat integer arrays while a plan is replayed."""
+"""Collects the log of ops in one table of integers while a plan is replayed."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from gradwire.agents.graph import column
 from gradwire.agents.records import OpLog
+from gradwire.agents.replay.graph import column
 
 COLUMNS = 5
 
 
 class OpLogger:
-    """Takes one row an op carried out, `rows` at most; `freeze` gives the log.
+    """Takes one row per executed op, at most `rows` in all; `freeze` returns the log.
 
-    One table of a fixed size, written once before it is used: columns that grew side by side would share out the pages of memory
-    among them, and each page would be a mapping of its own (agents/graph.py).
+    The table has its full size from the start and is written once before it is used. Columns that grew side by side would take pages
+    of memory in turn, and each page would be a mapping of its own (see graph.py).
     """
 
     def __init__(self, rows: int) -> None:
-        # Not np.zeros: memory that was never written is one page of zeros, mapped again and again.
+        # np.zeros would not do: memory that was never written is a single page of zeros, mapped again for every page of the array.
         self._rows = np.full((rows, COLUMNS), 0, np.int64)
         self._table = column(self._rows.reshape(-1))
         self._used = 0
 
     def add(self, iteration: int, op: int, nominal_start_ns: int, start_ns: int, end_ns: int) -> None:
-        """Adds a row; columns as in OpLog. Raises IndexError beyond `rows`."""
+        """Adds a row, with the columns of OpLog. Raises IndexError if the table is full."""
         table, at = self._table, self._used
         table[at] = iteration
         table[at + 1] = op

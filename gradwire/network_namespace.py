@@ -1,0 +1,64 @@
+"""Enters Linux network namespaces, for the parts that build the network and for those that send through it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gradwire.faults import MachineFault
+
+CLONE_NEWNET = 0x40000000
+OWN_NAMESPACE = "/proc/thread-self/ns/net"
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def namespace_of(pid: int) -> str:
+    """The /proc path of a process's network namespace."""
+    return f"/proc/{pid}/ns/net"
+
+
+@contextmanager
+def network_namespace(path: str) -> Iterator[None]:
+    """Puts the calling thread into the network namespace at a /proc path until the block ends.
+
+    Sockets made inside belong to that namespace for good, and processes started inside live in it. Raises MachineFault if the
+    namespace is gone or may not be entered.
+    """
+    with _restored():
+        try:
+            target = os.open(path, os.O_RDONLY)
+        except OSError as gone:
+            raise MachineFault(f"cannot open network namespace {path}: {gone.strerror}") from gone
+        try:
+            _check(_libc.setns(target, CLONE_NEWNET), f"enter network namespace {path} (it needs CAP_SYS_ADMIN)")
+        finally:
+            os.close(target)
+        yield
+
+
+@contextmanager
+def fresh_network_namespace() -> Iterator[None]:
+    """Puts the calling thread into a new, empty network namespace, which vanishes when the block ends."""
+    with _restored():
+        _check(_libc.unshare(CLONE_NEWNET), "make a network namespace (it needs root, or the virtual clock)")
+        yield
+
+
+@contextmanager
+def _restored() -> Iterator[None]:
+    """Returns to the present network namespace when the block ends."""
+    home = os.open(OWN_NAMESPACE, os.O_RDONLY)
+    try:
+        yield
+    finally:
+        try:
+            _check(_libc.setns(home, CLONE_NEWNET), "return to the original network namespace")
+        finally:
+            os.close(home)
+
+
+def _check(status: int, action: str) -> None:
+    if status:
+        raise MachineFault(f"cannot {action}: {os.strerror(ctypes.get_errno())}")
