@@ -16,15 +16,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from gradwire.agents.records import OpLog, PointRecord
-from gradwire.analysis.compare import as_number, describe
 from gradwire.analysis.papers.reference import Claim
+from gradwire.analysis.parameters import Value, describe, fits, parameter_number
 from gradwire.analysis.points import PointResult, pool_seeds
-from gradwire.analysis.report.charts import parameter_number
 from gradwire.faults import InternalFault
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
-
-Value = str | int | float
 
 
 class NoEvidence(Exception):
@@ -93,7 +90,7 @@ class Points:
 
     def only(self, **where: Value) -> Points:
         """The points with these parameters, of which there may be none."""
-        return Points([p for p in self._stored if all(_equal(p.parameters.get(k), v) for k, v in where.items())])
+        return Points([point for point in self._stored if fits(point.parameters, where)])
 
     def valid(self) -> Points:
         """The points whose runs are valid: for drawing, where a gap speaks for itself."""
@@ -137,7 +134,7 @@ class Points:
 
     def stored(self, **where: Value) -> list[StoredPoint]:
         """The points with these parameters as they are kept, one a seed, valid or not, run or only compiled."""
-        found = [p for p in self._stored if all(_equal(p.parameters.get(k), v) for k, v in where.items())]
+        found = [point for point in self._stored if fits(point.parameters, where)]
         if not found:
             raise NoEvidence(f"no point with {describe(where) or 'any parameters'} was run")
         return found
@@ -168,11 +165,6 @@ class Points:
         """The printed cells that constants of the points with these parameters were chosen on; those of all points if none fits."""
         found = self.only(**where)._stored or self._stored
         return tuple(sorted({point.model.fitted_on for point in found if point.model.fitted_on}))
-
-
-def _equal(held: str | None, wanted: Value) -> bool:
-    left, right = as_number(held), as_number(wanted)
-    return left == right if left is not None and right is not None else held == str(wanted)
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from gradwire.analysis.compare import EFFICIENCY, SPEEDUP, as_number
+from gradwire.analysis.compare import EFFICIENCY, SPEEDUP
 from gradwire.analysis.papers.curves import Drawing, drawings_of
 from gradwire.analysis.papers.evidence import NoEvidence, Points
 from gradwire.analysis.papers.lookup import speedup
 from gradwire.analysis.papers.reference import Claim, FigureReference, ScenarioReference, Where
 from gradwire.analysis.papers.shapes import Series
-from gradwire.analysis.points import PointResult
-from gradwire.analysis.report.charts import MARKERS, METRIC_AXES, PALETTE, STYLE, interval, parameter_number, svg_text
+from gradwire.analysis.parameters import fits, parameter_number
+from gradwire.analysis.points import PointResult, interval
+from gradwire.analysis.report.charts import MARKERS, METRIC_AXES, PALETTE, STYLE, svg_text
 
 PANEL_WIDTH, PANEL_HEIGHT, COLUMNS = 3.5, 2.9, 3
 WIDE_PANEL_BARS = 18
@@ -103,12 +104,7 @@ def _mark(wanted: FigureReference, claims: Sequence[Claim], points: Points, row:
 def _prints(claim: Claim, wanted: FigureReference, parameters: dict[str, str]) -> bool:
     """Whether a claim is the printed value of a point in this figure."""
     right = claim.metric == wanted.metric and claim.baseline == wanted.baseline and isinstance(claim.printed, float)
-    return right and bool(claim.where) and all(_same(parameters.get(k, ""), v) for k, v in claim.where.items())
-
-
-def _same(held: str, wanted: str | float) -> bool:
-    left, right = as_number(held), as_number(wanted)
-    return left == right if left is not None and right is not None else held == str(wanted)
+    return right and bool(claim.where) and fits(parameters, claim.where)
 
 
 def _draw(wanted: FigureReference, panels: list[Panel]) -> Figure:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from gradwire.analysis.papers.evidence import Measured, Order, Points, ranked
 from gradwire.analysis.papers.reference import Claim, Kind, rank_names
-from gradwire.analysis.points import PointResult
-from gradwire.analysis.report.charts import interval
+from gradwire.analysis.points import PointResult, interval
 from gradwire.faults import InternalFault
 
 Parameters = Mapping[str, str | int | float]

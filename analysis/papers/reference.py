@@ -168,9 +168,13 @@ class ScenarioReference(_Reference):
 
 
 class Paper(_Reference):
-    """A paper: its short name, its citation, and its scenarios."""
+    """A paper and its scenarios."""
 
+    #: Its folder.
     paper: str
+    #: What it calls its system; the folder's name where that is left out.
+    name: str = ""
+    #: Its citation.
     title: str
     scenario: list[ScenarioReference]
 

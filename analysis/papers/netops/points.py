@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradwire.agents.records import Int64, OpLog
-from gradwire.analysis.papers.evidence import ModelFacts, NoEvidence, Points, Value
+from gradwire.analysis.papers.evidence import ModelFacts, NoEvidence, Points
 from gradwire.analysis.papers.shapes import Series
+from gradwire.analysis.parameters import Value
 from gradwire.faults import InternalFault
 from gradwire.workloads.plan import Combine, OpKind, Plan, Role
 
