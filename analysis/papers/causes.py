@@ -5,7 +5,7 @@ from __future__ import annotations
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.papers.evidence import NoEvidence, Points, StoredPoint
 from gradwire.analysis.papers.reference import Claim
-from gradwire.analysis.path.critical_path import critical_path
+from gradwire.analysis.path.critical_path import CriticalPath, critical_path
 
 
 def from_critical_path(points: Points, claim: Claim) -> str:
@@ -36,7 +36,12 @@ def _name(point: StoredPoint, points: Points) -> str:
 
 def sentence(point: StoredPoint) -> str:
     """How the slowest measured iteration's time divides, and the largest cause beside computation."""
+    return path_of_slowest(point).sentence()
+
+
+def path_of_slowest(point: StoredPoint) -> CriticalPath:
+    """The critical path of the slowest measured iteration."""
     plan, log, record = point.plan(), point.log(), point.record()
     times_s = iteration_times_s(plan, log, record.iterations)
     slowest = record.warmup + int(times_s[record.warmup :].argmax())
-    return critical_path(plan, log, slowest, point.fabric).sentence()
+    return critical_path(plan, log, slowest, point.fabric)

@@ -212,21 +212,14 @@ def ranked(*orders: Order, detail: str = "") -> Measured:
 
 
 Measure = Callable[[Points, Claim], Measured]
-Explain = Callable[[Points, Claim], str]
-Bound = TypeVar("Bound", Measure, Explain)
+Bound = TypeVar("Bound")
 
 _measures: dict[tuple[str, str], Measure] = {}
-_explanations: dict[tuple[str, str], Explain] = {}
 
 
 def measures(scenario: str, *claims: str) -> Callable[[Measure], Measure]:
     """Binds a function to claims of a scenario. Raises InternalFault where one is bound already."""
-    return lambda function: _bind(_measures, scenario, claims, function)
-
-
-def explains(scenario: str, *claims: str) -> Callable[[Explain], Explain]:
-    """Binds a function that says, from a run's logs, why claims of a scenario differ from what is printed."""
-    return lambda function: _bind(_explanations, scenario, claims, function)
+    return lambda function: bind(_measures, scenario, claims, function)
 
 
 def measure_of(scenario: str, claim: str) -> Measure | None:
@@ -234,17 +227,13 @@ def measure_of(scenario: str, claim: str) -> Measure | None:
     return _measures.get((scenario, claim))
 
 
-def explanation_of(scenario: str, claim: str) -> Explain | None:
-    """The explanation bound to a claim."""
-    return _explanations.get((scenario, claim))
+def measured_claims() -> list[tuple[str, str]]:
+    """Scenario and claim of every measure: each must exist in the reference data."""
+    return sorted(_measures)
 
 
-def bound_claims() -> list[tuple[str, str]]:
-    """Scenario and claim of every binding, explanations included: each must exist in the reference data."""
-    return sorted({*_measures, *_explanations})
-
-
-def _bind(registry: dict[tuple[str, str], Bound], scenario: str, claims: Sequence[str], function: Bound) -> Bound:
+def bind(registry: dict[tuple[str, str], Bound], scenario: str, claims: Sequence[str], function: Bound) -> Bound:
+    """Enters a function for claims of a scenario. Raises InternalFault for a claim that has one already."""
     for claim in claims:
         if (scenario, claim) in registry:
             raise InternalFault(f"claim {claim} of {scenario} is bound twice")

@@ -25,7 +25,7 @@ class Change:
 
 def held(results: Sequence[Result]) -> list[str]:
     """The claims that hold."""
-    return sorted(_name(result) for result in results if result.status is Status.HOLDS)
+    return sorted(result.name for result in results if result.status is Status.HOLDS)
 
 
 def keep(results: Sequence[Result], path: Path = KEPT) -> None:
@@ -42,13 +42,9 @@ def compare(results: Sequence[Result], path: Path = KEPT) -> Change:
         raise InputFault(f"{path}: no score is kept; `gradwire reproduce --quick --accept` writes it")
     before = set(tomllib.loads(path.read_text())["held"])
     now = set(held(results))
-    found = {_name(result): result for result in results}
+    found = {result.name: result for result in results}
     lost = tuple(f"{name}: {_now(found.get(name))}" for name in sorted(before - now))
     return Change(lost, tuple(sorted(now - before)))
-
-
-def _name(result: Result) -> str:
-    return f"{result.scenario.id}/{result.claim.id}"
 
 
 def _now(result: Result | None) -> str:

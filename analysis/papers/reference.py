@@ -6,6 +6,7 @@ Nothing here is measured, and nothing in the emulator is computed from it.
 from __future__ import annotations
 
 import difflib
+import functools
 import tomllib
 from collections.abc import Sequence
 from enum import StrEnum
@@ -117,6 +118,15 @@ NUMERIC = frozenset({Kind.CELL, Kind.PROSE, Kind.DERIVED, Kind.MAX, Kind.APPROX}
 """Kinds that state one number."""
 
 
+class Fact(_Reference):
+    """A number that a paper prints of its set-up, which is no claim: measures and explanations compute with it."""
+
+    id: str
+    value: float
+    unit: str = ""
+    source: str
+
+
 class FigureReference(_Reference):
     """How a scenario's figure is drawn: lines over x, or bars; a line or bar colour each value of `series`, a panel each of `panel`.
 
@@ -176,6 +186,7 @@ class Paper(_Reference):
     name: str = ""
     #: Its citation.
     title: str
+    fact: list[Fact] = Field(default_factory=list)
     scenario: list[ScenarioReference]
 
     @model_validator(mode="after")
@@ -229,9 +240,22 @@ def _explain(defect: object) -> str:
     return f"{place}: {str(defect['msg']).removeprefix('Value error, ')}"
 
 
+@functools.cache
+def _shipped(paper: str) -> Paper:
+    return load_paper(paper)
+
+
 def printed_number(paper: str, scenario: str, claim: str) -> float:
-    """What the paper prints for a cell that another claim speaks of. Raises InternalFault where it is no number."""
-    found = [c.printed for s in load_paper(paper).scenario if s.id == scenario for c in s.claim if c.id == claim]
-    if len(found) != 1 or not isinstance(found[0], float):
+    """The number that a paper prints for a claim. Raises InternalFault where it prints none."""
+    printed = [c.printed for s in _shipped(paper).scenario if s.id == scenario for c in s.claim if c.id == claim]
+    if len(printed) != 1 or not isinstance(printed[0], float):
         raise InternalFault(f"{paper}: {scenario} has no number for '{claim}'")
-    return found[0]
+    return printed[0]
+
+
+def printed_fact(paper: str, fact: str) -> float:
+    """A fact of a paper's. Raises InternalFault where it has none of this name."""
+    values = [known.value for known in _shipped(paper).fact if known.id == fact]
+    if len(values) != 1:
+        raise InternalFault(f"{paper}: there is no fact '{fact}'")
+    return values[0]

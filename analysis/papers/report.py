@@ -46,8 +46,8 @@ def scoreboard(evaluated: Sequence[Evaluated]) -> TextTable:
     )  # fmt: skip
     foot = (
         "Claims that hold / claims that count, by kind. Median and largest relative error are of the numeric claims that count; so are "
-        "those beyond 15 %, and of these the unexplained. Fitted, predicted, and listed claims (contradicted in the paper, or not "
-        "emulable) never count."
+        "those beyond 15 %. Unexplained: of these those without an explanation, and every claim whose explanation rests on a premise that "
+        "does not hold. Fitted, predicted, and listed claims (contradicted in the paper, or not emulable) never count."
     )
     return TextTable("Score", headers, tuple(rows), 1, tuple(tones), foot)
 
@@ -71,7 +71,7 @@ def summary_lines(evaluated: Sequence[Evaluated]) -> list[str]:
         f"{found.all.text} counted claims hold ({_percent(found.all.share)}); "
         f"of ranks, shapes and bounds {found.directional.text} ({_percent(found.directional.share)})",
         f"numbers: median relative error {_percent(found.median_error)}, {found.beyond} beyond {EXPLAINED_BEYOND:.0%}, "
-        f"of which {found.beyond - len(found.unexplained)} explained from logs",
+        f"of which {found.explained} explained from logs",
         f"direct: {direct.text} hold; scaled: {found.scaled.text} hold",
     ]
     if found.unexplained:
@@ -94,7 +94,8 @@ def terminal(evaluated: Sequence[Evaluated], about: About) -> RenderableType:
 def _difference(result: Result) -> str:
     if result.status is Status.NO_EVIDENCE:
         return f"no evidence: {result.reason}"
-    return f"printed {printed_text(result.claim)}, measured {measured_text(result)}"
+    values = f"printed {printed_text(result.claim)}, measured {measured_text(result)}"
+    return f"{values}; {result.why}" if result.broken_premise else values
 
 
 def printed_text(claim: Claim) -> str:
@@ -133,7 +134,7 @@ def claims_table(one: Evaluated) -> TextTable:
     rows = []
     for result in one.results:
         claim = result.claim
-        note = result.explanation or result.reason or (result.measured.detail if result.measured else "")
+        note = result.why or result.reason or (result.measured.detail if result.measured else "")
         head = (claim.id, claim.kind.value, claim.metric, claim.source, note, tolerance_text(claim))
         rows.append((*head, printed_text(claim), measured_text(result), _error(result), result.status.value))
     headers = ("claim", "kind", "metric", "source", "note", "tolerance", "printed", "measured", "error", "outcome")
@@ -204,7 +205,7 @@ def far_table(evaluated: Sequence[Evaluated]) -> TextTable:
     for one in evaluated:
         for result in one.results:
             if result.needs_explanation or result.status in (Status.DIFFERS, Status.NO_EVIDENCE):
-                why = result.explanation or result.reason or "not explained"
+                why = result.why or result.reason or "not explained"
                 words = (one.scenario.id, result.claim.id, why)
                 values = (printed_text(result.claim), measured_text(result), _error(result), result.status.value)
                 rows.append((*words, *values))

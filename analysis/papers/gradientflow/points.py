@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from gradwire.analysis.papers.evidence import Points, StoredPoint
+from gradwire.analysis.papers.evidence import ModelFacts, Points, StoredPoint
 from gradwire.analysis.papers.reference import Where
 from gradwire.analysis.points import PointResult
 from gradwire.workloads.plan import OpKind
 
+ALEXNET, RESNET = "alexnet-bn", "resnet50-gf"
+IMAGES = 1_281_167
+"""Training images of ImageNet-1K (Russakovsky et al. 2015)."""
+FP32_BYTES = 4
 WITHOUT_OVERLAP = "overlap=False"
 FUSED = "wire=fp16, overlap=False, threshold_bytes=1073741824"
 """Lazy allreduce of everything at once, after the backward pass."""
@@ -32,6 +37,24 @@ def workers_of(row: PointResult) -> int:
 def comm_s(row: PointResult) -> float:
     """What an iteration takes beyond its computation."""
     return row.iteration_time_s * (1 - row.scaling_efficiency)
+
+
+def top_layers(facts: ModelFacts) -> list[int]:
+    """The last layers that Fig. 13 speaks of.
+
+    AlexNet's top 8 of 27 are its 3 fully connected layers, their activations and dropouts, and the loss. ResNet-50's top 20 of 188 are the
+    convolutions, normalisations, shortcuts and the fully connected layer, counted without activations: only then do they hold the
+    printed share of the gradients.
+    """
+    layers = range(len(facts.layer_kinds))
+    if facts.layer_kinds.count("fc") > 1:
+        return [layer for layer in layers if facts.layer_kinds[layer] == "fc"]
+    return [layer for layer in layers if facts.layer_kinds[layer] != "pool"][-20:]
+
+
+def top_share(of_layer: Sequence[float], facts: ModelFacts) -> float:
+    """Share of a quantity that the top layers hold."""
+    return sum(of_layer[layer] for layer in top_layers(facts)) / sum(of_layer)
 
 
 STEPS = ("mpi", "nccl", "nccl+mp", "nccl+mp+overlap", "nccl+mp+la+overlap", "nccl+mp+la+csc+overlap")
@@ -139,3 +162,8 @@ def account(points: Points, row: PointResult) -> Account:
         local_s=float(local.max()) / 1e9,
         adding_s=float(adding.max()) / 1e9,
     )
+
+
+def ring_steps(workers: int) -> int:
+    """Messages of one allreduce in a ring that follow one another."""
+    return 2 * (workers - 1)

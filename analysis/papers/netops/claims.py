@@ -1,15 +1,12 @@
 """NetOps' claims on models, placement, the simulator's validation and the parameter server's variants.
 
-Mechanisms and their sweeps: mechanisms.py. Why claims differ: reasons.py.
+Mechanisms and their sweeps: mechanisms.py. Why claims differ: explanations.py.
 """
 
 from __future__ import annotations
 
 from gradwire.agents.records import OpLog
 from gradwire.analysis.papers.evidence import Measured, ModelFacts, Order, Points, measures, ranked
-from gradwire.analysis.papers.netops import curves as _curves  # noqa: F401  binds the figures
-from gradwire.analysis.papers.netops import mechanisms as _mechanisms  # noqa: F401  binds the mechanisms
-from gradwire.analysis.papers.netops import reasons as _reasons  # noqa: F401  binds the explanations
 from gradwire.analysis.papers.netops.points import (
     AGGREGATION,
     BASELINE,
@@ -23,6 +20,7 @@ from gradwire.analysis.papers.netops.points import (
     VGG,
     arrivals_ns,
     begin_ns,
+    layer_count,
     phases,
     shares,
     time_s,
@@ -32,10 +30,7 @@ from gradwire.analysis.papers.shapes import close, non_increasing
 from gradwire.workloads.plan import Combine, OpKind, Plan, Role
 
 TABLE_3_BPS = 25e9
-COUNTED_KINDS = ("conv", "fc", "pool")
-"""Table 2 counts weight and pooling layers."""
 TABLE_1 = "netops-table1"
-TABLE_7 = "netops-table7"
 VISIBLE = 0.05
 """What can be told apart in a printed figure. Table 1's own plateau rises by 7 %, from 21.0 to 22.5 s."""
 SIMILAR = 0.10
@@ -46,12 +41,7 @@ ABOUT_ONE = 1.5
 
 @measures("netops-table2", *[f"{m}-layers" for m in ("inception-v3", "vgg-16", "resnet-101", "resnet-200")])
 def _layers(points: Points, claim: Claim) -> Measured:
-    model = points.model(**claim.where)
-    kinds = zip(model.layer_names, model.layer_kinds, strict=True)
-    # An Inception module is one layer of the paper's 21; projections on shortcuts and subsampling there count as none.
-    units = {n.partition("/")[0] if n.startswith("mixed_") else n for n, kind in kinds if kind in COUNTED_KINDS}
-    units = {name for name in units if not name.endswith(("/shortcut", "/subsample"))}
-    return Measured(float(len(units)), detail="counted from the profile")
+    return Measured(float(layer_count(points.model(**claim.where))), detail="counted from the profile")
 
 
 @measures("netops-table2", *[f"{m}-size" for m in ("inception-v3", "vgg-16", "resnet-101", "resnet-200")])

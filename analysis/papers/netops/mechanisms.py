@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from gradwire.analysis.papers.causes import sentence
-from gradwire.analysis.papers.evidence import Measured, NoEvidence, Points, explains, measures
+from gradwire.analysis.papers.evidence import Measured, NoEvidence, Points, measures
 from gradwire.analysis.papers.netops.points import (
     AGGREGATION,
     BANDWIDTH,
     BASELINE,
     BOTH,
     BUTTERFLY,
-    FASTER,
     INCEPTION,
     MECHANISMS,
     MODELS,
@@ -274,19 +272,6 @@ def _crossover(points: Points, _: Claim) -> Measured:
     if at is None:
         raise NoEvidence(f"multicast + aggregation never gets ahead by 5 %: {shown}")
     return Measured(at, detail=shown)
-
-
-@explains("netops-fig12", "crossover")
-def _ring_at_speed(points: Points, _: Claim) -> str:
-    """What is on the critical path of both at the first speed above 1."""
-    run, factors = FASTER[RESNET_200]
-    found = {
-        name: sentence(points.point(run=run, model=RESNET_200, strategy=name, conv=factors[0])) for name in (RING, BOTH)
-    }
-    return (
-        f"with convolutions {factors[0]:g} times as fast, ring: {found[RING]} Multicast + aggregation: {found[BOTH]} The paper's "
-        "figure is a simulation of flows"
-    )
 
 
 @measures("netops-sec87-ranking", "endhost-ge-network")

@@ -8,6 +8,7 @@ import numpy as np
 
 from gradwire.agents.records import Int64, OpLog
 from gradwire.analysis.papers.evidence import ModelFacts, NoEvidence, Points
+from gradwire.analysis.papers.reference import Where
 from gradwire.analysis.papers.shapes import Series
 from gradwire.analysis.parameters import Value
 from gradwire.faults import InternalFault
@@ -163,3 +164,19 @@ def shares(model: ModelFacts, plan: Plan) -> list[float]:
     if not np.array_equal(placed, trained):
         raise InternalFault(f"{model.name}: placed {placed.tolist()} parameters, expected {trained.tolist()}")
     return sorted(((trained + held) / (trained + held).sum()).tolist(), reverse=True)
+
+
+COUNTED_KINDS = ("conv", "fc", "pool")
+"""Table 2 counts weight and pooling layers."""
+
+
+def layer_count(model: ModelFacts) -> int:
+    """Layers as Table 2 counts them: an Inception module is one, projections on shortcuts and subsampling there are none."""
+    kinds = zip(model.layer_names, model.layer_kinds, strict=True)
+    units = {n.partition("/")[0] if n.startswith("mixed_") else n for n, kind in kinds if kind in COUNTED_KINDS}
+    return sum(not name.endswith(("/shortcut", "/subsample")) for name in units)
+
+
+def size_s(points: Points, where: Where) -> float:
+    """S / B: what a port takes for the model at line rate."""
+    return points.model(**where).parameters * BITS / points.point(**where).fabric.rate_bps

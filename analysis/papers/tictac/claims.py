@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from gradwire.analysis.papers.evidence import (
     Order,
     Points,
     StoredPoint,
-    explains,
     measures,
     ranked,
 )
@@ -24,6 +24,7 @@ from gradwire.analysis.papers.timelines import begin_ns
 from gradwire.analysis.scheduling import schedules
 from gradwire.workloads.plan import OpKind
 
+Model = TypeVar("Model")
 BASELINE = "random"
 WORKLOADS = ("training", "inference")
 MARGINAL = 0.05
@@ -48,12 +49,12 @@ def gains_by(points: Points, key: str, **where: str | int) -> Series:
     return [(x, a.throughput_per_s / b.throughput_per_s) for (x, a), (_, b) in zip(ours, theirs, strict=True)]
 
 
-def halves(models: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+def halves(models: Sequence[Model]) -> tuple[Sequence[Model], Sequence[Model]]:
     """The smaller and the larger half of models that are sorted by size; of an odd number the middle one is left out."""
     return models[: len(models) // 2], models[(len(models) + 1) // 2 :]
 
 
-def _gains(points: Points, claim: Claim) -> dict[tuple[str, str, int], float]:
+def gains_by_workers(points: Points, claim: Claim) -> dict[tuple[str, str, int], float]:
     """Of the claim's workload, or of both: the gain by model, workload and number of workers."""
     workloads = [str(claim.where["workload"])] if "workload" in claim.where else WORKLOADS
     return {
@@ -67,36 +68,9 @@ def _gains(points: Points, claim: Claim) -> dict[tuple[str, str, int], float]:
 @measures("tictac-abstract", "inference-max", "training-max")
 @measures("tictac-fig7", "max", "min")
 def _extreme_gain(points: Points, claim: Claim) -> Measured:
-    gains = _gains(points, claim)
+    gains = gains_by_workers(points, claim)
     at = (min if claim.id == "min" else max)(gains, key=gains.__getitem__)
     return Measured(gains[at], detail=f"over models and numbers of workers: {at[0]}, {at[1]}, {at[2]} workers")
-
-
-@explains("tictac-abstract", "inference-max", "training-max")
-@explains("tictac-fig7", "max")
-def _orders_too_random(points: Points, claim: Claim) -> str:
-    gains = _gains(points, claim)
-    model, workload, workers = max(gains, key=gains.__getitem__)
-    at: dict[str, str | int] = {"model": model, "workload": workload, "workers": workers}
-    communication_s, computation_s = loads_s(points.point(order="tic", **at))
-    efficiency = {order: efficiency_of(points.point(order=order, **at)) for order in ("tic", BASELINE)}
-    return (
-        f"{model} with {workers} workers communicates for {communication_s:.2f} s and computes for {computation_s:.2f} s, so a good "
-        f"order hides most of the shorter one (E = {efficiency['tic']:.2f}) and a random one little (E = {efficiency[BASELINE]:.2f}). "
-        "The orders are uniformly random here, another at each worker, and the slowest worker ends the iteration. TensorFlow's are "
-        "less random: in 1000 iterations of VGG-16 the paper counts only 493 orders (Sec. 2.2). How much less, and envG's bandwidth, "
-        "it does not say"
-    )
-
-
-@explains("tictac-fig7", "min")
-def _order_is_free(points: Points, claim: Claim) -> str:
-    gains = _gains(points, claim)
-    slower = sum(value < 1 for value in gains.values())
-    return (
-        f"{slower} of {len(gains)} points are slower with TIC: servers here keep the order at no cost. The paper blames its slow-down on "
-        "the overhead of scheduling, for which it gives no number"
-    )
 
 
 @measures("tictac-fig7", "larger-nets")
@@ -116,21 +90,6 @@ def _larger_gain_more(points: Points, _: Claim) -> Measured:
             holds &= last > 1 + VISIBLE
             parts[-1] += f" (with most servers {last - 1:.1%})"
     return Measured(f"mean gain of the smaller and the larger half; {'; '.join(parts)}", holds=holds)
-
-
-@explains("tictac-fig9", "larger-nets")
-def _beyond_the_threshold(points: Points, _: Claim) -> str:
-    """Gain and communication over computation with one server, where they are furthest apart, of each model in inference."""
-    parts = []
-    for model in models_of(points):
-        at: dict[str, str | int] = {"model": model, "workload": "inference", "servers": 1}
-        communication_s, computation_s = loads_s(points.point(order="tic", **at))
-        parts.append(f"{model} {gain(points, 'tic', **at) - 1:.0%} at {communication_s / computation_s:.1f}")
-    return (
-        f"gain at communication over computation, inference with one server: {', '.join(parts)}. The largest models are beyond "
-        "the threshold of Sec. 6.1, where communication far exceeds computation and no order helps. Where that is depends on "
-        "envG's bandwidth, which is not printed (28 Gbit/s assumed)"
-    )
 
 
 def _varies(points: Points, key: str) -> bool:

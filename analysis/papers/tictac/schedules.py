@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.analysis.papers.curves import draws
-from gradwire.analysis.papers.evidence import Measured, Points, StoredPoint, explains, measures
+from gradwire.analysis.papers.evidence import Measured, Points, StoredPoint, measures
 from gradwire.analysis.papers.reference import Claim
 from gradwire.analysis.papers.shapes import VISIBLE, Series, interior_maximum
 from gradwire.analysis.papers.tictac.claims import BASELINE, WORKLOADS, gains_by, halves, models_of
@@ -107,7 +107,7 @@ def _tic_efficiency(points: Points, _: Claim) -> Measured:
     return Measured(mean, detail=f"mean of {len(found)} points; least {found[least]:.3f} ({', '.join(least)} workers)")
 
 
-def _straggler_by(points: Points, order: str, workers: int | None = None) -> dict[tuple[str, str, str], float]:
+def straggler_by(points: Points, order: str, workers: int | None = None) -> dict[tuple[str, str, str], float]:
     """The mean over draws, by model, workload and number of workers."""
     values: dict[tuple[str, str, str], list[float]] = {}
     for point in points.stored(order=order, **({} if workers is None else {"workers": workers})):
@@ -134,31 +134,18 @@ LEAST_STRAGGLER = 0.01
 @measures("tictac-abstract", "straggler-max")
 @measures("tictac-fig11", "straggler-reduction")
 def _straggler_reduction(points: Points, _: Claim) -> Measured:
-    before, after = (_straggler_by(points, order) for order in (BASELINE, "tic"))
+    before, after = (straggler_by(points, order) for order in (BASELINE, "tic"))
     ratios = {at: before[at] / max(after[at], LEAST_STRAGGLER) for at in after}
     at = max(ratios, key=ratios.__getitem__)
     text = f"{', '.join(at)} workers: {before[at]:.1%} without order, {after[at]:.3%} with TIC, counted as at least {LEAST_STRAGGLER:.0%}"
     return Measured(ratios[at], detail=text)
 
 
-@explains("tictac-abstract", "straggler-max")
-@explains("tictac-fig11", "straggler-reduction", "straggler-baseline")
-def _equal_machines(points: Points, _: Claim) -> str:
-    before, after = (_straggler_by(points, order) for order in (BASELINE, "tic"))
-    return (
-        f"workers wait for the slowest for {np.mean(list(before.values())):.1%} of an iteration without order and for "
-        f"{np.mean(list(after.values())):.2%} with TIC, on average. Every GPU here takes exactly the time of its profile. The paper's "
-        "stragglers have two causes, orders and 'system-level performance variations' (Sec. 6.3); only the first one is emulated, and "
-        "TIC removes it whole. An order alone costs a worker at most the shorter of its communication M and its computation C, of an "
-        "iteration of M + C: half, where workers share the network fairly, as they do here"
-    )
-
-
 @measures("tictac-fig11", "bigger-more")
 def _bigger_models(points: Points, _: Claim) -> Measured:
     """By the number of layers, which TensorFlow's number of ops follows: what the straggler effect loses, in the mean of each half."""
     layers = {p.parameters["model"]: len(p.model.layer_names) for p in points.stored()}
-    before, after = (_straggler_by(points, order) for order in (BASELINE, "tic"))
+    before, after = (straggler_by(points, order) for order in (BASELINE, "tic"))
     small, large = (
         float(np.mean([before[at] - after[at] for at in after if at[0] in half]))
         for half in halves(sorted(layers, key=layers.__getitem__))
@@ -167,24 +154,10 @@ def _bigger_models(points: Points, _: Claim) -> Measured:
     return Measured(text, holds=large > small)
 
 
-@explains("tictac-fig11", "bigger-more")
-def _few_large_tensors(points: Points, _: Claim) -> str:
-    before = _straggler_by(points, BASELINE)
-    mean = {m: float(np.mean([value for at, value in before.items() if at[0] == m])) for m in models_of(points)}
-    first, second, *_rest = sorted(mean, key=mean.__getitem__, reverse=True)
-    layers = {model: len(points.model(model=model).layer_names) for model in (first, second)}
-    return (
-        f"stragglers cost {first} ({layers[first]} layers) {mean[first]:.1%} and {second} ({layers[second]} layers) {mean[second]:.1%} "
-        "of an iteration without order, the most of all. In models of few layers one tensor holds most of the bytes, and whether it "
-        "comes early or late at a worker decides when that worker can go on; many small tensors average out. What grows with the "
-        "number of ops in TensorFlow, its scheduling of them, is not emulated"
-    )
-
-
 @measures("tictac-fig11", "any-order")
 def _any_order(points: Points, _: Claim) -> Measured:
-    enforced = _straggler_by(points, "shared-random")
-    free = _straggler_by(points, BASELINE)
+    enforced = straggler_by(points, "shared-random")
+    free = straggler_by(points, BASELINE)
     largest = max(enforced[at] / free[at] for at in enforced)
     means = [float(np.mean([found[at] for at in enforced])) for found in (enforced, free)]
     text = f"with any enforced order {means[0]:.1%} on average, without {means[1]:.1%}; at most {largest:.0%} of it is left"
@@ -222,7 +195,7 @@ def _drawn_stragglers(points: Points) -> Mapping[str, Series]:
     found = points.valid()
     lines = {}
     for order, label in ((BASELINE, "no scheduling"), ("shared-random", "any order"), ("tic", "TIC")):
-        shares = _straggler_by(found, order, workers=8)
+        shares = straggler_by(found, order, workers=8)
         for workload in WORKLOADS:
             lines[f"{label}, {workload}"] = [
                 (n + 1, shares[model, workload, "8"]) for n, model in enumerate(models_of(found))
