@@ -187,7 +187,7 @@ def _gloo(points: Points, claim: Claim) -> str:
         comm_ms=comm_s(row) * 1e3,
         printed_ms=printed_beyond_ms("gloo", model),
         asks=asked("gloo"),
-        link_gbps=points.point(**row.parameters).fabric.rate_bps / 1e9,
+        link_gbps=_fact("link-rate") / 1e9,
     )
     return f"{account(points, row)} {text}"
 

@@ -112,7 +112,7 @@ CASES = [
     ),
     Case(
         gloo_asks_for_a_slower_link,
-        {"comm_ms": 596.0, "printed_ms": 2189.0, "asks": Asked(1.99, 8.77), "link_gbps": 54.5},
+        {"comm_ms": 596.0, "printed_ms": 2189.0, "asks": Asked(1.99, 8.77), "link_gbps": 56.0},
         [{"comm_ms": 3000.0}, {"asks": Asked(1.99, 3.0)}],
     ),
     Case(
