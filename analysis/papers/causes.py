@@ -20,17 +20,17 @@ def from_critical_path(points: Points, claim: Claim) -> str:
 
 
 def _single(points: Points, where: dict[str, str | int | float]) -> StoredPoint:
-    found = points.stored(**where) if where else []
-    rest = {tuple((k, v) for k, v in p.parameters.items() if k != "seed") for p in found}
+    matching = points.stored(**where) if where else []
+    rest = {tuple((k, v) for k, v in p.parameters.items() if k != "seed") for p in matching}
     if len(rest) != 1:
         raise NoEvidence("it speaks of several points")
     return points.point(**where)
 
 
 def _name(point: StoredPoint, points: Points) -> str:
-    """What tells a point from the others, in a few words."""
-    every = points.stored()
-    varied = [k for k in point.parameters if len({other.parameters.get(k) for other in every}) > 1 and k != "seed"]
+    """The parameters that tell a point from the others."""
+    all_points = points.stored()
+    varied = [k for k in point.parameters if len({other.parameters.get(k) for other in all_points}) > 1 and k != "seed"]
     return " ".join(point.parameters[key] for key in varied if point.parameters[key]) or "the point"
 
 

@@ -29,11 +29,13 @@ GBIT = 1e9
 
 @dataclass(frozen=True)
 class Mark:
-    """One value of a figure. half: of its 95 % interval, 0 if unknown. printed: what the paper prints for it."""
+    """One value of a figure."""
 
     x: str
     value: float
+    #: Half of its 95 % interval; 0 if unknown.
     half: float = 0.0
+    #: What the paper prints for it.
     printed: float | None = None
     fitted: bool = False
 
@@ -69,7 +71,7 @@ def _svg(figure: Figure) -> str:
 
 def panels_of(wanted: FigureReference, claims: Sequence[Claim], points: Points) -> list[Panel]:
     """The marks of a figure: every valid point that its description takes in, seeds pooled."""
-    found: dict[str, Panel] = {}
+    by_title: dict[str, Panel] = {}
     try:
         rows = points.only(**wanted.where).valid().rows()
     except NoEvidence:
@@ -78,9 +80,9 @@ def panels_of(wanted: FigureReference, claims: Sequence[Claim], points: Points) 
         title = row.parameters.get(wanted.panel, "") if wanted.panel else ""
         mark = _mark(wanted, claims, points, row)
         if mark is not None and wanted.x in row.parameters:
-            panel = found.setdefault(title, Panel(title, {}))
+            panel = by_title.setdefault(title, Panel(title, {}))
             panel.series.setdefault(row.parameters.get(wanted.series, ""), []).append(mark)
-    return list(found.values())
+    return list(by_title.values())
 
 
 def _mark(wanted: FigureReference, claims: Sequence[Claim], points: Points, row: PointResult) -> Mark | None:
@@ -157,10 +159,10 @@ def _lines(axes: Axes, panel: Panel, names: list[str], metric: str) -> None:
         x = [_number(mark.x) for mark in marks]
         values, halves = [mark.value * factor for mark in marks], [mark.half * factor for mark in marks]
         axes.errorbar(x, values, yerr=halves, color=color, marker=marker, markersize=4.5, linewidth=1.4, capsize=2)
-        told = [mark for mark in marks if mark.printed is not None]
-        printed = [mark.printed * factor for mark in told if mark.printed is not None]
+        with_printed = [mark for mark in marks if mark.printed is not None]
+        printed = [mark.printed * factor for mark in with_printed if mark.printed is not None]
         style: Any = {"linestyle": "none", "marker": marker, "markersize": 8, "fillstyle": "none", "color": color}
-        axes.plot([_number(mark.x) for mark in told], printed, **style)
+        axes.plot([_number(mark.x) for mark in with_printed], printed, **style)
     axes.set_ylim(bottom=0)
     if swept[0] > 0 and swept[-1] / swept[0] > 8:
         axes.set_xscale("log")

@@ -42,8 +42,8 @@ def compare(results: Sequence[Result], path: Path = KEPT) -> Change:
         raise InputFault(f"{path}: no score is kept; `gradwire reproduce --quick --accept` writes it")
     before = set(tomllib.loads(path.read_text())["held"])
     now = set(held(results))
-    found = {result.name: result for result in results}
-    lost = tuple(f"{name}: {_now(found.get(name))}" for name in sorted(before - now))
+    by_name = {result.name: result for result in results}
+    lost = tuple(f"{name}: {_now(by_name.get(name))}" for name in sorted(before - now))
     return Change(lost, tuple(sorted(now - before)))
 
 

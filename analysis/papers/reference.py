@@ -224,14 +224,14 @@ def load_papers(folder: Path = FOLDER) -> list[Paper]:
 
 def chosen(papers: Sequence[Paper], names: Sequence[str]) -> list[tuple[Paper, ScenarioReference]]:
     """The scenarios that `names` (papers or scenarios; none: all) mean, each once. Raises InputFault for an unknown name."""
-    every = [(paper, scenario) for paper in papers for scenario in paper.scenario]
+    pairs = [(paper, scenario) for paper in papers for scenario in paper.scenario]
     for name in names:
-        if not any(name in (paper.paper, scenario.id) for paper, scenario in every):
-            known = [paper.paper for paper in papers] + [scenario.id for _, scenario in every]
+        if not any(name in (paper.paper, scenario.id) for paper, scenario in pairs):
+            known = [paper.paper for paper in papers] + [scenario.id for _, scenario in pairs]
             near = difflib.get_close_matches(name, known, 1)
             hint = f"; did you mean '{near[0]}'?" if near else "."
             raise InputFault(f"{name}: no such paper or scenario{hint} There are {', '.join(known)}")
-    return [(paper, scenario) for paper, scenario in every if not names or {paper.paper, scenario.id} & set(names)]
+    return [(paper, scenario) for paper, scenario in pairs if not names or {paper.paper, scenario.id} & set(names)]
 
 
 def _explain(defect: object) -> str:

@@ -251,7 +251,7 @@ def _sum(tallies: Iterable[Tally]) -> Tally:
 
 
 def score(results: Sequence[Result]) -> Score:
-    """Counts."""
+    """Counts what came of claims."""
     counted = [result for result in results if result.counted]
     beyond = [result for result in counted if result.needs_explanation]
     statuses = [result.status for result in results]
@@ -280,7 +280,7 @@ COLUMNS = (
 
 
 def write_claims_csv(path: Path, results: Sequence[Result]) -> None:
-    """One row a claim. holds: yes, no, or empty where the claim does not count. evidence: direct or scaled. verdict: its status.
+    """One row per claim. holds: yes, no, or empty where the claim does not count. evidence: direct or scaled. verdict: its status.
 
     fitted_on: the cell itself for one that a constant was chosen to meet, else the cells that its points' constants were chosen on.
     """

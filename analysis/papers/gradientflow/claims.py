@@ -338,7 +338,7 @@ def _server_load(points: Points, _: Claim) -> Measured:
 
 
 def _one(points: Points, **where: str | int) -> StoredPoint:
-    found = points.stored(**where)
-    if len(found) != 1:
-        raise NoEvidence(f"{len(found)} points fit {where}")
-    return found[0]
+    matching = points.stored(**where)
+    if len(matching) != 1:
+        raise NoEvidence(f"{len(matching)} points fit {where}")
+    return matching[0]

@@ -48,13 +48,13 @@ def gains(points: Points, strategy: str) -> dict[str, float]:
 
 def times(points: Points, runs: tuple[str, ...], key: str, model: str, strategy: str) -> Series:
     """Iteration time over the number that `key` is, from several scenario files; each number once."""
-    found: dict[float, float] = {}
+    time_of: dict[float, float] = {}
     for run in runs:
         known = [point for point in points.stored(model=model) if point.parameters["run"] == run]
         if any(point.parameters["strategy"] == strategy for point in known):
             series = points.series(key, run=run, model=model, strategy=strategy)
-            found |= {number: row.iteration_time_s for number, row in series}
-    return sorted(found.items())
+            time_of |= {number: row.iteration_time_s for number, row in series}
+    return sorted(time_of.items())
 
 
 MODULES = (0, 25, 60, 125)
@@ -73,11 +73,11 @@ def with_modules(points: Points, kind: str, strategy: str) -> Series:
         model = f"{INCEPTION}+{count}{kind}" if count else INCEPTION
         for run in (MECHANISMS,) if not count else runs:
             try:
-                found = time_s(points, model, strategy, run)
+                took_s = time_s(points, model, strategy, run)
             except NoEvidence:
                 continue
             base_run = MECHANISMS if not count else runs[0]
-            series.append((float(count), time_s(points, model, BASELINE, base_run) / found))
+            series.append((float(count), time_s(points, model, BASELINE, base_run) / took_s))
     return series
 
 

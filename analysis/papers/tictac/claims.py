@@ -300,8 +300,8 @@ def _overtaking(points: Points, _: Claim) -> Measured:
 
 def _drawn_gains(key: str, workload: str) -> Curves:
     def curves(points: Points) -> Mapping[str, Series]:
-        found = points.valid()
-        return {model: gains_by(found, key, model=model, workload=workload) for model in models_of(found)}
+        valid = points.valid()
+        return {model: gains_by(valid, key, model=model, workload=workload) for model in models_of(valid)}
 
     return curves
 
@@ -320,11 +320,11 @@ for _number, _key in ((7, "workers"), (9, "servers")):
     log_x=True,
 )
 def _fig10(points: Points) -> Mapping[str, Series]:
-    found = points.valid()
+    valid = points.valid()
     lines = {}
     for workload in WORKLOADS:
-        for model in models_of(found):
-            series = gains_by(found, "batch", model=model, workload=workload)
+        for model in models_of(valid):
+            series = gains_by(valid, "batch", model=model, workload=workload)
             prescribed = series[len(series) // 2][0]
             lines[f"{model}, {workload}"] = [(batch / prescribed, y) for batch, y in series]
     return lines

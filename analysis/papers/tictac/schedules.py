@@ -28,9 +28,9 @@ Float64 = npt.NDArray[np.float64]
 def _schedules(point: StoredPoint) -> Schedules:
     """Of the measured iterations, shape (iterations, workers)."""
     record = point.record()
-    found = schedules(point.plan(), point.log(), record.iterations)
+    judged = schedules(point.plan(), point.log(), record.iterations)
     return Schedules(
-        *(values[record.warmup :] for values in (found.upper_s, found.lower_s, found.makespan_s, found.finish_s))
+        *(values[record.warmup :] for values in (judged.upper_s, judged.lower_s, judged.makespan_s, judged.finish_s))
     )
 
 
@@ -59,8 +59,8 @@ def _straggler(point: StoredPoint) -> float:
 @measures("tictac-sec32-metric", "e-best", "e-worst", "s-range")
 def _definitions(points: Points, claim: Claim) -> Measured:
     """U and L are the runs' own; only the makespan is put in. S: the best schedule, L, against the worst, U."""
-    found = [_schedules(point) for point in points.stored()]
-    upper_s, lower_s = (np.concatenate([getattr(s, name).ravel() for s in found]) for name in ("upper_s", "lower_s"))
+    measured = [_schedules(point) for point in points.stored()]
+    upper_s, lower_s = (np.concatenate([getattr(s, name).ravel() for s in measured]) for name in ("upper_s", "lower_s"))
     if claim.id == "s-range":
         speedup = speedup_bound(upper_s, lower_s)
         ratio = upper_s / lower_s
@@ -98,13 +98,16 @@ def _drawn_bound(points: Points) -> Mapping[str, Series]:
 @measures("tictac-fig11", "e-tic")
 def _tic_efficiency(points: Points, _: Claim) -> Measured:
     """The mean over models, workloads and numbers of workers; the least one beside it."""
-    found = {
+    efficiency_at = {
         (p.parameters["model"], p.parameters["workload"], p.parameters["workers"]): _efficiency(p)
         for p in points.stored(order="tic")
     }
-    least = min(found, key=found.__getitem__)
-    mean = float(np.mean(list(found.values())))
-    return Measured(mean, detail=f"mean of {len(found)} points; least {found[least]:.3f} ({', '.join(least)} workers)")
+    least = min(efficiency_at, key=efficiency_at.__getitem__)
+    mean = float(np.mean(list(efficiency_at.values())))
+    return Measured(
+        mean,
+        detail=f"mean of {len(efficiency_at)} points; least {efficiency_at[least]:.3f} ({', '.join(least)} workers)",
+    )
 
 
 def straggler_by(points: Points, order: str, workers: int | None = None) -> dict[tuple[str, str, str], float]:
@@ -113,16 +116,16 @@ def straggler_by(points: Points, order: str, workers: int | None = None) -> dict
     for point in points.stored(order=order, **({} if workers is None else {"workers": workers})):
         p = point.parameters
         values.setdefault((p["model"], p["workload"], p["workers"]), []).append(_straggler(point))
-    return {key: float(np.mean(found)) for key, found in values.items()}
+    return {key: float(np.mean(shares)) for key, shares in values.items()}
 
 
 @measures("tictac-fig11", "straggler-baseline")
 def _straggler_baseline(points: Points, _: Claim) -> Measured:
     """In some cases: the largest of all runs without an order."""
-    found = points.stored(order=BASELINE)
-    largest = max(found, key=_straggler)
+    unordered = points.stored(order=BASELINE)
+    largest = max(unordered, key=_straggler)
     at = ", ".join(largest.parameters[key] for key in ("model", "workload", "workers"))
-    return Measured(_straggler(largest), detail=f"the largest of {len(found)} runs: {at} workers")
+    return Measured(_straggler(largest), detail=f"the largest of {len(unordered)} runs: {at} workers")
 
 
 NEAR_ONE = 0.05
@@ -166,18 +169,18 @@ def _any_order(points: Points, _: Claim) -> Measured:
 
 @draws("tictac-fig11", "Fig. 11(a): scheduling efficiency by model, 8 workers", "model, smallest first", "E", bars=True)
 def _drawn_efficiency(points: Points) -> Mapping[str, Series]:
-    found = points.valid()
+    valid = points.valid()
     return {
         f"{label}, {workload}": [
             (
                 n + 1,
                 float(
                     np.mean(
-                        [_efficiency(p) for p in found.stored(order=order, workload=workload, model=model, workers=8)]
+                        [_efficiency(p) for p in valid.stored(order=order, workload=workload, model=model, workers=8)]
                     )
                 ),
             )
-            for n, model in enumerate(models_of(found))
+            for n, model in enumerate(models_of(valid))
         ]
         for order, label in ((BASELINE, "no scheduling"), ("tic", "TIC"))
         for workload in WORKLOADS
@@ -192,13 +195,13 @@ def _drawn_efficiency(points: Points) -> Mapping[str, Series]:
     bars=True,
 )
 def _drawn_stragglers(points: Points) -> Mapping[str, Series]:
-    found = points.valid()
+    valid = points.valid()
     lines = {}
     for order, label in ((BASELINE, "no scheduling"), ("shared-random", "any order"), ("tic", "TIC")):
-        shares = straggler_by(found, order, workers=8)
+        shares = straggler_by(valid, order, workers=8)
         for workload in WORKLOADS:
             lines[f"{label}, {workload}"] = [
-                (n + 1, shares[model, workload, "8"]) for n, model in enumerate(models_of(found))
+                (n + 1, shares[model, workload, "8"]) for n, model in enumerate(models_of(valid))
             ]
     return lines
 
@@ -208,10 +211,10 @@ def _samples(points: Points) -> dict[str, tuple[Float64, Float64]]:
     samples = {}
     for name, run in (("no ordering", "tictac-fig12-random"), ("TAC", "tictac-fig12-tac")):
         points.rows(run=run)
-        found = [_schedules(point) for point in points.stored(run=run)]
+        judged = [_schedules(point) for point in points.stored(run=run)]
         samples[name] = (
-            np.concatenate([s.efficiency.ravel() for s in found]),
-            np.concatenate([s.makespan_s.ravel() for s in found]),
+            np.concatenate([s.efficiency.ravel() for s in judged]),
+            np.concatenate([s.makespan_s.ravel() for s in judged]),
         )
     return samples
 
