@@ -1,4 +1,4 @@
-"""Why a claim's point takes the time that it takes, from its log: the explanation of a claim that has none of its own."""
+"""The critical path of a claim's point, which explains claims that no function of their paper does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gradwire.analysis.path.critical_path import CriticalPath, critical_path
 
 
 def from_critical_path(points: Points, claim: Claim) -> str:
-    """What is on the critical path of the claim's point, and of the one that a speed-up is relative to, each in a sentence.
+    """The critical path of the claim's point, and of the one that a speed-up is relative to, each in a sentence.
 
     Raises NoEvidence for a claim that speaks of no single point.
     """

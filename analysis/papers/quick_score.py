@@ -17,9 +17,11 @@ KEPT = Path(__file__).parent / "quick-score.toml"
 
 @dataclass(frozen=True)
 class Change:
-    """Claims, as scenario/claim, that held and do not any more, with what is measured now; and those that hold now and did not."""
+    """Claims that changed, as scenario/claim."""
 
+    #: Claims that held and do not any more, with what is measured now.
     lost: tuple[str, ...]
+    #: Claims that hold now and did not.
     gained: tuple[str, ...]
 
 
@@ -37,7 +39,7 @@ def keep(results: Sequence[Result], path: Path = KEPT) -> None:
 
 
 def compare(results: Sequence[Result], path: Path = KEPT) -> Change:
-    """What changed against the kept score. Raises InputFault where none is kept."""
+    """Changes against the kept score. Raises InputFault where there is no kept score."""
     if not path.exists():
         raise InputFault(f"{path}: no score is kept; `gradwire reproduce --quick --accept` writes it")
     before = set(tomllib.loads(path.read_text())["held"])

@@ -56,28 +56,29 @@ Where = dict[str, str | int | float]
 
 
 class Claim(_Reference):
-    """One claim. printed: a number in `unit`, a bound's text, a rank (best first), or a shape in words; None: left out, to be
-    predicted blindly.
-
-    where: parameters of the point that it speaks of, as in points.csv, and `run` for the scenario file where several have such a
-    point. baseline: for speed-ups, what differs from `where` in the point that it is relative to. series: for ranks, the parameter
-    whose values are ranked, and by which metric. fitted: a constant was chosen to meet it. reason: why it is not counted.
-    headline: number of the headline group it belongs to, 0 for none.
-    """
+    """Something that a paper says about a point, or about how points compare."""
 
     id: str
     kind: Kind
     metric: str
+    #: A number in `unit`, a bound's text, a rank (best first), or a shape in words; None: left out, to be predicted blindly.
     printed: float | str | list[str] | None = None
     unit: str = ""
     source: str
+    #: Parameters of the point, as in points.csv, and `run` for the scenario file where several have such a point.
     where: Where = Field(default_factory=dict)
+    #: For speed-ups: what differs from `where` in the point that it is relative to.
     baseline: Where = Field(default_factory=dict)
+    #: For ranks: the parameter whose values are ranked.
     series: str = ""
+    #: For ranks: the metric that values are ranked by.
     ranked_by: str = "throughput_per_s"
+    #: Whether a constant was chosen to meet it.
     fitted: bool = False
     emulable: bool = True
+    #: Why it is not counted.
     reason: str = ""
+    #: Number of the headline group that it belongs to; 0 for none.
     headline: int = 0
 
     @model_validator(mode="after")
@@ -128,37 +129,39 @@ class Fact(_Reference):
 
 
 class FigureReference(_Reference):
-    """How a scenario's figure is drawn: lines over x, or bars; a line or bar colour each value of `series`, a panel each of `panel`.
-
-    metric: of a point (throughput_per_s, scaling_efficiency, iteration_time_s) or speedup, which needs `baseline`.
-    """
+    """How a scenario's figure is drawn: lines over x, or bars."""
 
     title: str
     kind: Literal["line", "bar"]
     x: str
+    #: The parameter with one line or bar colour per value.
     series: str = "strategy"
+    #: Metric of a point (throughput_per_s, scaling_efficiency, iteration_time_s), or speedup, which needs `baseline`.
     metric: str = "throughput_per_s"
+    #: The parameter with one panel per value.
     panel: str = ""
     where: Where = Field(default_factory=dict)
     baseline: Where = Field(default_factory=dict)
 
 
 class ScenarioReference(_Reference):
-    """One figure, table or section. runs: files in scenarios/ that are run; plans: files that are only compiled.
-
-    direct: False where it runs scaled; `note` says how. not_emulable: why it is no traffic result; empty: it is one.
-    quick: whether `gradwire reproduce --quick` runs it; quick_only: and then only the points with these parameters.
-    """
+    """One figure, table or section of a paper."""
 
     id: str
     title: str
     setup: str = ""
+    #: Files in scenarios/ that are run.
     runs: list[str] = Field(default_factory=list)
+    #: Files in scenarios/ that are only compiled.
     plans: list[str] = Field(default_factory=list)
+    #: False where it runs scaled; `note` says how.
     direct: bool = True
+    #: Why it says nothing about traffic; empty where it does.
     not_emulable: str = ""
     note: str = ""
+    #: Whether `gradwire reproduce --quick` runs it.
     quick: bool = False
+    #: With `--quick`, only the points with these parameters.
     quick_only: Where = Field(default_factory=dict)
     claim: Annotated[list[Claim], Field(default_factory=list)]
     figure: Annotated[list[FigureReference], Field(default_factory=list)]
@@ -254,7 +257,7 @@ def printed_number(paper: str, scenario: str, claim: str) -> float:
 
 
 def printed_fact(paper: str, fact: str) -> float:
-    """A fact of a paper's. Raises InternalFault where it has none of this name."""
+    """A number of a paper's set-up. Raises InternalFault for an unknown name."""
     values = [known.value for known in _shipped(paper).fact if known.id == fact]
     if len(values) != 1:
         raise InternalFault(f"{paper}: there is no fact '{fact}'")

@@ -1,4 +1,4 @@
-"""Evaluates claims: what each measures, whether it holds, what counts, and why the others do not."""
+"""Evaluates claims: the value of each, whether it holds, whether it counts, and why it differs."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ COUNTED = frozenset({Status.HOLDS, Status.DIFFERS, Status.NO_EVIDENCE})
 
 @dataclass(frozen=True)
 class Result:
-    """A claim and what came of it.
-
-    relative_error: of numbers, signed, as a share of the printed one. fitted_on: printed cells that the constants of its points were
-    chosen on. reason: why there is no evidence, or why it does not count. explanation: why it differs, from the logs.
-    """
+    """A claim and what came of it."""
 
     paper: str
     scenario: ScenarioReference
     claim: Claim
     status: Status
     measured: Measured | None = None
+    #: For numbers: signed, as a share of the printed one.
     relative_error: float | None = None
+    #: Printed cells that the constants of its points were chosen on.
     fitted_on: tuple[str, ...] = ()
+    #: Why there is no evidence, or why it does not count.
     reason: str = ""
+    #: Why it differs, from the logs.
     explanation: str = ""
     #: Where the premise of its explanation does not hold: what was expected and what was seen.
     broken_premise: str = ""

@@ -16,7 +16,7 @@ from gradwire.analysis.papers.timelines import begin_ns, received
 from gradwire.workloads.plan import Combine
 
 IN_FULL = 0.8
-"""From this share of the added time on, it shows "in full"."""
+"""Share of the added time from which on it shows "in full"."""
 
 
 def _efficiencies(points: Points, strategy: str, models: Sequence[str]) -> list[float]:

@@ -32,7 +32,7 @@ BIN_S = 0.005
 
 @measures("geryon-fig2", "poor-pull-overlap")
 def _pull_overlap(points: Points, _: Claim) -> Measured:
-    """By seed and measured iteration: the GPU's time within the pull, from the first byte of its first message to its last byte."""
+    """The GPU's time within the pull, which lasts from the first byte of its first message to its last byte, by seed and iteration."""
     idle, after = [], []
     stored = points.stored()
     for point in stored:
@@ -71,7 +71,7 @@ def _worker_timeline(points: Points) -> Mapping[str, Series]:
 
 
 UNIT_S = 0.1
-"""One unit of Fig. 3's toy, as its scenario has it."""
+"""Unit of time of Fig. 3's toy, as in its scenario."""
 
 
 @measures("geryon-fig3", "saves-3-units")
@@ -169,7 +169,7 @@ def _potential_curves(points: Points) -> Mapping[str, Series]:
 
 
 def _urgent_s(point: StoredPoint) -> float:
-    """From its first byte handed over to its last byte received: the urgent parameter, chunk 0."""
+    """Transfer time of the urgent parameter, chunk 0: from its first byte handed over to its last byte received."""
     plan, log = point.plan(), point.log()
     now = (log.iteration == 1) & (plan.ops.chunk[log.op] == 0)
     pulled = now & (plan.ops.combine[log.op] == Combine.COPY)

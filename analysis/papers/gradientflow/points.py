@@ -35,7 +35,7 @@ def workers_of(row: PointResult) -> int:
 
 
 def comm_s(row: PointResult) -> float:
-    """What an iteration takes beyond its computation."""
+    """Time of an iteration beyond its computation."""
     return row.iteration_time_s * (1 - row.scaling_efficiency)
 
 
@@ -85,7 +85,7 @@ OPENMPI = "gradientflow-fig8-mpi"
 
 
 def by_size(points: Points, *runs: str) -> dict[float, dict[str, PointResult]]:
-    """Of each tensor size in MiB: the fastest point of each library in these runs. Only sizes of the first run."""
+    """The fastest point of each library in these runs, by tensor size in MiB. Only sizes of the first run."""
     sizes: dict[float, dict[str, PointResult]] = {size_mib(row): {} for row in points.rows(run=runs[0])}
     for row in (row for run in runs for row in points.rows(run=run) if size_mib(row) in sizes):
         name = NAMES[row.parameters["strategy"]]
@@ -103,21 +103,22 @@ def size_mib(row: PointResult) -> float:
 
 @dataclass(frozen=True)
 class Account:
-    """Where the time of an iteration goes, in seconds.
-
-    compute_s: forward and backward pass. tail_s: from the end of the last backward pass to the end of the iteration, out of the log.
-    messages: of the busiest worker, each of which pays the latency. latency_s: what they pay together. network_s: bytes of the
-    busiest port at its rate. local_s: bytes of the busiest worker on the link inside its machine. adding_s: additions of the busiest
-    worker. All of these out of the plan.
-    """
+    """Where the time of an iteration goes: all but the iteration and its tail are what the plan asks for."""
 
     iteration_s: float
+    #: Forward and backward pass.
     compute_s: float
+    #: From the end of the last backward pass to the end of the iteration, as logged.
     tail_s: float
+    #: Messages of the busiest worker, each of which pays the latency.
     messages: int
+    #: Latencies of these messages together.
     latency_s: float
+    #: Bytes of the busiest port at its rate.
     network_s: float
+    #: Bytes of the busiest worker on the link inside its machine.
     local_s: float
+    #: Additions of the busiest worker.
     adding_s: float
 
     def __str__(self) -> str:

@@ -42,9 +42,9 @@ SIMILAR = 0.10
 EQUAL = 0.05
 """"Equals", "keeps pace": what can be told apart in a printed figure."""
 SLIGHT = 0.15
-""""Very slight": Table 4's own values for Inception-v3 are 13 % below what multicast gains without any forward pass."""
+""""Very slight": Table 4's own values for Inception-v3 are nearly that far below what multicast gains without any forward pass."""
 QUICKLY_MODULES = 60
-"""Of the 125 that the paper goes to."""
+"""Modules by which a gain that drops quickly is gone; the paper goes to 125."""
 IN_NETWORK = (AGGREGATION, MULTICAST, BOTH)
 GBIT = 1e9
 

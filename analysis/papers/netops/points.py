@@ -25,9 +25,9 @@ MECHANISMS = "netops-mechanisms"
 """The scenario file with all mechanisms at 32 workers and 25 Gbit/s, which many figures share."""
 BANDWIDTH = ("netops-bandwidth", "netops-bandwidth-butterfly", MECHANISMS)
 BITS = 32
-"""Of a parameter."""
+"""Bits of a parameter."""
 MOVING_AVERAGES = 2
-"""Of a normalisation, each as large as its beta: TensorFlow places them like trained variables."""
+"""Moving averages of a normalisation, each as large as its beta: TensorFlow places them like trained variables."""
 WORKERS = ("netops-workers", "netops-workers-multicast", MECHANISMS)
 
 
@@ -104,7 +104,7 @@ def listed(series: Series, unit: str = "x", scale: float = 1.0) -> str:
 
 @dataclass(frozen=True)
 class Phases:
-    """When each worker's passes ran in iteration 0, nanoseconds, shape (workers,)."""
+    """Times of the workers' passes in iteration 0, in nanoseconds, shape (workers,)."""
 
     forward_end: Int64
     backward_start: Int64
@@ -112,7 +112,7 @@ class Phases:
 
 
 def phases(plan: Plan, log: OpLog) -> Phases:
-    """Of every worker: a pass is a chain over all layers, the forward pass first (workloads/engines/worker.py)."""
+    """Passes of all workers: each is a chain over all layers, the forward pass first (workloads/engines/worker.py)."""
     ops = plan.ops
     row_of = np.full(len(ops), -1, np.int64)
     now = np.flatnonzero(log.iteration == 0)

@@ -1,4 +1,4 @@
-"""Evidence for P3's claims that are more than a point's own metric."""
+"""Evidence for P3's claims that a look at one point's metric does not decide."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _slicing_helps(points: Points, _: Claim) -> Measured:
 
 
 UNIT_4_S, UNIT_6_S = 0.05, 0.01
-"""One unit of the toys, as their scenarios have it."""
+"""Units of time of the toys, as in their scenarios."""
 
 
 def _forward_and_backward(plan: Plan, layer: int) -> tuple[int, int]:
@@ -111,7 +111,7 @@ def _time_s(point: StoredPoint, op: int, iteration: int, *, end: bool) -> float:
 
 
 def _delay_units(points: Points, strategy: str) -> float:
-    """From the end of layer 1's backward op to the start of its next forward op."""
+    """Time from the end of layer 1's backward op to the start of its next forward op."""
     point = points.point(strategy=strategy)
     forward, backward = _forward_and_backward(point.plan(), 0)
     return (_time_s(point, forward, 2, end=False) - _time_s(point, backward, 1, end=True)) / UNIT_4_S
@@ -129,7 +129,7 @@ def _delay(points: Points, claim: Claim) -> Measured:
 
 
 def _bytes_during(point: StoredPoint, start_s: float, end_s: float) -> float:
-    """Bytes that were received between two moments, by any rank."""
+    """Bytes that all ranks together received between two moments."""
     plan, log = point.plan(), point.log()
     rows = np.flatnonzero((plan.ops.kind == OpKind.RECV)[log.op])
     starts, ends = log.start_ns[rows] / 1e9, np.maximum(log.end_ns[rows], log.start_ns[rows] + 1) / 1e9
@@ -197,7 +197,7 @@ def _only_receiving(points: Points, _: Claim) -> Measured:
 
 
 VERY_LARGE = 0.25
-"""Of the model's parameters."""
+"""Share of the model's parameters."""
 SMALL = 0.1
 HEAVIEST = 5
 

@@ -18,16 +18,17 @@ from gradwire.analysis.papers.shapes import VISIBLE, Series
 from gradwire.analysis.utilisation.line_use import BIN_S, Float64
 
 IDLE_SHARE = 0.05
-"""Of the line rate: below it a direction counts as idle in an interval."""
+"""Share of the line rate below which a direction counts as idle in an interval."""
 FULL_SHARE = 0.8
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Shares of a machine's line rate by interval, over the measured iterations. iteration: which of them an interval begins in."""
+    """Shares of a machine's line rate by interval, over the measured iterations."""
 
     outbound: Float64
     inbound: Float64
+    #: The iteration in which each interval begins.
     iteration: Int64
 
     @property
@@ -43,7 +44,7 @@ class Traffic:
 
     @property
     def overlap(self) -> float:
-        """Of the intervals in which a direction is busy, the share in which both are."""
+        """Share of the busy intervals in which both directions are busy."""
         both = np.minimum(self.outbound, self.inbound) >= IDLE_SHARE
         return float(both.sum() / (~self.idle).sum())
 
@@ -53,7 +54,7 @@ class Traffic:
         return float(self.outbound.std() / self.outbound.mean())
 
     def by_iteration(self, chosen: Bool) -> list[float]:
-        """Of each iteration's intervals, the share that is chosen."""
+        """Share of each iteration's intervals that is chosen."""
         return [float(chosen[self.iteration == number].mean()) for number in np.unique(self.iteration)]
 
 
@@ -70,7 +71,7 @@ UTILISED_MODELS = {"resnet50": "p3-fig8a", "vgg19": "p3-fig8c", "sockeye": "p3-f
 LENGTHS = "p3-sockeye-lengths"
 """Sockeye with workers that differ in time."""
 IDLE_PART = 0.05
-"""Of an iteration, at least, for an interval to be seen as idle."""
+"""Smallest share of an iteration that can be seen to be idle."""
 
 
 def _machine(points: Points, model: str, strategy: str) -> Traffic:

@@ -28,7 +28,7 @@ Model = TypeVar("Model")
 BASELINE = "random"
 WORKLOADS = ("training", "inference")
 MARGINAL = 0.05
-"""Of the step time: about what can be told apart in a printed figure."""
+"""Share of the step time: about what can be told apart in a printed figure."""
 
 
 def models_of(points: Points) -> list[str]:
@@ -38,13 +38,13 @@ def models_of(points: Points) -> list[str]:
 
 
 def gain(points: Points, order: str = "tic", **where: str | int) -> float:
-    """Throughput in an order over that of the random orders."""
+    """Throughput with an order over that with random orders."""
     ours, theirs = (points.row(order=name, **where) for name in (order, BASELINE))
     return ours.throughput_per_s / theirs.throughput_per_s
 
 
 def gains_by(points: Points, key: str, **where: str | int) -> Series:
-    """The same by what `key` is, rising."""
+    """Gains of TIC by the number that `key` is, rising."""
     ours, theirs = (points.series(key, order=name, **where) for name in ("tic", BASELINE))
     return [(x, a.throughput_per_s / b.throughput_per_s) for (x, a), (_, b) in zip(ours, theirs, strict=True)]
 
@@ -55,7 +55,7 @@ def halves(models: Sequence[Model]) -> tuple[Sequence[Model], Sequence[Model]]:
 
 
 def gains_by_workers(points: Points, claim: Claim) -> dict[tuple[str, str, int], float]:
-    """Of the claim's workload, or of both: the gain by model, workload and number of workers."""
+    """Gains of TIC by model, workload and number of workers, in the claim's workload or in both."""
     workloads = [str(claim.where["workload"])] if "workload" in claim.where else WORKLOADS
     return {
         (model, workload, int(workers)): value
@@ -131,7 +131,7 @@ def _inference_gains_more(points: Points, _: Claim) -> Measured:
 
 
 def loads_s(point: StoredPoint) -> tuple[float, float]:
-    """A worker's communication and computation of an iteration in seconds: what TIC's run kept its channels and its GPU busy."""
+    """A worker's communication and computation in an iteration: how long TIC's run kept its channels and its GPU busy."""
     record = point.record()
     upper_s = float(schedules(point.plan(), point.log(), record.iterations).upper_s[record.warmup :].mean())
     computed_s = compute_s(point.model, point.parameters["workload"])
@@ -145,7 +145,7 @@ def efficiency_of(point: StoredPoint) -> float:
 
 
 def compute_s(model: ModelFacts, workload: str) -> float:
-    """Of an iteration, in seconds."""
+    """Computation of an iteration."""
     return sum(model.forward_s) + (sum(model.backward_s) if workload == "training" else 0.0)
 
 
@@ -197,7 +197,7 @@ def _tic_is_close(points: Points, _: Claim) -> Measured:
 
 
 UNIT_S = 0.05
-"""One unit of Fig. 1's toy, as its scenario has it."""
+"""Unit of time of Fig. 1's toy, as in its scenario."""
 
 
 @measures("tictac-fig1", "unit-times")
@@ -207,7 +207,7 @@ def _toy(points: Points, _: Claim) -> Measured:
 
 
 def _case_1(name: str) -> tuple[float, float, float, float]:
-    """M_A, P_A, M_B, P_B in units, out of the model's name."""
+    """M_A, P_A, M_B and P_B in units, as the model's name has them."""
     transfer_a, op_a, transfer_b, op_b = (float(part) for part in name.split("-"))
     return transfer_a, op_a, transfer_b, op_b
 

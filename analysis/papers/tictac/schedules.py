@@ -26,7 +26,7 @@ Float64 = npt.NDArray[np.float64]
 
 
 def _schedules(point: StoredPoint) -> Schedules:
-    """Of the measured iterations, shape (iterations, workers)."""
+    """Schedules of the measured iterations, shape (iterations, workers)."""
     record = point.record()
     judged = schedules(point.plan(), point.log(), record.iterations)
     return Schedules(
@@ -35,7 +35,7 @@ def _schedules(point: StoredPoint) -> Schedules:
 
 
 _judged: dict[Path, tuple[float, float]] = {}
-"""E and straggler effect by the folder of the point, which never changes: claims and drawings ask for each of 180 points a few times."""
+"""E and straggler effect by the folder of the point, which never changes: claims and drawings ask for each point a few times."""
 
 
 def _efficiency_and_straggler(point: StoredPoint) -> tuple[float, float]:
@@ -129,9 +129,10 @@ def _straggler_baseline(points: Points, _: Claim) -> Measured:
 
 
 NEAR_ONE = 0.05
-"""Of E."""
+"""How far below 1 an efficiency may be and still be near it."""
 LEAST_STRAGGLER = 0.01
-"""Of an iteration. With an order, workers end within microseconds of one another here, which no testbed could tell from nothing."""
+"""Smallest share of an iteration that is counted as straggling. With an order, workers end within microseconds of one another here, which
+no testbed could tell from nothing."""
 
 
 @measures("tictac-abstract", "straggler-max")
@@ -146,7 +147,7 @@ def _straggler_reduction(points: Points, _: Claim) -> Measured:
 
 @measures("tictac-fig11", "bigger-more")
 def _bigger_models(points: Points, _: Claim) -> Measured:
-    """By the number of layers, which TensorFlow's number of ops follows: what the straggler effect loses, in the mean of each half."""
+    """Mean loss of the straggler effect in either half of the models, by number of layers, which TensorFlow's number of ops follows."""
     layers = {p.parameters["model"]: len(p.model.layer_names) for p in points.stored()}
     before, after = (straggler_by(points, order) for order in (BASELINE, "tic"))
     small, large = (
