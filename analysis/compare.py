@@ -1,48 +1,52 @@
-"""Measured points beside the values that a paper prints: differences, order of the strategies, and a count of what was reproduced.
+"""Measured points beside printed values: differences, the order of the strategies, and a count of what was reproduced.
 
-A cell that a constant was fitted on is compared and shown, but never counted as reproduced.
+The values are a scenario's own, or claims of a paper that it names. analysis/papers/holds.py judges both. A cell that a constant was
+fitted on is compared and shown, but never counted as reproduced.
 """
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import combinations
+from itertools import groupby
 
+from gradwire.analysis.papers.evidence import Order
+from gradwire.analysis.papers.holds import EFFICIENCY_POINTS, Tier, number_holds, number_share, tiers_hold
+from gradwire.analysis.papers.lookup import of_row
+from gradwire.analysis.papers.reference import NUMERIC, PAPERS, Claim, Paper, load_paper
+from gradwire.analysis.parameters import Where, describe, fits
 from gradwire.analysis.points import RESULT_COLUMNS, PointResult
 from gradwire.faults import InputFault
 
-Where = Mapping[str, str | float | int]
-
 EFFICIENCY = "scaling_efficiency"
 SPEEDUP = "speedup"
-METRICS = (EFFICIENCY, "throughput_per_s", "iteration_time_s", SPEEDUP)
-POINTS_TOLERANCE = 0.05
-"""Of a scaling efficiency: 5 percentage points."""
-RELATIVE_TOLERANCE = 0.10
-"""Of any other metric, as a share of the printed value."""
+TIME = "iteration_time_s"
+METRICS = (EFFICIENCY, "throughput_per_s", TIME, SPEEDUP)
 
 
 @dataclass(frozen=True)
 class PrintedCell:
-    """A value that a paper prints.
+    """A value that a paper prints for a point."""
 
-    where: the parameters of the point that it belongs to. metric: one of METRICS. value: an efficiency as a share (0.954), a speedup as
-    a ratio, else SI units. source: paper and place. fitted: whether a constant was chosen to meet it. note: what a reader should know.
-    baseline: for a speedup, the parameters in which the point that it is relative to differs from `where`.
-    """
-
+    #: Parameters of the point.
     where: Where
+    #: One of METRICS.
     metric: str
+    #: An efficiency as a share (0.954), a speed-up as a ratio, everything else in SI units.
     value: float
+    #: Paper and place.
     source: str
+    #: Whether a constant was chosen to meet it.
     fitted: bool = False
+    #: What a reader should know about it.
     note: str = ""
+    #: For a speed-up: the parameters in which the point that it is relative to differs from `where`.
     baseline: Where = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuses what cannot be compared; raises InputFault."""
+        """Rejects what cannot be compared; raises InputFault."""
         place = f"printed cell {describe(self.where)}"
         if self.metric not in METRICS:
             raise InputFault(f"{place}: metric '{self.metric}' is not one of {', '.join(METRICS)}")
@@ -52,6 +56,49 @@ class PrintedCell:
             raise InputFault(f"{place}: value = {self.value}: an efficiency is a share, give {self.value / 100:g}")
         if (self.metric == SPEEDUP) != bool(self.baseline):
             raise InputFault(f"{place}: a speedup, and nothing else, needs the baseline that it is relative to")
+
+
+def cells_of_claims(names: Sequence[str]) -> list[PrintedCell]:
+    """The printed values that a scenario names: "geryon-table2" for all values of a table, "geryon-fig8/yolo-geryon" for one.
+
+    Raises InputFault for a name that papers do not have, and for a claim that is no value of one point.
+    """
+    return [cell for name in names for cell in _cells_of(name)]
+
+
+def _cells_of(name: str) -> list[PrintedCell]:
+    scenario_id, _, claim_id = name.partition("/")
+    paper = scenario_id.partition("-")[0]
+    loaded = load_paper(paper) if paper in PAPERS else None
+    scenarios = {s.id: s for s in loaded.scenario} if loaded else {}
+    if loaded is None or scenario_id not in scenarios:
+        known = [*scenarios] or [f"{paper}-..." for paper in PAPERS]
+        raise InputFault(f"printed_claims: {name}: papers have no scenario '{scenario_id}'{_hint(scenario_id, known)}")
+    claims = {claim.id: claim for claim in scenarios[scenario_id].claim}
+    if not claim_id:
+        return [_cell(loaded, claim) for claim in claims.values() if _prints_a_cell(claim)]
+    if claim_id not in claims:
+        raise InputFault(f"printed_claims: {name}: {scenario_id} has no claim '{claim_id}'{_hint(claim_id, [*claims])}")
+    if not _prints_a_cell(claims[claim_id]):
+        raise InputFault(f"printed_claims: {name}: is no printed number of a single point; name another claim")
+    return [_cell(loaded, claims[claim_id])]
+
+
+def _hint(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean '{near[0]}'?" if near else f"; there are {', '.join(known)}"
+
+
+def _prints_a_cell(claim: Claim) -> bool:
+    """Whether a claim is a number of one point, whichever scenario file has that point."""
+    number = claim.kind in NUMERIC and claim.printed is not None and claim.metric in METRICS and claim.emulable
+    return number and bool(claim.where) and "run" not in claim.where
+
+
+def _cell(paper: Paper, claim: Claim) -> PrintedCell:
+    assert isinstance(claim.printed, float)
+    source = f"{paper.name or paper.paper}, {claim.source}"
+    return PrintedCell(claim.where, claim.metric, claim.printed, source, fitted=claim.fitted, baseline=claim.baseline)
 
 
 class Status(StrEnum):
@@ -67,21 +114,27 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class ComparedCell:
-    """A printed cell and what was measured. difference: measured minus printed, absolute for efficiencies, else as share of printed."""
+    """A printed cell and what was measured."""
 
     cell: PrintedCell
     measured: float | None
+    #: Measured minus printed: absolute for efficiencies, else as a share of the printed value.
     difference: float | None
     status: Status
+    #: Half of the 95 % interval of what was measured, where it is known.
+    ci95: float | None = None
 
 
 @dataclass(frozen=True)
 class OrderCheck:
-    """Whether a row's strategies rank as printed; None if a value is missing or invalid. Both orders run from worst to best."""
+    """Whether the strategies of a row rank as printed."""
 
     row: dict[str, str]
+    #: From worst to best.
     printed: tuple[str, ...]
+    #: From worst to best.
     measured: tuple[str, ...]
+    #: None if a value is missing or invalid.
     right: bool | None
 
 
@@ -94,7 +147,7 @@ class Comparison:
 
     @property
     def summary(self) -> str:
-        """One line: how many predicted cells agree, in how many rows the order is right, and each speedup."""
+        """One line: how many predicted cells agree, in how many rows the order is right, and each speed-up."""
         if not self.cells:
             return "nothing printed to compare with"
         parts = []
@@ -102,14 +155,19 @@ class Comparison:
             predicted = [c for c in self.cells if c.cell.metric == metric and not c.cell.fitted]
             if metric != SPEEDUP and predicted:
                 within = sum(c.status is Status.WITHIN for c in predicted)
-                limit = "5 points" if metric == EFFICIENCY else f"{RELATIVE_TOLERANCE:.0%} ({metric})"
-                parts.append(f"{within} of {len(predicted)} predicted cells within {limit}")
+                parts.append(f"{within} of {len(predicted)} predicted cells within {_limit(metric)}")
         if self.orders:
             parts.append(f"order right in {sum(bool(o.right) for o in self.orders)} of {len(self.orders)} rows")
         for compared in self.cells:
             if compared.cell.metric == SPEEDUP:
                 parts.append(f"headline {compared.cell.value:.2f}x {_headline(compared)}")
         return "; ".join(parts)
+
+
+def _limit(metric: str) -> str:
+    if metric == EFFICIENCY:
+        return f"{EFFICIENCY_POINTS * 100:.0f} points"
+    return f"{number_share(metric):.0%} ({metric})"
 
 
 def _headline(compared: ComparedCell) -> str:
@@ -128,9 +186,9 @@ def compare(rows: Sequence[PointResult], printed: Sequence[PrintedCell], series_
 
 
 def check_cells(points: Sequence[Mapping[str, str]], printed: Sequence[PrintedCell]) -> None:
-    """Before anything runs: refuses a printed cell that names a parameter which no point has, or that fits several points.
+    """Rejects, before anything runs, a printed cell that names a parameter which no point has, or that fits several points.
 
-    points: the parameters of each point without its seed. A cell that fits none is allowed: part of a table may be run.
+    points: the parameters of each point without its seed. A cell that fits none is allowed, as part of a table may be run.
     """
     known = {key for point in points for key in point}
     for cell in printed:
@@ -145,38 +203,20 @@ def check_cells(points: Sequence[Mapping[str, str]], printed: Sequence[PrintedCe
 
 
 def find_row(rows: Sequence[PointResult], where: Where) -> PointResult | None:
-    """The one row with these parameters, compared as numbers where both are; None if there is none. InputFault for several."""
+    """The one row with these parameters; None if there is none. Raises InputFault for several."""
     index = _only([row.parameters for row in rows], where)
     return None if index is None else rows[index]
 
 
 def _only(points: Sequence[Mapping[str, str]], where: Where) -> int | None:
-    found = [i for i, point in enumerate(points) if all(_equal(point.get(key), value) for key, value in where.items())]
-    if len(found) > 1:
-        first = points[found[0]]
-        differing = sorted({key for i in found for key in points[i] if points[i][key] != first.get(key)})
+    indices = [index for index, point in enumerate(points) if fits(point, where)]
+    if len(indices) > 1:
+        first = points[indices[0]]
+        differing = sorted({key for i in indices for key in points[i] if points[i][key] != first.get(key)})
         raise InputFault(
-            f"printed cell {describe(where)} fits {len(found)} points: say which value of {', '.join(differing)} it is for"
+            f"printed cell {describe(where)} fits {len(indices)} points: say which value of {', '.join(differing)} it is for"
         )
-    return found[0] if found else None
-
-
-def describe(where: Where) -> str:
-    """Parameters as "key=value" text."""
-    return ", ".join(f"{key}={value}" for key, value in where.items())
-
-
-def as_number(text: str | float | int | None) -> float | None:
-    """The number that a value is or spells, else None."""
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return None
-
-
-def _equal(held: str | None, wanted: str | float | int) -> bool:
-    left, right = as_number(held), as_number(wanted)
-    return left == right if left is not None and right is not None else held == str(wanted)
+    return indices[0] if indices else None
 
 
 def _compared(rows: Sequence[PointResult], cell: PrintedCell) -> ComparedCell:
@@ -189,20 +229,25 @@ def _compared(rows: Sequence[PointResult], cell: PrintedCell) -> ComparedCell:
     if not all(row.valid for row in present):
         return ComparedCell(cell, None, None, Status.INVALID)
     if cell.metric == SPEEDUP:
-        measured = present[0].throughput_per_s / present[1].throughput_per_s
+        measured, ci95 = present[0].throughput_per_s / present[1].throughput_per_s, None
     else:
-        measured = float(getattr(present[0], cell.metric))
+        found = of_row(present[0], cell.metric)
+        assert isinstance(found.value, float)
+        measured, ci95 = found.value, found.ci95
     difference = measured - cell.value
     if cell.metric != EFFICIENCY:
         difference /= cell.value
+    return ComparedCell(cell, measured, difference, _status(cell, measured), ci95)
+
+
+def _status(cell: PrintedCell, measured: float) -> Status:
     if cell.fitted:
-        return ComparedCell(cell, measured, difference, Status.FITTED)
-    tolerance = POINTS_TOLERANCE if cell.metric == EFFICIENCY else RELATIVE_TOLERANCE
-    return ComparedCell(cell, measured, difference, Status.WITHIN if abs(difference) <= tolerance else Status.OUTSIDE)
+        return Status.FITTED
+    return Status.WITHIN if number_holds(cell.metric, cell.value, measured) else Status.OUTSIDE
 
 
 def _orders(cells: Sequence[ComparedCell], series_key: str) -> list[OrderCheck]:
-    """One check a row and metric of at least two cells that differ in `series_key` alone. Fitted cells rank with the others."""
+    """One check per row and metric of at least two cells that differ in `series_key` alone. Fitted cells rank with the others."""
     groups: dict[tuple[str, ...], list[ComparedCell]] = {}
     for compared in cells:
         if compared.cell.metric != SPEEDUP and series_key in compared.cell.where:
@@ -212,20 +257,19 @@ def _orders(cells: Sequence[ComparedCell], series_key: str) -> list[OrderCheck]:
 
 
 def _order(group: list[ComparedCell], series_key: str) -> OrderCheck:
-    sign = -1 if group[0].cell.metric == "iteration_time_s" else 1
+    sign = -1 if group[0].cell.metric == TIME else 1
+    names = {id(compared): str(compared.cell.where[series_key]) for compared in group}
     row = {key: str(value) for key, value in group[0].cell.where.items() if key != series_key}
-    printed = tuple(str(c.cell.where[series_key]) for c in sorted(group, key=lambda c: sign * c.cell.value))
-    known = [(c, sign * c.measured) for c in group if c.measured is not None]
-    ranked = tuple(str(c.cell.where[series_key]) for c, _ in sorted(known, key=lambda pair: pair[1]))
-    if len(known) < len(group):
-        return OrderCheck(row, printed, ranked, None)
-    # Printed ties say nothing; every other pair must rank as printed, and a measured tie does not.
-    right = all(
-        (first.cell.value - second.cell.value) * sign * (one - other) > 0
-        for (first, one), (second, other) in combinations(known, 2)
-        if first.cell.value != second.cell.value
-    )
-    return OrderCheck(row, printed, ranked, right)
+    best_first = sorted(group, key=lambda c: -sign * c.cell.value)
+    printed = tuple(names[id(c)] for c in sorted(group, key=lambda c: sign * c.cell.value))
+    scores = {names[id(c)]: sign * c.measured for c in group if c.measured is not None}
+    measured = tuple(sorted(scores, key=scores.__getitem__))
+    if len(scores) < len(group):
+        return OrderCheck(row, printed, measured, None)
+    # Strategies that are printed as equal share a tier.
+    tiers = [Tier(tuple(names[id(c)] for c in tied)) for _, tied in groupby(best_first, key=lambda c: c.cell.value)]
+    spread = {names[id(c)]: c.ci95 for c in group if c.ci95 is not None}
+    return OrderCheck(row, printed, measured, tiers_hold(tiers, Order(scores, spread)))
 
 
 def parameter_names(rows: Sequence[PointResult]) -> list[str]:

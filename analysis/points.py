@@ -135,6 +135,20 @@ def _pooled(group: list[PointResult]) -> PointResult:
     )
 
 
+def interval(row: PointResult, metric: str) -> tuple[float, float]:
+    """Ends of the 95 % interval of a metric, from that of the mean iteration time; both the value itself where that is unknown.
+
+    Throughput and efficiency are a constant over the time, so their ends are that constant over the time's ends.
+    """
+    value = float(getattr(row, metric))
+    if not row.ci95_s or row.ci95_s >= row.iteration_time_s:
+        return value, value
+    if metric == "iteration_time_s":
+        return value - row.ci95_s, value + row.ci95_s
+    constant = value * row.iteration_time_s
+    return constant / (row.iteration_time_s + row.ci95_s), constant / (row.iteration_time_s - row.ci95_s)
+
+
 def write_points_csv(path: Path, rows: Sequence[PointResult]) -> None:
     """Writes one row a point: the swept parameters first, then RESULT_COLUMNS; unknown numbers are empty.
 

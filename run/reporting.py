@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import RenderableType
 
-from gradwire.analysis.compare import PrintedCell
+from gradwire.analysis.compare import PrintedCell, cells_of_claims
 from gradwire.analysis.points import write_points_csv
 from gradwire.analysis.report.ranking import rank
 from gradwire.analysis.report.report import report
@@ -26,8 +26,9 @@ COST_UNITS = {SourcedRate: "bytes/s", SourcedDuration: "s", SourcedVariation: "o
 
 
 def printed_cells(scenario: Scenario) -> list[PrintedCell]:
-    """The values that the scenario has of a paper, beside its points."""
-    return [PrintedCell(**cell.model_dump()) for cell in scenario.printed]
+    """The values of a paper that a scenario has beside its points: its own, and the claims that it names. Raises InputFault."""
+    own = [PrintedCell(**cell.model_dump()) for cell in scenario.printed]
+    return [*own, *cells_of_claims(scenario.printed_claims)]
 
 
 def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> RenderableType:

@@ -7,11 +7,11 @@ those of the logs (analysis/verdict/packet_checks.py).
 
 from __future__ import annotations
 
-from gradwire.analysis.compare import describe
 from gradwire.analysis.iterations import iteration_ends_ns
 from gradwire.analysis.packets.captures import read_captures
 from gradwire.analysis.packets.reading import Bool, Capture
 from gradwire.analysis.papers.evidence import NoEvidence, StoredPoint
+from gradwire.analysis.parameters import describe
 from gradwire.analysis.utilisation.line_use import Utilisation, utilisation
 from gradwire.workloads.plan import Plan
 

@@ -1,15 +1,15 @@
-"""Why a claim's point takes the time that it takes, from its log: the explanation of a claim that has none of its own."""
+"""The critical path of a claim's point, which explains claims that no function of their paper does."""
 
 from __future__ import annotations
 
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.papers.evidence import NoEvidence, Points, StoredPoint
 from gradwire.analysis.papers.reference import Claim
-from gradwire.analysis.path.critical_path import critical_path
+from gradwire.analysis.path.critical_path import CriticalPath, critical_path
 
 
 def from_critical_path(points: Points, claim: Claim) -> str:
-    """What is on the critical path of the claim's point, and of the one that a speed-up is relative to, each in a sentence.
+    """The critical path of the claim's point, and of the one that a speed-up is relative to, each in a sentence.
 
     Raises NoEvidence for a claim that speaks of no single point.
     """
@@ -20,23 +20,28 @@ def from_critical_path(points: Points, claim: Claim) -> str:
 
 
 def _single(points: Points, where: dict[str, str | int | float]) -> StoredPoint:
-    found = points.stored(**where) if where else []
-    rest = {tuple((k, v) for k, v in p.parameters.items() if k != "seed") for p in found}
+    matching = points.stored(**where) if where else []
+    rest = {tuple((k, v) for k, v in p.parameters.items() if k != "seed") for p in matching}
     if len(rest) != 1:
         raise NoEvidence("it speaks of several points")
     return points.point(**where)
 
 
 def _name(point: StoredPoint, points: Points) -> str:
-    """What tells a point from the others, in a few words."""
-    every = points.stored()
-    varied = [k for k in point.parameters if len({other.parameters.get(k) for other in every}) > 1 and k != "seed"]
+    """The parameters that tell a point from the others."""
+    all_points = points.stored()
+    varied = [k for k in point.parameters if len({other.parameters.get(k) for other in all_points}) > 1 and k != "seed"]
     return " ".join(point.parameters[key] for key in varied if point.parameters[key]) or "the point"
 
 
 def sentence(point: StoredPoint) -> str:
     """How the slowest measured iteration's time divides, and the largest cause beside computation."""
+    return path_of_slowest(point).sentence()
+
+
+def path_of_slowest(point: StoredPoint) -> CriticalPath:
+    """The critical path of the slowest measured iteration."""
     plan, log, record = point.plan(), point.log(), point.record()
     times_s = iteration_times_s(plan, log, record.iterations)
     slowest = record.warmup + int(times_s[record.warmup :].argmax())
-    return critical_path(plan, log, slowest, point.fabric).sentence()
+    return critical_path(plan, log, slowest, point.fabric)

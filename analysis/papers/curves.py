@@ -1,4 +1,4 @@
-"""Curves that are no sweep over points, such as a CDF, a timeline or a closed form: bound to a scenario, and drawn in its report."""
+"""Curves that a sweep over points does not give, such as a CDF, a timeline or a closed form. Each is bound to a scenario's report."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ Curves = Callable[[Points], Mapping[str, Series]]
 
 @dataclass(frozen=True)
 class Drawing:
-    """How the curves are drawn. bars: side by side. dots: a mark a point, without a line. log_x: logarithmic.
-
-    timelines: each below the other in a panel of its own, as a staircase in which each value lasts until the next.
-    """
+    """How curves are drawn."""
 
     title: str
     x_label: str
     y_label: str
     curves: Curves
+    #: One below the other, each in a panel of its own, as a staircase in which a value lasts until the next.
     timelines: bool = False
+    #: Side by side.
     bars: bool = False
+    #: Logarithmic.
     log_x: bool = False
+    #: A mark per point, without a line.
     dots: bool = False
 
 

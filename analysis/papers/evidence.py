@@ -16,40 +16,38 @@ from pathlib import Path
 from typing import TypeVar
 
 from gradwire.agents.records import OpLog, PointRecord
-from gradwire.analysis.compare import as_number, describe
 from gradwire.analysis.papers.reference import Claim
+from gradwire.analysis.parameters import Value, describe, fits, parameter_number
 from gradwire.analysis.points import PointResult, pool_seeds
-from gradwire.analysis.report.charts import parameter_number
 from gradwire.faults import InternalFault
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
 
-Value = str | int | float
-
 
 class NoEvidence(Exception):
-    """There is nothing to measure a claim with: a point is missing or its run is invalid. The message says which and why."""
+    """Nothing to measure a claim with: a point is missing, or its run is invalid. The message says which and why."""
 
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What a point computes with, by layer (in forward order) and by tensor (in creation order).
-
-    layer_kinds: conv, fc, ...: as in workloads/models/profile.py. flops: of one sample's forward pass, a multiplication and an addition
-    as two. forward_s, backward_s: of one iteration. fitted_on: the printed cell that the compute time was inferred from.
-    """
+    """What a point computes with, by layer (in forward order) and by tensor (in creation order)."""
 
     name: str
     batch: int
     layer_names: tuple[str, ...]
+    #: conv, fc, ...: as in workloads/models/profile.py.
     layer_kinds: tuple[str, ...]
+    #: Of one sample's forward pass, a multiplication and an addition as two.
     flops: tuple[float, ...]
+    #: Of one iteration.
     forward_s: tuple[float, ...]
+    #: Of one iteration.
     backward_s: tuple[float, ...]
     tensor_names: tuple[str, ...]
     tensor_layer: tuple[int, ...]
     tensor_parameters: tuple[int, ...]
     compute_source: str
+    #: The printed cell that the compute time was inferred from.
     fitted_on: str | None = None
 
     @property
@@ -67,18 +65,18 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class StoredPoint:
-    """One point of one seed. result: None where the scenario is only compiled. folder: its plans, logs and captures; None likewise.
+    """One point of one seed. Plan, log and record are read when they are asked for."""
 
-    parameters: as in points.csv, and `run`, the name of the scenario file. plan, log and record are read when they are asked for.
-    """
-
+    #: As in points.csv, and `run`, the name of the scenario file.
     parameters: Mapping[str, str]
+    #: None where the scenario is only compiled.
     result: PointResult | None
     fabric: Fabric
     model: ModelFacts
     plan: Callable[[], Plan]
     log: Callable[[], OpLog]
     record: Callable[[], PointRecord]
+    #: Plans, logs and captures; None where the scenario is only compiled.
     folder: Path | None = None
 
 
@@ -93,7 +91,7 @@ class Points:
 
     def only(self, **where: Value) -> Points:
         """The points with these parameters, of which there may be none."""
-        return Points([p for p in self._stored if all(_equal(p.parameters.get(k), v) for k, v in where.items())])
+        return Points([point for point in self._stored if fits(point.parameters, where)])
 
     def valid(self) -> Points:
         """The points whose runs are valid: for drawing, where a gap speaks for itself."""
@@ -104,7 +102,7 @@ class Points:
         return pool_seeds(self.unpooled(**where))
 
     def unpooled(self, **where: Value) -> list[PointResult]:
-        """The points with these parameters, one a seed."""
+        """The points with these parameters, one per seed."""
         results = []
         for point in self.stored(**where):
             if point.result is None:
@@ -123,7 +121,7 @@ class Points:
         return rows[0]
 
     def series(self, key: str, **where: Value) -> list[tuple[float, PointResult]]:
-        """The points with these parameters by the number that `key` is (bit/s for rates), rising. One point a number."""
+        """The points with these parameters by the number that `key` is (bit/s for rates), rising. One point per number."""
         pairs = []
         for row in self.rows(**where):
             number = parameter_number(row.parameters.get(key, ""))
@@ -136,21 +134,21 @@ class Points:
         return pairs
 
     def stored(self, **where: Value) -> list[StoredPoint]:
-        """The points with these parameters as they are kept, one a seed, valid or not, run or only compiled."""
-        found = [p for p in self._stored if all(_equal(p.parameters.get(k), v) for k, v in where.items())]
-        if not found:
+        """The points with these parameters as they are kept, one per seed, valid or not, run or only compiled."""
+        matching = [point for point in self._stored if fits(point.parameters, where)]
+        if not matching:
             raise NoEvidence(f"no point with {describe(where) or 'any parameters'} was run")
-        return found
+        return matching
 
     def point(self, **where: Value) -> StoredPoint:
         """The one point with these parameters, the first seed of several. Raises InternalFault where several fit."""
-        found = self.stored(**where)
-        if len({tuple(sorted((k, v) for k, v in p.parameters.items() if k != "seed")) for p in found}) > 1:
-            raise InternalFault(f"{describe(where)} fits {len(found)} points: say which is meant")
-        result = found[0].result
+        matching = self.stored(**where)
+        if len({tuple(sorted((k, v) for k, v in p.parameters.items() if k != "seed")) for p in matching}) > 1:
+            raise InternalFault(f"{describe(where)} fits {len(matching)} points: say which is meant")
+        result = matching[0].result
         if result is not None and not result.valid:
             raise NoEvidence(f"{describe(where)}: {result.verdict}")
-        return found[0]
+        return matching[0]
 
     def plan(self, **where: Value) -> Plan:
         """The plan of the one point with these parameters (the one that was kept, where candidates were searched)."""
@@ -166,21 +164,18 @@ class Points:
 
     def fitted_on(self, **where: Value) -> tuple[str, ...]:
         """The printed cells that constants of the points with these parameters were chosen on; those of all points if none fits."""
-        found = self.only(**where)._stored or self._stored
-        return tuple(sorted({point.model.fitted_on for point in found if point.model.fitted_on}))
-
-
-def _equal(held: str | None, wanted: Value) -> bool:
-    left, right = as_number(held), as_number(wanted)
-    return left == right if left is not None and right is not None else held == str(wanted)
+        matching = self.only(**where)._stored or self._stored
+        return tuple(sorted({point.model.fitted_on for point in matching if point.model.fitted_on}))
 
 
 @dataclass(frozen=True)
 class Order:
-    """Scores of what is ranked, higher is better, with half the 95 % intervals where known. row: which row of several."""
+    """Scores of what is ranked. Higher is better."""
 
     scores: Mapping[str, float]
+    #: Half of the 95 % interval of each score, where it is known.
     ci95: Mapping[str, float] = field(default_factory=dict)
+    #: Which row of several.
     row: str = ""
 
     @property
@@ -191,27 +186,27 @@ class Order:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured for a claim. value: a number in the claim's unit, or what a shape turned out to be, in a few words.
+    """What was measured for a claim."""
 
-    ci95: half the 95 % confidence interval. orders: for ranks (see `ranked`); the claim holds if every order does.
-    holds: what the predicate said, for shapes and formulas; None for everything that analysis/papers/holds.py decides.
-    detail: where the value comes from, if not from a run's iteration times ("computed from the compiled plan").
-    """
-
+    #: A number in the claim's unit, or what a shape turned out to be, in a few words.
     value: float | str
+    #: Half of the 95 % confidence interval.
     ci95: float | None = None
+    #: What the predicate said, for shapes and formulas; None for everything that analysis/papers/holds.py decides.
     holds: bool | None = None
+    #: Where the value comes from, if not from a run's iteration times ("computed from the compiled plan").
     detail: str = ""
+    #: For ranks (see `ranked`); the claim holds if all orders do.
     orders: tuple[Order, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuses a number that is none; raises InternalFault."""
+        """Rejects NaN and infinities; raises InternalFault."""
         if isinstance(self.value, float) and not math.isfinite(self.value):
             raise InternalFault(f"a measured value is {self.value}: raise NoEvidence where there is none")
 
 
 def ranked(*orders: Order, detail: str = "") -> Measured:
-    """What a rank claim measures: one order, or one a row."""
+    """What a rank claim measures: one order, or one per row."""
     shown = [" > ".join(order.best_first) for order in orders]
     if len(set(shown)) == 1:
         return Measured(shown[0], orders=orders, detail=detail)
@@ -220,21 +215,14 @@ def ranked(*orders: Order, detail: str = "") -> Measured:
 
 
 Measure = Callable[[Points, Claim], Measured]
-Explain = Callable[[Points, Claim], str]
-Bound = TypeVar("Bound", Measure, Explain)
+Bound = TypeVar("Bound")
 
 _measures: dict[tuple[str, str], Measure] = {}
-_explanations: dict[tuple[str, str], Explain] = {}
 
 
 def measures(scenario: str, *claims: str) -> Callable[[Measure], Measure]:
     """Binds a function to claims of a scenario. Raises InternalFault where one is bound already."""
-    return lambda function: _bind(_measures, scenario, claims, function)
-
-
-def explains(scenario: str, *claims: str) -> Callable[[Explain], Explain]:
-    """Binds a function that says, from a run's logs, why claims of a scenario differ from what is printed."""
-    return lambda function: _bind(_explanations, scenario, claims, function)
+    return lambda function: bind(_measures, scenario, claims, function)
 
 
 def measure_of(scenario: str, claim: str) -> Measure | None:
@@ -242,17 +230,13 @@ def measure_of(scenario: str, claim: str) -> Measure | None:
     return _measures.get((scenario, claim))
 
 
-def explanation_of(scenario: str, claim: str) -> Explain | None:
-    """The explanation bound to a claim."""
-    return _explanations.get((scenario, claim))
+def measured_claims() -> list[tuple[str, str]]:
+    """Scenario and claim of every measure: each must exist in the reference data."""
+    return sorted(_measures)
 
 
-def bound_claims() -> list[tuple[str, str]]:
-    """Scenario and claim of every binding, explanations included: each must exist in the reference data."""
-    return sorted({*_measures, *_explanations})
-
-
-def _bind(registry: dict[tuple[str, str], Bound], scenario: str, claims: Sequence[str], function: Bound) -> Bound:
+def bind(registry: dict[tuple[str, str], Bound], scenario: str, claims: Sequence[str], function: Bound) -> Bound:
+    """Enters a function for claims of a scenario. Raises InternalFault for a claim that has one already."""
     for claim in claims:
         if (scenario, claim) in registry:
             raise InternalFault(f"claim {claim} of {scenario} is bound twice")

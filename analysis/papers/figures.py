@@ -12,14 +12,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from gradwire.analysis.compare import EFFICIENCY, SPEEDUP, as_number
+from gradwire.analysis.compare import EFFICIENCY, SPEEDUP
 from gradwire.analysis.papers.curves import Drawing, drawings_of
 from gradwire.analysis.papers.evidence import NoEvidence, Points
 from gradwire.analysis.papers.lookup import speedup
 from gradwire.analysis.papers.reference import Claim, FigureReference, ScenarioReference, Where
 from gradwire.analysis.papers.shapes import Series
-from gradwire.analysis.points import PointResult
-from gradwire.analysis.report.charts import MARKERS, METRIC_AXES, PALETTE, STYLE, interval, parameter_number, svg_text
+from gradwire.analysis.parameters import fits, parameter_number
+from gradwire.analysis.points import PointResult, interval
+from gradwire.analysis.report.charts import MARKERS, METRIC_AXES, PALETTE, STYLE, svg_text
 
 PANEL_WIDTH, PANEL_HEIGHT, COLUMNS = 3.5, 2.9, 3
 WIDE_PANEL_BARS = 18
@@ -28,11 +29,13 @@ GBIT = 1e9
 
 @dataclass(frozen=True)
 class Mark:
-    """One value of a figure. half: of its 95 % interval, 0 if unknown. printed: what the paper prints for it."""
+    """One value of a figure."""
 
     x: str
     value: float
+    #: Half of its 95 % interval; 0 if unknown.
     half: float = 0.0
+    #: What the paper prints for it.
     printed: float | None = None
     fitted: bool = False
 
@@ -68,7 +71,7 @@ def _svg(figure: Figure) -> str:
 
 def panels_of(wanted: FigureReference, claims: Sequence[Claim], points: Points) -> list[Panel]:
     """The marks of a figure: every valid point that its description takes in, seeds pooled."""
-    found: dict[str, Panel] = {}
+    by_title: dict[str, Panel] = {}
     try:
         rows = points.only(**wanted.where).valid().rows()
     except NoEvidence:
@@ -77,9 +80,9 @@ def panels_of(wanted: FigureReference, claims: Sequence[Claim], points: Points) 
         title = row.parameters.get(wanted.panel, "") if wanted.panel else ""
         mark = _mark(wanted, claims, points, row)
         if mark is not None and wanted.x in row.parameters:
-            panel = found.setdefault(title, Panel(title, {}))
+            panel = by_title.setdefault(title, Panel(title, {}))
             panel.series.setdefault(row.parameters.get(wanted.series, ""), []).append(mark)
-    return list(found.values())
+    return list(by_title.values())
 
 
 def _mark(wanted: FigureReference, claims: Sequence[Claim], points: Points, row: PointResult) -> Mark | None:
@@ -103,12 +106,7 @@ def _mark(wanted: FigureReference, claims: Sequence[Claim], points: Points, row:
 def _prints(claim: Claim, wanted: FigureReference, parameters: dict[str, str]) -> bool:
     """Whether a claim is the printed value of a point in this figure."""
     right = claim.metric == wanted.metric and claim.baseline == wanted.baseline and isinstance(claim.printed, float)
-    return right and bool(claim.where) and all(_same(parameters.get(k, ""), v) for k, v in claim.where.items())
-
-
-def _same(held: str, wanted: str | float) -> bool:
-    left, right = as_number(held), as_number(wanted)
-    return left == right if left is not None and right is not None else held == str(wanted)
+    return right and bool(claim.where) and fits(parameters, claim.where)
 
 
 def _draw(wanted: FigureReference, panels: list[Panel]) -> Figure:
@@ -161,10 +159,10 @@ def _lines(axes: Axes, panel: Panel, names: list[str], metric: str) -> None:
         x = [_number(mark.x) for mark in marks]
         values, halves = [mark.value * factor for mark in marks], [mark.half * factor for mark in marks]
         axes.errorbar(x, values, yerr=halves, color=color, marker=marker, markersize=4.5, linewidth=1.4, capsize=2)
-        told = [mark for mark in marks if mark.printed is not None]
-        printed = [mark.printed * factor for mark in told if mark.printed is not None]
+        with_printed = [mark for mark in marks if mark.printed is not None]
+        printed = [mark.printed * factor for mark in with_printed if mark.printed is not None]
         style: Any = {"linestyle": "none", "marker": marker, "markersize": 8, "fillstyle": "none", "color": color}
-        axes.plot([_number(mark.x) for mark in told], printed, **style)
+        axes.plot([_number(mark.x) for mark in with_printed], printed, **style)
     axes.set_ylim(bottom=0)
     if swept[0] > 0 and swept[-1] / swept[0] > 8:
         axes.set_xscale("log")

@@ -1,5 +1,6 @@
-"""What "holds" means, by kind of claim: every tolerance of `gradwire reproduce`, with its reason.
+"""The judge: when a measured value agrees with a printed one. All tolerances are here, each with its reason.
 
+`gradwire reproduce` judges the papers' claims with it, and `gradwire run` the values that a scenario has printed beside its points.
 Shapes and formulas carry the answer of their predicate (analysis/papers/shapes.py); everything else is decided here.
 """
 
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 from gradwire.analysis.papers.evidence import Measured, Order
@@ -14,15 +16,15 @@ from gradwire.analysis.papers.reference import AT_LEAST, Claim, Kind, rank_names
 from gradwire.faults import InternalFault
 
 EFFICIENCY_POINTS = 0.05
-"""Absolute, of scaling and scheduling efficiencies: 5 percentage points. As a share of the printed value, the same emulation error would
+"""Absolute, for scaling and scheduling efficiencies: 5 percentage points. As a share of the printed value, the same emulation error would
 count four times as much in a cell of 21 % as in one of 96 %."""
 NUMBER_SHARE = 0.10
-"""Of the printed value, for other measured numbers. Papers print averages of a testbed without intervals, often read off a figure; and the
-framework overhead that the emulation leaves out is about 5 % of an iteration (Geryon's own tables imply 4 to 6 %)."""
+"""Share of the printed value, for other measured numbers. Papers print averages of a testbed without intervals, often read off a figure,
+and the framework overhead that the emulation leaves out is about 5 % of an iteration (Geryon's own tables imply 4 to 6 %)."""
 EXACT_SHARE = 0.01
 """For what follows from definitions (counts, sizes, shares of parameters), where nothing is measured: the papers' rounding."""
 APPROX_SHARE = 0.20
-"""For "about" and "around": twice what a printed number gets."""
+"""For "about" and "around": twice the tolerance of a printed number."""
 GAIN_FACTOR = 2.0
 """A speed-up must also be a gain of the printed size, within this factor: 1.00 is within 10 % of 1.09, and no gain at all."""
 GAIN_POINTS = 0.02
@@ -37,14 +39,14 @@ _BOUND = re.compile(r"(<=|>=|<|>)\s*([-+0-9.eE]+)")
 
 
 def holds(claim: Claim, measured: Measured) -> bool:
-    """Whether a claim that has a printed value holds. Raises InternalFault where the evidence does not suit the claim's kind."""
+    """Whether a claim with a printed value holds. Raises InternalFault where the evidence does not suit the claim's kind."""
     place = f"claim {claim.id} ({claim.kind})"
     if claim.kind in (Kind.SHAPE, Kind.FORMULA):
         if measured.holds is None:
             raise InternalFault(f"{place}: its function must say whether it holds")
         return measured.holds
     if measured.holds is not None:
-        raise InternalFault(f"{place}: whether it holds is not for its function to say")
+        raise InternalFault(f"{place}: its function must not say whether it holds; analysis/papers/holds.py decides")
     if claim.kind is Kind.RANK:
         assert isinstance(claim.printed, list)
         if not measured.orders:
@@ -55,57 +57,73 @@ def holds(claim: Claim, measured: Measured) -> bool:
     if claim.kind is Kind.BOUND:
         return bound_holds(str(claim.printed), measured.value)
     assert isinstance(claim.printed, float)
-    return number_holds(claim, claim.printed, measured.value)
+    return number_holds(claim.metric, claim.printed, measured.value, claim.kind)
 
 
-def number_holds(claim: Claim, printed: float, measured: float) -> bool:
-    """Whether a number is close enough to the printed one, by the claim's kind and metric."""
-    if claim.metric in EFFICIENCY_METRICS:
+def number_holds(metric: str, printed: float, measured: float, kind: Kind = Kind.CELL) -> bool:
+    """Whether a number is close enough to the printed one."""
+    if metric in EFFICIENCY_METRICS:
         return abs(measured - printed) <= EFFICIENCY_POINTS
-    share = NUMBER_SHARE
-    if claim.kind is Kind.APPROX:
-        share = APPROX_SHARE
-    elif claim.metric in EXACT_METRICS:
-        share = EXACT_SHARE
-    if abs(measured - printed) > share * abs(printed):
+    if abs(measured - printed) > number_share(metric, kind) * abs(printed):
         return False
-    return claim.metric != SPEEDUP or claim.kind is Kind.APPROX or gain_holds(printed, measured)
+    return metric != SPEEDUP or kind is Kind.APPROX or gain_holds(printed, measured)
+
+
+def number_share(metric: str, kind: Kind = Kind.CELL) -> float:
+    """Tolerance of a number that is no efficiency, as a share of the printed value."""
+    if kind is Kind.APPROX:
+        return APPROX_SHARE
+    return EXACT_SHARE if metric in EXACT_METRICS else NUMBER_SHARE
 
 
 def gain_holds(printed: float, measured: float) -> bool:
     """Whether a speed-up is a gain (or a loss) of about the printed size."""
-    gain, wanted = measured - 1, printed - 1
-    if abs(gain - wanted) <= GAIN_POINTS:
+    gain, printed_gain = measured - 1, printed - 1
+    if abs(gain - printed_gain) <= GAIN_POINTS:
         return True
-    return gain * wanted > 0 and 1 / GAIN_FACTOR <= gain / wanted <= GAIN_FACTOR
+    return gain * printed_gain > 0 and 1 / GAIN_FACTOR <= gain / printed_gain <= GAIN_FACTOR
 
 
 def bound_holds(bound: str, measured: float) -> bool:
-    """Whether a number keeps a bound like "<= 0.37", up to a tie. Raises InternalFault for a text that is no bound."""
-    found = _BOUND.fullmatch(bound.strip())
-    if not found:
+    """Whether a number keeps a bound like "<= 0.37", up to a tie. Raises InternalFault for any other text."""
+    parts = _BOUND.fullmatch(bound.strip())
+    if not parts:
         raise InternalFault(f"bound '{bound}': write it like '<= 0.37'")
-    limit = float(found[2])
+    limit = float(parts[2])
     slack = TIE_SHARE * abs(limit)
-    return measured <= limit + slack if found[1].startswith("<") else measured >= limit - slack
+    return measured <= limit + slack if parts[1].startswith("<") else measured >= limit - slack
+
+
+@dataclass(frozen=True)
+class Tier:
+    """A place in a printed order. Names in one tier are not ranked against each other."""
+
+    names: tuple[str, ...]
+    #: The tier before it is printed as at least as good, so a tie with it is as printed.
+    may_tie: bool = False
 
 
 def rank_holds(printed: Sequence[str], order: Order) -> bool:
-    """Whether everything that is printed as better scored higher, visibly: a tie shows no order.
+    """Whether a rank as claims write it (Kind.RANK) is the measured one: see `tiers_hold`."""
+    return tiers_hold([Tier(tuple(rank_names(entry)), entry.startswith(AT_LEAST)) for entry in printed], order)
 
-    A tie is a difference within 1 %, or intervals that overlap. It is enough where all from the one to the other are marked as "at least as
-    good", see Kind.RANK; members of a group are not ranked against each other. Raises InternalFault for a name without a score.
+
+def tiers_hold(tiers: Sequence[Tier], order: Order) -> bool:
+    """Whether everything that is printed as better, best tier first, scored visibly higher: a tie shows no order.
+
+    A tie is a difference within 1 %, or intervals that overlap. It is enough where every tier from the better one on, up to the other,
+    may tie. Raises InternalFault for a name without a score.
     """
-    places = [(place, name) for place, entry in enumerate(printed) for name in rank_names(entry)]
+    places = [(place, name) for place, tier in enumerate(tiers) for name in tier.names]
     missing = [name for _, name in places if name not in order.scores]
     if missing:
-        raise InternalFault(f"rank: '{missing[0]}' is printed, and measured are {', '.join(order.scores)}")
-    strict = [not entry.startswith(AT_LEAST) for entry in printed]
+        raise InternalFault(f"rank: '{missing[0]}' is printed but not measured; measured are {', '.join(order.scores)}")
     for (place, name), (other_place, other) in combinations(places, 2):
         if place == other_place:
             continue
         gap, tie = order.scores[name] - order.scores[other], _tie(order, name, other)
-        if gap < -tie or (any(strict[place + 1 : other_place + 1]) and gap <= tie):
+        strict = not all(tier.may_tie for tier in tiers[place + 1 : other_place + 1])
+        if gap < -tie or (strict and gap <= tie):
             return False
     return True
 
@@ -125,6 +143,4 @@ def tolerance_text(claim: Claim) -> str:
         return f"bound, {TIE_SHARE:.0%} slack"
     if claim.metric in EFFICIENCY_METRICS:
         return f"{EFFICIENCY_POINTS * 100:.0f} points"
-    if claim.kind is Kind.APPROX:
-        return f"{APPROX_SHARE:.0%}"
-    return f"{EXACT_SHARE if claim.metric in EXACT_METRICS else NUMBER_SHARE:.0%}"
+    return f"{number_share(claim.metric, claim.kind):.0%}"

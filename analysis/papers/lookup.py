@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from gradwire.analysis.papers.evidence import Measured, Order, Points, ranked
 from gradwire.analysis.papers.reference import Claim, Kind, rank_names
-from gradwire.analysis.points import PointResult
-from gradwire.analysis.report.charts import interval
+from gradwire.analysis.points import PointResult, interval
 from gradwire.faults import InternalFault
 
 Parameters = Mapping[str, str | int | float]
@@ -53,7 +52,7 @@ def speedup(points: Points, where: Parameters, baseline: Parameters) -> Measured
 
 
 def _rank(points: Points, claim: Claim) -> Measured:
-    """One order a combination of the parameters that the claim leaves open, among those that have every printed name."""
+    """One order per combination of the parameters that the claim leaves open, among those that have every printed name."""
     assert isinstance(claim.printed, list)
     names = [name for entry in claim.printed for name in rank_names(entry)]
     groups: dict[str, dict[str, PointResult]] = {}

@@ -17,15 +17,17 @@ KEPT = Path(__file__).parent / "quick-score.toml"
 
 @dataclass(frozen=True)
 class Change:
-    """Claims, as scenario/claim, that held and do not any more, with what is measured now; and those that hold now and did not."""
+    """Claims that changed, as scenario/claim."""
 
+    #: Claims that held and do not any more, with what is measured now.
     lost: tuple[str, ...]
+    #: Claims that hold now and did not.
     gained: tuple[str, ...]
 
 
 def held(results: Sequence[Result]) -> list[str]:
     """The claims that hold."""
-    return sorted(_name(result) for result in results if result.status is Status.HOLDS)
+    return sorted(result.name for result in results if result.status is Status.HOLDS)
 
 
 def keep(results: Sequence[Result], path: Path = KEPT) -> None:
@@ -37,18 +39,14 @@ def keep(results: Sequence[Result], path: Path = KEPT) -> None:
 
 
 def compare(results: Sequence[Result], path: Path = KEPT) -> Change:
-    """What changed against the kept score. Raises InputFault where none is kept."""
+    """Changes against the kept score. Raises InputFault where there is no kept score."""
     if not path.exists():
         raise InputFault(f"{path}: no score is kept; `gradwire reproduce --quick --accept` writes it")
     before = set(tomllib.loads(path.read_text())["held"])
     now = set(held(results))
-    found = {_name(result): result for result in results}
-    lost = tuple(f"{name}: {_now(found.get(name))}" for name in sorted(before - now))
+    by_name = {result.name: result for result in results}
+    lost = tuple(f"{name}: {_now(by_name.get(name))}" for name in sorted(before - now))
     return Change(lost, tuple(sorted(now - before)))
-
-
-def _name(result: Result) -> str:
-    return f"{result.scenario.id}/{result.claim.id}"
 
 
 def _now(result: Result | None) -> str:

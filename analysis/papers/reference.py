@@ -6,6 +6,7 @@ Nothing here is measured, and nothing in the emulator is computed from it.
 from __future__ import annotations
 
 import difflib
+import functools
 import tomllib
 from collections.abc import Sequence
 from enum import StrEnum
@@ -56,28 +57,29 @@ Where = dict[str, str | int | float]
 
 
 class Claim(_Reference):
-    """One claim. printed: a number in `unit`, a bound's text, a rank (best first), or a shape in words; None: left out, to be
-    predicted blindly.
-
-    where: parameters of the point that it speaks of, as in points.csv, and `run` for the scenario file where several have such a
-    point. baseline: for speed-ups, what differs from `where` in the point that it is relative to. series: for ranks, the parameter
-    whose values are ranked, and by which metric. fitted: a constant was chosen to meet it. reason: why it is not counted.
-    headline: number of the headline group it belongs to, 0 for none.
-    """
+    """Something that a paper says about a point, or about how points compare."""
 
     id: str
     kind: Kind
     metric: str
+    #: A number in `unit`, a bound's text, a rank (best first), or a shape in words; None: left out, to be predicted blindly.
     printed: float | str | list[str] | None = None
     unit: str = ""
     source: str
+    #: Parameters of the point, as in points.csv, and `run` for the scenario file where several have such a point.
     where: Where = Field(default_factory=dict)
+    #: For speed-ups: what differs from `where` in the point that it is relative to.
     baseline: Where = Field(default_factory=dict)
+    #: For ranks: the parameter whose values are ranked.
     series: str = ""
+    #: For ranks: the metric that values are ranked by.
     ranked_by: str = "throughput_per_s"
+    #: Whether a constant was chosen to meet it.
     fitted: bool = False
     emulable: bool = True
+    #: Why it is not counted.
     reason: str = ""
+    #: Number of the headline group that it belongs to; 0 for none.
     headline: int = 0
 
     @model_validator(mode="after")
@@ -118,38 +120,49 @@ NUMERIC = frozenset({Kind.CELL, Kind.PROSE, Kind.DERIVED, Kind.MAX, Kind.APPROX}
 """Kinds that state one number."""
 
 
-class FigureReference(_Reference):
-    """How a scenario's figure is drawn: lines over x, or bars; a line or bar colour each value of `series`, a panel each of `panel`.
+class Fact(_Reference):
+    """A number that a paper prints of its set-up, which is no claim: measures and explanations compute with it."""
 
-    metric: of a point (throughput_per_s, scaling_efficiency, iteration_time_s) or speedup, which needs `baseline`.
-    """
+    id: str
+    value: float
+    unit: str = ""
+    source: str
+
+
+class FigureReference(_Reference):
+    """How a scenario's figure is drawn: lines over x, or bars."""
 
     title: str
     kind: Literal["line", "bar"]
     x: str
+    #: The parameter with one line or bar colour per value.
     series: str = "strategy"
+    #: Metric of a point (throughput_per_s, scaling_efficiency, iteration_time_s), or speedup, which needs `baseline`.
     metric: str = "throughput_per_s"
+    #: The parameter with one panel per value.
     panel: str = ""
     where: Where = Field(default_factory=dict)
     baseline: Where = Field(default_factory=dict)
 
 
 class ScenarioReference(_Reference):
-    """One figure, table or section. runs: files in scenarios/ that are run; plans: files that are only compiled.
-
-    direct: False where it runs scaled; `note` says how. not_emulable: why it is no traffic result; empty: it is one.
-    quick: whether `gradwire reproduce --quick` runs it; quick_only: and then only the points with these parameters.
-    """
+    """One figure, table or section of a paper."""
 
     id: str
     title: str
     setup: str = ""
+    #: Files in scenarios/ that are run.
     runs: list[str] = Field(default_factory=list)
+    #: Files in scenarios/ that are only compiled.
     plans: list[str] = Field(default_factory=list)
+    #: False where it runs scaled; `note` says how.
     direct: bool = True
+    #: Why it says nothing about traffic; empty where it does.
     not_emulable: str = ""
     note: str = ""
+    #: Whether `gradwire reproduce --quick` runs it.
     quick: bool = False
+    #: With `--quick`, only the points with these parameters.
     quick_only: Where = Field(default_factory=dict)
     claim: Annotated[list[Claim], Field(default_factory=list)]
     figure: Annotated[list[FigureReference], Field(default_factory=list)]
@@ -169,10 +182,15 @@ class ScenarioReference(_Reference):
 
 
 class Paper(_Reference):
-    """A paper: its short name, its citation, and its scenarios."""
+    """A paper and its scenarios."""
 
+    #: Its folder.
     paper: str
+    #: What it calls its system; the folder's name where that is left out.
+    name: str = ""
+    #: Its citation.
     title: str
+    fact: list[Fact] = Field(default_factory=list)
     scenario: list[ScenarioReference]
 
     @model_validator(mode="after")
@@ -210,19 +228,32 @@ def load_papers(folder: Path = FOLDER) -> list[Paper]:
 
 def chosen(papers: Sequence[Paper], names: Sequence[str]) -> list[tuple[Paper, ScenarioReference]]:
     """The scenarios that `names` (papers or scenarios; none: all) mean, each once. Raises InputFault for an unknown name."""
-    every = [(paper, scenario) for paper in papers for scenario in paper.scenario]
+    pairs = [(paper, scenario) for paper in papers for scenario in paper.scenario]
     for name in names:
-        if not any(name in (paper.paper, scenario.id) for paper, scenario in every):
-            known = [paper.paper for paper in papers] + [scenario.id for _, scenario in every]
+        if not any(name in (paper.paper, scenario.id) for paper, scenario in pairs):
+            known = [paper.paper for paper in papers] + [scenario.id for _, scenario in pairs]
             near = difflib.get_close_matches(name, known, 1)
             hint = f"; did you mean '{near[0]}'?" if near else "."
             raise InputFault(f"{name}: no such paper or scenario{hint} There are {', '.join(known)}")
-    return [(paper, scenario) for paper, scenario in every if not names or {paper.paper, scenario.id} & set(names)]
+    return [(paper, scenario) for paper, scenario in pairs if not names or {paper.paper, scenario.id} & set(names)]
+
+
+@functools.cache
+def _shipped(paper: str) -> Paper:
+    return load_paper(paper)
 
 
 def printed_number(paper: str, scenario: str, claim: str) -> float:
-    """What the paper prints for a cell that another claim speaks of. Raises InternalFault where it is no number."""
-    found = [c.printed for s in load_paper(paper).scenario if s.id == scenario for c in s.claim if c.id == claim]
-    if len(found) != 1 or not isinstance(found[0], float):
+    """The number that a paper prints for a claim. Raises InternalFault where it prints none."""
+    printed = [c.printed for s in _shipped(paper).scenario if s.id == scenario for c in s.claim if c.id == claim]
+    if len(printed) != 1 or not isinstance(printed[0], float):
         raise InternalFault(f"{paper}: {scenario} has no number for '{claim}'")
-    return found[0]
+    return printed[0]
+
+
+def printed_fact(paper: str, fact: str) -> float:
+    """A number of a paper's set-up. Raises InternalFault for an unknown name."""
+    values = [known.value for known in _shipped(paper).fact if known.id == fact]
+    if len(values) != 1:
+        raise InternalFault(f"{paper}: there is no fact '{fact}'")
+    return values[0]

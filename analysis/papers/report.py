@@ -27,37 +27,39 @@ TONES = {Status.HOLDS: "good", Status.DIFFERS: "bad", Status.NO_EVIDENCE: "bad",
 
 @dataclass(frozen=True)
 class About:
-    """What a report says about itself. facts: versions, dates and times, by name. failed: label and reason of runs that failed."""
+    """What a report says about itself."""
 
     title: str
+    #: Versions, dates and times, by name.
     facts: Mapping[str, str]
+    #: Label and reason of each run that failed.
     failed: Sequence[tuple[str, str]] = ()
 
 
 def scoreboard(evaluated: Sequence[Evaluated]) -> TextTable:
-    """One row a paper, and one for all: of each group of claims, how many hold of how many that count."""
-    papers = list(dict.fromkeys(one.paper.paper for one in evaluated))
+    """One row per paper, and one for all: of each group of claims, how many hold of how many that count."""
+    papers = list(dict.fromkeys(judged.paper.paper for judged in evaluated))
     rows, tones = [], []
     for name in [*papers, *(["all"] if len(papers) > 1 else [])]:
-        found = score([r for one in evaluated if name in (one.paper.paper, "all") for r in one.results])
-        rows.append((name, *_score_cells(found)))
-        tones.append("bad" if found.unexplained else "good" if found.all.hold == found.all.counted else "")
+        total = score([r for judged in evaluated if name in (judged.paper.paper, "all") for r in judged.results])
+        rows.append((name, *_score_cells(total)))
+        tones.append("bad" if total.unexplained else "good" if total.all.hold == total.all.counted else "")
     headers = (
         "paper", *GROUPS, "all", "median", "largest", "> 15 %", "unexpl.", "fitted", "pred.", "listed"
     )  # fmt: skip
     foot = (
         "Claims that hold / claims that count, by kind. Median and largest relative error are of the numeric claims that count; so are "
-        "those beyond 15 %, and of these the unexplained. Fitted, predicted, and listed claims (contradicted in the paper, or not "
-        "emulable) never count."
+        "those beyond 15 %. Unexplained: of these those without an explanation, and every claim whose explanation rests on a premise that "
+        "does not hold. Fitted, predicted, and listed claims (contradicted in the paper, or not emulable) never count."
     )
     return TextTable("Score", headers, tuple(rows), 1, tuple(tones), foot)
 
 
-def _score_cells(found: Score) -> tuple[str, ...]:
-    tallies = [found.tallies[group].text for group in GROUPS]
-    errors = [_percent(found.median_error), _percent(max(found.errors, default=None))]
-    counts = [found.beyond, len(found.unexplained), found.fitted, found.predicted, found.listed]
-    return (*tallies, found.all.text, *errors, *(str(count) for count in counts))
+def _score_cells(total: Score) -> tuple[str, ...]:
+    tallies = [total.tallies[group].text for group in GROUPS]
+    errors = [_percent(total.median_error), _percent(max(total.errors, default=None))]
+    counts = [total.beyond, len(total.unexplained), total.fitted, total.predicted, total.listed]
+    return (*tallies, total.all.text, *errors, *(str(count) for count in counts))
 
 
 def _percent(share: float | None) -> str:
@@ -66,17 +68,17 @@ def _percent(share: float | None) -> str:
 
 def summary_lines(evaluated: Sequence[Evaluated]) -> list[str]:
     """The score in words."""
-    found = score([result for one in evaluated for result in one.results])
-    direct = Tally(found.all.hold - found.scaled.hold, found.all.counted - found.scaled.counted)
+    total = score([result for judged in evaluated for result in judged.results])
+    direct = Tally(total.all.hold - total.scaled.hold, total.all.counted - total.scaled.counted)
     lines = [
-        f"{found.all.text} counted claims hold ({_percent(found.all.share)}); "
-        f"of ranks, shapes and bounds {found.directional.text} ({_percent(found.directional.share)})",
-        f"numbers: median relative error {_percent(found.median_error)}, {found.beyond} beyond {EXPLAINED_BEYOND:.0%}, "
-        f"of which {found.beyond - len(found.unexplained)} explained from logs",
-        f"direct: {direct.text} hold; scaled: {found.scaled.text} hold",
+        f"{total.all.text} counted claims hold ({_percent(total.all.share)}); "
+        f"of ranks, shapes and bounds {total.directional.text} ({_percent(total.directional.share)})",
+        f"numbers: median relative error {_percent(total.median_error)}, {total.beyond} beyond {EXPLAINED_BEYOND:.0%}, "
+        f"of which {total.explained} explained from logs",
+        f"direct: {direct.text} hold; scaled: {total.scaled.text} hold",
     ]
-    if found.unexplained:
-        lines.append("without an explanation: " + ", ".join(found.unexplained))
+    if total.unexplained:
+        lines.append("without an explanation: " + ", ".join(total.unexplained))
     return lines
 
 
@@ -84,10 +86,10 @@ def terminal(evaluated: Sequence[Evaluated], about: About) -> RenderableType:
     """The scoreboard, the score in words, what differs, and the runs that failed."""
     parts: list[RenderableType] = [Text(about.title, style="bold"), rich_table(scoreboard(evaluated))]
     parts += [Text(line, style="bold") for line in summary_lines(evaluated)]
-    for one in evaluated:
-        for result in one.results:
+    for judged in evaluated:
+        for result in judged.results:
             if result.status in (Status.DIFFERS, Status.NO_EVIDENCE):
-                parts.append(Text(f"{one.scenario.id}/{result.claim.id}: {_difference(result)}"))
+                parts.append(Text(f"{judged.scenario.id}/{result.claim.id}: {_difference(result)}"))
     parts += [Text(f"failed: {label}: {reason}", style="red") for label, reason in about.failed]
     return Group(*parts)
 
@@ -95,7 +97,8 @@ def terminal(evaluated: Sequence[Evaluated], about: About) -> RenderableType:
 def _difference(result: Result) -> str:
     if result.status is Status.NO_EVIDENCE:
         return f"no evidence: {result.reason}"
-    return f"printed {printed_text(result.claim)}, measured {measured_text(result)}"
+    values = f"printed {printed_text(result.claim)}, measured {measured_text(result)}"
+    return f"{values}; {result.why}" if result.broken_premise else values
 
 
 def printed_text(claim: Claim) -> str:
@@ -129,26 +132,26 @@ def _number(value: float, claim: Claim) -> str:
     return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
 
 
-def claims_table(one: Evaluated) -> TextTable:
-    """One row a claim of a scenario."""
+def claims_table(judged: Evaluated) -> TextTable:
+    """One row per claim of a scenario."""
     rows = []
-    for result in one.results:
+    for result in judged.results:
         claim = result.claim
-        note = result.explanation or result.reason or (result.measured.detail if result.measured else "")
+        note = result.why or result.reason or (result.measured.detail if result.measured else "")
         head = (claim.id, claim.kind.value, claim.metric, claim.source, note, tolerance_text(claim))
         rows.append((*head, printed_text(claim), measured_text(result), _error(result), result.status.value))
     headers = ("claim", "kind", "metric", "source", "note", "tolerance", "printed", "measured", "error", "outcome")
-    tones = tuple(TONES.get(result.status, "quiet") for result in one.results)
+    tones = tuple(TONES.get(result.status, "quiet") for result in judged.results)
     return TextTable("Claims", headers, tuple(rows), 6, tones)
 
 
 def _listed(evaluated: Sequence[Evaluated], title: str, foot: str, *statuses: Status) -> TextTable:
     """A table of the claims with these statuses, and why."""
     rows, tones = [], []
-    for one in evaluated:
-        for result in one.results:
+    for judged in evaluated:
+        for result in judged.results:
             if result.status in statuses:
-                words = (one.scenario.id, result.claim.id, _where(result.claim), result.reason)
+                words = (judged.scenario.id, result.claim.id, _where(result.claim), result.reason)
                 rows.append((*words, printed_text(result.claim), measured_text(result), result.status.value))
                 tones.append("quiet")
     headers = ("scenario", "claim", "point", "reason", "printed", "measured", "outcome")
@@ -161,13 +164,13 @@ def _where(claim: Claim) -> str:
 
 def headline_table(evaluated: Sequence[Evaluated]) -> TextTable:
     """What the papers put first, in the order of their groups."""
-    found = sorted(
-        ((one, result) for one in evaluated for result in one.results if result.claim.headline),
+    headlines = sorted(
+        ((judged, result) for judged in evaluated for result in judged.results if result.claim.headline),
         key=lambda pair: (pair[0].paper.paper, pair[1].claim.headline),
     )
     rows = [
         (
-            one.scenario.id,
+            judged.scenario.id,
             r.claim.id,
             r.claim.source,
             printed_text(r.claim),
@@ -175,10 +178,10 @@ def headline_table(evaluated: Sequence[Evaluated]) -> TextTable:
             _error(r),
             r.status.value,
         )
-        for one, r in found
+        for judged, r in headlines
     ]
     headers = ("scenario", "claim", "source", "printed", "measured", "error", "outcome")
-    tones = tuple(TONES.get(result.status, "quiet") for _, result in found)
+    tones = tuple(TONES.get(result.status, "quiet") for _, result in headlines)
     return TextTable("Headlines", headers, tuple(rows), 3, tones)
 
 
@@ -189,9 +192,9 @@ def _error(result: Result) -> str:
 def predictions_table(evaluated: Sequence[Evaluated]) -> TextTable:
     """The claims whose printed values are left out of the reference data: what the same constants predict."""
     rows = [
-        (one.scenario.id, r.claim.id, _where(r.claim), r.claim.metric, measured_text(r), r.reason)
-        for one in evaluated
-        for r in one.results
+        (judged.scenario.id, r.claim.id, _where(r.claim), r.claim.metric, measured_text(r), r.reason)
+        for judged in evaluated
+        for r in judged.results
         if r.status is Status.PREDICTED
     ]
     headers = ("scenario", "claim", "point", "metric", "predicted", "")
@@ -202,11 +205,11 @@ def predictions_table(evaluated: Sequence[Evaluated]) -> TextTable:
 def far_table(evaluated: Sequence[Evaluated]) -> TextTable:
     """The counted numbers beyond 15 % and the counted claims that do not hold, each with its explanation."""
     rows, tones = [], []
-    for one in evaluated:
-        for result in one.results:
+    for judged in evaluated:
+        for result in judged.results:
             if result.needs_explanation or result.status in (Status.DIFFERS, Status.NO_EVIDENCE):
-                why = result.explanation or result.reason or "not explained"
-                words = (one.scenario.id, result.claim.id, why)
+                why = result.why or result.reason or "not explained"
+                words = (judged.scenario.id, result.claim.id, why)
                 values = (printed_text(result.claim), measured_text(result), _error(result), result.status.value)
                 rows.append((*words, *values))
                 tones.append(TONES[result.status])
@@ -271,15 +274,15 @@ def write_page(path: Path, evaluated: Sequence[Evaluated], about: About) -> None
     path.write_text(html, encoding="utf-8")
 
 
-def _shown(one: Evaluated) -> ShownScenario:
-    scenario = one.scenario
+def _shown(judged: Evaluated) -> ShownScenario:
+    scenario = judged.scenario
     how = "not emulable: " + scenario.not_emulable if scenario.not_emulable else _how(scenario)
     return ShownScenario(
         scenario.id,
         scenario.title,
         tuple(text for text in (scenario.setup, how, scenario.note) if text),
-        tuple(ShownDrawing(title, drawing(svg)) for title, svg in figures(scenario, one.points)),
-        html_table(claims_table(one)) if one.results else None,
+        tuple(ShownDrawing(title, drawing(svg)) for title, svg in figures(scenario, judged.points)),
+        html_table(claims_table(judged)) if judged.results else None,
     )
 
 
@@ -300,15 +303,17 @@ def markdown(evaluated: Sequence[Evaluated], about: About) -> str:
         if table.rows:
             parts.append(f"## {table.title}\n\n{markdown_table(table)}")
     parts.append("## All claims\n")
-    for one in evaluated:
-        if one.results:
-            parts.append(f"### {one.scenario.id}: {one.scenario.title}\n\n{markdown_table(_short_claims(one))}")
+    for judged in evaluated:
+        if judged.results:
+            parts.append(
+                f"### {judged.scenario.id}: {judged.scenario.title}\n\n{markdown_table(_short_claims(judged))}"
+            )
     return "\n".join(parts) + "\n"
 
 
-def _short_claims(one: Evaluated) -> TextTable:
+def _short_claims(judged: Evaluated) -> TextTable:
     """The claims without what the page's other tables and the HTML report say already."""
-    whole = claims_table(one)
+    whole = claims_table(judged)
     kept = [
         whole.headers.index(name) for name in ("claim", "kind", "source", "printed", "measured", "error", "outcome")
     ]

@@ -1,4 +1,4 @@
-"""Evaluates claims: what each measures, whether it holds, what counts, and why the others do not."""
+"""Evaluates claims: the value of each, whether it holds, whether it counts, and why it differs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import csv
 import importlib
 import pkgutil
 import statistics
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
-from gradwire.analysis.papers.evidence import Measured, NoEvidence, Points, explanation_of, measure_of
+from gradwire.analysis.papers.evidence import Measured, NoEvidence, Points, measure_of
+from gradwire.analysis.papers.explanations import Explain, Unexplained, explanation_of
 from gradwire.analysis.papers.holds import holds
 from gradwire.analysis.papers.lookup import can_look_up, look_up
 from gradwire.analysis.papers.reference import NUMERIC, PAPERS, Claim, Kind, Paper, ScenarioReference, Where, rank_text
@@ -20,8 +21,6 @@ from gradwire.files import replacing
 
 EXPLAINED_BEYOND = 0.15
 """From this relative error on, a numeric claim needs its explanation."""
-
-DefaultExplanation = Callable[[Points, Claim], str]
 
 
 class Status(StrEnum):
@@ -42,21 +41,28 @@ COUNTED = frozenset({Status.HOLDS, Status.DIFFERS, Status.NO_EVIDENCE})
 
 @dataclass(frozen=True)
 class Result:
-    """A claim and what came of it.
-
-    relative_error: of numbers, signed, as a share of the printed one. fitted_on: printed cells that the constants of its points were
-    chosen on. reason: why there is no evidence, or why it does not count. explanation: why it differs, from the logs.
-    """
+    """A claim and what came of it."""
 
     paper: str
     scenario: ScenarioReference
     claim: Claim
     status: Status
     measured: Measured | None = None
+    #: For numbers: signed, as a share of the printed one.
     relative_error: float | None = None
+    #: Printed cells that the constants of its points were chosen on.
     fitted_on: tuple[str, ...] = ()
+    #: Why there is no evidence, or why it does not count.
     reason: str = ""
+    #: Why it differs, from the logs.
     explanation: str = ""
+    #: Where the premise of its explanation does not hold: what was expected and what was seen.
+    broken_premise: str = ""
+
+    @property
+    def name(self) -> str:
+        """As scenario/claim."""
+        return f"{self.scenario.id}/{self.claim.id}"
 
     @property
     def counted(self) -> bool:
@@ -67,6 +73,16 @@ class Result:
     def group(self) -> str:
         """numeric, bound, rank, shape or formula."""
         return "numeric" if self.claim.kind in NUMERIC else self.claim.kind.value
+
+    @property
+    def unexplained(self) -> bool:
+        """Whether it differs for reasons that are unknown: a number too far off without an explanation, or a broken premise."""
+        return bool(self.broken_premise) or (self.needs_explanation and not self.explanation)
+
+    @property
+    def why(self) -> str:
+        """Its explanation, or that it has none and what its premise turned out to be; empty where neither was asked for."""
+        return f"unexplained: {self.broken_premise}" if self.broken_premise else self.explanation
 
     @property
     def needs_explanation(self) -> bool:
@@ -97,7 +113,7 @@ def evaluate(
     paper: Paper,
     scenario: ScenarioReference,
     points: Points,
-    explain: DefaultExplanation | None = None,
+    explain: Explain | None = None,
     only: Where | None = None,
 ) -> Evaluated:
     """Every claim of a scenario; with `only`, those that do not speak of other values of these parameters.
@@ -110,9 +126,7 @@ def evaluate(
     )
 
 
-def _evaluate(
-    paper: str, scenario: ScenarioReference, claim: Claim, points: Points, explain: DefaultExplanation | None
-) -> Result:
+def _evaluate(paper: str, scenario: ScenarioReference, claim: Claim, points: Points, explain: Explain | None) -> Result:
     if scenario.not_emulable or not claim.emulable:
         return Result(paper, scenario, claim, Status.NOT_EMULABLE, reason=scenario.not_emulable or claim.reason)
     try:
@@ -125,7 +139,7 @@ def _evaluate(
     fitted_on = points.fitted_on(**claim.where)
     result = Result(paper, scenario, claim, status, measured, error, fitted_on, claim.reason)
     if result.needs_explanation or status is Status.DIFFERS:
-        return Result(**{**vars(result), "explanation": _explanation(scenario, claim, points, explain)})
+        return _explained(result, points, explain)
     return result
 
 
@@ -164,14 +178,17 @@ def relative_error(claim: Claim, measured: Measured) -> float | None:
     return (measured.value - claim.printed) / abs(claim.printed)
 
 
-def _explanation(scenario: ScenarioReference, claim: Claim, points: Points, explain: DefaultExplanation | None) -> str:
-    bound = explanation_of(scenario.id, claim.id) or explain
-    if bound is None:
-        return ""
+def _explained(result: Result, points: Points, explain: Explain | None) -> Result:
+    """With the explanation that is bound to the claim, else with the default one."""
+    explanation = explanation_of(result.scenario.id, result.claim.id) or explain
+    if explanation is None:
+        return result
     try:
-        return bound(points, claim)
+        return replace(result, explanation=explanation(points, result.claim))
     except NoEvidence:
-        return ""
+        return result
+    except Unexplained as broken:
+        return replace(result, broken_premise=str(broken))
 
 
 @dataclass(frozen=True)
@@ -197,11 +214,16 @@ GROUPS = ("numeric", "bound", "rank", "shape", "formula")
 
 @dataclass(frozen=True)
 class Score:
-    """Of some results. errors: absolute relative errors of counted numbers. unexplained: those beyond 15 % without an explanation."""
+    """Counts over some results."""
 
     tallies: dict[str, Tally]
+    #: Absolute relative errors of the numbers that count.
     errors: tuple[float, ...]
+    #: Numbers that are off by more than EXPLAINED_BEYOND.
     beyond: int
+    #: How many of these have an explanation.
+    explained: int
+    #: Names of all results that are `Result.unexplained`.
     unexplained: tuple[str, ...]
     fitted: int
     predicted: int
@@ -230,7 +252,7 @@ def _sum(tallies: Iterable[Tally]) -> Tally:
 
 
 def score(results: Sequence[Result]) -> Score:
-    """Counts."""
+    """Counts what came of claims."""
     counted = [result for result in results if result.counted]
     beyond = [result for result in counted if result.needs_explanation]
     statuses = [result.status for result in results]
@@ -238,7 +260,8 @@ def score(results: Sequence[Result]) -> Score:
         tallies={group: _tally(result for result in counted if result.group == group) for group in GROUPS},
         errors=tuple(abs(r.relative_error) for r in counted if r.group == "numeric" and r.relative_error is not None),
         beyond=len(beyond),
-        unexplained=tuple(f"{r.scenario.id}/{r.claim.id}" for r in beyond if not r.explanation),
+        explained=sum(not result.unexplained for result in beyond),
+        unexplained=tuple(result.name for result in counted if result.unexplained),
         fitted=statuses.count(Status.FITTED),
         predicted=statuses.count(Status.PREDICTED),
         listed=statuses.count(Status.CONTRADICTED) + statuses.count(Status.NOT_EMULABLE),
@@ -258,7 +281,7 @@ COLUMNS = (
 
 
 def write_claims_csv(path: Path, results: Sequence[Result]) -> None:
-    """One row a claim. holds: yes, no, or empty where the claim does not count. evidence: direct or scaled. verdict: its status.
+    """One row per claim. holds: yes, no, or empty where the claim does not count. evidence: direct or scaled. verdict: its status.
 
     fitted_on: the cell itself for one that a constant was chosen to meet, else the cells that its points' constants were chosen on.
     """
@@ -272,7 +295,7 @@ def _row(result: Result) -> tuple[str, ...]:
     claim, measured = result.claim, result.measured
     printed = rank_text(claim.printed) if isinstance(claim.printed, list) else _text(claim.printed)
     answer = {Status.HOLDS: "yes", Status.DIFFERS: "no", Status.NO_EVIDENCE: "no"}.get(result.status, "")
-    why = "; ".join(part for part in (result.reason, result.explanation, measured.detail if measured else "") if part)
+    why = "; ".join(part for part in (result.reason, result.why, measured.detail if measured else "") if part)
     return (
         result.scenario.id,
         claim.id,

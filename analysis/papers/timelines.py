@@ -16,7 +16,7 @@ from gradwire.workloads.plan import Combine, OpKind, Plan
 
 @dataclass(frozen=True)
 class Spans:
-    """When something went on, in nanoseconds of the run's clock, and how much of it: bytes, or nanoseconds of computation."""
+    """Times during which something went on, in nanoseconds of the run's clock, and how much of it: bytes, or nanoseconds of computation."""
 
     start_ns: Int64
     end_ns: Int64

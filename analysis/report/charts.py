@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from gradwire.analysis.compare import EFFICIENCY, SPEEDUP, Comparison, as_number, find_row, parameter_names
-from gradwire.analysis.points import PointResult
-from gradwire.topo.fabric import BITS_PER_S
+from gradwire.analysis.compare import EFFICIENCY, SPEEDUP, Comparison, find_row, parameter_names
+from gradwire.analysis.parameters import parameter_number
+from gradwire.analysis.points import PointResult, interval
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 """Okabe and Ito's colours (2008), which differ with any colour vision; the strongest contrasts come first."""
@@ -201,20 +200,6 @@ def _value_label(axes: Axes, left: float, top: float, value: float, size: float,
     )
 
 
-def interval(row: PointResult, metric: str) -> tuple[float, float]:
-    """Ends of the 95 % interval of a metric, from that of the mean iteration time; both are the value itself where that is unknown.
-
-    Throughput and efficiency are a constant divided by the time, so their ends are that constant divided by the time's ends.
-    """
-    value = float(getattr(row, metric))
-    if not row.ci95_s or row.ci95_s >= row.iteration_time_s:
-        return value, value
-    if metric == "iteration_time_s":
-        return value - row.ci95_s, value + row.ci95_s
-    constant = value * row.iteration_time_s
-    return constant / (row.iteration_time_s + row.ci95_s), constant / (row.iteration_time_s - row.ci95_s)
-
-
 def _bar_legend(figure: Figure, names: list[str], comparison: Comparison, metric: str, printed: bool) -> None:
     _legend(figure, [Patch(color=_color(index), label=name) for index, name in enumerate(names)], 0)
     kinds: list[Patch | Line2D] = []
@@ -241,12 +226,6 @@ def _legend(figure: Figure, handles: Sequence[Patch | Line2D], row: int) -> None
 def _below(figure: Figure, row: float) -> float:
     """Height of a row of text below the figure, as a share of the figure's; rows are 0.22 inches high."""
     return -0.22 * row / figure.get_figheight()
-
-
-def parameter_number(text: str) -> float | None:
-    """A parameter's value as a number, in bit/s for rates like "10gbit"; None for words."""
-    rate = re.fullmatch(r"([0-9.]+)\s*([kmgt]?bit)(/s)?", text.strip().lower())
-    return float(rate[1]) * BITS_PER_S[rate[2]] if rate else as_number(text)
 
 
 def _numeric_axis(rows: Sequence[PointResult], series_key: str) -> str | None:

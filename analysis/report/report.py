@@ -9,7 +9,8 @@ from pathlib import Path
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from gradwire.analysis.compare import Comparison, PrintedCell, compare, describe
+from gradwire.analysis.compare import Comparison, PrintedCell, compare
+from gradwire.analysis.parameters import describe
 from gradwire.analysis.points import PointResult, pool_seeds
 from gradwire.analysis.report.charts import DPI, chart, save_chart, svg_text
 from gradwire.analysis.report.pages import HtmlTable, drawing, html_table, page

@@ -16,10 +16,10 @@ import pytest
 from gradwire import PACKAGE
 from gradwire.agents.records import OpLog
 from gradwire.analysis.iterations import iteration_times_s
+from gradwire.analysis.parameters import parameter_number
 from gradwire.analysis.path.critical_path import critical_path
 from gradwire.analysis.path.walk import Kind
 from gradwire.analysis.points import PointResult, pool_seeds
-from gradwire.analysis.report.charts import parameter_number
 from gradwire.run.stored.stored_run import StoredRun
 from gradwire.workloads.plan import OpKind
 from tests.shared.points_csv import read_points_csv

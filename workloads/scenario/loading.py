@@ -46,6 +46,7 @@ class Scenario:
     document: dict[str, Any]
     chart: str = "auto"
     left_out: Mapping[str, str] = field(default_factory=dict)
+    printed_claims: tuple[str, ...] = ()
 
 
 def load_scenario(path: Path, settings: Sequence[str] = ()) -> Scenario:
@@ -85,6 +86,7 @@ def resolve(document: dict[str, Any], origin: str, name: str) -> Scenario:
         document,
         about_file.chart,
         about_file.left_out,
+        tuple(about_file.printed_claims),
     )
 
 

@@ -232,6 +232,7 @@ class PrintedSection(Section):
 class FileSection(Section):
     """What a scenario file says beside its points.
 
+    printed_claims: printed values by their names in analysis/papers, a whole table ("geryon-table2") or one claim of it after a slash.
     cases: sweeps of their own, each on top of `sweep`; the points are those of all of them (none: of `sweep` alone).
     chart: "auto", or "ranking": one bar a strategy, the fastest first. left_out: strategies that cannot run here, and why.
     """
@@ -240,6 +241,7 @@ class FileSection(Section):
     about: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
     printed: list[PrintedSection] = Field(default_factory=list)
+    printed_claims: list[str] = Field(default_factory=list)
     sweep: dict[str, list[Any]] = Field(default_factory=dict)
     cases: list[dict[str, list[Any]]] = Field(default_factory=list)
     chart: Literal["auto", "ranking"] = "auto"

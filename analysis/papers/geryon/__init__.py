@@ -1,1 +1,1 @@
-"""Geryon: what it prints, and the evidence for it."""
+"""Geryon: its printed values, how each is measured, and why some differ."""

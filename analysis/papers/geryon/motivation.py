@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 
 import numpy as np
 
 from gradwire.analysis.papers.captured import FROM_PACKETS, capture_of, carries_data, use_of_port
 from gradwire.analysis.papers.curves import draws
-from gradwire.analysis.papers.evidence import Measured, ModelFacts, Points, StoredPoint, explains, measures
+from gradwire.analysis.papers.evidence import Measured, Points, StoredPoint, measures
+from gradwire.analysis.papers.geryon.points import FC, SKEWED, share_of_kind
 from gradwire.analysis.papers.reference import Claim, printed_number
 from gradwire.analysis.papers.shapes import (
     SLACK,
@@ -20,21 +21,18 @@ from gradwire.analysis.papers.shapes import (
     interior_minimum,
     peak_x,
 )
-from gradwire.analysis.papers.timelines import begin_ns, computed, received
+from gradwire.analysis.papers.timelines import begin_ns, computed
 from gradwire.analysis.points import PointResult
 from gradwire.analysis.utilisation.line_use import compute_share
 from gradwire.workloads.plan import Combine
 
-SKEWED = ("alexnet", "vgg19", "yolo-v1")
-"""All but ResNet-50, as the paper has it."""
-FC = "fc"
 VAST_MAJORITY = 0.8
 BIN_S = 0.005
 
 
 @measures("geryon-fig2", "poor-pull-overlap")
 def _pull_overlap(points: Points, _: Claim) -> Measured:
-    """By seed and measured iteration: the GPU's time within the pull, from the first byte of its first message to its last byte."""
+    """The GPU's time within the pull, which lasts from the first byte of its first message to its last byte, by seed and iteration."""
     idle, after = [], []
     stored = points.stored()
     for point in stored:
@@ -73,7 +71,7 @@ def _worker_timeline(points: Points) -> Mapping[str, Series]:
 
 
 UNIT_S = 0.1
-"""One unit of Fig. 3's toy, as its scenario has it."""
+"""Unit of time of Fig. 3's toy, as in its scenario."""
 
 
 @measures("geryon-fig3", "saves-3-units")
@@ -98,15 +96,13 @@ def _first_layer_blocks(points: Points, _: Claim) -> Measured:
     )
 
 
-def _shares(model: ModelFacts, of_layer: Sequence[float], kind: str) -> float:
-    """Share of a quantity that layers of a kind hold."""
-    return sum(v for v, k in zip(of_layer, model.layer_kinds, strict=True) if k == kind) / sum(of_layer)
-
-
 @measures("geryon-fig4a", "conv-compute-heavy")
 def _conv_and_fc(points: Points, _: Claim) -> Measured:
     model = points.model(device="k40")
-    compute, transfer = _shares(model, model.forward_s, "conv"), _shares(model, model.layer_parameters(), FC)
+    compute, transfer = (
+        share_of_kind(model, model.forward_s, "conv"),
+        share_of_kind(model, model.layer_parameters(), FC),
+    )
     text = f"convolutions {compute:.1%} of the forward time, fully connected layers {transfer:.1%} of the bytes"
     return Measured(text, holds=min(compute, transfer) >= VAST_MAJORITY, detail="from the profile; both at least 80 %")
 
@@ -146,22 +142,6 @@ def _rate_to_catch_up(points: Points, _: Claim) -> Measured:
     return Measured(worst[-1][0], detail="not even at the highest rate that was measured")
 
 
-@explains("geryon-fig4b", "unscheduled-needs-100g")
-def _why_less_rate_will_do(points: Points, _: Claim) -> str:
-    point = points.point(device="k40", order="layer", rate="8gbit")
-    plan, log = point.plan(), point.log()
-    worker = int(plan.workers[0])
-    pull_s = (int(received(plan, log, worker, 1, Combine.COPY).end_ns.max()) - begin_ns(plan, log, worker, 1)) / 1e9
-    payload_s, forward_s = point.model.parameters * 32 / 8e9, sum(point.model.forward_s)
-    bare_gbps = point.model.parameters * 32 / (payload_s - forward_s) / 1e9
-    spare_s, bare_spare_s = pull_s - forward_s, payload_s - forward_s
-    return (
-        f"The rate follows from a small difference: at 8 Gbit/s the pull in the best order ({pull_s:.3f} s in the log) outlasts the "
-        f"forward pass ({forward_s:.3f} s) by {spare_s:.3f} s, and so long may a pull in the worst order take. Eq. 6 counts no frame "
-        f"headers: then the pull takes {payload_s:.3f} s, which leaves {bare_spare_s:.3f} s, or {bare_gbps:.0f} Gbit/s."
-    )
-
-
 @measures("geryon-fig4b", "interior-peak")
 def _gain_peaks(points: Points, _: Claim) -> Measured:
     gains = _potential(points, "k40")
@@ -189,7 +169,7 @@ def _potential_curves(points: Points) -> Mapping[str, Series]:
 
 
 def _urgent_s(point: StoredPoint) -> float:
-    """From its first byte handed over to its last byte received: the urgent parameter, chunk 0."""
+    """Transfer time of the urgent parameter, chunk 0: from its first byte handed over to its last byte received."""
     plan, log = point.plan(), point.log()
     now = (log.iteration == 1) & (plan.ops.chunk[log.op] == 0)
     pulled = now & (plan.ops.combine[log.op] == Combine.COPY)
@@ -220,7 +200,7 @@ def _urgent_grows(points: Points, _: Claim) -> Measured:
 @measures("geryon-fig6", "alexnet-fc-share", "vgg-19-fc-share", "yolo-fc-share", "resnet50-fc-share")
 def _fc_share(points: Points, claim: Claim) -> Measured:
     model = points.model(**claim.where)
-    return Measured(_shares(model, model.layer_parameters(), FC), detail="counted from the profile")
+    return Measured(share_of_kind(model, model.layer_parameters(), FC), detail="counted from the profile")
 
 
 @measures("geryon-fig6", "skew")

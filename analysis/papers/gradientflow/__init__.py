@@ -1,1 +1,1 @@
-"""GradientFlow: what it prints, and the evidence for it."""
+"""GradientFlow: its printed values, how each is measured, and why some differ."""

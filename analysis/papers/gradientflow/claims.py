@@ -1,4 +1,4 @@
-"""GradientFlow's claims: how each is measured, and why some differ (why: reasons.py, mpi.py).
+"""GradientFlow's claims: how each is measured. Why some differ: explanations.py, mpi.py.
 
 A claim whose `where` names a strategy without options means the paper's "proper" threshold: the best of those that were tried.
 """
@@ -11,7 +11,6 @@ import numpy as np
 
 from gradwire.analysis.papers.evidence import (
     Measured,
-    ModelFacts,
     NoEvidence,
     Order,
     Points,
@@ -19,11 +18,10 @@ from gradwire.analysis.papers.evidence import (
     measures,
     ranked,
 )
-from gradwire.analysis.papers.gradientflow import curves as _curves  # noqa: F401  binds the figures
-from gradwire.analysis.papers.gradientflow import mpi as _mpi  # noqa: F401  binds the explanations
-from gradwire.analysis.papers.gradientflow import reasons as _reasons  # noqa: F401  binds the explanations
 from gradwire.analysis.papers.gradientflow.points import (
+    FP32_BYTES,
     FUSED,
+    IMAGES,
     OPENMPI,
     SMALL,
     STEPS,
@@ -31,23 +29,18 @@ from gradwire.analysis.papers.gradientflow.points import (
     chosen,
     columns,
     comm_s,
+    top_layers,
+    top_share,
     workers_of,
 )
-from gradwire.analysis.papers.reference import Claim, Where
+from gradwire.analysis.papers.reference import Claim, Where, printed_fact, printed_number
 from gradwire.analysis.papers.shapes import SLACK, close, increasing
 from gradwire.analysis.points import PointResult
 from gradwire.workloads.plan import Int64, OpKind, Plan, Role
 
-IMAGES = 1_281_167
-"""Training images of ImageNet-1K (Russakovsky et al. 2015)."""
-EPOCHS = {"alexnet-bn": 95, "resnet50-gf": 90}
-"""GradientFlow, section 4.2."""
-OTHERS_MIN = {"vs-jia": 4.0, "vs-akiba": 15.0}
-"""Minutes of Jia et al. (AlexNet) and Akiba et al. (ResNet-50), each on 1024 GPUs: Tables 3 and 4."""
-NOMINAL_BYTES_PER_S = 56e9 / 8
-"""What the paper divides by when it speaks of the network's full rate."""
 FP16_BYTES = 2
-FP32_BYTES = 4
+OTHERS = {"vs-jia": ("gradientflow-table3", "jia-1024"), "vs-akiba": ("gradientflow-table4", "akiba")}
+"""Claims with the minutes that others took."""
 
 
 def _speedup_ratio(points: Points, claim: Claim) -> float:
@@ -61,7 +54,7 @@ def _speedup(points: Points, claim: Claim) -> float:
 
 
 def _time_min(points: Points, claim: Claim) -> float:
-    epochs = EPOCHS[str(claim.where["model"])]
+    epochs = printed_fact("gradientflow", f"{claim.where['model']}-epochs")
     return epochs * IMAGES / chosen(points, claim.where).throughput_per_s / 60
 
 
@@ -115,10 +108,8 @@ def _threshold(row: PointResult, claim: Claim) -> str:
 
 @measures("gradientflow-abstract", "vs-jia", "vs-akiba")
 def _versus(points: Points, claim: Claim) -> Measured:
-    return Measured(
-        OTHERS_MIN[claim.id] / _time_min(points, claim),
-        detail=f"over the other paper's {OTHERS_MIN[claim.id]:g} minutes",
-    )
+    others_min = printed_number("gradientflow", *OTHERS[claim.id])
+    return Measured(others_min / _time_min(points, claim), detail=f"over the other paper's {others_min:g} minutes")
 
 
 @measures("gradientflow-table1", "p-order", "v-order")
@@ -134,7 +125,7 @@ def _gloo(points: Points, claim: Claim) -> Measured:
     row = chosen(points, claim.where)
     workers = workers_of(row)
     traffic_bytes = 2 * (workers - 1) / workers * points.model(**claim.where).parameters * FP32_BYTES
-    ideal_s = traffic_bytes / NOMINAL_BYTES_PER_S
+    ideal_s = traffic_bytes * 8 / printed_fact("gradientflow", "link-rate")
     values = {
         "bytes-per-gpu": traffic_bytes / 1e6,
         "ideal-time": ideal_s * 1e3,
@@ -173,20 +164,9 @@ def _skew(points: Points, claim: Claim) -> Measured:
     facts = points.model(**claim.where)
     top = top_layers(facts)
     weights: Sequence[float] = facts.layer_parameters() if claim.id.endswith("grads") else facts.backward_s
-    share = sum(weights[layer] for layer in top) / sum(weights)
-    return Measured(share, detail=f"of {len(top)} layers of the profile, from {facts.layer_names[top[0]]} on")
-
-
-def top_layers(facts: ModelFacts) -> list[int]:
-    """The last layers that Fig. 13 speaks of.
-
-    AlexNet's top 8 of 27 are its 3 fully connected layers, their activations and dropouts, and the loss. ResNet-50's top 20 of 188 are the
-    convolutions, normalisations, shortcuts and the fully connected layer, counted without activations: only so is 56.3 % right.
-    """
-    layers = range(len(facts.layer_kinds))
-    if facts.layer_kinds.count("fc") > 1:
-        return [layer for layer in layers if facts.layer_kinds[layer] == "fc"]
-    return [layer for layer in layers if facts.layer_kinds[layer] != "pool"][-20:]
+    return Measured(
+        top_share(weights, facts), detail=f"of {len(top)} layers of the profile, from {facts.layer_names[top[0]]} on"
+    )
 
 
 @measures("gradientflow-fig6", "resnet-less")
@@ -289,7 +269,7 @@ def _fusion(points: Points, _: Claim) -> Measured:
 
 
 HARDLY = 1.15
-"""Printed: 75.8K over 69.7K is 1.09, and 16.5K over 14.6K is 1.13."""
+"""Gain up to which one library hardly beats another: a little above what the printed throughputs of Sec. 2.4 come to."""
 
 
 @measures("gradientflow-fig16", "horovod-copy")
@@ -304,7 +284,7 @@ def _horovod(points: Points, claim: Claim) -> Measured:
 
 
 ALMOST_NOTHING = 1.02
-"""Printed: 29.6K over 29.6K, and 273.2K over 269.5K, which is 1.014."""
+"""Gain up to which it is almost nothing: a little above the larger one of the two that the paper prints."""
 
 
 @measures("gradientflow-fig19", "resnet50-no-gain")
@@ -358,7 +338,7 @@ def _server_load(points: Points, _: Claim) -> Measured:
 
 
 def _one(points: Points, **where: str | int) -> StoredPoint:
-    found = points.stored(**where)
-    if len(found) != 1:
-        raise NoEvidence(f"{len(found)} points fit {where}")
-    return found[0]
+    matching = points.stored(**where)
+    if len(matching) != 1:
+        raise NoEvidence(f"{len(matching)} points fit {where}")
+    return matching[0]

@@ -1,4 +1,4 @@
-"""GradientFlow's figures that are no sweep over one parameter: the columns of Tables 1 and 2, and Fig. 8's rates by size."""
+"""GradientFlow's figures that do not sweep one parameter: the columns of Tables 1 and 2, and Fig. 8's rates by size."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def _table(points: Points, table: str, model: str) -> Mapping[str, Series]:
         curves[f"{name}, measured"] = [
             (at, row.throughput_per_s / 1e3) for at, row in enumerate(rows.values(), start=1)
         ]
-        told = [printed[f"{cluster}-{step}-throughput"] for step in STEPS]
+        throughputs = [printed[f"{cluster}-{step}-throughput"] for step in STEPS]
         curves[f"{name}, printed"] = [
-            (at, value / 1e3) for at, value in enumerate(told, start=1) if isinstance(value, float)
+            (at, value / 1e3) for at, value in enumerate(throughputs, start=1) if isinstance(value, float)
         ]
     return curves

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from gradwire.analysis.papers.evidence import Points, StoredPoint
+from gradwire.analysis.papers.evidence import ModelFacts, Points, StoredPoint
 from gradwire.analysis.papers.reference import Where
 from gradwire.analysis.points import PointResult
 from gradwire.workloads.plan import OpKind
 
+ALEXNET, RESNET = "alexnet-bn", "resnet50-gf"
+IMAGES = 1_281_167
+"""Training images of ImageNet-1K (Russakovsky et al. 2015)."""
+FP32_BYTES = 4
 WITHOUT_OVERLAP = "overlap=False"
 FUSED = "wire=fp16, overlap=False, threshold_bytes=1073741824"
 """Lazy allreduce of everything at once, after the backward pass."""
@@ -30,8 +35,26 @@ def workers_of(row: PointResult) -> int:
 
 
 def comm_s(row: PointResult) -> float:
-    """What an iteration takes beyond its computation."""
+    """Time of an iteration beyond its computation."""
     return row.iteration_time_s * (1 - row.scaling_efficiency)
+
+
+def top_layers(facts: ModelFacts) -> list[int]:
+    """The last layers that Fig. 13 speaks of.
+
+    AlexNet's top 8 of 27 are its 3 fully connected layers, their activations and dropouts, and the loss. ResNet-50's top 20 of 188 are the
+    convolutions, normalisations, shortcuts and the fully connected layer, counted without activations: only then do they hold the
+    printed share of the gradients.
+    """
+    layers = range(len(facts.layer_kinds))
+    if facts.layer_kinds.count("fc") > 1:
+        return [layer for layer in layers if facts.layer_kinds[layer] == "fc"]
+    return [layer for layer in layers if facts.layer_kinds[layer] != "pool"][-20:]
+
+
+def top_share(of_layer: Sequence[float], facts: ModelFacts) -> float:
+    """Share of a quantity that the top layers hold."""
+    return sum(of_layer[layer] for layer in top_layers(facts)) / sum(of_layer)
 
 
 STEPS = ("mpi", "nccl", "nccl+mp", "nccl+mp+overlap", "nccl+mp+la+overlap", "nccl+mp+la+csc+overlap")
@@ -62,7 +85,7 @@ OPENMPI = "gradientflow-fig8-mpi"
 
 
 def by_size(points: Points, *runs: str) -> dict[float, dict[str, PointResult]]:
-    """Of each tensor size in MiB: the fastest point of each library in these runs. Only sizes of the first run."""
+    """The fastest point of each library in these runs, by tensor size in MiB. Only sizes of the first run."""
     sizes: dict[float, dict[str, PointResult]] = {size_mib(row): {} for row in points.rows(run=runs[0])}
     for row in (row for run in runs for row in points.rows(run=run) if size_mib(row) in sizes):
         name = NAMES[row.parameters["strategy"]]
@@ -80,21 +103,22 @@ def size_mib(row: PointResult) -> float:
 
 @dataclass(frozen=True)
 class Account:
-    """Where the time of an iteration goes, in seconds.
-
-    compute_s: forward and backward pass. tail_s: from the end of the last backward pass to the end of the iteration, out of the log.
-    messages: of the busiest worker, each of which pays the latency. latency_s: what they pay together. network_s: bytes of the
-    busiest port at its rate. local_s: bytes of the busiest worker on the link inside its machine. adding_s: additions of the busiest
-    worker. All of these out of the plan.
-    """
+    """Where the time of an iteration goes: all but the iteration and its tail are what the plan asks for."""
 
     iteration_s: float
+    #: Forward and backward pass.
     compute_s: float
+    #: From the end of the last backward pass to the end of the iteration, as logged.
     tail_s: float
+    #: Messages of the busiest worker, each of which pays the latency.
     messages: int
+    #: Latencies of these messages together.
     latency_s: float
+    #: Bytes of the busiest port at its rate.
     network_s: float
+    #: Bytes of the busiest worker on the link inside its machine.
     local_s: float
+    #: Additions of the busiest worker.
     adding_s: float
 
     def __str__(self) -> str:
@@ -139,3 +163,8 @@ def account(points: Points, row: PointResult) -> Account:
         local_s=float(local.max()) / 1e9,
         adding_s=float(adding.max()) / 1e9,
     )
+
+
+def ring_steps(workers: int) -> int:
+    """Messages of one allreduce in a ring that follow one another."""
+    return 2 * (workers - 1)

@@ -1,1 +1,1 @@
-"""NetOps: what it prints, and the evidence for it."""
+"""NetOps: its printed values, how each is measured, and why some differ."""

@@ -1,15 +1,12 @@
 """NetOps' claims on models, placement, the simulator's validation and the parameter server's variants.
 
-Mechanisms and their sweeps: mechanisms.py. Why claims differ: reasons.py.
+Mechanisms and their sweeps: mechanisms.py. Why claims differ: explanations.py.
 """
 
 from __future__ import annotations
 
 from gradwire.agents.records import OpLog
 from gradwire.analysis.papers.evidence import Measured, ModelFacts, Order, Points, measures, ranked
-from gradwire.analysis.papers.netops import curves as _curves  # noqa: F401  binds the figures
-from gradwire.analysis.papers.netops import mechanisms as _mechanisms  # noqa: F401  binds the mechanisms
-from gradwire.analysis.papers.netops import reasons as _reasons  # noqa: F401  binds the explanations
 from gradwire.analysis.papers.netops.points import (
     AGGREGATION,
     BASELINE,
@@ -23,6 +20,7 @@ from gradwire.analysis.papers.netops.points import (
     VGG,
     arrivals_ns,
     begin_ns,
+    layer_count,
     phases,
     shares,
     time_s,
@@ -32,12 +30,9 @@ from gradwire.analysis.papers.shapes import close, non_increasing
 from gradwire.workloads.plan import Combine, OpKind, Plan, Role
 
 TABLE_3_BPS = 25e9
-COUNTED_KINDS = ("conv", "fc", "pool")
-"""Table 2 counts weight and pooling layers."""
 TABLE_1 = "netops-table1"
-TABLE_7 = "netops-table7"
 VISIBLE = 0.05
-"""What can be told apart in a printed figure. Table 1's own plateau rises by 7 %, from 21.0 to 22.5 s."""
+"""What can be told apart in a printed figure; Table 1's own plateau rises by more than that."""
 SIMILAR = 0.10
 """"Roughly the same": with the tolerance of a printed number as far apart as Table 10's own two cells are."""
 ABOUT_ONE = 1.5
@@ -46,12 +41,7 @@ ABOUT_ONE = 1.5
 
 @measures("netops-table2", *[f"{m}-layers" for m in ("inception-v3", "vgg-16", "resnet-101", "resnet-200")])
 def _layers(points: Points, claim: Claim) -> Measured:
-    model = points.model(**claim.where)
-    kinds = zip(model.layer_names, model.layer_kinds, strict=True)
-    # An Inception module is one layer of the paper's 21; projections on shortcuts and subsampling there count as none.
-    units = {n.partition("/")[0] if n.startswith("mixed_") else n for n, kind in kinds if kind in COUNTED_KINDS}
-    units = {name for name in units if not name.endswith(("/shortcut", "/subsample"))}
-    return Measured(float(len(units)), detail="counted from the profile")
+    return Measured(float(layer_count(points.model(**claim.where))), detail="counted from the profile")
 
 
 @measures("netops-table2", *[f"{m}-size" for m in ("inception-v3", "vgg-16", "resnet-101", "resnet-200")])
@@ -100,8 +90,10 @@ def _network(points: Points, claim: Claim) -> Measured:
 @measures("netops-table7", *[f"{m}-{n}ps-min" for m in ("vgg-16", "inception-v3", "resnet-200") for n in (4, 8)])
 @measures("netops-table7", *[f"{m}-{n}ps-max" for m in ("vgg-16", "inception-v3", "resnet-200") for n in (4, 8)])
 def _share(points: Points, claim: Claim) -> Measured:
-    found = shares(points.model(**claim.where), points.plan(**claim.where))
-    return Measured(found[0] if claim.id.endswith("max") else found[-1], detail="computed from the compiled plan")
+    of_servers = shares(points.model(**claim.where), points.plan(**claim.where))
+    return Measured(
+        of_servers[0] if claim.id.endswith("max") else of_servers[-1], detail="computed from the compiled plan"
+    )
 
 
 @measures("netops-table7", *[f"{m}-{n}ps-ideal" for m in ("vgg-16", "inception-v3", "resnet-200") for n in (4, 8)])
@@ -174,10 +166,10 @@ def _second_turn(points: Points, _: Claim) -> Measured:
 
 @measures("netops-sec92-messaging", "ps-none")
 def _ps_messaging(points: Points, _: Claim) -> Measured:
-    found = _ps_gains(points)
-    worst = max(found, key=lambda model: abs(found[model] - 1))
-    shown = ", ".join(f"{NAMES[model]} {value:.3f}x" for model, value in found.items())
-    return Measured(found[worst], detail=f"the model furthest from 1: {shown}")
+    gains = _ps_gains(points)
+    worst = max(gains, key=lambda model: abs(gains[model] - 1))
+    shown = ", ".join(f"{NAMES[model]} {value:.3f}x" for model, value in gains.items())
+    return Measured(gains[worst], detail=f"the model furthest from 1: {shown}")
 
 
 def _ps_gains(points: Points) -> dict[str, float]:
@@ -186,18 +178,18 @@ def _ps_gains(points: Points) -> dict[str, float]:
 
 @measures("netops-sec92-messaging", "ring-benefits")
 def _ring_messaging(points: Points, _: Claim) -> Measured:
-    found = {
+    gains = {
         m: time_s(points, m, RING, "netops-sec92-ring") / time_s(points, m, RING)
         for m in MODELS
         if any(p.parameters["run"] == "netops-sec92-ring" for p in points.stored(model=m))
     }
-    found[VGG] = time_s(points, VGG, RING, "netops-sec821") / time_s(
+    gains[VGG] = time_s(points, VGG, RING, "netops-sec821") / time_s(
         points, VGG, RING, "netops-bandwidth", rate="10gbit"
     )
-    shown = ", ".join(f"{NAMES[model]} {value:.2f}x" for model, value in found.items())
+    shown = ", ".join(f"{NAMES[model]} {value:.2f}x" for model, value in gains.items())
     servers = max(_ps_gains(points).values())
     text = f"ring with messages over without: {shown}; parameter server: {servers:.2f}x at most"
-    return Measured(text, holds=min(found.values()) > 1 + VISIBLE > servers and found[VGG] > 2)
+    return Measured(text, holds=min(gains.values()) > 1 + VISIBLE > servers and gains[VGG] > 2)
 
 
 _TWO_ITERATIONS = [
@@ -256,9 +248,9 @@ def _idle_share(plan: Plan, log: OpLog) -> float:
 
 def _backward_at_once(plan: Plan, log: OpLog) -> float:
     """Mean number of workers in their backward pass, while any is."""
-    found = phases(plan, log)
-    busy = (found.backward_end - found.backward_start).sum()
-    return float(busy / (found.backward_end.max() - found.backward_start.min()))
+    passes = phases(plan, log)
+    busy = (passes.backward_end - passes.backward_start).sum()
+    return float(busy / (passes.backward_end.max() - passes.backward_start.min()))
 
 
 @measures("netops-table10", "block-like-agg")

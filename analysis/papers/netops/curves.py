@@ -38,14 +38,14 @@ SHORT = {
 GBIT = 1e9
 
 
-def _drawn(found: Mapping[str, Series]) -> Mapping[str, Series]:
-    return {SHORT[strategy]: series for strategy, series in found.items() if series}
+def _drawn(by_strategy: Mapping[str, Series]) -> Mapping[str, Series]:
+    return {SHORT[strategy]: series for strategy, series in by_strategy.items() if series}
 
 
 def _over_bandwidth(model: str) -> Curves:
     def curves(points: Points) -> Mapping[str, Series]:
-        found = {s: times(points, BANDWIDTH, "rate", model, s) for s in (RING, BOTH, BUTTERFLY)}
-        return _drawn({s: [(rate / GBIT, seconds) for rate, seconds in series] for s, series in found.items()})
+        by_strategy = {s: times(points, BANDWIDTH, "rate", model, s) for s in (RING, BOTH, BUTTERFLY)}
+        return _drawn({s: [(rate / GBIT, seconds) for rate, seconds in series] for s, series in by_strategy.items()})
 
     return curves
 

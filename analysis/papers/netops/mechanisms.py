@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from gradwire.analysis.papers.causes import sentence
-from gradwire.analysis.papers.evidence import Measured, NoEvidence, Points, explains, measures
+from gradwire.analysis.papers.evidence import Measured, NoEvidence, Points, measures
 from gradwire.analysis.papers.netops.points import (
     AGGREGATION,
     BANDWIDTH,
     BASELINE,
     BOTH,
     BUTTERFLY,
-    FASTER,
     INCEPTION,
     MECHANISMS,
     MODELS,
@@ -44,9 +42,9 @@ SIMILAR = 0.10
 EQUAL = 0.05
 """"Equals", "keeps pace": what can be told apart in a printed figure."""
 SLIGHT = 0.15
-""""Very slight": Table 4's own values for Inception-v3 are 13 % below what multicast gains without any forward pass."""
+""""Very slight": Table 4's own values for Inception-v3 are nearly that far below what multicast gains without any forward pass."""
 QUICKLY_MODULES = 60
-"""Of the 125 that the paper goes to."""
+"""Modules by which a gain that drops quickly is gone; the paper goes to 125."""
 IN_NETWORK = (AGGREGATION, MULTICAST, BOTH)
 GBIT = 1e9
 
@@ -80,26 +78,26 @@ def _superadditive(points: Points, _: Claim) -> Measured:
 
 @measures("netops-table4", "agg-network-bound")
 def _aggregation_by_model(points: Points, _: Claim) -> Measured:
-    found = gains(points, AGGREGATION)
-    return Measured(_by_model(found), holds=_extremes(found))
+    by_model = gains(points, AGGREGATION)
+    return Measured(_by_model(by_model), holds=_extremes(by_model))
 
 
 @measures("netops-table6", "ring-network-bound")
 def _ring_by_model(points: Points, _: Claim) -> Measured:
-    found = gains(points, RING)
-    return Measured(_by_model(found), holds=_extremes(found))
+    by_model = gains(points, RING)
+    return Measured(_by_model(by_model), holds=_extremes(by_model))
 
 
-def _extremes(found: dict[str, float]) -> bool:
+def _extremes(by_model: dict[str, float]) -> bool:
     """VGG-16 gains most and Inception-v3 least."""
-    return max(found, key=found.__getitem__) == VGG and min(found, key=found.__getitem__) == INCEPTION
+    return max(by_model, key=by_model.__getitem__) == VGG and min(by_model, key=by_model.__getitem__) == INCEPTION
 
 
 @measures("netops-table4", "multicast-size")
 def _multicast_by_size(points: Points, _: Claim) -> Measured:
-    found = gains(points, MULTICAST)
-    by_size = [(points.model(model=m).parameters, found[m]) for m in (INCEPTION, RESNET_101, RESNET_200, VGG)]
-    return Measured(_by_model(found), holds=by_size == sorted(by_size) and increasing(by_size))
+    by_model = gains(points, MULTICAST)
+    by_size = [(points.model(model=m).parameters, by_model[m]) for m in (INCEPTION, RESNET_101, RESNET_200, VGG)]
+    return Measured(_by_model(by_model), holds=by_size == sorted(by_size) and increasing(by_size))
 
 
 @measures("netops-table6", "ring-multicast-same")
@@ -113,18 +111,18 @@ def _second_multicast_by_workers(points: Points, _: Claim) -> Measured:
     return _furthest_from_one({f"{workers:g} workers": value for workers, value in ratios(ring, multicast)})
 
 
-def _furthest_from_one(found: dict[str, float]) -> Measured:
-    worst = max(found, key=lambda name: abs(found[name] - 1))
-    shown = ", ".join(f"{name} {value:.3f}x" for name, value in found.items())
-    return Measured(found[worst], detail=f"the one furthest from 1: {shown}")
+def _furthest_from_one(ratio_by_name: dict[str, float]) -> Measured:
+    worst = max(ratio_by_name, key=lambda name: abs(ratio_by_name[name] - 1))
+    shown = ", ".join(f"{name} {value:.3f}x" for name, value in ratio_by_name.items())
+    return Measured(ratio_by_name[worst], detail=f"the one furthest from 1: {shown}")
 
 
 @measures("netops-table6", "comparable")
 def _ring_and_butterfly(points: Points, _: Claim) -> Measured:
-    found = {m: time_s(points, m, BUTTERFLY) / time_s(points, m, RING) for m in MODELS}
-    others = [value for model, value in found.items() if model != VGG]
-    holds = all(abs(value - 1) <= EQUAL for value in others) and found[VGG] > 1.5
-    return Measured(f"butterfly over ring: {_by_model(found)}", holds=holds)
+    by_model = {m: time_s(points, m, BUTTERFLY) / time_s(points, m, RING) for m in MODELS}
+    others = [value for model, value in by_model.items() if model != VGG]
+    holds = all(abs(value - 1) <= EQUAL for value in others) and by_model[VGG] > 1.5
+    return Measured(f"butterfly over ring: {_by_model(by_model)}", holds=holds)
 
 
 def _over_bandwidth(points: Points, model: str, strategy: str) -> Series:
@@ -188,16 +186,16 @@ def _gap_over_workers(points: Points, claim: Claim) -> Measured:
 @measures("netops-fig9", "grow")
 def _network_modules(points: Points, _: Claim) -> Measured:
     """All three rise in a straight line, and no two mechanisms change places."""
-    found = {s: with_modules(points, "network", s) for s in (BOTH, RING, BUTTERFLY, MULTICAST, AGGREGATION)}
-    shown = "; ".join(f"{strategy} {listed(series)}" for strategy, series in found.items())
-    linear = all(increasing(found[s]) and straight(found[s]) for s in (BOTH, RING, BUTTERFLY))
-    return Measured(f"{shown} modules", holds=linear and _places_kept(found))
+    by_strategy = {s: with_modules(points, "network", s) for s in (BOTH, RING, BUTTERFLY, MULTICAST, AGGREGATION)}
+    shown = "; ".join(f"{strategy} {listed(series)}" for strategy, series in by_strategy.items())
+    linear = all(increasing(by_strategy[s]) and straight(by_strategy[s]) for s in (BOTH, RING, BUTTERFLY))
+    return Measured(f"{shown} modules", holds=linear and _places_kept(by_strategy))
 
 
-def _places_kept(found: dict[str, Series]) -> bool:
+def _places_kept(gains: dict[str, Series]) -> bool:
     """Who is visibly ahead of another without modules is nowhere visibly behind it."""
-    for one, other in permutations(found, 2):
-        (_, first), *others = ratios(found[one], found[other])
+    for ahead, behind in permutations(gains, 2):
+        (_, first), *others = ratios(gains[ahead], gains[behind])
         if first > 1 + SLACK and any(ratio < 1 - SLACK for _, ratio in others):
             return False
     return True
@@ -205,9 +203,9 @@ def _places_kept(found: dict[str, Series]) -> bool:
 
 @measures("netops-fig9", "single-lt-2")
 def _single_mechanisms(points: Points, _: Claim) -> Measured:
-    found = {strategy: with_modules(points, "network", strategy)[-1][1] for strategy in (AGGREGATION, MULTICAST)}
-    shown = ", ".join(f"{strategy} {value:.2f}x" for strategy, value in found.items())
-    return Measured(max(found.values()), detail=f"125 modules: {shown}")
+    by_strategy = {strategy: with_modules(points, "network", strategy)[-1][1] for strategy in (AGGREGATION, MULTICAST)}
+    shown = ", ".join(f"{strategy} {value:.2f}x" for strategy, value in by_strategy.items())
+    return Measured(max(by_strategy.values()), detail=f"125 modules: {shown}")
 
 
 @measures("netops-fig10", "agg-to-zero")
@@ -230,24 +228,24 @@ def _multicast_catches(points: Points, _: Claim) -> Measured:
 
 @measures("netops-fig10", "decrease")
 def _gains_fade(points: Points, _: Claim) -> Measured:
-    found = {s: with_modules(points, "compute", s) for s in (AGGREGATION, MULTICAST, BOTH, RING, BUTTERFLY)}
-    shown = "; ".join(f"{strategy} {listed(series)}" for strategy, series in found.items())
-    return Measured(f"{shown} modules", holds=all(decreasing(series) for series in found.values()))
+    by_strategy = {s: with_modules(points, "compute", s) for s in (AGGREGATION, MULTICAST, BOTH, RING, BUTTERFLY)}
+    shown = "; ".join(f"{strategy} {listed(series)}" for strategy, series in by_strategy.items())
+    return Measured(f"{shown} modules", holds=all(decreasing(series) for series in by_strategy.values()))
 
 
 @measures("netops-fig11", "gains-increase")
 def _gains_rise(points: Points, _: Claim) -> Measured:
-    found = {strategy: faster(points, INCEPTION, strategy) for strategy in (BOTH, RING, BUTTERFLY)}
-    shown = "; ".join(f"{strategy} {listed(series)}" for strategy, series in found.items())
-    return Measured(f"{shown} times the speed", holds=all(increasing(series) for series in found.values()))
+    by_strategy = {strategy: faster(points, INCEPTION, strategy) for strategy in (BOTH, RING, BUTTERFLY)}
+    shown = "; ".join(f"{strategy} {listed(series)}" for strategy, series in by_strategy.items())
+    return Measured(f"{shown} times the speed", holds=all(increasing(series) for series in by_strategy.values()))
 
 
 @measures("netops-fig11", "butterfly-keeps-pace")
 def _keeps_pace(points: Points, _: Claim) -> Measured:
-    found = {s: gain(points, INCEPTION, s, "netops-fig11", conv=3) for s in (BUTTERFLY, RING, BOTH)}
-    shown = ", ".join(f"{strategy} {value:.2f}x" for strategy, value in found.items())
-    best = max(found[RING], found[BOTH])
-    return Measured(f"{shown} at 3 times the speed", holds=found[BUTTERFLY] >= best * (1 - EQUAL))
+    by_strategy = {s: gain(points, INCEPTION, s, "netops-fig11", conv=3) for s in (BUTTERFLY, RING, BOTH)}
+    shown = ", ".join(f"{strategy} {value:.2f}x" for strategy, value in by_strategy.items())
+    best = max(by_strategy[RING], by_strategy[BOTH])
+    return Measured(f"{shown} at 3 times the speed", holds=by_strategy[BUTTERFLY] >= best * (1 - EQUAL))
 
 
 @measures("netops-fig12", "butterfly-flags")
@@ -276,19 +274,6 @@ def _crossover(points: Points, _: Claim) -> Measured:
     return Measured(at, detail=shown)
 
 
-@explains("netops-fig12", "crossover")
-def _ring_at_speed(points: Points, _: Claim) -> str:
-    """What is on the critical path of both at the first speed above 1."""
-    run, factors = FASTER[RESNET_200]
-    found = {
-        name: sentence(points.point(run=run, model=RESNET_200, strategy=name, conv=factors[0])) for name in (RING, BOTH)
-    }
-    return (
-        f"with convolutions {factors[0]:g} times as fast, ring: {found[RING]} Multicast + aggregation: {found[BOTH]} The paper's "
-        "figure is a simulation of flows"
-    )
-
-
 @measures("netops-sec87-ranking", "endhost-ge-network")
 def _end_hosts(points: Points, _: Claim) -> Measured:
     """In all cases: under every condition that a ring and a mechanism of the network were both run in, a tie aside."""
@@ -297,9 +282,9 @@ def _end_hosts(points: Points, _: Claim) -> Measured:
         condition = tuple(row.parameters[key] for key in ("model", "workers", "rate"))
         by_condition.setdefault(condition, {})[row.parameters["strategy"]] = row.iteration_time_s
     over = {
-        condition: min(found[s] for s in IN_NETWORK if s in found) / found[RING]
-        for condition, found in by_condition.items()
-        if RING in found and any(s in found for s in IN_NETWORK)
+        condition: min(times_s[s] for s in IN_NETWORK if s in times_s) / times_s[RING]
+        for condition, times_s in by_condition.items()
+        if RING in times_s and any(s in times_s for s in IN_NETWORK)
     }
     least = sorted(over, key=over.__getitem__)[:3]
     shown = ", ".join(f"{over[c]:.3f}x ({c[0]}, {c[1]} workers, {c[2]})" for c in least)

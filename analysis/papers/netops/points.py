@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradwire.agents.records import Int64, OpLog
-from gradwire.analysis.papers.evidence import ModelFacts, NoEvidence, Points, Value
+from gradwire.analysis.papers.evidence import ModelFacts, NoEvidence, Points
+from gradwire.analysis.papers.reference import Where
 from gradwire.analysis.papers.shapes import Series
+from gradwire.analysis.parameters import Value
 from gradwire.faults import InternalFault
 from gradwire.workloads.plan import Combine, OpKind, Plan, Role
 
@@ -23,9 +25,9 @@ MECHANISMS = "netops-mechanisms"
 """The scenario file with all mechanisms at 32 workers and 25 Gbit/s, which many figures share."""
 BANDWIDTH = ("netops-bandwidth", "netops-bandwidth-butterfly", MECHANISMS)
 BITS = 32
-"""Of a parameter."""
+"""Bits of a parameter."""
 MOVING_AVERAGES = 2
-"""Of a normalisation, each as large as its beta: TensorFlow places them like trained variables."""
+"""Moving averages of a normalisation, each as large as its beta: TensorFlow places them like trained variables."""
 WORKERS = ("netops-workers", "netops-workers-multicast", MECHANISMS)
 
 
@@ -46,13 +48,13 @@ def gains(points: Points, strategy: str) -> dict[str, float]:
 
 def times(points: Points, runs: tuple[str, ...], key: str, model: str, strategy: str) -> Series:
     """Iteration time over the number that `key` is, from several scenario files; each number once."""
-    found: dict[float, float] = {}
+    time_of: dict[float, float] = {}
     for run in runs:
         known = [point for point in points.stored(model=model) if point.parameters["run"] == run]
         if any(point.parameters["strategy"] == strategy for point in known):
             series = points.series(key, run=run, model=model, strategy=strategy)
-            found |= {number: row.iteration_time_s for number, row in series}
-    return sorted(found.items())
+            time_of |= {number: row.iteration_time_s for number, row in series}
+    return sorted(time_of.items())
 
 
 MODULES = (0, 25, 60, 125)
@@ -71,11 +73,11 @@ def with_modules(points: Points, kind: str, strategy: str) -> Series:
         model = f"{INCEPTION}+{count}{kind}" if count else INCEPTION
         for run in (MECHANISMS,) if not count else runs:
             try:
-                found = time_s(points, model, strategy, run)
+                took_s = time_s(points, model, strategy, run)
             except NoEvidence:
                 continue
             base_run = MECHANISMS if not count else runs[0]
-            series.append((float(count), time_s(points, model, BASELINE, base_run) / found))
+            series.append((float(count), time_s(points, model, BASELINE, base_run) / took_s))
     return series
 
 
@@ -102,7 +104,7 @@ def listed(series: Series, unit: str = "x", scale: float = 1.0) -> str:
 
 @dataclass(frozen=True)
 class Phases:
-    """When each worker's passes ran in iteration 0, nanoseconds, shape (workers,)."""
+    """Times of the workers' passes in iteration 0, in nanoseconds, shape (workers,)."""
 
     forward_end: Int64
     backward_start: Int64
@@ -110,7 +112,7 @@ class Phases:
 
 
 def phases(plan: Plan, log: OpLog) -> Phases:
-    """Of every worker: a pass is a chain over all layers, the forward pass first (workloads/engines/worker.py)."""
+    """Passes of all workers: each is a chain over all layers, the forward pass first (workloads/engines/worker.py)."""
     ops = plan.ops
     row_of = np.full(len(ops), -1, np.int64)
     now = np.flatnonzero(log.iteration == 0)
@@ -162,3 +164,19 @@ def shares(model: ModelFacts, plan: Plan) -> list[float]:
     if not np.array_equal(placed, trained):
         raise InternalFault(f"{model.name}: placed {placed.tolist()} parameters, expected {trained.tolist()}")
     return sorted(((trained + held) / (trained + held).sum()).tolist(), reverse=True)
+
+
+COUNTED_KINDS = ("conv", "fc", "pool")
+"""Table 2 counts weight and pooling layers."""
+
+
+def layer_count(model: ModelFacts) -> int:
+    """Layers as Table 2 counts them: an Inception module is one, projections on shortcuts and subsampling there are none."""
+    kinds = zip(model.layer_names, model.layer_kinds, strict=True)
+    units = {n.partition("/")[0] if n.startswith("mixed_") else n for n, kind in kinds if kind in COUNTED_KINDS}
+    return sum(not name.endswith(("/shortcut", "/subsample")) for name in units)
+
+
+def size_s(points: Points, where: Where) -> float:
+    """S / B: what a port takes for the model at line rate."""
+    return points.model(**where).parameters * BITS / points.point(**where).fabric.rate_bps

@@ -1,1 +1,1 @@
-"""P3: what it prints, and the evidence for it."""
+"""P3: its printed values, how each is measured, and why some differ."""

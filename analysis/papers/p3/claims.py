@@ -1,4 +1,4 @@
-"""Evidence for P3's claims that are more than a point's own metric."""
+"""Evidence for P3's claims that a look at one point's metric does not decide."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from gradwire.analysis.papers.causes import sentence
 from gradwire.analysis.papers.curves import draws
-from gradwire.analysis.papers.evidence import Measured, ModelFacts, Points, StoredPoint, explains, measures
-from gradwire.analysis.papers.reference import Claim
+from gradwire.analysis.papers.evidence import Measured, ModelFacts, Points, StoredPoint, measures
+from gradwire.analysis.papers.reference import Claim, printed_number
 from gradwire.analysis.papers.shapes import VISIBLE, Series, dominates, interior_maximum, knee_x, peak_x, unimodal
 from gradwire.workloads.plan import Combine, OpKind, Plan, Role
 
@@ -27,7 +26,7 @@ CONSIDERABLE = 0.05
 """A gain that a reader of Fig. 7 can see between two curves."""
 
 
-def _gains(points: Points, model: str, strategy: str, baseline: str = "kvstore") -> Series:
+def gains_over_bandwidth(points: Points, model: str, strategy: str, baseline: str = "kvstore") -> Series:
     """Throughput over the baseline's, by Gbit/s."""
     ours, theirs = (points.series("rate", model=model, strategy=name) for name in (strategy, baseline))
     return [(x / 1e9, a.throughput_per_s / b.throughput_per_s) for (x, a), (_, b) in zip(ours, theirs, strict=True)]
@@ -36,16 +35,8 @@ def _gains(points: Points, model: str, strategy: str, baseline: str = "kvstore")
 @measures("p3-abstract", "resnet50", "sockeye", "vgg19")
 @measures("p3-fig7", "inception-max", "sockeye-max")
 def _largest_gain(points: Points, claim: Claim) -> Measured:
-    gains = _gains(points, str(claim.where["model"]), str(claim.where["strategy"]))
+    gains = gains_over_bandwidth(points, str(claim.where["model"]), str(claim.where["strategy"]))
     return Measured(max(y for _, y in gains), detail=f"maximum over the sweep, at {peak_x(gains):g} Gbit/s")
-
-
-@explains("p3-abstract", "resnet50", "sockeye", "vgg19")
-def _between_the_printed_rates(points: Points, claim: Claim) -> str:
-    """The gain at every bandwidth of the sweep: the abstract's is the largest of those that the paper tried."""
-    gains = _gains(points, str(claim.where["model"]), str(claim.where["strategy"]))
-    shown = ", ".join(f"{y:.2f}x at {x:g}" for x, y in gains)
-    return f"By bandwidth: {shown} Gbit/s. The largest is one of a sweep, and the paper does not list the bandwidths that it tried."
 
 
 @measures("p3-fig7", "resnet50-baseline-knee", "resnet50-p3-knee")
@@ -56,14 +47,18 @@ def _knee(points: Points, claim: Claim) -> Measured:
 
 @measures("p3-fig7", "resnet-incep-slicing-none")
 def _slicing_does_little(points: Points, claim: Claim) -> Measured:
-    gains = {(model, x): y for model in SMALL_LAYERS for x, y in _gains(points, model, str(claim.where["strategy"]))}
+    gains = {
+        (model, x): y
+        for model in SMALL_LAYERS
+        for x, y in gains_over_bandwidth(points, model, str(claim.where["strategy"]))
+    }
     model, rate = max(gains, key=lambda at: abs(gains[at] - 1))
     return Measured(gains[model, rate], detail=f"furthest from 1, over both models: {model} at {rate:g} Gbit/s")
 
 
 @measures("p3-fig7", "always-better")
 def _always_better(points: Points, _: Claim) -> Measured:
-    gains = {model: _gains(points, model, "p3") for model in FIG_7}
+    gains = {model: gains_over_bandwidth(points, model, "p3") for model in FIG_7}
     nowhere_below = all(dominates(series, [(x, 1.0) for x, _ in series]) for series in gains.values())
     last = {model: gains[model][-1][1] for model in SMALL_LAYERS}
     least = ", ".join(f"{model} {min(y for _, y in series):.3f}" for model, series in gains.items())
@@ -74,7 +69,7 @@ def _always_better(points: Points, _: Claim) -> Measured:
 @measures("p3-fig7", "vanishes-low-bw")
 def _gain_peaks(points: Points, _: Claim) -> Measured:
     """Diminishes: at both ends less than half of the largest gain is left."""
-    gains = {model: _gains(points, model, "p3") for model in FIG_7}
+    gains = {model: gains_over_bandwidth(points, model, "p3") for model in FIG_7}
     parts, holds = [], True
     for model, series in gains.items():
         best, ends = max(y for _, y in series), (series[0][1], series[-1][1])
@@ -83,26 +78,14 @@ def _gain_peaks(points: Points, _: Claim) -> Measured:
     return Measured(f"gain at the lowest, best and highest bandwidth: {'; '.join(parts)}", holds=holds)
 
 
-@explains("p3-fig7", "vanishes-low-bw")
-def _bound_by_servers(points: Points, _: Claim) -> str:
-    """What is left on the baseline's critical path at the highest bandwidth, of the model that keeps most of its gain there."""
-    gains = {model: _gains(points, model, "p3") for model in FIG_7}
-    last = {model: series[-1][1] for model, series in gains.items()}
-    kept = {model: (last[model] - 1) / (max(y for _, y in series) - 1) for model, series in gains.items()}
-    model = max(kept, key=kept.__getitem__)
-    row = points.series("rate", model=model, strategy="kvstore")[-1][1]
-    found = points.point(model=model, strategy="kvstore", rate=row.parameters["rate"])
-    return (
-        f"{model} keeps {kept[model]:.0%} of its largest gain at {row.parameters['rate']}, where the network no longer decides. The "
-        f"baseline there: {sentence(found)} MXNet's servers add and copy at 2 GB/s in one thread (assumed), which no bandwidth makes faster"
-    )
-
-
 @measures("p3-fig7", "slicing-helps-big-layers")
 def _slicing_helps(points: Points, _: Claim) -> Measured:
     parts, holds = [], True
     for model in LARGE_LAYERS:
-        slicing, more = _gains(points, model, "p3-slicing"), _gains(points, model, "p3", "p3-slicing")
+        slicing, more = (
+            gains_over_bandwidth(points, model, "p3-slicing"),
+            gains_over_bandwidth(points, model, "p3", "p3-slicing"),
+        )
         best, added = max(y for _, y in slicing), max(y for _, y in more)
         parts.append(f"{model}: slices alone {best - 1:.0%}, P3 {added - 1:.0%} more")
         holds &= best > 1 + CONSIDERABLE and added > 1 + CONSIDERABLE and dominates(more, [(x, 1.0) for x, _ in more])
@@ -110,7 +93,7 @@ def _slicing_helps(points: Points, _: Claim) -> Measured:
 
 
 UNIT_4_S, UNIT_6_S = 0.05, 0.01
-"""One unit of the toys, as their scenarios have it."""
+"""Units of time of the toys, as in their scenarios."""
 
 
 def _forward_and_backward(plan: Plan, layer: int) -> tuple[int, int]:
@@ -128,7 +111,7 @@ def _time_s(point: StoredPoint, op: int, iteration: int, *, end: bool) -> float:
 
 
 def _delay_units(points: Points, strategy: str) -> float:
-    """From the end of layer 1's backward op to the start of its next forward op."""
+    """Time from the end of layer 1's backward op to the start of its next forward op."""
     point = points.point(strategy=strategy)
     forward, backward = _forward_and_backward(point.plan(), 0)
     return (_time_s(point, forward, 2, end=False) - _time_s(point, backward, 1, end=True)) / UNIT_4_S
@@ -146,7 +129,7 @@ def _delay(points: Points, claim: Claim) -> Measured:
 
 
 def _bytes_during(point: StoredPoint, start_s: float, end_s: float) -> float:
-    """Bytes that were received between two moments, by any rank."""
+    """Bytes that all ranks together received between two moments."""
     plan, log = point.plan(), point.log()
     rows = np.flatnonzero((plan.ops.kind == OpKind.RECV)[log.op])
     starts, ends = log.start_ns[rows] / 1e9, np.maximum(log.end_ns[rows], log.start_ns[rows] + 1) / 1e9
@@ -214,7 +197,7 @@ def _only_receiving(points: Points, _: Claim) -> Measured:
 
 
 VERY_LARGE = 0.25
-"""Of the model's parameters."""
+"""Share of the model's parameters."""
 SMALL = 0.1
 HEAVIEST = 5
 
@@ -260,18 +243,19 @@ def _layer_shares(points: Points) -> Mapping[str, Series]:
     return {name: [(n + 1, share) for n, share in enumerate(_shares(points.model(model=name)))] for name in FIG_7}
 
 
-PRINTED_SLICE = 50_000
-"""Parameters; where the paper's throughput peaks (Sec. 5.6)."""
+PRINTED_SLICE = printed_number("p3", "p3-fig12", "peak-50000")
+"""Parameters of a slice, where the paper's throughput peaks."""
 PLATEAU = VISIBLE
 """Throughputs that are closer to the largest cannot be told from it in a printed figure."""
 
 
-def _by_slice(points: Points, model: str) -> Series:
+def by_slice(points: Points, model: str) -> Series:
+    """Throughput over the parameters of a slice."""
     rows = points.rows(model=model)
     return sorted((float(row.parameters["slice_parameters"]), row.throughput_per_s) for row in rows)
 
 
-def _plateau(series: Series) -> list[float]:
+def plateau(series: Series) -> list[float]:
     """Slice sizes at which throughput is as good as at its largest."""
     largest = max(y for _, y in series)
     return [x for x, y in series if y >= (1 - PLATEAU) * largest]
@@ -280,23 +264,9 @@ def _plateau(series: Series) -> list[float]:
 @measures("p3-fig12", "peak-50000")
 def _best_slice(points: Points, _: Claim) -> Measured:
     """The size with the largest throughput, of the model where that is furthest from the printed one."""
-    peaks = {model: peak_x(_by_slice(points, model)) for model in SLICED_MODELS}
+    peaks = {model: peak_x(by_slice(points, model)) for model in SLICED_MODELS}
     furthest = max(peaks.values(), key=lambda size: abs(math.log(size / PRINTED_SLICE)))
     return Measured(furthest, detail=", ".join(f"{model} at {size:,.0f}" for model, size in peaks.items()))
-
-
-@explains("p3-fig12", "peak-50000", "unimodal")
-def _flat_top(points: Points, _: Claim) -> str:
-    parts = []
-    for model in SLICED_MODELS:
-        series = _by_slice(points, model)
-        level, at = _plateau(series), dict(series)
-        behind = 1 - at[PRINTED_SLICE] / max(at.values())
-        parts.append(
-            f"{model} is within {PLATEAU:.0%} of its best from {min(level):,.0f} to {max(level):,.0f} parameters, and with "
-            f"{PRINTED_SLICE:,} {behind:.1%} behind it"
-        )
-    return f"The top is flat: {'; '.join(parts)}. The paper prints neither the bandwidth nor the cluster of Fig. 12."
 
 
 @measures("p3-fig12", "unimodal")
@@ -304,7 +274,7 @@ def _unimodal(points: Points, _: Claim) -> Measured:
     """Rises, peaks and drops, each step within what a printed figure shows, drops visibly at both ends, and is at its best at 50,000."""
     parts, holds = [], True
     for model in SLICED_MODELS:
-        series = _by_slice(points, model)
+        series = by_slice(points, model)
         parts.append(f"{model} {', '.join(f'{x / 1000:g}K: {y:.1f}' for x, y in series)}")
-        holds &= unimodal(series, PLATEAU) and interior_maximum(series) and PRINTED_SLICE in _plateau(series)
+        holds &= unimodal(series, PLATEAU) and interior_maximum(series) and PRINTED_SLICE in plateau(series)
     return Measured(f"samples/s by slice: {'; '.join(parts)}", holds=holds)

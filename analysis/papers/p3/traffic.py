@@ -9,27 +9,26 @@ import numpy as np
 
 from gradwire.agents.records import Int64
 from gradwire.analysis.iterations import iteration_ends_ns
-from gradwire.analysis.link_loads import binned_bytes
-from gradwire.analysis.packets.reading import Bool, Capture
-from gradwire.analysis.papers.captured import FROM_PACKETS, capture_of, carries_data, use_of_port
+from gradwire.analysis.packets.reading import Bool
+from gradwire.analysis.papers.captured import FROM_PACKETS, use_of_port
 from gradwire.analysis.papers.curves import draws
-from gradwire.analysis.papers.evidence import Measured, Points, StoredPoint, explains, measures
-from gradwire.analysis.papers.reference import Claim, Where
+from gradwire.analysis.papers.evidence import Measured, Points, StoredPoint, measures
+from gradwire.analysis.papers.reference import Claim
 from gradwire.analysis.papers.shapes import VISIBLE, Series
 from gradwire.analysis.utilisation.line_use import BIN_S, Float64
-from gradwire.workloads.plan import Plan, Role
 
 IDLE_SHARE = 0.05
-"""Of the line rate: below it a direction counts as idle in an interval."""
+"""Share of the line rate below which a direction counts as idle in an interval."""
 FULL_SHARE = 0.8
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Shares of a machine's line rate by interval, over the measured iterations. iteration: which of them an interval begins in."""
+    """Shares of a machine's line rate by interval, over the measured iterations."""
 
     outbound: Float64
     inbound: Float64
+    #: The iteration in which each interval begins.
     iteration: Int64
 
     @property
@@ -45,7 +44,7 @@ class Traffic:
 
     @property
     def overlap(self) -> float:
-        """Of the intervals in which a direction is busy, the share in which both are."""
+        """Share of the busy intervals in which both directions are busy."""
         both = np.minimum(self.outbound, self.inbound) >= IDLE_SHARE
         return float(both.sum() / (~self.idle).sum())
 
@@ -55,7 +54,7 @@ class Traffic:
         return float(self.outbound.std() / self.outbound.mean())
 
     def by_iteration(self, chosen: Bool) -> list[float]:
-        """Of each iteration's intervals, the share that is chosen."""
+        """Share of each iteration's intervals that is chosen."""
         return [float(chosen[self.iteration == number].mean()) for number in np.unique(self.iteration)]
 
 
@@ -72,7 +71,7 @@ UTILISED_MODELS = {"resnet50": "p3-fig8a", "vgg19": "p3-fig8c", "sockeye": "p3-f
 LENGTHS = "p3-sockeye-lengths"
 """Sockeye with workers that differ in time."""
 IDLE_PART = 0.05
-"""Of an iteration, at least, for an interval to be seen as idle."""
+"""Smallest share of an iteration that can be seen to be idle."""
 
 
 def _machine(points: Points, model: str, strategy: str) -> Traffic:
@@ -112,46 +111,6 @@ def _one_direction(points: Points, claim: Claim) -> Measured:
     text = f"both directions busy in {overlap:.0%} of the busy intervals; idle {', '.join(f'{m} {i:.0%}' for m, i in idle.items())}"
     holds = overlap < 0.5 and max(idle, key=lambda model: idle[model]) == "sockeye"
     return Measured(text, holds=holds, detail=FROM_PACKETS)
-
-
-@explains("p3-fig8", "sockeye-no-bidir")
-def _in_step(points: Points, claim: Claim) -> str:
-    """What comes in while the machine's own worker pushes its gradients, and what is left of it where workers differ."""
-    where: Where = {**claim.where, "run": UTILISED_MODELS["sockeye"]}
-    point = points.point(**where)
-    others = _others_gradients_share(point.plan(), capture_of(point), point.fabric.rate_bps)
-    apart = points.only(run=LENGTHS, rate=point.parameters["rate"])
-    overlaps, gains = {}, []
-    for strategy in ("kvstore", "p3"):
-        overlaps[strategy] = float(np.mean([traffic(found).overlap for found in apart.stored(strategy=strategy)]))
-    for found in (points.only(run=where["run"]), apart):
-        old, new = (found.row(strategy=strategy).throughput_per_s for strategy in ("kvstore", "p3"))
-        gains.append(new / old)
-    return (
-        f"all four workers run in step here, and each machine is a server as well: {others:.0%} of the bytes that come in while a "
-        "machine sends its own gradients are gradients of the other three. The paper's workers differ in iteration time, for their "
-        "sentences do (Sec. 5.4). With times that vary as the lengths of IWSLT'15's sentences (p3-sockeye-lengths.toml) both directions "
-        f"are busy in {overlaps['kvstore']:.0%} of the busy intervals, with P3 in {overlaps['p3']:.0%}, and P3 gains {gains[1]:.2f}x "
-        f"instead of {gains[0]:.2f}x. The claim asks for less than half"
-    )
-
-
-def _others_gradients_share(plan: Plan, capture: Capture, rate_bps: float) -> float:
-    """Of the data that comes in, in the intervals in which the machine sends gradients: the part that is gradients itself."""
-    messages = capture.messages
-    data = carries_data(plan, capture) & (messages.last_ns >= 0)
-    gradients = data & (plan.rank_role[messages.src_rank] == Role.WORKER)
-    bytes_per_bin = rate_bps / 8 * BIN_S
-    edges_ns = np.arange(messages.first_ns[data].min(), messages.last_ns[data].max() + BIN_S * 1e9, BIN_S * 1e9)
-
-    def binned(chosen: Bool) -> Float64:
-        begun, ended = messages.first_ns[chosen].astype(float), messages.last_ns[chosen].astype(float)
-        return binned_bytes(edges_ns, begun, ended, messages.wire_bytes[chosen].astype(float), rate_bps / 8e9)
-
-    pushing = binned(gradients & messages.outbound) > IDLE_SHARE * bytes_per_bin
-    return float(
-        binned(gradients & ~messages.outbound)[pushing].sum() / binned(data & ~messages.outbound)[pushing].sum()
-    )
 
 
 @measures("p3-fig9", "less-idle")

@@ -1,1 +1,1 @@
-"""TicTac: what it prints, and the evidence for it."""
+"""TicTac: its printed values, how each is measured, and why some differ."""

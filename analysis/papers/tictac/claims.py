@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from gradwire.analysis.papers.evidence import (
     Order,
     Points,
     StoredPoint,
-    explains,
     measures,
     ranked,
 )
@@ -24,10 +24,11 @@ from gradwire.analysis.papers.timelines import begin_ns
 from gradwire.analysis.scheduling import schedules
 from gradwire.workloads.plan import OpKind
 
+Model = TypeVar("Model")
 BASELINE = "random"
 WORKLOADS = ("training", "inference")
 MARGINAL = 0.05
-"""Of the step time: about what can be told apart in a printed figure."""
+"""Share of the step time: about what can be told apart in a printed figure."""
 
 
 def models_of(points: Points) -> list[str]:
@@ -37,24 +38,24 @@ def models_of(points: Points) -> list[str]:
 
 
 def gain(points: Points, order: str = "tic", **where: str | int) -> float:
-    """Throughput in an order over that of the random orders."""
+    """Throughput with an order over that with random orders."""
     ours, theirs = (points.row(order=name, **where) for name in (order, BASELINE))
     return ours.throughput_per_s / theirs.throughput_per_s
 
 
 def gains_by(points: Points, key: str, **where: str | int) -> Series:
-    """The same by what `key` is, rising."""
+    """Gains of TIC by the number that `key` is, rising."""
     ours, theirs = (points.series(key, order=name, **where) for name in ("tic", BASELINE))
     return [(x, a.throughput_per_s / b.throughput_per_s) for (x, a), (_, b) in zip(ours, theirs, strict=True)]
 
 
-def halves(models: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+def halves(models: Sequence[Model]) -> tuple[Sequence[Model], Sequence[Model]]:
     """The smaller and the larger half of models that are sorted by size; of an odd number the middle one is left out."""
     return models[: len(models) // 2], models[(len(models) + 1) // 2 :]
 
 
-def _gains(points: Points, claim: Claim) -> dict[tuple[str, str, int], float]:
-    """Of the claim's workload, or of both: the gain by model, workload and number of workers."""
+def gains_by_workers(points: Points, claim: Claim) -> dict[tuple[str, str, int], float]:
+    """Gains of TIC by model, workload and number of workers, in the claim's workload or in both."""
     workloads = [str(claim.where["workload"])] if "workload" in claim.where else WORKLOADS
     return {
         (model, workload, int(workers)): value
@@ -67,36 +68,9 @@ def _gains(points: Points, claim: Claim) -> dict[tuple[str, str, int], float]:
 @measures("tictac-abstract", "inference-max", "training-max")
 @measures("tictac-fig7", "max", "min")
 def _extreme_gain(points: Points, claim: Claim) -> Measured:
-    gains = _gains(points, claim)
+    gains = gains_by_workers(points, claim)
     at = (min if claim.id == "min" else max)(gains, key=gains.__getitem__)
     return Measured(gains[at], detail=f"over models and numbers of workers: {at[0]}, {at[1]}, {at[2]} workers")
-
-
-@explains("tictac-abstract", "inference-max", "training-max")
-@explains("tictac-fig7", "max")
-def _orders_too_random(points: Points, claim: Claim) -> str:
-    gains = _gains(points, claim)
-    model, workload, workers = max(gains, key=gains.__getitem__)
-    at: dict[str, str | int] = {"model": model, "workload": workload, "workers": workers}
-    communication_s, computation_s = loads_s(points.point(order="tic", **at))
-    efficiency = {order: efficiency_of(points.point(order=order, **at)) for order in ("tic", BASELINE)}
-    return (
-        f"{model} with {workers} workers communicates for {communication_s:.2f} s and computes for {computation_s:.2f} s, so a good "
-        f"order hides most of the shorter one (E = {efficiency['tic']:.2f}) and a random one little (E = {efficiency[BASELINE]:.2f}). "
-        "The orders are uniformly random here, another at each worker, and the slowest worker ends the iteration. TensorFlow's are "
-        "less random: in 1000 iterations of VGG-16 the paper counts only 493 orders (Sec. 2.2). How much less, and envG's bandwidth, "
-        "it does not say"
-    )
-
-
-@explains("tictac-fig7", "min")
-def _order_is_free(points: Points, claim: Claim) -> str:
-    gains = _gains(points, claim)
-    slower = sum(value < 1 for value in gains.values())
-    return (
-        f"{slower} of {len(gains)} points are slower with TIC: servers here keep the order at no cost. The paper blames its slow-down on "
-        "the overhead of scheduling, for which it gives no number"
-    )
 
 
 @measures("tictac-fig7", "larger-nets")
@@ -116,21 +90,6 @@ def _larger_gain_more(points: Points, _: Claim) -> Measured:
             holds &= last > 1 + VISIBLE
             parts[-1] += f" (with most servers {last - 1:.1%})"
     return Measured(f"mean gain of the smaller and the larger half; {'; '.join(parts)}", holds=holds)
-
-
-@explains("tictac-fig9", "larger-nets")
-def _beyond_the_threshold(points: Points, _: Claim) -> str:
-    """Gain and communication over computation with one server, where they are furthest apart, of each model in inference."""
-    parts = []
-    for model in models_of(points):
-        at: dict[str, str | int] = {"model": model, "workload": "inference", "servers": 1}
-        communication_s, computation_s = loads_s(points.point(order="tic", **at))
-        parts.append(f"{model} {gain(points, 'tic', **at) - 1:.0%} at {communication_s / computation_s:.1f}")
-    return (
-        f"gain at communication over computation, inference with one server: {', '.join(parts)}. The largest models are beyond "
-        "the threshold of Sec. 6.1, where communication far exceeds computation and no order helps. Where that is depends on "
-        "envG's bandwidth, which is not printed (28 Gbit/s assumed)"
-    )
 
 
 def _varies(points: Points, key: str) -> bool:
@@ -172,7 +131,7 @@ def _inference_gains_more(points: Points, _: Claim) -> Measured:
 
 
 def loads_s(point: StoredPoint) -> tuple[float, float]:
-    """A worker's communication and computation of an iteration in seconds: what TIC's run kept its channels and its GPU busy."""
+    """A worker's communication and computation in an iteration: how long TIC's run kept its channels and its GPU busy."""
     record = point.record()
     upper_s = float(schedules(point.plan(), point.log(), record.iterations).upper_s[record.warmup :].mean())
     computed_s = compute_s(point.model, point.parameters["workload"])
@@ -186,7 +145,7 @@ def efficiency_of(point: StoredPoint) -> float:
 
 
 def compute_s(model: ModelFacts, workload: str) -> float:
-    """Of an iteration, in seconds."""
+    """Computation of an iteration."""
     return sum(model.forward_s) + (sum(model.backward_s) if workload == "training" else 0.0)
 
 
@@ -238,7 +197,7 @@ def _tic_is_close(points: Points, _: Claim) -> Measured:
 
 
 UNIT_S = 0.05
-"""One unit of Fig. 1's toy, as its scenario has it."""
+"""Unit of time of Fig. 1's toy, as in its scenario."""
 
 
 @measures("tictac-fig1", "unit-times")
@@ -248,7 +207,7 @@ def _toy(points: Points, _: Claim) -> Measured:
 
 
 def _case_1(name: str) -> tuple[float, float, float, float]:
-    """M_A, P_A, M_B, P_B in units, out of the model's name."""
+    """M_A, P_A, M_B and P_B in units, as the model's name has them."""
     transfer_a, op_a, transfer_b, op_b = (float(part) for part in name.split("-"))
     return transfer_a, op_a, transfer_b, op_b
 
@@ -341,8 +300,8 @@ def _overtaking(points: Points, _: Claim) -> Measured:
 
 def _drawn_gains(key: str, workload: str) -> Curves:
     def curves(points: Points) -> Mapping[str, Series]:
-        found = points.valid()
-        return {model: gains_by(found, key, model=model, workload=workload) for model in models_of(found)}
+        valid = points.valid()
+        return {model: gains_by(valid, key, model=model, workload=workload) for model in models_of(valid)}
 
     return curves
 
@@ -361,11 +320,11 @@ for _number, _key in ((7, "workers"), (9, "servers")):
     log_x=True,
 )
 def _fig10(points: Points) -> Mapping[str, Series]:
-    found = points.valid()
+    valid = points.valid()
     lines = {}
     for workload in WORKLOADS:
-        for model in models_of(found):
-            series = gains_by(found, "batch", model=model, workload=workload)
+        for model in models_of(valid):
+            series = gains_by(valid, "batch", model=model, workload=workload)
             prescribed = series[len(series) // 2][0]
             lines[f"{model}, {workload}"] = [(batch / prescribed, y) for batch, y in series]
     return lines

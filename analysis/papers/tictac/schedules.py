@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.analysis.papers.curves import draws
-from gradwire.analysis.papers.evidence import Measured, Points, StoredPoint, explains, measures
+from gradwire.analysis.papers.evidence import Measured, Points, StoredPoint, measures
 from gradwire.analysis.papers.reference import Claim
 from gradwire.analysis.papers.shapes import VISIBLE, Series, interior_maximum
 from gradwire.analysis.papers.tictac.claims import BASELINE, WORKLOADS, gains_by, halves, models_of
@@ -26,16 +26,16 @@ Float64 = npt.NDArray[np.float64]
 
 
 def _schedules(point: StoredPoint) -> Schedules:
-    """Of the measured iterations, shape (iterations, workers)."""
+    """Schedules of the measured iterations, shape (iterations, workers)."""
     record = point.record()
-    found = schedules(point.plan(), point.log(), record.iterations)
+    judged = schedules(point.plan(), point.log(), record.iterations)
     return Schedules(
-        *(values[record.warmup :] for values in (found.upper_s, found.lower_s, found.makespan_s, found.finish_s))
+        *(values[record.warmup :] for values in (judged.upper_s, judged.lower_s, judged.makespan_s, judged.finish_s))
     )
 
 
 _judged: dict[Path, tuple[float, float]] = {}
-"""E and straggler effect by the folder of the point, which never changes: claims and drawings ask for each of 180 points a few times."""
+"""E and straggler effect by the folder of the point, which never changes: claims and drawings ask for each point a few times."""
 
 
 def _efficiency_and_straggler(point: StoredPoint) -> tuple[float, float]:
@@ -59,8 +59,8 @@ def _straggler(point: StoredPoint) -> float:
 @measures("tictac-sec32-metric", "e-best", "e-worst", "s-range")
 def _definitions(points: Points, claim: Claim) -> Measured:
     """U and L are the runs' own; only the makespan is put in. S: the best schedule, L, against the worst, U."""
-    found = [_schedules(point) for point in points.stored()]
-    upper_s, lower_s = (np.concatenate([getattr(s, name).ravel() for s in found]) for name in ("upper_s", "lower_s"))
+    measured = [_schedules(point) for point in points.stored()]
+    upper_s, lower_s = (np.concatenate([getattr(s, name).ravel() for s in measured]) for name in ("upper_s", "lower_s"))
     if claim.id == "s-range":
         speedup = speedup_bound(upper_s, lower_s)
         ratio = upper_s / lower_s
@@ -98,67 +98,58 @@ def _drawn_bound(points: Points) -> Mapping[str, Series]:
 @measures("tictac-fig11", "e-tic")
 def _tic_efficiency(points: Points, _: Claim) -> Measured:
     """The mean over models, workloads and numbers of workers; the least one beside it."""
-    found = {
+    efficiency_at = {
         (p.parameters["model"], p.parameters["workload"], p.parameters["workers"]): _efficiency(p)
         for p in points.stored(order="tic")
     }
-    least = min(found, key=found.__getitem__)
-    mean = float(np.mean(list(found.values())))
-    return Measured(mean, detail=f"mean of {len(found)} points; least {found[least]:.3f} ({', '.join(least)} workers)")
+    least = min(efficiency_at, key=efficiency_at.__getitem__)
+    mean = float(np.mean(list(efficiency_at.values())))
+    return Measured(
+        mean,
+        detail=f"mean of {len(efficiency_at)} points; least {efficiency_at[least]:.3f} ({', '.join(least)} workers)",
+    )
 
 
-def _straggler_by(points: Points, order: str, workers: int | None = None) -> dict[tuple[str, str, str], float]:
+def straggler_by(points: Points, order: str, workers: int | None = None) -> dict[tuple[str, str, str], float]:
     """The mean over draws, by model, workload and number of workers."""
     values: dict[tuple[str, str, str], list[float]] = {}
     for point in points.stored(order=order, **({} if workers is None else {"workers": workers})):
         p = point.parameters
         values.setdefault((p["model"], p["workload"], p["workers"]), []).append(_straggler(point))
-    return {key: float(np.mean(found)) for key, found in values.items()}
+    return {key: float(np.mean(shares)) for key, shares in values.items()}
 
 
 @measures("tictac-fig11", "straggler-baseline")
 def _straggler_baseline(points: Points, _: Claim) -> Measured:
     """In some cases: the largest of all runs without an order."""
-    found = points.stored(order=BASELINE)
-    largest = max(found, key=_straggler)
+    unordered = points.stored(order=BASELINE)
+    largest = max(unordered, key=_straggler)
     at = ", ".join(largest.parameters[key] for key in ("model", "workload", "workers"))
-    return Measured(_straggler(largest), detail=f"the largest of {len(found)} runs: {at} workers")
+    return Measured(_straggler(largest), detail=f"the largest of {len(unordered)} runs: {at} workers")
 
 
 NEAR_ONE = 0.05
-"""Of E."""
+"""How far below 1 an efficiency may be and still be near it."""
 LEAST_STRAGGLER = 0.01
-"""Of an iteration. With an order, workers end within microseconds of one another here, which no testbed could tell from nothing."""
+"""Smallest share of an iteration that is counted as straggling. With an order, workers end within microseconds of one another here, which
+no testbed could tell from nothing."""
 
 
 @measures("tictac-abstract", "straggler-max")
 @measures("tictac-fig11", "straggler-reduction")
 def _straggler_reduction(points: Points, _: Claim) -> Measured:
-    before, after = (_straggler_by(points, order) for order in (BASELINE, "tic"))
+    before, after = (straggler_by(points, order) for order in (BASELINE, "tic"))
     ratios = {at: before[at] / max(after[at], LEAST_STRAGGLER) for at in after}
     at = max(ratios, key=ratios.__getitem__)
     text = f"{', '.join(at)} workers: {before[at]:.1%} without order, {after[at]:.3%} with TIC, counted as at least {LEAST_STRAGGLER:.0%}"
     return Measured(ratios[at], detail=text)
 
 
-@explains("tictac-abstract", "straggler-max")
-@explains("tictac-fig11", "straggler-reduction", "straggler-baseline")
-def _equal_machines(points: Points, _: Claim) -> str:
-    before, after = (_straggler_by(points, order) for order in (BASELINE, "tic"))
-    return (
-        f"workers wait for the slowest for {np.mean(list(before.values())):.1%} of an iteration without order and for "
-        f"{np.mean(list(after.values())):.2%} with TIC, on average. Every GPU here takes exactly the time of its profile. The paper's "
-        "stragglers have two causes, orders and 'system-level performance variations' (Sec. 6.3); only the first one is emulated, and "
-        "TIC removes it whole. An order alone costs a worker at most the shorter of its communication M and its computation C, of an "
-        "iteration of M + C: half, where workers share the network fairly, as they do here"
-    )
-
-
 @measures("tictac-fig11", "bigger-more")
 def _bigger_models(points: Points, _: Claim) -> Measured:
-    """By the number of layers, which TensorFlow's number of ops follows: what the straggler effect loses, in the mean of each half."""
+    """Mean loss of the straggler effect in either half of the models, by number of layers, which TensorFlow's number of ops follows."""
     layers = {p.parameters["model"]: len(p.model.layer_names) for p in points.stored()}
-    before, after = (_straggler_by(points, order) for order in (BASELINE, "tic"))
+    before, after = (straggler_by(points, order) for order in (BASELINE, "tic"))
     small, large = (
         float(np.mean([before[at] - after[at] for at in after if at[0] in half]))
         for half in halves(sorted(layers, key=layers.__getitem__))
@@ -167,24 +158,10 @@ def _bigger_models(points: Points, _: Claim) -> Measured:
     return Measured(text, holds=large > small)
 
 
-@explains("tictac-fig11", "bigger-more")
-def _few_large_tensors(points: Points, _: Claim) -> str:
-    before = _straggler_by(points, BASELINE)
-    mean = {m: float(np.mean([value for at, value in before.items() if at[0] == m])) for m in models_of(points)}
-    first, second, *_rest = sorted(mean, key=mean.__getitem__, reverse=True)
-    layers = {model: len(points.model(model=model).layer_names) for model in (first, second)}
-    return (
-        f"stragglers cost {first} ({layers[first]} layers) {mean[first]:.1%} and {second} ({layers[second]} layers) {mean[second]:.1%} "
-        "of an iteration without order, the most of all. In models of few layers one tensor holds most of the bytes, and whether it "
-        "comes early or late at a worker decides when that worker can go on; many small tensors average out. What grows with the "
-        "number of ops in TensorFlow, its scheduling of them, is not emulated"
-    )
-
-
 @measures("tictac-fig11", "any-order")
 def _any_order(points: Points, _: Claim) -> Measured:
-    enforced = _straggler_by(points, "shared-random")
-    free = _straggler_by(points, BASELINE)
+    enforced = straggler_by(points, "shared-random")
+    free = straggler_by(points, BASELINE)
     largest = max(enforced[at] / free[at] for at in enforced)
     means = [float(np.mean([found[at] for at in enforced])) for found in (enforced, free)]
     text = f"with any enforced order {means[0]:.1%} on average, without {means[1]:.1%}; at most {largest:.0%} of it is left"
@@ -193,18 +170,18 @@ def _any_order(points: Points, _: Claim) -> Measured:
 
 @draws("tictac-fig11", "Fig. 11(a): scheduling efficiency by model, 8 workers", "model, smallest first", "E", bars=True)
 def _drawn_efficiency(points: Points) -> Mapping[str, Series]:
-    found = points.valid()
+    valid = points.valid()
     return {
         f"{label}, {workload}": [
             (
                 n + 1,
                 float(
                     np.mean(
-                        [_efficiency(p) for p in found.stored(order=order, workload=workload, model=model, workers=8)]
+                        [_efficiency(p) for p in valid.stored(order=order, workload=workload, model=model, workers=8)]
                     )
                 ),
             )
-            for n, model in enumerate(models_of(found))
+            for n, model in enumerate(models_of(valid))
         ]
         for order, label in ((BASELINE, "no scheduling"), ("tic", "TIC"))
         for workload in WORKLOADS
@@ -219,13 +196,13 @@ def _drawn_efficiency(points: Points) -> Mapping[str, Series]:
     bars=True,
 )
 def _drawn_stragglers(points: Points) -> Mapping[str, Series]:
-    found = points.valid()
+    valid = points.valid()
     lines = {}
     for order, label in ((BASELINE, "no scheduling"), ("shared-random", "any order"), ("tic", "TIC")):
-        shares = _straggler_by(found, order, workers=8)
+        shares = straggler_by(valid, order, workers=8)
         for workload in WORKLOADS:
             lines[f"{label}, {workload}"] = [
-                (n + 1, shares[model, workload, "8"]) for n, model in enumerate(models_of(found))
+                (n + 1, shares[model, workload, "8"]) for n, model in enumerate(models_of(valid))
             ]
     return lines
 
@@ -235,10 +212,10 @@ def _samples(points: Points) -> dict[str, tuple[Float64, Float64]]:
     samples = {}
     for name, run in (("no ordering", "tictac-fig12-random"), ("TAC", "tictac-fig12-tac")):
         points.rows(run=run)
-        found = [_schedules(point) for point in points.stored(run=run)]
+        judged = [_schedules(point) for point in points.stored(run=run)]
         samples[name] = (
-            np.concatenate([s.efficiency.ravel() for s in found]),
-            np.concatenate([s.makespan_s.ravel() for s in found]),
+            np.concatenate([s.efficiency.ravel() for s in judged]),
+            np.concatenate([s.makespan_s.ravel() for s in judged]),
         )
     return samples
 

@@ -16,7 +16,8 @@ from gradwire.analysis.packets.reading import Capture, read_capture
 from gradwire.analysis.papers.captured import capture_of, use_of_port
 from gradwire.analysis.papers.curves import drawings_of
 from gradwire.analysis.papers.evidence import NoEvidence, Points, StoredPoint, measure_of
-from gradwire.analysis.papers.p3.traffic import _others_gradients_share, traffic
+from gradwire.analysis.papers.p3.explanations import others_gradients_share
+from gradwire.analysis.papers.p3.traffic import traffic
 from gradwire.analysis.papers.reference import Claim, load_paper
 from gradwire.analysis.papers.score import load_bindings
 from gradwire.analysis.points import VALID
@@ -185,6 +186,6 @@ def test_the_part_of_gradients_in_what_comes_in_while_gradients_leave(point: Sto
     messages = capture.messages
     later = np.where(messages.outbound, messages.last_ns, messages.last_ns + 50 * MS)
     both = replace(capture, messages=replace(messages, last_ns=later))
-    assert _others_gradients_share(PLAN, both, 1e7) == 0.0
+    assert others_gradients_share(PLAN, both, 1e7) == 0.0
     gradients = replace(both, messages=replace(both.messages, src_rank=np.zeros_like(messages.src_rank)))
-    assert _others_gradients_share(PLAN, gradients, 1e7) == pytest.approx(1.0)
+    assert others_gradients_share(PLAN, gradients, 1e7) == pytest.approx(1.0)

@@ -6,11 +6,12 @@ from functools import cache
 
 import pytest
 
-from gradwire.analysis.compare import as_number
-from gradwire.analysis.papers.evidence import bound_claims, measure_of
+from gradwire.analysis.papers.evidence import measure_of, measured_claims
+from gradwire.analysis.papers.explanations import explained_claims
 from gradwire.analysis.papers.lookup import can_look_up
-from gradwire.analysis.papers.reference import Claim, Kind, ScenarioReference, Where, load_papers
+from gradwire.analysis.papers.reference import Claim, Kind, ScenarioReference, load_papers
 from gradwire.analysis.papers.score import load_bindings
+from gradwire.analysis.parameters import fits
 from gradwire.run.planned import virtual_clock
 from gradwire.run.reproduce import SCENARIOS, Reproduction
 from gradwire.workloads.scenario.loading import load_scenario
@@ -23,14 +24,6 @@ CLAIMS = [(scenario, claim) for _, scenario in EVERY for claim in scenario.claim
 @cache
 def parameters_of(name: str) -> tuple[dict[str, str], ...]:
     return tuple({"run": name, **point.parameters} for point in load_scenario(SCENARIOS / f"{name}.toml").points)
-
-
-def fits(parameters: dict[str, str], where: Where) -> bool:
-    def same(held: str | None, wanted: str | float) -> bool:
-        left, right = as_number(held), as_number(wanted)
-        return left == right if left is not None and right is not None else held == str(wanted)
-
-    return all(same(parameters.get(key), value) for key, value in where.items())
 
 
 @pytest.mark.parametrize(("scenario", "claim"), CLAIMS, ids=lambda value: value.id)
@@ -54,9 +47,8 @@ def test_what_is_looked_up_is_one_point(scenario: ScenarioReference, claim: Clai
 
 def test_every_binding_names_a_claim() -> None:
     known = {(scenario.id, claim.id) for scenario, claim in CLAIMS}
-    assert [
-        bound for bound in bound_claims() if bound not in known and not any(part.startswith("test-") for part in bound)
-    ] == []
+    bound = {*measured_claims(), *explained_claims()}
+    assert {names for names in bound - known if not any(name.startswith("test-") for name in names)} == set()
 
 
 def test_every_quick_scenario_has_points() -> None:

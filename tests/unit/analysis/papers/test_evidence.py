@@ -11,11 +11,11 @@ from gradwire.analysis.papers.evidence import (
     NoEvidence,
     Order,
     Points,
-    bound_claims,
-    explains,
+    measured_claims,
     measures,
     ranked,
 )
+from gradwire.analysis.papers.explanations import explained_claims, explains
 from gradwire.analysis.papers.lookup import can_look_up, look_up
 from gradwire.analysis.papers.reference import Claim, Kind
 from gradwire.faults import InternalFault
@@ -104,7 +104,8 @@ def test_a_claim_is_bound_once() -> None:
         return Measured(1.0)
 
     explains("test-scenario", "one")(lambda _points, _: "because")
-    assert ("test-scenario", "two") in bound_claims()
+    assert ("test-scenario", "two") in measured_claims()
+    assert ("test-scenario", "one") in explained_claims()
     with pytest.raises(InternalFault, match="bound twice"):
         measures("test-scenario", "two")(_first)
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from gradwire.analysis.papers.evidence import Measured, Points, explains, measures
+from gradwire.analysis.papers.evidence import Measured, Points, measures
+from gradwire.analysis.papers.explanations import explains, premise
 from gradwire.analysis.papers.reference import Claim, Paper
 from gradwire.analysis.papers.score import Evaluated, Result, Status, evaluate, score, write_claims_csv
 from gradwire.faults import InternalFault
@@ -79,6 +80,20 @@ def test_far_numbers_need_an_explanation() -> None:
     assert explained.explanation == "the critical path is all computation"
     assert score([explained]).unexplained == ()
     assert score([explained]).beyond == 1
+
+
+def test_a_broken_premise_leaves_a_claim_unexplained_by_name() -> None:
+    @explains("p3-fig0", "test-broken")
+    def _broken(_points: Points, _: Claim) -> str:
+        premise(False, "a network that is full", "10 % of its rate")
+        return "the network is full"
+
+    result = only({**P3, "printed": 0.6, "id": "test-broken"})
+    assert (result.status, result.explanation, result.unexplained) == (Status.DIFFERS, "", True)
+    assert result.why == "unexplained: expected a network that is full; seen: 10 % of its rate"
+    found = score([result])
+    assert found.unexplained == ("p3-fig0/test-broken",)
+    assert (found.beyond, found.explained) == (1, 0)
 
 
 def test_a_default_explanation_serves_what_has_none_of_its_own() -> None:

@@ -15,8 +15,9 @@ from matplotlib.patches import Rectangle
 from rich.console import Console
 
 from gradwire.analysis.compare import Comparison, PrintedCell, Status, check_cells, compare
-from gradwire.analysis.points import PointResult
-from gradwire.analysis.report.charts import PALETTE, chart, interval, parameter_number, svg_text
+from gradwire.analysis.parameters import parameter_number
+from gradwire.analysis.points import PointResult, interval
+from gradwire.analysis.report.charts import PALETTE, chart, svg_text
 from gradwire.analysis.report.report import report
 from gradwire.analysis.report.tables import Constant, points_table
 from gradwire.analysis.verdict.checks import Check

@@ -19,7 +19,7 @@ from gradwire.workloads.scenario.loading import load_scenario
 from tests.shared.small_jobs import compiled, job_of, profile_of
 from tests.shared.stored_points import stored
 
-SCENARIO = Path(__file__).resolve().parents[4] / "scenarios" / "netops-table7.toml"
+SCENARIO = Path(__file__).resolve().parents[5] / "scenarios" / "netops-table7.toml"
 
 
 @pytest.mark.parametrize(("model", "printed"), [("vgg16-299", 0.859), ("inception-v3-with-head", 0.292)])

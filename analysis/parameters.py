@@ -1,0 +1,41 @@
+"""Parameters of points: how they are matched, and how they read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from gradwire.topo.fabric import BITS_PER_S
+
+Value = str | int | float
+Where = Mapping[str, Value]
+"""Parameters that pick points, by name, as in points.csv."""
+
+
+def describe(where: Where) -> str:
+    """Parameters as "key=value" text."""
+    return ", ".join(f"{key}={value}" for key, value in where.items())
+
+
+def as_number(text: Value | None) -> float | None:
+    """The number that a value is or spells, else None."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
+
+
+def parameter_number(text: str) -> float | None:
+    """A parameter's value as a number, in bit/s for rates like "10gbit"; None for words."""
+    rate = re.fullmatch(r"([0-9.]+)\s*([kmgt]?bit)(/s)?", text.strip().lower())
+    return float(rate[1]) * BITS_PER_S[rate[2]] if rate else as_number(text)
+
+
+def fits(parameters: Mapping[str, str], where: Where) -> bool:
+    """Whether a point has all these parameters. Values that both spell numbers are compared as numbers: "8.0" is 8."""
+    return all(_equal(parameters.get(key), value) for key, value in where.items())
+
+
+def _equal(held: str | None, wanted: Value) -> bool:
+    left, right = as_number(held), as_number(wanted)
+    return left == right if left is not None and right is not None else held == str(wanted)
