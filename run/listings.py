@@ -18,15 +18,13 @@ from gradwire.run.calibrate import Calibration
 from gradwire.run.outcome import Prepared
 from gradwire.run.stored.named_point import StoredPoint
 from gradwire.vm.doctor import Finding
-from gradwire.workloads.compilation import job_of
-from gradwire.workloads.strategies import strategy, strategy_names, strategy_origins
+from gradwire.workloads.registry import strategy, strategy_names, strategy_origins
 from gradwire.workloads.summary import summary_lines
 
 
 def plan_lines(prepared: Prepared) -> Iterator[str]:
     """A point and its compiled plans, in rich's markup."""
-    chosen = strategy(prepared.point.section.strategy.name)
-    job = job_of(prepared.point.section, chosen)
+    chosen, job = prepared.compiled.strategy, prepared.compiled.job
     yield f"[bold]{escape(prepared.label)}[/bold]  {escape(chosen.summary)} [dim]({escape(chosen.source)})[/dim]"
     yield f"  compute {job.compute_s:.4f} s an iteration: {escape(job.compute.source)}"
     for label, compiled in prepared.plans.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gradwire.vm.machines import Clock
-from gradwire.workloads.compilation import fabric_of
+from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.scaling import virtual_scale
 from gradwire.workloads.scenario.loading import Point, origin_named
 
@@ -17,12 +17,14 @@ def virtual_clock(points: Sequence[Point]) -> Clock:
 
 def _scale(point: Point) -> int:
     with origin_named(point):
-        return virtual_scale(fabric_of(point.section))
+        return virtual_scale(ResolvedPoint(point.section).fabric)
 
 
 def scale_warning(points: Sequence[Point], clock: Clock) -> str:
     """What a user should know of a scale above 1."""
-    largest = max((fabric_of(point.section) for point in points), key=lambda fabric: fabric.hosts * fabric.rate_bps)
+    largest = max(
+        (ResolvedPoint(point.section).fabric for point in points), key=lambda fabric: fabric.hosts * fabric.rate_bps
+    )
     return (
         f"{largest.hosts} hosts at {largest.rate_bps / 1e9:g} Gbit/s send more together than the virtual clock carries exactly: bytes and "
         f"rates of all points are divided by {clock.scale}, which leaves their times as they are, but for bursts that last longer"

@@ -14,10 +14,10 @@ from typing import Any
 
 from gradwire.faults import InputFault
 from gradwire.topo.fabric import Topology
+from gradwire.workloads.registry import strategy, strategy_names
 from gradwire.workloads.scenario.loading import resolve
 from gradwire.workloads.scenario.schema import PointSection
 from gradwire.workloads.scenario.settings import flattened
-from gradwire.workloads.strategies import strategy, strategy_names
 
 ORIGIN = "gradwire compare"
 DECIDED = ("strategy", "chart", "left_out")

@@ -17,10 +17,9 @@ from gradwire.run.outcome import Computation, Speed, ended, failed_outcome, judg
 from gradwire.run.stored.files import load_plan, load_task, load_verdict
 from gradwire.run.stored.point_folders import Held, held_points
 from gradwire.vm.machines import Clock
-from gradwire.workloads.compilation import job_of
+from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scenario.loading import Point
-from gradwire.workloads.strategies import strategy
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def _failed(held: Held, clock: Clock) -> StoredOutcome:
 def _computation(point: Point, plan: Plan) -> Computation:
     """What a worker computed in the run, with today's source for it where that still says the same."""
     try:
-        job = job_of(point.section, strategy(point.section.strategy.name))
+        job = ResolvedPoint(point.section).job
     except InputFault:
         return Computation(plan.compute_s, "as it was run; this version of gradwire does not know the point any more")
     now = Computation.of(job.compute)

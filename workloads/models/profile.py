@@ -116,10 +116,6 @@ class Profile:
         """Bytes of all trainable tensors; 4 a parameter is fp32, 2 is fp16 or bf16."""
         return self.parameters * bytes_per_parameter
 
-    def fc_share(self) -> float:
-        """Share of the parameters that fully connected layers hold, 0 to 1 (Geryon, Fig. 6)."""
-        return self.share(lambda layer: layer.kind is LayerKind.FC)
-
     def share(self, chosen: Callable[[Layer], bool]) -> float:
         """Share of the parameters in the layers that `chosen` picks, 0 to 1."""
         return sum(layer.parameters for layer in self.layers if chosen(layer)) / self.parameters

@@ -22,7 +22,7 @@ from gradwire.workloads.engines.keywise import Exchange, Updates, compile_keywis
 from gradwire.workloads.engines.placement import kvstore_keys
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Plan
-from gradwire.workloads.strategies.strategy import Options, Strategy
+from gradwire.workloads.strategy import Options, Strategy
 
 SPLIT_PARAMETERS = 1_000_000
 """MXNET_KVSTORE_BIGARRAY_BOUND, its default."""
@@ -51,11 +51,10 @@ def _kvstore(job: Job, options: KVStoreOptions) -> Mapping[str, Plan]:
 
 STRATEGIES = (
     Strategy(
-        "kvstore",
-        "MXNet's KVStore: push per layer, notify and pull per key inside the iteration, no barrier",
-        "P3, sections 2, 4.1 and 5.1",
-        KVStoreOptions,
-        _kvstore,
-        classes=lambda _: 1,
+        name="kvstore",
+        summary="MXNet's KVStore: push per layer, notify and pull per key inside the iteration, no barrier",
+        source="P3, sections 2, 4.1 and 5.1",
+        options=KVStoreOptions,
+        compile=_kvstore,
     ),
 )

@@ -43,7 +43,7 @@ from gradwire.workloads.engines.placement import (
 from gradwire.workloads.engines.tensorflow import DistributionOrder, Variant, compile_parameter_server
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Plan
-from gradwire.workloads.strategies.strategy import Options, Strategy
+from gradwire.workloads.strategy import Options, Strategy
 
 
 class NetOpsOptions(Options):
@@ -79,7 +79,7 @@ def _netops(job: Job, options: NetOpsOptions) -> Mapping[str, Plan]:
     name = "netops-ps"
     if options.barrier:
         variant = Variant(options.distribution, options.wait_free)
-        return {name: compile_parameter_server(job, pieces, lambda _: 0, name, variant)}
+        return {name: compile_parameter_server(job, pieces, name, variant=variant)}
     if options.distribution != "round-robin":
         raise InputFault(
             f"strategy.options.distribution = '{options.distribution}': without the barrier parameters leave as they are "
@@ -91,11 +91,10 @@ def _netops(job: Job, options: NetOpsOptions) -> Mapping[str, Plan]:
 
 STRATEGIES = (
     Strategy(
-        "netops-ps",
-        "TensorFlow's parameter server with NetOps' choices of order, placement, barrier and message size",
-        "NetOps, sections 3 and 9",
-        NetOpsOptions,
-        _netops,
-        classes=lambda _: 1,
+        name="netops-ps",
+        summary="TensorFlow's parameter server with NetOps' choices of order, placement, barrier and message size",
+        source="NetOps, sections 3 and 9",
+        options=NetOpsOptions,
+        compile=_netops,
     ),
 )

@@ -29,7 +29,7 @@ from gradwire.workloads.engines.keywise import Delivery, Exchange, Updates, comp
 from gradwire.workloads.engines.placement import full_slices
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Plan
-from gradwire.workloads.strategies.strategy import Options, Strategy
+from gradwire.workloads.strategy import Options, Strategy
 
 SLICE_PARAMETERS = 50_000
 """P3, section 5.6: throughput is highest there (MXNet's P3Store later took 40,000)."""
@@ -71,19 +71,17 @@ def _p3(job: Job, options: P3Options) -> Mapping[str, Plan]:
 
 STRATEGIES = (
     Strategy(
-        "p3",
-        "slices in the order of the next forward pass, by priority queues at workers and servers; broadcast at once",
-        "P3, section 4",
-        P3Options,
-        _p3,
-        classes=lambda _: 1,
+        name="p3",
+        summary="slices in the order of the next forward pass, by priority queues at workers and servers; broadcast at once",
+        source="P3, section 4",
+        options=P3Options,
+        compile=_p3,
     ),
     Strategy(
-        "p3-slicing",
-        "P3's slices and immediate broadcast without its priorities",
-        "P3, section 5.2 (the second curve of Fig. 7)",
-        SlicingOptions,
-        _p3,
-        classes=lambda _: 1,
+        name="p3-slicing",
+        summary="P3's slices and immediate broadcast without its priorities",
+        source="P3, section 5.2 (the second curve of Fig. 7)",
+        options=SlicingOptions,
+        compile=_p3,
     ),
 )
