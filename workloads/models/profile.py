@@ -79,7 +79,7 @@ class Profile:
     source: str
 
     def __post_init__(self) -> None:
-        """Refuses what is no forward order; raises InputFault."""
+        """Rejects layers that are not in forward order; raises InputFault."""
         if self.batch < 1:
             raise InputFault(f"model {self.name}: batch = {self.batch}: must be at least 1")
         if not any(layer.tensors for layer in self.layers):

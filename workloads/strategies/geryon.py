@@ -114,7 +114,7 @@ def traffic_classes(options: GeryonOptions) -> int:
 STRATEGIES = (
     Strategy(
         name="partition-slicing",
-        summary="vanilla, with tensors cut by rows into a shard a server, and large shards into slices",
+        summary="vanilla, with tensors cut by rows into one shard per server, and large shards into slices",
         source="Geryon, sections IV and V-B",
         options=PartitionOptions,
         compile=compile_partition_slicing,

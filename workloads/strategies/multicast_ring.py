@@ -7,7 +7,7 @@ model size x (W - 1) / (W x bandwidth), as in the second ring, but after one ste
 
 Where the paper is silent: parts are cut evenly ("when parameters have been distributed between workers equally") and into messages
 ("only ring-reduce benefits significantly from messaging", 9.2), by default of 2^18 parameters (1 MiB). A worker passes a part on
-when its own gradient and the sum so far are there. Its iteration ends when it holds every sum. Workers are one a host.
+when its own gradient and the sum so far are there. Its iteration ends when it holds every sum. There is one worker per host.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Ring:
 def compile_ring_multicast(job: Job, options: RingMulticastOptions) -> Mapping[str, Plan]:
     """Compiles the two phases. Raises InputFault for several workers per host."""
     if job.cluster.workers_per_host > 1:
-        raise InputFault("strategy 'ring-multicast' has one worker a host: set cluster.workers_per_host = 1")
+        raise InputFault("strategy 'ring-multicast' has one worker per host: set cluster.workers_per_host = 1")
     count = job.cluster.workers
     place = partitioned if options.even else whole_tensors
     pieces = in_messages(place(job.profile, count), options.message_parameters)

@@ -11,7 +11,7 @@ Source: NetOps, sections 3, 5, 6 and 9. The iteration is that of workloads/engin
 | | variables: the same, untrained variables included, which take turns as well | 9.1, Table 7 (what TensorFlow does) |
 | | shares: each server gets its printed share of the bytes, option `shares` | Table 7 |
 | | greedy: whole tensors, largest first, each to the server with the least | evenly, without cutting |
-| | split: every tensor cut into one even part a server | 9.1 (Table 8) |
+| | split: every tensor cut into one even part per server | 9.1 (Table 8) |
 | barrier | true; false: a parameter goes to all workers as soon as it is updated | 9.3 (Table 9) |
 | message_parameters | 0: a tensor is one message; otherwise cut into messages of at most this many, each passed on alone | 9.2 |
 | wait_free | true; false: gradients are pushed after the whole backward pass | 3.1 (true) |
@@ -47,10 +47,11 @@ from gradwire.workloads.strategy import Options, Strategy
 
 
 class NetOpsOptions(Options):
-    """See the table above. shares: for placement = "shares", one for each server, summing to 1."""
+    """See the table above."""
 
     distribution: DistributionOrder = "round-robin"
     placement: Literal["whole", "variables", "shares", "greedy", "split"] = "whole"
+    #: For placement "shares", one for each server, summing to 1.
     shares: tuple[float, ...] = ()
     barrier: bool = True
     message_parameters: int = Field(0, ge=0)
@@ -74,7 +75,8 @@ def _placed(job: Job, options: NetOpsOptions) -> list[Piece]:
     return whole_tensors(profile, servers)
 
 
-def _netops(job: Job, options: NetOpsOptions) -> Mapping[str, Plan]:
+def compile_netops(job: Job, options: NetOpsOptions) -> Mapping[str, Plan]:
+    """With the barrier TensorFlow's iteration, without it that of keywise.py. Raises InputFault for options that contradict."""
     pieces = in_messages(_placed(job, options), options.message_parameters)
     name = "netops-ps"
     if options.barrier:
@@ -95,6 +97,6 @@ STRATEGIES = (
         summary="TensorFlow's parameter server with NetOps' choices of order, placement, barrier and message size",
         source="NetOps, sections 3 and 9",
         options=NetOpsOptions,
-        compile=_netops,
+        compile=compile_netops,
     ),
 )
