@@ -11,6 +11,8 @@ Source: Geryon, sections II-A, II-B and V-A; TicTac, section 2; NetOps, section 
 
 Step 1 can also go as NetOps simulates it (section 9.4): a server sends one message at a time, parameter by parameter to all workers
 ("round-robin") or all parameters to one worker after the other ("block").
+
+Where the papers are silent: see workloads/engines/parameter_server.py.
 """
 
 from __future__ import annotations
