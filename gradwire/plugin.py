@@ -1,13 +1,19 @@
-"""What a strategy of your own is written with: everything that a plug-in imports from gradwire, in one place.
+"""Everything that a strategy of your own imports from gradwire, in one place.
 
-docs/adding-a-strategy.md builds one. Names stay where they are in this module; where the package keeps them may change.
+docs/adding-a-strategy.md builds one and has a table of what is in here. Names in this module are stable; where the package keeps them
+is not.
 
-- A strategy is a `Strategy` with its `Options`; its function takes a `Job`, on a `Cluster` and with named `Costs`, and returns plans.
-- A `Plan` is made by a `PlanBuilder`: ranks have a `Role`, send queues a `Discipline`, ops an `OpKind`, and a message says by `Combine`
-  what becomes of the contributions in it. `PlanError` is what the checker (`check`) raises about a wrong one.
-- `Passes` are a worker's forward and backward pass, as `add_passes` puts them into a plan.
-- A `Piece` is what of a tensor travels together: `whole_tensors`, cut further by `in_messages`.
-- `InputFault` says that an option or a cluster does not fit: it names the key, and what would be right.
+- A strategy is a `Strategy` with its `Options`. Its function takes a `Job`, on a `Cluster` and with named `Costs`, and returns plans.
+- A `Plan` is made by a `PlanBuilder`. Ranks have a `Role`, send queues a `Discipline`, ops an `OpKind`, and a message says by `Combine`
+  what becomes of the contributions in it. `check` raises `PlanError` for a wrong plan.
+- `Workers` are the workers of a plan with their `Passes`, forward and backward, as a chain of ops or, with `add_graph_passes` in place
+  of `add_passes`, as the model's graph.
+- A `ParameterServer` adds servers to them, and the steps between both; `compile_parameter_server` is TensorFlow's, complete.
+- A `Piece` is the part of a tensor that travels together: `whole_tensors`, `partitioned` over servers, or cut further by `in_messages`.
+- A `Bucket` is what one allreduce reduces: `Gradient`s in `backward_order`, put together by `fused`. `compile_buckets` reduces them as
+  `AllreduceOptions` say, each by the `Schedule` that `algorithm_schedule` gives or that you write.
+- `DurationS` is the type of an option that is a time: scenarios write "2ms", the strategy reads 0.002.
+- `InputFault` says that an option or a cluster does not fit: name the key, and what would be right.
 """
 
 from __future__ import annotations
@@ -15,30 +21,50 @@ from __future__ import annotations
 from gradwire.faults import InputFault
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.checker import PlanError, check
-from gradwire.workloads.engines.placement import Piece, in_messages, whole_tensors
-from gradwire.workloads.engines.worker import Passes, add_passes
+from gradwire.workloads.engines.allreduce import AllreduceOptions, algorithm_schedule, compile_buckets
+from gradwire.workloads.engines.allreduce_buckets import Bucket, Gradient, backward_order, fused
+from gradwire.workloads.engines.collectives import Schedule
+from gradwire.workloads.engines.parameter_server import ParameterServer
+from gradwire.workloads.engines.placement import Piece, in_messages, partitioned, whole_tensors
+from gradwire.workloads.engines.tensorflow import compile_parameter_server
+from gradwire.workloads.engines.worker import Passes, Workers, add_graph_passes, add_passes
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.plan import Combine, Discipline, OpKind, Plan, Role
-from gradwire.workloads.strategies.strategy import Options, Strategy
+from gradwire.workloads.scenario.schema import DurationS
+from gradwire.workloads.strategy import Options, Strategy
 
 __all__ = [
+    "AllreduceOptions",
+    "Bucket",
     "Cluster",
     "Combine",
     "Costs",
     "Discipline",
+    "DurationS",
+    "Gradient",
     "InputFault",
     "Job",
     "OpKind",
     "Options",
+    "ParameterServer",
     "Passes",
     "Piece",
     "Plan",
     "PlanBuilder",
     "PlanError",
     "Role",
+    "Schedule",
     "Strategy",
+    "Workers",
+    "add_graph_passes",
     "add_passes",
+    "algorithm_schedule",
+    "backward_order",
     "check",
+    "compile_buckets",
+    "compile_parameter_server",
+    "fused",
     "in_messages",
+    "partitioned",
     "whole_tensors",
 ]

@@ -22,7 +22,7 @@ from gradwire.topo.fabric import Fabric
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machines import Clock
 from gradwire.workloads.checker import check
-from gradwire.workloads.compilation import compile_point, fabric_of
+from gradwire.workloads.compilation import ResolvedPoint, compile_point
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scaling import scaled_fabric, scaled_plan, virtual_scale
 from gradwire.workloads.scenario.loading import Point, origin_named
@@ -75,12 +75,14 @@ def virtual_clock(points: Sequence[Point]) -> Clock:
 
 def _scale(point: Point) -> int:
     with origin_named(point):
-        return virtual_scale(fabric_of(point.section))
+        return virtual_scale(ResolvedPoint(point.section).fabric)
 
 
 def scale_warning(points: Sequence[Point], clock: Clock) -> str:
     """What a user should know of a scale above 1."""
-    largest = max((fabric_of(point.section) for point in points), key=lambda fabric: fabric.hosts * fabric.rate_bps)
+    largest = max(
+        (ResolvedPoint(point.section).fabric for point in points), key=lambda fabric: fabric.hosts * fabric.rate_bps
+    )
     return (
         f"{largest.hosts} hosts at {largest.rate_bps / 1e9:g} Gbit/s send more together than the virtual clock carries exactly: bytes and "
         f"rates of all points are divided by {clock.scale}, which leaves their times as they are, but for bursts that last longer"

@@ -15,11 +15,10 @@ from gradwire.analysis.report.report import report
 from gradwire.analysis.report.tables import Constant
 from gradwire.faults import InputFault
 from gradwire.run.judged import JudgedRun
-from gradwire.workloads.compilation import job_of
+from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.lineup import FAMILIES, PARTIAL
 from gradwire.workloads.scenario.loading import Scenario
 from gradwire.workloads.scenario.schema import SourcedDuration, SourcedRate, SourcedVariation
-from gradwire.workloads.strategies import strategy
 
 COST_UNITS = {SourcedRate: "bytes/s", SourcedDuration: "s", SourcedVariation: "of the mean"}
 """Units of a scenario's costs by their types."""
@@ -71,7 +70,7 @@ def computation(run: JudgedRun) -> Constant:
 
 def _computation(run: JudgedRun) -> tuple[float, str]:
     try:
-        compute = job_of(run.point.section, strategy(run.point.section.strategy.name)).compute
+        compute = ResolvedPoint(run.point.section).job.compute
     except InputFault:
         return run.compute_s, "as it was run; this version of gradwire does not know the point any more"
     source = compute.source + (f"; fitted on {compute.fitted_on}" if compute.fitted_on else "")

@@ -35,10 +35,9 @@ from gradwire.run.stored.run_folder import write_run_folder
 from gradwire.run.stored.store import PointStore
 from gradwire.vm.kernel import cache_folder, cached_kernel
 from gradwire.vm.machines import Clock
-from gradwire.workloads.compilation import compile_point, fabric_of, job_of
+from gradwire.workloads.compilation import ResolvedPoint, compile_point
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scenario.loading import Point, Scenario, load_scenario
-from gradwire.workloads.strategies import strategy
 
 SCENARIOS = PACKAGE / "scenarios"
 STORE = cache_folder() / "points"
@@ -225,13 +224,14 @@ def _only_compiled(point: Point) -> StoredPoint:
     def absent() -> NoReturn:
         raise NoEvidence(f"{' '.join(point.parameters.values())}: was only compiled, not run")
 
-    return StoredPoint(point.parameters, None, fabric_of(point.section), model_facts(point), plan, absent, absent)
+    return StoredPoint(
+        point.parameters, None, ResolvedPoint(point.section).fabric, model_facts(point), plan, absent, absent
+    )
 
 
 def model_facts(point: Point) -> ModelFacts:
     """What a point computes with."""
-    section = point.section
-    job = job_of(section, strategy(section.strategy.name))
+    job = ResolvedPoint(point.section).job
     profile = job.profile
     return ModelFacts(
         name=profile.name,

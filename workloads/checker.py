@@ -17,7 +17,7 @@ from gradwire.workloads.symbolic import defects
 
 
 class PlanError(InternalFault):
-    """The plan is wrong, which is a bug of the strategy that compiled it."""
+    """The plan is wrong, which is a bug in the strategy that compiled it."""
 
     at_fault = "bug in the strategy that compiled the plan"
 
@@ -69,7 +69,7 @@ def _check_references(plan: Plan) -> None:
 
 
 def _check_ranges(plan: Plan) -> None:
-    """Whatever is named by its number exists."""
+    """Whatever ops refer to by number exists."""
     ops, count = plan.ops, len(plan.ops)
     if len(plan.begin_op) != len(plan.workers) or len(plan.end_op) != len(plan.workers):
         raise PlanError(f"plan '{plan.name}': every worker needs an op that begins and one that ends its iteration")
@@ -99,7 +99,7 @@ def _check_ranges(plan: Plan) -> None:
 
 
 def _check_messages(plan: Plan) -> None:
-    """Every SEND is named by one RECV at its peer (one a member, for groups) of the same size, chunk and class."""
+    """Every SEND is named by one RECV at its peer (for groups one per member) of the same size, chunk and class."""
     ops = plan.ops
     sends, recvs = np.flatnonzero(ops.kind == OpKind.SEND), np.flatnonzero(ops.kind == OpKind.RECV)
     wrong = sends[ops.message[sends] != sends]
@@ -114,9 +114,9 @@ def _check_messages(plan: Plan) -> None:
     expected = np.where(
         ops.group[sends] == 1, _group_sizes(plan)[np.where(ops.group[sends] == 1, ops.peer[sends], 0)], 1
     )
-    found = np.bincount(named, minlength=len(ops))[sends]
-    for i in np.flatnonzero(expected != found):
-        raise _fail(plan, int(sends[i]), f"{found[i]} RECVs belong to it instead of {expected[i]}")
+    received = np.bincount(named, minlength=len(ops))[sends]
+    for i in np.flatnonzero(expected != received):
+        raise _fail(plan, int(sends[i]), f"{received[i]} RECVs belong to it instead of {expected[i]}")
     for column in ("size_bytes", "chunk", "traffic_class"):
         values = getattr(ops, column)
         differing = recvs[values[recvs] != values[named]]

@@ -1,4 +1,4 @@
-"""From a point to the fabric that it needs and the plans that it replays."""
+"""From a point of a scenario to the fabric that it needs and the plans that it replays."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -21,30 +21,79 @@ from gradwire.workloads.models.made_up import made_up, made_up_times
 from gradwire.workloads.models.profile import Profile
 from gradwire.workloads.models.synthetic import base_name
 from gradwire.workloads.plan import Plan
+from gradwire.workloads.registry import strategy
 from gradwire.workloads.scenario.explanations import reason
-from gradwire.workloads.scenario.schema import ClusterSection, CostsSection, PointSection
+from gradwire.workloads.scenario.schema import ClusterSection, CostsSection, ModelSection, PointSection
 from gradwire.workloads.stand_in import StandIn
-from gradwire.workloads.strategies import strategy
-from gradwire.workloads.strategies.strategy import Options, Strategy
+from gradwire.workloads.strategy import Options, Strategy
+
+
+@dataclass(frozen=True)
+class ResolvedPoint:
+    """What a point's names stand for: its strategy with its options, the job, and the fabric.
+
+    Each is looked up once, when it is first needed, because a report of an old run must not fail over options that it does not need.
+    Every attribute raises InputFault, with the key, for what does not exist or fit together.
+    """
+
+    section: PointSection
+
+    @cached_property
+    def strategy(self) -> Strategy:
+        """The strategy that the point names."""
+        with _blamed("strategy.name"):
+            return strategy(self.section.strategy.name)
+
+    @cached_property
+    def options(self) -> Options:
+        """The strategy's options."""
+        model_of_options = self.strategy.options
+        try:
+            return model_of_options.model_validate(self.section.strategy.options)
+        except ValidationError as error:
+            known = ", ".join(model_of_options.model_fields) or "none"
+            defects = "; ".join(": ".join([*map(str, d["loc"]), _defect(d)]) for d in error.errors())
+            raise InputFault(f"strategy.options of '{self.strategy.name}': {defects} (options: {known})") from error
+
+    @cached_property
+    def job(self) -> Job:
+        """What the strategy compiles, without the fabric. A cluster that stands for a larger one has its costs and rate scaled."""
+        job = _job(self.section, needs_servers=self.strategy.needs_servers)
+        meant = _stands_for(self.section.cluster)
+        if meant is None:
+            return job
+        if job.relative_times:
+            raise InputFault(
+                "costs.compute_variation: a cluster that stands for a larger one shows no difference between workers; leave out it or "
+                "cluster.stands_for"
+            )
+        return _standing_in(job, meant, self.strategy, self.options)
+
+    @cached_property
+    def fabric(self) -> Fabric:
+        """The fabric that the point needs."""
+        classes = self.strategy.classes(self.options)
+        return replace(_fabric(self.section, self.job, classes), aggregators=self.strategy.aggregators)
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A point ready to run. plans: candidates by label; more than one: the run keeps the fastest."""
+    """A point ready to run."""
 
+    strategy: Strategy
     fabric: Fabric
     job: Job
+    #: Candidates by label. Of several, the run keeps the fastest.
     plans: Mapping[str, Plan]
 
 
 def compile_point(section: PointSection) -> Compiled:
     """Compiles a point. Raises InputFault, with the key, for what does not exist or fit together."""
-    chosen = _strategy(section)
-    fabric = fabric_of(section)
-    fabric.ports_named(section.run.capture)  # refuses what is none
-    job = replace(job_of(section, chosen), fabric=fabric)
+    point = ResolvedPoint(section)
+    point.fabric.ports_named(section.run.capture)  # rejects unknown port names
+    job = replace(point.job, fabric=point.fabric)
     try:
-        return Compiled(fabric, job, chosen.compile(job, _options(chosen, section)))
+        return Compiled(point.strategy, point.fabric, job, point.strategy.compile(job, point.options))
     except OverflowError as error:
         raise InputFault(
             "an op takes longer, or is larger, than 64 bits count in nanoseconds and bytes: look for what is too large or too small in "
@@ -52,26 +101,13 @@ def compile_point(section: PointSection) -> Compiled:
         ) from error
 
 
-def fabric_of(section: PointSection) -> Fabric:
-    """The fabric that a point needs. Raises InputFault, with the key, for what does not exist or fit together."""
-    chosen = _strategy(section)
-    classes = chosen.classes(_options(chosen, section))
-    fabric = _fabric(section, job_of(section, chosen), classes)
-    return replace(fabric, aggregators=chosen.aggregators)
-
-
 @contextmanager
 def _blamed(key: str) -> Iterator[None]:
-    """Names the key whose value is at fault, for what is looked up by it."""
+    """Puts the key whose value is at fault in front of the fault's message."""
     try:
         yield
     except InputFault as fault:
         raise InputFault(f"{key}: {fault}") from fault
-
-
-def _strategy(section: PointSection) -> Strategy:
-    with _blamed("strategy.name"):
-        return strategy(section.strategy.name)
 
 
 def _model(name: str) -> Profile:
@@ -79,19 +115,18 @@ def _model(name: str) -> Profile:
         return model(name)
 
 
-def job_of(section: PointSection, chosen: Strategy) -> Job:
-    """What the strategy compiles; for a cluster that stands for a larger one, with its costs and rate scaled."""
-    chosen_model = made_up(section.model) if section.model.layers else _model(section.model.name)
-    profile = chosen_model.fused(section.model.fused_parameters)
-    batch = section.model.batch or profile.batch
+def _job(section: PointSection, *, needs_servers: bool) -> Job:
+    """The job as the scenario says it, before a cluster stands for a larger one."""
+    wanted = section.model
+    profile = made_up(wanted) if wanted.layers else _model(wanted.name)
+    batch = wanted.batch or profile.batch
     workers = section.cluster.workers
-    servers = section.cluster.servers or workers
-    job = Job(
-        profile=profile,
-        compute=made_up_times(section.model) if section.model.layers else _compute(section, batch),
+    return Job(
+        profile=profile.fused(wanted.fused_parameters),
+        compute=made_up_times(wanted) if wanted.layers else _compute(wanted, profile, batch),
         cluster=Cluster(
             workers,
-            servers if chosen.needs_servers else 0,
+            (section.cluster.servers or workers) if needs_servers else 0,
             section.cluster.colocated,
             section.cluster.workers_per_host,
         ),
@@ -101,17 +136,10 @@ def job_of(section: PointSection, chosen: Strategy) -> Job:
         rate_bps=section.fabric.rate,
         relative_times=_drawn_times(section),
     )
-    meant = _stands_for(section.cluster)
-    if meant is not None and job.relative_times:
-        raise InputFault(
-            "costs.compute_variation: a cluster that stands for a larger one shows no difference between workers; leave out it or "
-            "cluster.stands_for"
-        )
-    return job if meant is None else _standing_in(job, meant, chosen, _options(chosen, section))
 
 
 def _drawn_times(section: PointSection) -> tuple[float, ...]:
-    """Each worker's factor on its compute times: a draw of its own, the same with every model, strategy and network."""
+    """Each worker's factor on its compute times: drawn per worker, and the same for every model, strategy and network."""
     variation = section.costs.compute_variation
     if variation is None or not variation.value:
         return ()
@@ -152,39 +180,28 @@ def _costs(section: CostsSection) -> Costs:
     )
 
 
-def _compute(section: PointSection, batch: int) -> ComputeTime:
-    chosen = section.model
-    assert chosen.device is not None  # the schema wants either a device or layers
+def _compute(wanted: ModelSection, profile: Profile, batch: int) -> ComputeTime:
+    assert wanted.device is not None  # the schema wants either a device or layers
     times = partial(
         compute_time,
         batch=batch,
-        iteration_s=chosen.iteration_time,
-        forward_s=chosen.forward_time,
-        speedup=chosen.speedup,
+        iteration_s=wanted.iteration_time,
+        forward_s=wanted.forward_time,
+        speedup=wanted.speedup,
     )
-    grown = _model(chosen.name)
     with _blamed("model.device"):
-        base = model(base_name(chosen.name)) if chosen.modules_device else grown
-        computed = times(base, chosen.device)
-    if chosen.modules_device:
+        base = model(base_name(wanted.name)) if wanted.modules_device else profile
+        computed = times(base, wanted.device)
+    if wanted.modules_device:
         with _blamed("model.modules_device"):
-            computed = with_modules_of(computed, grown, times(grown, chosen.modules_device))
-    if chosen.iteration_time is not None and chosen.iteration_time_source:
-        return replace(computed, source=chosen.iteration_time_source)
-    if chosen.forward_time is not None:
-        own = chosen.forward_time_source or "given by the scenario"
-        text = f"forward pass of {chosen.forward_time:g} s: {own}; backward pass: {computed.source}"
+            computed = with_modules_of(computed, profile, times(profile, wanted.modules_device))
+    if wanted.iteration_time is not None and wanted.iteration_time_source:
+        return replace(computed, source=wanted.iteration_time_source)
+    if wanted.forward_time is not None:
+        own = wanted.forward_time_source or "given by the scenario"
+        text = f"forward pass of {wanted.forward_time:g} s: {own}; backward pass: {computed.source}"
         return replace(computed, source=text)
     return computed
-
-
-def _options(chosen: Strategy, section: PointSection) -> Options:
-    try:
-        return chosen.options.model_validate(section.strategy.options)
-    except ValidationError as error:
-        known = ", ".join(chosen.options.model_fields) or "none"
-        defects = "; ".join(": ".join([*map(str, d["loc"]), _defect(d)]) for d in error.errors())
-        raise InputFault(f"strategy.options of '{chosen.name}': {defects} (options: {known})") from error
 
 
 def _defect(defect: ErrorDetails) -> str:

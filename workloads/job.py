@@ -26,7 +26,7 @@ class Cluster:
     workers_per_host: int = 1
 
     def __post_init__(self) -> None:
-        """Refuses an empty cluster; raises InputFault."""
+        """Rejects empty clusters; raises InputFault."""
         if self.workers < 1:
             raise InputFault(f"cluster.workers = {self.workers}: must be at least 1")
         if self.servers < 0:
@@ -57,47 +57,45 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Costs:
-    """Constants beside network and GPU, each with its source in the scenario.
+    """Constants beside network and GPU, each with its source in the scenario. Infinite rates are free."""
 
-    aggregation_bytes_per_s: gradient bytes that one server adds a second (infinite: free), beside the network.
-    message_latency_s: software latency of every message before its first byte leaves.
-    local_bytes_per_s: rate of a machine's own link between two of its GPUs (infinite: free).
-    copy_bytes_per_s: rate at which one thread copies memory: a worker, gradients into and out of a fused buffer; a server, the
-    values with which it answers a pull (infinite: free).
-    merge_s: a worker's time for each slice that it merges into a tensor before the layer's forward pass; for strategies that slice
-    TensorFlow's shards.
-    """
-
+    #: Rate at which one server adds gradients, beside the network.
     aggregation_bytes_per_s: float = float("inf")
+    #: Software latency of every message before its first byte leaves.
     message_latency_s: float = 0.0
+    #: Rate of a machine's own link between two of its GPUs.
     local_bytes_per_s: float = float("inf")
+    #: Rate at which one thread copies memory: a worker, gradients into and out of a fused buffer; a server, the values with which it
+    #: answers a pull.
     copy_bytes_per_s: float = float("inf")
+    #: A worker's time for each slice that it merges into a tensor before the layer's forward pass; for strategies that slice
+    #: TensorFlow's shards.
     merge_s: float = 0.0
 
 
 @dataclass(frozen=True)
 class Job:
-    """One point to compile.
-
-    seed: decides every random order of the strategy. rate_bps: line rate of a host's link, for strategies that weigh
-    transfers against computation; None where nobody said. fabric: the network, for strategies that use its switches;
-    None: a single switch. stands_for: the cluster that this one stands for, whose samples count; costs and rates are scaled already.
-    relative_times: of each worker, what its passes take of `compute`; none: all take just that.
-    """
+    """What a strategy compiles: one point of a scenario."""
 
     profile: Profile
     compute: ComputeTime
     cluster: Cluster
+    #: Samples that a worker processes in an iteration.
     batch: int
+    #: Decides every random order of the strategy.
     seed: int = 1
     costs: Costs = field(default_factory=Costs)
+    #: Line rate of a host's link, for strategies that weigh transfers against computation; None: unknown.
     rate_bps: float | None = None
+    #: The network, for strategies that use its switches; None: a single switch.
     fabric: Fabric | None = None
+    #: The cluster that this one stands for, whose samples count; costs and rates are scaled already.
     stands_for: Cluster | None = None
+    #: Factor of each worker on the times of `compute`; empty: 1 for all.
     relative_times: tuple[float, ...] = ()
 
     def relative_time(self, worker: int) -> float:
-        """What a worker's passes take of `compute`."""
+        """A worker's factor on the times of `compute`."""
         return self.relative_times[worker] if self.relative_times else 1.0
 
     @property

@@ -14,10 +14,10 @@ from typing import Any
 
 from gradwire.faults import InputFault
 from gradwire.topo.fabric import Topology
+from gradwire.workloads.registry import strategy, strategy_names
 from gradwire.workloads.scenario.loading import resolve
 from gradwire.workloads.scenario.schema import PointSection
 from gradwire.workloads.scenario.settings import flattened
-from gradwire.workloads.strategies import strategy, strategy_names
 
 ORIGIN = "gradwire compare"
 DECIDED = ("strategy", "chart", "left_out")
@@ -31,17 +31,16 @@ P3_UNSENT = "256KB"
 
 @dataclass(frozen=True)
 class Contender:
-    """How a strategy takes part.
-
-    random: whether its plan has a random order, so that one seed says little. settings: scenario keys beside its options.
-    partial: whether it sends a part of the gradients only, and so trains something else than the others.
-    """
+    """How a strategy takes part."""
 
     strategy: str
     family: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    #: Whether its plan has a random order, so that one seed says little.
     random: bool = False
+    #: Scenario keys beside its options.
     settings: Mapping[str, Any] = field(default_factory=dict)
+    #: Whether it sends only a part of the gradients, and so trains something else than the others.
     partial: bool = False
 
 
@@ -78,9 +77,9 @@ def contenders(names: Sequence[str] = ()) -> list[Contender]:
     for name in names:
         strategy(name)
     known = {contender.strategy: contender for contender in CONTENDERS}
-    every = [*known, *(name for name in strategy_names() if name not in known)]
+    installed = [*known, *(name for name in strategy_names() if name not in known)]
     # Whether a plug-in draws from the seed cannot be known from here, so it is taken to.
-    return [known.get(name, Contender(name, PLUG_IN, random=True)) for name in dict.fromkeys(names or every)]
+    return [known.get(name, Contender(name, PLUG_IN, random=True)) for name in dict.fromkeys(names or installed)]
 
 
 def shared_section(base: Mapping[str, Any]) -> PointSection:
@@ -141,5 +140,5 @@ def refusal(contender: Contender, shared: PointSection) -> str | None:
     """Why a contender would say nothing here although it can run, or None."""
     nested = shared.cluster.workers_per_host > 1 or shared.fabric.topology is Topology.LEAF_SPINE
     if contender.strategy == "hierarchical-ring" and not nested:
-        return "one worker a machine and one switch: no workers are nearer to one another than to the rest; give --leaf-spine"
+        return "one worker per machine and one switch: no workers are nearer to one another than to the rest; give --leaf-spine"
     return None

@@ -98,13 +98,13 @@ def readers_of(profile: Profile) -> list[list[int]]:
 def tic(graph: OperationGraph) -> list[int]:
     """Timing-independent order (Algorithm 2): the recv ops by rising M+, each transfer taken to last 1 and computation 0."""
     untimed = OperationGraph((1,) * len(graph.recv_ns), tuple(replace(op, time_ns=0) for op in graph.compute))
-    every = np.ones(len(graph.recv_ns), dtype=np.bool_)
-    order: list[int] = np.argsort(properties(untimed, every).impending_ns, kind="stable").tolist()
+    outstanding = np.ones(len(graph.recv_ns), dtype=np.bool_)
+    order: list[int] = np.argsort(properties(untimed, outstanding).impending_ns, kind="stable").tolist()
     return order
 
 
 def tac(graph: OperationGraph) -> list[int]:
-    """Timing-aware order (Algorithm 3 with Equation 6): again and again the recv op that precedes all other outstanding ones."""
+    """Timing-aware order (Algorithm 3 with Equation 6): repeatedly takes the recv op that precedes all other outstanding ones."""
     needs = _needs(graph)
     outstanding = np.ones(len(graph.recv_ns), dtype=np.bool_)
     order: list[int] = []

@@ -40,7 +40,7 @@ def probe_phases(fabric: Fabric, size_bytes: int) -> list[tuple[list[Transfer], 
     """Transfers that load every host's port in both directions at once, and an uplink of every leaf; with the rate of each phase.
 
     First all hosts send, each to the next one on its leaf: what the machine carries less than exactly when all hosts are busy shows
-    here. Data go at the rate that the ACKs of the opposite flow leave them. Between leaves goes one flow a leaf, so that no two can
+    here. Data go at the rate that the ACKs of the opposite flow leave them. Between leaves goes one flow per leaf, so that no two can
     meet on a link whatever spine they take.
     """
     size = fabric.hosts_per_leaf
@@ -86,7 +86,7 @@ def priority_clash(size_bytes: int, rate_bps: float, *, at_switch: bool) -> list
 
 
 def compile_transfers(name: str, hosts: int, transfers: list[Transfer]) -> Plan:
-    """A plan with one worker a host and one flow a transfer, all starting behind a barrier."""
+    """A plan with one worker per host and one flow per transfer, all starting behind a barrier."""
     builder = PlanBuilder(name)
     ranks = [builder.rank(Role.WORKER, host) for host in range(hosts)]
     begins = [builder.compute(rank) for rank in ranks]

@@ -17,15 +17,15 @@ from gradwire.workloads.job import Costs
 
 @dataclass(frozen=True)
 class Load:
-    """What an allreduce of K bytes asks of the busiest of everything, on the path that decides its time.
+    """What an allreduce of K bytes asks of the busiest of everything, on the path that decides its time."""
 
-    messages: one after the other, each of which pays the latency. network: bytes through the port of one machine, in each
-    direction, in K. local: bytes that one worker sends inside its machine, in K. added: bytes that one worker adds, in K.
-    """
-
+    #: Messages one after the other, each of which pays the latency.
     messages: float
+    #: Bytes through the port of one machine, in each direction, in units of K.
     network: float
+    #: Bytes that one worker sends inside its machine, in units of K.
     local: float
+    #: Bytes that one worker adds, in units of K.
     added: float
 
 
@@ -40,7 +40,7 @@ class StandIn:
     meant: Load
 
     def __post_init__(self) -> None:
-        """Refuses a stand-in without what it has to stand for."""
+        """Rejects a cluster without a kind of link that it has to stand for."""
         if self.meant.network > 0 and self.own.network == 0:
             raise InputFault("cluster.workers: all on one machine cannot stand for several machines; use at least two")
         if self.meant.local > 0 and self.own.local == 0:
@@ -54,7 +54,7 @@ class StandIn:
         return rate_bps * _ratio(self.own.network, self.meant.network)
 
     def costs(self, costs: Costs) -> Costs:
-        """Costs a message and a byte that add up to as much. Copying is not scaled: a worker copies what it always does."""
+        """Costs per message and per byte that add up to as much. Copying is not scaled: a worker copies what it always does."""
         return replace(
             costs,
             message_latency_s=costs.message_latency_s * _ratio(self.meant.messages, self.own.messages),

@@ -60,8 +60,8 @@ class Graph:
         """Successors of all `nodes`, one after the other; a node is an iteration times `count` plus an op."""
         lengths = self._start[nodes + 1] - self._start[nodes]
         first = np.repeat(self._start[nodes] - (np.cumsum(lengths) - lengths), lengths)
-        found: Int64 = self._successors[first + np.arange(int(lengths.sum()))]
-        return found
+        successors: Int64 = self._successors[first + np.arange(int(lengths.sum()))]
+        return successors
 
     def dead_ends(self) -> npt.NDArray[np.bool_]:
         """Of each op: whether nothing waits for it, nor for what waits for it: where a dependency is missing, the race is lost there."""
@@ -215,9 +215,9 @@ class Run:
         """Carries everything out; returns the first defect, an op that never becomes ready included."""
         waits_for = self.graph.waits_for.copy()
         for nodes in self._steps(waits_for):
-            found = self._step(nodes)
-            if found:
-                return found
+            defect = self._step(nodes)
+            if defect:
+                return defect
         stuck = np.flatnonzero(waits_for > 0)
         if len(stuck):
             iteration, op = divmod(int(stuck[0]), self.count)
@@ -323,6 +323,6 @@ def defects(plan: Plan) -> Iterator[Defect]:
     """The first defect of each of ORDERS that finds one."""
     graph = Graph(plan)
     for order in ORDERS:
-        found = Run(graph, order(graph)).defect()
-        if found:
-            yield found
+        defect = Run(graph, order(graph)).defect()
+        if defect:
+            yield defect

@@ -19,15 +19,15 @@ from gradwire.run.planned import PlannedRun
 from gradwire.run.stored.named_run import chosen_iteration, slowest_iteration
 from gradwire.run.stored.stored_run import StoredRun
 from gradwire.vm.doctor import Finding
-from gradwire.workloads.compilation import job_of
-from gradwire.workloads.strategies import strategy, strategy_names, strategy_origins
+from gradwire.workloads.compilation import ResolvedPoint
+from gradwire.workloads.registry import strategy, strategy_names, strategy_origins
 from gradwire.workloads.summary import summary_lines
 
 
 def plan_lines(planned: PlannedRun) -> Iterator[str]:
     """A point and its compiled plans, in rich's markup."""
-    chosen = strategy(planned.point.section.strategy.name)
-    job = job_of(planned.point.section, chosen)
+    resolved = ResolvedPoint(planned.point.section)
+    chosen, job = resolved.strategy, resolved.job
     yield f"[bold]{escape(planned.label)}[/bold]  {escape(chosen.summary)} [dim]({escape(chosen.source)})[/dim]"
     yield f"  compute {job.compute_s:.4f} s an iteration: {escape(job.compute.source)}"
     for label, plan in planned.plans.items():

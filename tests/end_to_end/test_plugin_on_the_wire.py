@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from gradwire import PACKAGE
-from gradwire.workloads.compilation import job_of
+from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.scenario.loading import load_scenario
-from gradwire.workloads.strategies import strategy
 from tests.shared.points_csv import read_points_csv
 from tests.shared.snippets import PLUGIN_FOLDER, install_plugin
 
@@ -47,6 +46,6 @@ def test_the_walk_through_on_the_real_fabric(tmp_path: Path) -> None:
     assert row.valid, row.verdict
 
     section = load_scenario(scenario).points[0].section
-    job = job_of(section, strategy("ring"))
+    job = ResolvedPoint(section).job
     port_s = 1.5 * job.profile.size_bytes() * (1538 / 1448) * 8 / section.fabric.rate
     assert row.iteration_time_s == pytest.approx(sum(job.compute.forward_s) + port_s, rel=CLOSE)

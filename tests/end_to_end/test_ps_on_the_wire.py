@@ -19,7 +19,7 @@ from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Costs, Job
 from gradwire.workloads.models.devices import ComputeTime
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.plan import Combine, OpKind, Plan, Role
-from gradwire.workloads.strategies import strategy
+from gradwire.workloads.registry import strategy
 
 pytestmark = pytest.mark.kernel
 

@@ -17,6 +17,7 @@ from gradwire.analysis.verdict.verdict import BOUND_SLACK
 from gradwire.run.replay import Replayed, replay_plans
 from gradwire.topo.fabric import Fabric, Topology
 from gradwire.workloads.checker import check
+from gradwire.workloads.engines.ordered_transfers import compile_ordered
 from gradwire.workloads.engines.placement import whole_tensors
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from gradwire.workloads.models import model
@@ -24,7 +25,7 @@ from gradwire.workloads.models.devices import ComputeTime, compute_time
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.patterns import Transfer, compile_transfers
 from gradwire.workloads.plan import OpKind, Plan
-from gradwire.workloads.strategies.tictac import Order, compile_ordered, transfer_orders
+from gradwire.workloads.strategies.tictac import Order, transfer_orders
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 

@@ -13,7 +13,7 @@ from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.devices import ComputeTime
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.plan import OP_DTYPES, Ops, Plan
-from gradwire.workloads.strategies import strategy
+from gradwire.workloads.registry import strategy
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "vanilla": [{}],

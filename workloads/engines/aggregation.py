@@ -3,14 +3,14 @@
 Source: NetOps, sections 3.4.2 and 8.1.1: "the network buffers worker updates and aggregates them before sending them to parameter
 servers"; the switch forwards once the last worker's gradient of a parameter has arrived. On a leaf/spine fabric the leaf of the
 workers adds first, then one spine a server (chosen in turn, from the seed on), then the leaf of the server, so that each link carries one
-result a chunk. A worker on the server's own host hands its gradient over through memory.
+result per chunk. A worker on the server's own host hands its gradient over through memory.
 
 Where the paper is silent:
 
 - A switch adds at line rate and at no cost, and forwards a chunk when it is whole (NetOps' simulator: parameter by parameter).
 - Switch memory is unbounded in the paper ("allocation of compute and memory resources on switches ... we do not address"). Here it
   is a parameter: at most so many bytes of sums are held at a switch at a time. Chunks take memory in the order of the backward
-  pass; one for which there is none left waits at its senders until a token from the switch says that earlier chunks have left,
+  pass; a chunk for which there is none left waits at its senders until a token from the switch says that earlier chunks have left,
   that is, have arrived at the next switch or server, which acknowledges them. Tokens and acknowledgements are 64-byte control messages.
 """
 
@@ -30,25 +30,30 @@ from gradwire.workloads.plan import CONTROL_CLASS, Combine, Role
 
 @dataclass
 class Contribution:
-    """What `rank` will send of a chunk once all of `after` are done. switch: where it adds, if it is an aggregator."""
+    """What a rank will send of a chunk."""
 
     rank: int
+    #: Ops that it waits for.
     after: list[int]
+    #: The switch where it adds, if it is an aggregator.
     switch: int | None = None
 
 
 @dataclass
 class _Memory:
-    """What one switch holds, in the order in which it was promised, and the last token that promised some."""
+    """The memory of one switch."""
 
+    #: Size of each sum that it holds, in the order of promises, and the op after which the sum is known to have left.
     held: deque[tuple[int, int]] = field(default_factory=deque)
     used_bytes: int = 0
+    #: Op of the latest promise; None: there was no need for one yet.
     granted: int | None = None
+    #: RECV of that promise's token at each sender below that has been told.
     tokens: dict[int, int] = field(default_factory=dict)
 
 
 class Aggregators:
-    """Adds aggregator ranks, and their part of the plan, to a builder. memory_bytes: of each switch, 0 for unbounded."""
+    """Adds aggregator ranks, and their part of the plan, to a builder. memory_bytes: memory of each switch; 0: unbounded."""
 
     def __init__(self, builder: PlanBuilder, job: Job, flows: Flows, memory_bytes: int) -> None:
         self._builder, self._flows, self._job = builder, flows, job
@@ -118,7 +123,7 @@ class Aggregators:
         return recv
 
     def _reserve(self, switch: int, piece: Piece) -> None:
-        """Promises the switch's memory to the chunk; where it takes that of earlier ones, a new promise waits until they have left."""
+        """Promises memory of the switch to the chunk. If that is the memory of earlier chunks, the promise waits until they have left."""
         if not self._memory_bytes:
             return
         if piece.size_bytes > self._memory_bytes:
@@ -138,7 +143,7 @@ class Aggregators:
             memory.granted, memory.tokens = granted, {}
 
     def _token(self, switch: int, below: int) -> list[int]:
-        """The RECV, at a sender below, of the switch's latest promise; none while there was no need for one."""
+        """The RECV, at a sender below, of the switch's latest promise; empty if no promise was needed yet."""
         granted = self._memory[switch].granted
         if granted is None:
             return []

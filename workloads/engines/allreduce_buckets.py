@@ -14,40 +14,41 @@ from gradwire.workloads.job import Job
 
 @dataclass(frozen=True)
 class Hold:
-    """A delay after the backward op of `layer`: Horovod looks for ready tensors once a cycle only.
-
-    reading_s: what the first rank then spends on reports, one hold after the other.
-    """
+    """A delay after a layer's backward op: Horovod looks for ready tensors only once per cycle."""
 
     layer: int
     delay_s: float
+    #: What the first rank then spends on reports, one hold after the other.
     reading_s: float = 0.0
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """What one allreduce reduces.
-
-    values: gradients. ready_layer: layer whose backward op yields the last of them. first_layer: the first layer that the next
-    forward pass needs them for. copy_in_s, copy_out_s: time to bring them into a fused buffer or the wire's format, and back.
-    hold: what it waits for beside. selection: reduced after all others, for the next backward pass (CSC's norms).
-    """
+    """What one allreduce reduces."""
 
     name: str
+    #: Number of gradients.
     values: int
+    #: Layer whose backward op yields the last of them.
     ready_layer: int
+    #: First layer whose forward op needs them.
     first_layer: int
+    #: Time to bring them into a fused buffer or the wire's format.
     copy_in_s: float = 0.0
+    #: Time to bring them back.
     copy_out_s: float = 0.0
+    #: What else it waits for.
     hold: Hold | None = None
+    #: Whether it is reduced after all others, for the next backward pass (CSC's norms).
     selection: bool = False
 
 
 @dataclass(frozen=True)
 class Gradient:
-    """A tensor's gradient as the backward pass yields it. values: its elements."""
+    """A tensor's gradient as the backward pass yields it."""
 
     name: str
+    #: Number of elements.
     values: int
     layer: int
 

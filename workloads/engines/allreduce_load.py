@@ -1,6 +1,7 @@
-"""Closed forms of what an allreduce by each algorithm asks of messages and links (see gradwire.workloads.stand_in.Load).
+"""Closed forms of what an allreduce by each algorithm asks of messages and links (Load in workloads/stand_in.py).
 
-Sources: GradientFlow, section 2.4 (ring: 2 (N - 1) messages, 2 (N - 1) / N K bytes a GPU); NetOps, section 8.2.2 (butterfly); Rabenseifner.
+Sources: GradientFlow, section 2.4 (ring: 2 (N - 1) messages, 2 (N - 1) / N K bytes per GPU); NetOps, section 8.2.2 (butterfly);
+Rabenseifner (halving-doubling).
 Workers fill one machine after the other and share its port.
 """
 

@@ -5,8 +5,8 @@ Source: GradientFlow, sections 2.3, 2.4, 2.6. An iteration of a worker:
 1. Forward and backward pass. A bucket is ready at a worker when the backward pass has yielded the last of its gradients.
 2. The allreduces of a communicator run one after the other, in the order of the buckets: a worker starts the next when it
    has sent and received everything of the one before, as NCCL's kernels on one stream do. With `concurrent` each starts as
-   soon as it is ready, and messages leave a worker in the order in which they become ready, to each other worker by a
-   connection of its own: one that is held up by its receiver's port holds up none to another (NetOps, section 8.2.2).
+   soon as it is ready, and messages leave a worker in the order in which they become ready, on a connection per
+   receiver: one that is held up by its receiver's port does not hold up the others (NetOps, section 8.2.2).
 3. Every worker updates its replica. With forward_waits 'all', its next iteration starts when all its buckets are there:
    optimizers step once, and NetOps (section 3.1) says that end-host mechanisms do not pipeline the forward pass with the
    last phase. 'barrier': when all workers have all buckets (NetOps, section 8.2.1). 'layer': a layer's forward pass waits
@@ -43,10 +43,13 @@ COPY_LANE, HOLD_LANE, READING_LANE = 2, 4, 6
 
 @dataclass(frozen=True)
 class Communicator:
-    """How buckets are reduced. bytes_per_value: a gradient on the wire. concurrent, forward_waits: see above."""
+    """How buckets are reduced."""
 
+    #: Size of a gradient on the wire.
     bytes_per_value: int = 4
+    #: Step 2.
     concurrent: bool = False
+    #: Step 3.
     forward_waits: ForwardWaits = "all"
 
 
@@ -70,7 +73,7 @@ class _Compiler:
         self.done = self._gates([bucket.copy_out_s for bucket in buckets], COPY_LANE)
 
     def _workers(self, schedules: Sequence[Schedule]) -> Workers:
-        """A queue a rank to other hosts, and more of them where allreduces are concurrent and a rank sends to several."""
+        """One queue per rank to other hosts, and more if allreduces are concurrent and a rank sends to several."""
         cluster, builder, ranks = self.job.cluster, self.builder, self.ranks
         hosts = np.array([cluster.worker_host(rank) for rank in ranks], np.int64)
         network = np.repeat(np.array([builder.queue(rank) for rank in ranks], np.int64)[:, None], len(ranks), axis=1)
@@ -157,12 +160,12 @@ class _Compiler:
         for row, number in enumerate(numbers):
             bucket = self.buckets[number]
             tensor = builder.tensor(bucket.name)
-            own = [builder.chunk(tensor, size) for size in sizes[row].tolist() if size]
-            chunks[row, : len(own)] = own
+            parts = [builder.chunk(tensor, size) for size in sizes[row].tolist() if size]
+            chunks[row, : len(parts)] = parts
             for rank, passes in enumerate(self.passes):
                 ready = int(self.started[number, rank]) if bucket.selection else passes.backward[bucket.ready_layer]
                 consumer = self._consumer(bucket, passes)
-                for chunk in own:
+                for chunk in parts:
                     builder.produces(ready, chunk)
                     builder.consumes(consumer, chunk)
         return chunks
@@ -189,19 +192,19 @@ class _Compiler:
             builder.iteration(rank, passes.begin, end)
 
     def _barrier(self, arrived: Sequence[int]) -> list[int]:
-        """Every worker tells the first one, which tells them all: two tokens a worker. Returns an op for each to go on with."""
+        """Every worker tells the first one, which tells them all: two tokens per worker. Returns the op after which each goes on."""
         builder = self.builder
         queues = [builder.queue(rank) for rank in self.ranks]
         complete = builder.compute(0)
         builder.depend(complete, arrived[0])
         ends = [complete]
         for rank in self.ranks[1:]:
-            told, heard = builder.message(queues[rank], 0, CONTROL_BYTES)
-            builder.depend(told, arrived[rank])
-            builder.depend(complete, heard)
-            released, going_on = builder.message(queues[0], rank, CONTROL_BYTES)
-            builder.depend(released, complete)
+            report, reported = builder.message(queues[rank], 0, CONTROL_BYTES)
+            builder.depend(report, arrived[rank])
+            builder.depend(complete, reported)
+            release, released = builder.message(queues[0], rank, CONTROL_BYTES)
+            builder.depend(release, complete)
             end = builder.compute(rank)
-            builder.depend(end, going_on)
+            builder.depend(end, released)
             ends.append(end)
         return ends

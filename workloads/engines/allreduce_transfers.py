@@ -20,26 +20,31 @@ REDUCE_LANE, GATE_LANE = 1, 3
 
 @dataclass(frozen=True)
 class Workers:
-    """Host and send queues of each rank: `network` to other hosts, by sender and receiver; `inside` to ranks of its own."""
+    """Where ranks are, and their send queues."""
 
+    #: Host of each rank.
     hosts: Int64
+    #: Queue to ranks on other hosts, by sender and receiver.
     network: Int64
+    #: Queue of each rank to ranks on its own host.
     inside: Int64
 
 
 @dataclass(frozen=True)
 class BucketOps:
-    """Buckets that share a schedule: arrays with an axis for buckets, and one for ranks or one for parts.
+    """Buckets that share a schedule: arrays with an axis for buckets and, where said, a second one."""
 
-    number: place of each bucket in the order of communication. layer: the layer that each belongs to. started, done: the
-    ops between which a bucket is reduced at a rank. size_bytes, chunk: of each part, 0 and -1 where a bucket has no such part.
-    """
-
+    #: Place in the order of communication.
     number: Int64
+    #: Layer that the bucket belongs to.
     layer: Int64
+    #: By rank: the op after which the bucket may be reduced there.
     started: Int64
+    #: By rank: the op before which it must be.
     done: Int64
+    #: By part: its size; 0 where the bucket has no such part.
     size_bytes: Int64
+    #: By part: its chunk; -1 where the bucket has no such part.
     chunk: Int64
 
 

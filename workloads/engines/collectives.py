@@ -20,20 +20,19 @@ from gradwire.faults import InputFault
 from gradwire.workloads.plan import Combine, Int64
 
 Row = tuple[int, int, int, int, int, int, int]
-"""src, dst, part, step, combine, phase, opens: one transfer."""
+"""One transfer: src, dst, part, step, combine, phase, opens."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """What follows what at a rank, in indices of rows; -1 for nothing.
+    """What follows what at a rank, in indices of rows; -1 for nothing."""
 
-    after: the row whose arrival a row's send passes on. own_send: the row that the receiver itself must have sent before it
-    may add this one, because in an exchange what it sends must not contain what it gets. last_row, last_is_send, last_rank:
-    for every rank and part, the last thing that happens to it there.
-    """
-
+    #: The row whose arrival a row's send passes on.
     after: Int64
+    #: The row that the receiver itself must have sent before it may add this one: in an exchange, what it sends must not contain what
+    #: it gets.
     own_send: Int64
+    #: For every rank and part, the row of the last thing that happens to it there, whether that is its sending, and the rank.
     last_row: Int64
     last_is_send: npt.NDArray[np.bool_]
     last_rank: Int64
@@ -41,7 +40,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Schedule:
-    """An allreduce among `ranks` ranks of a bucket that is cut into `parts` parts, one row a transfer.
+    """An allreduce among `ranks` ranks of a bucket that is cut into `parts` parts, one row per transfer.
 
     step: a rank passes on in a step what it has received in earlier ones. combine: ADD or COPY. phase: a rank starts a phase
     when it has sent and received everything of the phase before; within a phase, each part moves on by itself. opens: 1 for
@@ -140,7 +139,7 @@ def _schedule(ranks: int, parts: int, rows: Iterator[Row]) -> Schedule:
 def _around(
     members: Sequence[int], blocks: Sequence[Sequence[int]], combine: Combine, step: int, phase: int = 0
 ) -> Iterator[Row]:
-    """One turn of a ring, len(members) - 1 steps: reduce-scatter (ADD) or allgather (COPY) of one block of parts a member.
+    """One turn of a ring, len(members) - 1 steps: reduce-scatter (ADD) or allgather (COPY) of one block of parts per member.
 
     After the reduce-scatter, member i holds block i + 1, which the allgather starts from.
     """

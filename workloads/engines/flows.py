@@ -1,4 +1,4 @@
-"""The send queues of a parameter server's ranks: which messages wait for each other before they reach the network."""
+"""Send queues by connection: which messages wait for each other before they reach the network."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gradwire.workloads.plan import Discipline
 class Flows:
     """One send queue, and so one flow, for each (source, destination, traffic class).
 
-    shared: instead one queue a source that feeds its connections to everybody: a single thread with blocking sends.
+    shared: one queue per source instead, which feeds all its connections: a single thread with blocking sends.
     """
 
     def __init__(self, builder: PlanBuilder, discipline: Discipline = Discipline.FIFO, *, shared: bool = False) -> None:
@@ -19,7 +19,7 @@ class Flows:
         self._queues: dict[tuple[int, ...], int] = {}
 
     def queue(self, src: int, dst: int, traffic_class: int) -> int:
-        """The queue of rank `src` towards rank `dst`, added when first asked for."""
+        """The queue of rank `src` towards rank `dst`, added on first use."""
         key = (src,) if self._shared else (src, dst, traffic_class)
         if key not in self._queues:
             self._queues[key] = self._builder.queue(src, self._discipline)

@@ -14,7 +14,7 @@ from gradwire.workloads.models.profile import Profile
 
 @dataclass(frozen=True)
 class Piece:
-    """A chunk to be: `parameters` of tensor number `tensor` (of layer `layer`) on server `server`."""
+    """The part of a tensor that travels together: a future chunk. Tensor, layer and server go by number."""
 
     tensor: int
     layer: int
@@ -30,7 +30,7 @@ class Piece:
 KVSTORE_PRIME = 9973
 """MXNet's KVStore puts key k whole on server k * 9973 mod n."""
 SHARE_ROUNDING = 0.01
-"""Printed shares are rounded: they may miss a sum of 1 by this much and are then scaled."""
+"""Printed shares are rounded, so their sum may miss 1 by this much; they are then scaled."""
 
 
 def even_cut(parameters: int, parts: int) -> list[int]:
@@ -71,9 +71,9 @@ def whole_variables(profile: Profile, servers: int) -> list[Piece]:
 
 
 def partitioned(profile: Profile, servers: int) -> list[Piece]:
-    """Every tensor cut into one even shard a server (NetOps, sections 8.2.1 and 9.1).
+    """Every tensor cut into one even shard per server (NetOps, sections 8.2.1 and 9.1).
 
-    Tensors with fewer parameters than servers take the next servers in turn, so that none is favoured.
+    Tensors with fewer parameters than servers take the next servers in turn, so that no server is favoured.
     """
     pieces: list[Piece] = []
     turn = 0
@@ -87,11 +87,11 @@ def partitioned(profile: Profile, servers: int) -> list[Piece]:
 
 
 def in_rows(profile: Profile, servers: int, slice_parameters: int | None = None) -> list[Piece]:
-    """Geryon, section IV, with TensorFlow's fixed_size_partitioner: a tensor's rows (its first axis) are dealt into a shard a server, and
-    shards above the threshold into slices, all of whole rows.
+    """Geryon, section IV, with TensorFlow's fixed_size_partitioner: a tensor's rows (its first axis) are dealt into one shard per server,
+    and shards above the threshold into slices, all of whole rows.
 
     A 3x3 kernel has three rows, so it becomes three shards and nothing more, and a 1x1 kernel stays whole. Geryon's numbers of slices
-    say that it was so: 328, 440 and 672 of VGG-19 for thresholds of 1024K, 512K and 256K, where it prints 320, 440 and 680; shards of
+    confirm it: 328, 440 and 672 of VGG-19 for thresholds of 1024K, 512K and 256K, where it prints 320, 440 and 680; shards of
     any size would be 408, 520 and 808. Shards go round the servers in turn, as replica_device_setter deals variables.
     """
     pieces: list[Piece] = []
@@ -106,18 +106,18 @@ def in_rows(profile: Profile, servers: int, slice_parameters: int | None = None)
 
 
 def slices_of_layers(pieces: Sequence[Piece]) -> Counter[int]:
-    """Of each layer: the slices of its shards that were cut into several."""
+    """For each layer, the number of slices of those of its shards that were cut into several."""
     shards = Counter((piece.layer, piece.tensor, piece.server) for piece in pieces)
-    found: Counter[int] = Counter()
+    slices_of: Counter[int] = Counter()
     for (layer, _, _), count in shards.items():
-        found[layer] += count if count > 1 else 0
-    return found
+        slices_of[layer] += count if count > 1 else 0
+    return slices_of
 
 
 def kvstore_keys(profile: Profile, servers: int, split_parameters: int) -> list[Piece]:
     """MXNet's KVStore (P3, section 4.1): large tensors cut evenly over all servers, others whole on server key * 9973 mod n.
 
-    split_parameters: from this many parameters on a tensor is large. A tensor's key is its number.
+    split_parameters: a tensor is large from this many parameters on. A tensor's key is its number.
     """
     pieces: list[Piece] = []
     for number, (layer, tensor) in enumerate(zip(profile.tensor_layer, profile.tensors, strict=True)):
@@ -130,7 +130,7 @@ def kvstore_keys(profile: Profile, servers: int, split_parameters: int) -> list[
 
 
 def full_slices(profile: Profile, servers: int, slice_parameters: int) -> list[Piece]:
-    """P3, section 4.2: slices of `slice_parameters` and what is left of each tensor, all of them round robin over the servers.
+    """P3, section 4.2: slices of `slice_parameters` and the rest of each tensor, all of them round robin over the servers.
 
     0 parameters: no slices, whole tensors. The turn goes on from tensor to tensor, as in MXNet's P3Store: if it began anew with each,
     the first server would hold all the small ones.
@@ -144,7 +144,7 @@ def full_slices(profile: Profile, servers: int, slice_parameters: int) -> list[P
 
 
 def greedy_by_size(profile: Profile, servers: int) -> list[Piece]:
-    """Whole tensors, largest first, each to the server that holds the least: as even as it gets without cutting any."""
+    """Whole tensors, largest first, each to the server that holds the least: as even as possible without cutting."""
     held = [0] * servers
     pieces = whole_tensors(profile, servers)
     for piece in sorted(pieces, key=lambda piece: -piece.parameters):
@@ -158,7 +158,7 @@ def by_shares(profile: Profile, servers: int, shares: Sequence[float]) -> list[P
     """Gives each server its share of the parameters, such as those that NetOps measured (Table 7).
 
     Largest tensors first, each to the server with the most left to hold; what does not fit there is cut off and goes on to the next,
-    so that the shares come out to the parameter. Raises InputFault where shares are not one a server or do not sum to 1.
+    so that the shares come out to the parameter. Raises InputFault if there is not one share per server or they do not sum to 1.
     """
     if len(shares) != servers:
         raise InputFault(f"strategy.options.shares = {list(shares)}: must be one share for each of {servers} servers")
@@ -186,7 +186,7 @@ def _whole_numbers(total: int, shares: Sequence[float]) -> list[int]:
 
 
 def in_messages(pieces: list[Piece], message_parameters: int) -> list[Piece]:
-    """Cuts each piece, where it is, into even messages of at most `message_parameters` (NetOps, section 9.2); 0 cuts none."""
+    """Cuts each piece, in its place, into even messages of at most `message_parameters` (NetOps, section 9.2); 0 cuts none."""
     if not message_parameters:
         return pieces
     return [
@@ -195,7 +195,7 @@ def in_messages(pieces: list[Piece], message_parameters: int) -> list[Piece]:
 
 
 def in_turn(pieces: Sequence[Piece], workers: int) -> list[list[int]]:
-    """Round-robin distribution (NetOps, sections 6 and 9.4): of each worker, the place of each piece among all that are sent.
+    """Round-robin distribution (NetOps, sections 6 and 9.4): for each worker, the position of each piece among all that are sent.
 
     A parameter goes to worker 0 as a whole, then to worker 1, and so on; only then comes the next one. The messages that it may be
     cut into stay together.

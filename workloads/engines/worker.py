@@ -1,26 +1,30 @@
-"""The computing part of a worker's plan: forward and backward passes over the model's layers, as a chain of COMPUTE ops."""
+"""Workers and what they compute: forward and backward passes over the model's layers as COMPUTE ops."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.placement import Piece, slices_of_layers
 from gradwire.workloads.job import Job
+from gradwire.workloads.plan import Plan, Role
 
 
 @dataclass(frozen=True)
 class Passes:
-    """Op numbers of one worker's iteration: its begin, and the forward and backward op of each layer."""
+    """Op numbers of one worker's iteration. `backward` is empty if the worker only infers."""
 
+    #: Begins the iteration and takes no time.
     begin: int
+    #: Forward op of each layer, by the layer's index.
     forward: tuple[int, ...]
+    #: Backward op of each layer, by the layer's index: backward[0] is the last of the pass.
     backward: tuple[int, ...]
 
 
 def with_merging(job: Job, pieces: Sequence[Piece]) -> Job:
-    """The job with a layer's forward op longer by what merging its slices takes: the stream that computes puts tensors together."""
+    """The job with each layer's forward op prolonged by merging the layer's slices, which the computing stream does."""
     if not job.costs.merge_s:
         return job
     merged = slices_of_layers(pieces)
@@ -29,9 +33,9 @@ def with_merging(job: Job, pieces: Sequence[Piece]) -> Job:
 
 
 def add_passes(builder: PlanBuilder, job: Job, rank: int) -> Passes:
-    """Adds begin, forward (layer by layer in topological order) and backward (reversed) of one worker, of which `rank` is the number.
+    """Adds the begin, forward (layer by layer in topological order) and backward (reversed) ops of worker `rank`.
 
-    A GPU carries out one kernel after the other, so the passes are a chain whatever branches the model has.
+    A GPU runs one kernel after the other, so the passes are a chain whatever branches the model has.
     """
     begin, pace = builder.compute(rank), job.relative_time(rank)
     last = begin
@@ -50,10 +54,10 @@ def add_passes(builder: PlanBuilder, job: Job, rank: int) -> Passes:
 
 
 def add_graph_passes(builder: PlanBuilder, job: Job, rank: int, *, backward: bool = True) -> Passes:
-    """Adds begin, forward and (unless told otherwise) backward of one worker, each op behind just what it reads.
+    """Adds the begin, forward and, unless `backward` is False, backward ops of worker `rank`, each waiting only for what it reads.
 
     The stream stays serial: it takes the op that became ready first, and of several the first in topological order. So a branch
-    whose parameters are there runs while another one waits, as in TensorFlow's and PyTorch's graphs (TicTac, section 2).
+    whose parameters have arrived runs while another one waits, as in TensorFlow's and PyTorch's graphs (TicTac, section 2).
     The last layers' backward ops read the loss, which all outputs feed.
     """
     layers = job.profile.layers
@@ -76,3 +80,40 @@ def add_graph_passes(builder: PlanBuilder, job: Job, rank: int, *, backward: boo
         builder.depend(op, *([gradients[reader] for reader in read_by[number]] or outputs))
         gradients[number] = op
     return Passes(begin, tuple(forward), tuple(gradients[number] for number in range(len(layers))))
+
+
+PassBuilder = Callable[[PlanBuilder, Job, int], Passes]
+
+
+class Workers:
+    """The workers of a plan under construction. Tensors have the numbers that they have in the profile.
+
+    add: adds a worker's passes; `add_passes`, the default, adds a chain.
+    """
+
+    #: Adds ops, chunks, and what waits for what.
+    builder: PlanBuilder
+    job: Job
+    #: Rank of each worker; rank w is worker w.
+    workers: list[int]
+    #: Forward and backward ops of each worker.
+    passes: list[Passes]
+
+    def __init__(self, name: str, job: Job, add: PassBuilder = add_passes) -> None:
+        self.builder, self.job = PlanBuilder(name), job
+        hosts = [job.cluster.worker_host(worker) for worker in range(job.cluster.workers)]
+        self.workers = [self.builder.rank(Role.WORKER, host) for host in hosts]
+        for tensor in job.profile.tensors:
+            self.builder.tensor(tensor.name)
+        self.passes = [add(self.builder, job, rank) for rank in self.workers]
+
+    def end(self, worker: int, *after: int) -> None:
+        """Ends a worker's iteration after these ops of its own; the next one begins then."""
+        begin, end = self.passes[worker].begin, self.builder.compute(self.workers[worker])
+        self.builder.depend(end, *after)
+        self.builder.depend(begin, end, lag=1)
+        self.builder.iteration(self.workers[worker], begin, end)
+
+    def build(self) -> Plan:
+        """Freezes the plan."""
+        return self.builder.build(self.job.compute_s, self.job.samples)

@@ -79,7 +79,7 @@ class Profile:
     source: str
 
     def __post_init__(self) -> None:
-        """Refuses what is no forward order; raises InputFault."""
+        """Rejects layers that are not in forward order; raises InputFault."""
         if self.batch < 1:
             raise InputFault(f"model {self.name}: batch = {self.batch}: must be at least 1")
         if not any(layer.tensors for layer in self.layers):
@@ -115,10 +115,6 @@ class Profile:
     def size_bytes(self, bytes_per_parameter: int = 4) -> int:
         """Bytes of all trainable tensors; 4 a parameter is fp32, 2 is fp16 or bf16."""
         return self.parameters * bytes_per_parameter
-
-    def fc_share(self) -> float:
-        """Share of the parameters that fully connected layers hold, 0 to 1 (Geryon, Fig. 6)."""
-        return self.share(lambda layer: layer.kind is LayerKind.FC)
 
     def share(self, chosen: Callable[[Layer], bool]) -> float:
         """Share of the parameters in the layers that `chosen` picks, 0 to 1."""

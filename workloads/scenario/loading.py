@@ -118,10 +118,10 @@ def _points(common: dict[str, Any], sweep: Mapping[str, list[Any]], origin: str)
 
 def _each_once(points: Iterable[Point]) -> tuple[Point, ...]:
     """Without those that are in everything like an earlier one: cases may differ only in what `--set` decides."""
-    found: dict[str, Point] = {}
+    distinct: dict[str, Point] = {}
     for point in points:
-        found.setdefault(point.section.model_dump_json(), point)
-    return tuple(found.values())
+        distinct.setdefault(point.section.model_dump_json(), point)
+    return tuple(distinct.values())
 
 
 def _check_one_network(points: Sequence[Point], origin: str) -> None:

@@ -1,4 +1,4 @@
-"""What a scenario file may say about one point, validated: every wrong key, unit and value is refused with its place."""
+"""What a scenario file may say about one point, validated: wrong keys, units and values are rejected with their place."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DurationS = Annotated[float, _quantity(units.duration_s), Field(le=LONGEST_S)]
 
 
 class Section(BaseModel):
-    """Base of all sections: unknown keys are refused."""
+    """Base of all sections. Rejects unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -74,11 +74,11 @@ def _with_setting(table: Any, swept: str, inside: str, value: Any) -> Any:
 
 
 def _different(tables: Iterable[Any]) -> list[Any]:
-    found: list[Any] = []
+    distinct: list[Any] = []
     for table in tables:
-        if table not in found:
-            found.append(table)
-    return found
+        if table not in distinct:
+            distinct.append(table)
+    return distinct
 
 
 def flattened(table: Any, what: str = "sweep", prefix: str = "") -> dict[str, Any]:

@@ -1,139 +1,75 @@
 """Allreduce by algorithm, a tensor at a time: ring, hierarchical ring, butterfly, halving-doubling, butterfly mixing.
 
 Sources: GradientFlow, sections 2.3 to 2.6; NetOps, sections 3.3.2, 8.2 and 9.2. The strategies differ in their algorithm and in
-the defaults that their papers give them; every option is open to each.
+the defaults that their papers give them; every common option is open to each. The iteration: workloads/engines/allreduce_plan.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from pydantic import Field
 
-from gradwire.workloads.engines.allreduce_buckets import Bucket, after_backward, backward_order, fused
-from gradwire.workloads.engines.allreduce_load import allreduce_load
-from gradwire.workloads.engines.allreduce_plan import Communicator, ForwardWaits, compile_allreduce
-from gradwire.workloads.engines.collectives import (
-    Schedule,
-    butterfly,
-    halving_doubling,
-    hierarchical_ring,
-    ring,
-    whole_ring,
+from gradwire.workloads.engines.allreduce import (
+    Algorithm,
+    AllreduceOptions,
+    algorithm_schedule,
+    compile_buckets,
+    tensor_buckets,
 )
-from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
+from gradwire.workloads.engines.allreduce_load import allreduce_load
+from gradwire.workloads.engines.allreduce_plan import ForwardWaits
+from gradwire.workloads.engines.collectives import whole_ring
+from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.stand_in import Load
-from gradwire.workloads.strategies.strategy import Options, Strategy
-
-Algorithm = Literal["ring", "hierarchical-ring", "butterfly", "halving-doubling"]
-BYTES_ON_WIRE = {"fp32": 4, "fp16": 2}
-
-
-class AllreduceOptions(Options):
-    """What all allreduces have in common.
-
-    wire: format of gradients on the wire. conversion_rate_bytes_per_s: fp32 bytes a second that a GPU converts to fp16 before
-    an allreduce and back after it; None: the model's compute time has it already, or gradients are born in fp16.
-    overlap: an allreduce starts while the backward pass goes on; otherwise all wait for its end.
-    concurrent: allreduces of several buckets are under way at once; otherwise one after the other, as on one NCCL stream.
-    forward_waits: the next iteration starts when a worker has 'all' buckets, or after a global 'barrier' of workers that have
-    them; or each 'layer' waits for its own.
-    segments: messages that each part of a bucket is cut into, which move on one by one.
-    """
-
-    wire: Literal["fp32", "fp16"] = "fp32"
-    conversion_rate_bytes_per_s: float | None = Field(None, gt=0)
-    overlap: bool = True
-    concurrent: bool = False
-    forward_waits: ForwardWaits = "all"
-    segments: int = Field(1, ge=1)
+from gradwire.workloads.strategy import Strategy
 
 
 class RingOptions(AllreduceOptions):
-    """messaging: a parameter is partitioned over all workers (NetOps, sections 8.2.1, 9.2); otherwise whole parameters go round.
+    """NetOps' ring."""
 
-    concurrent: NetOps sends a parameter as soon as it is computed or received, whatever else is under way.
-    forward_waits: NetOps has all workers start at the same time, after a global barrier (section 8.2.1).
-    """
-
+    #: Whether a parameter is partitioned over all workers (NetOps, sections 8.2.1, 9.2); otherwise whole parameters go round.
     messaging: bool = True
+    #: NetOps sends a parameter as soon as it is computed or received, whatever else is under way.
     concurrent: bool = True
+    #: NetOps has all workers start at the same time, after a global barrier (section 8.2.1).
     forward_waits: ForwardWaits = "barrier"
 
 
 class HierarchicalOptions(AllreduceOptions):
-    """group: neighbouring workers that form a group; None: those of one machine.
+    """How workers are grouped."""
 
-    inside: 'reduce-broadcast' through a master (GradientFlow's NCCL-H), or 'scatter-gather' with one ring between machines for each
-    GPU's share, which moves no byte more than it must inside a machine either.
-    """
-
+    #: Neighbouring workers that form a group; None: those of one machine.
     group: int | None = Field(None, ge=1)
+    #: "reduce-broadcast": through a master (GradientFlow's NCCL-H). "scatter-gather": one ring between machines for each GPU's share,
+    #: which moves no more bytes than it must inside a machine either.
     inside: Literal["reduce-broadcast", "scatter-gather"] = "reduce-broadcast"
 
 
 class ButterflyOptions(AllreduceOptions):
-    """overlap: GradientFlow's baseline with OpenMPI reduces after the backward pass (section 2.3, Fig. 4)."""
+    """GradientFlow's butterfly."""
 
+    #: GradientFlow's baseline with OpenMPI reduces after the backward pass (section 2.3, Fig. 4).
     overlap: bool = False
 
 
 class MixingOptions(AllreduceOptions):
-    """concurrent: NetOps pipelines the steps of different parameters (section 8.2.2). forward_waits: as for its ring."""
+    """NetOps' butterfly mixing."""
 
+    #: NetOps pipelines the steps of different parameters (section 8.2.2).
     concurrent: bool = True
+    #: As for NetOps' ring.
     forward_waits: ForwardWaits = "barrier"
 
 
-def algorithm_schedule(job: Job, algorithm: Algorithm, options: AllreduceOptions) -> Schedule:
-    """The schedule of an algorithm for all workers. Raises InputFault where it does not fit their number."""
-    workers = job.cluster.workers
-    if algorithm == "hierarchical-ring":
-        chosen = options if isinstance(options, HierarchicalOptions) else HierarchicalOptions()
-        group = chosen.group or job.cluster.workers_per_host
-        schedule = hierarchical_ring(workers, group, scatter=chosen.inside == "scatter-gather")
-    else:
-        makers: Mapping[str, Callable[[int], Schedule]] = {
-            "ring": ring,
-            "butterfly": butterfly,
-            "halving-doubling": halving_doubling,
-        }
-        schedule = makers[algorithm](workers)
-    return schedule.segmented(options.segments)
-
-
-def compile_buckets(
-    job: Job, name: str, buckets: Sequence[Bucket], schedules: Sequence[Schedule], options: AllreduceOptions
-) -> dict[str, Plan]:
-    """The plan for buckets in this order, with what the common options say."""
-    converted = [_converted(bucket, options) for bucket in buckets]
-    ready = converted if options.overlap else after_backward(converted)
-    communicator = Communicator(BYTES_ON_WIRE[options.wire], options.concurrent, options.forward_waits)
-    return {name: compile_allreduce(job, name, ready, schedules, communicator)}
-
-
-def _converted(bucket: Bucket, options: AllreduceOptions) -> Bucket:
-    if options.wire == "fp32" or options.conversion_rate_bytes_per_s is None:
-        return bucket
-    conversion_s = bucket.values * BYTES_PER_PARAMETER / options.conversion_rate_bytes_per_s
-    return replace(bucket, copy_in_s=bucket.copy_in_s + conversion_s, copy_out_s=bucket.copy_out_s + conversion_s)
-
-
-def tensor_buckets(job: Job) -> list[Bucket]:
-    """A bucket a tensor, in backward order."""
-    return [fused([gradient]) for gradient in backward_order(job)]
-
-
 def _by_algorithm(name: str, algorithm: Algorithm) -> Callable[[Job, AllreduceOptions], Mapping[str, Plan]]:
-    def compile_one(job: Job, options: AllreduceOptions) -> Mapping[str, Plan]:
-        buckets = tensor_buckets(job)
-        schedule = algorithm_schedule(job, algorithm, options)
-        return compile_buckets(job, name, buckets, [schedule] * len(buckets), options)
+    def compile_tensors(job: Job, options: AllreduceOptions) -> Mapping[str, Plan]:
+        schedule = algorithm_schedule(job.cluster, algorithm, segments=options.segments)
+        return compile_buckets(job, name, tensor_buckets(job), schedule, options)
 
-    return compile_one
+    return compile_tensors
 
 
 def _ring(job: Job, options: RingOptions) -> Mapping[str, Plan]:
@@ -146,6 +82,17 @@ def _ring(job: Job, options: RingOptions) -> Mapping[str, Plan]:
     return compile_buckets(job, "ring", buckets, schedules, options)
 
 
+def _hierarchical(job: Job, options: HierarchicalOptions) -> Mapping[str, Plan]:
+    schedule = algorithm_schedule(
+        job.cluster,
+        "hierarchical-ring",
+        segments=options.segments,
+        group=options.group,
+        scatter=options.inside == "scatter-gather",
+    )
+    return compile_buckets(job, "hierarchical-ring", tensor_buckets(job), schedule, options)
+
+
 def _ring_load(cluster: Cluster, options: RingOptions) -> Load:
     return allreduce_load("ring" if options.messaging else "ring of whole parameters", cluster)
 
@@ -156,51 +103,46 @@ def _load_of(algorithm: Algorithm) -> Callable[[Cluster, AllreduceOptions], Load
 
 STRATEGIES = (
     Strategy(
-        "ring",
-        "ring allreduce of every tensor, in N parts (messaging) or whole, all under way at once",
-        "NetOps, sections 3.3.2, 8.2.1, 9.2; GradientFlow, section 2.4",
-        RingOptions,
-        _ring,
-        classes=lambda _: 1,
+        name="ring",
+        summary="ring allreduce of every tensor, in N parts (messaging) or whole, all under way at once",
+        source="NetOps, sections 3.3.2, 8.2.1, 9.2; GradientFlow, section 2.4",
+        options=RingOptions,
+        compile=_ring,
         needs_servers=False,
         load=_ring_load,
     ),
     Strategy(
-        "hierarchical-ring",
-        "reduce inside each machine, a ring between machines, and the result back inside",
-        "GradientFlow, section 2.4 and Fig. 7",
-        HierarchicalOptions,
-        _by_algorithm("hierarchical-ring", "hierarchical-ring"),
-        classes=lambda _: 1,
+        name="hierarchical-ring",
+        summary="reduce inside each machine, a ring between machines, and the result back inside",
+        source="GradientFlow, section 2.4 and Fig. 7",
+        options=HierarchicalOptions,
+        compile=_hierarchical,
         needs_servers=False,
     ),
     Strategy(
-        "butterfly",
-        "recursive doubling of every tensor after the backward pass: the MPI baseline",
-        "GradientFlow, section 2.3",
-        ButterflyOptions,
-        _by_algorithm("butterfly", "butterfly"),
-        classes=lambda _: 1,
+        name="butterfly",
+        summary="recursive doubling of every tensor after the backward pass: the MPI baseline",
+        source="GradientFlow, section 2.3",
+        options=ButterflyOptions,
+        compile=_by_algorithm("butterfly", "butterfly"),
         needs_servers=False,
         load=_load_of("butterfly"),
     ),
     Strategy(
-        "halving-doubling",
-        "Rabenseifner's recursive halving and doubling of every tensor",
-        "NetOps, section 1 (reference 24)",
-        AllreduceOptions,
-        _by_algorithm("halving-doubling", "halving-doubling"),
-        classes=lambda _: 1,
+        name="halving-doubling",
+        summary="Rabenseifner's recursive halving and doubling of every tensor",
+        source="NetOps, section 1 (reference 24)",
+        options=AllreduceOptions,
+        compile=_by_algorithm("halving-doubling", "halving-doubling"),
         needs_servers=False,
         load=_load_of("halving-doubling"),
     ),
     Strategy(
-        "butterfly-mixing",
-        "recursive doubling of every tensor as backward yields it, steps of different tensors pipelined",
-        "NetOps, sections 3.3.2 and 8.2.2",
-        MixingOptions,
-        _by_algorithm("butterfly-mixing", "butterfly"),
-        classes=lambda _: 1,
+        name="butterfly-mixing",
+        summary="recursive doubling of every tensor as backward yields it, steps of different tensors pipelined",
+        source="NetOps, sections 3.3.2 and 8.2.2",
+        options=MixingOptions,
+        compile=_by_algorithm("butterfly-mixing", "butterfly"),
         needs_servers=False,
         load=_load_of("butterfly"),
     ),

@@ -12,6 +12,14 @@ from itertools import pairwise
 
 from pydantic import Field
 
+from gradwire.workloads.engines.allreduce import (
+    BYTES_ON_WIRE,
+    Algorithm,
+    AllreduceOptions,
+    algorithm_schedule,
+    compile_buckets,
+    tensor_buckets,
+)
 from gradwire.workloads.engines.allreduce_buckets import (
     Bucket,
     Gradient,
@@ -26,60 +34,55 @@ from gradwire.workloads.engines.allreduce_load import allreduce_load
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.stand_in import Load
-from gradwire.workloads.strategies.allreduce import (
-    BYTES_ON_WIRE,
-    Algorithm,
-    AllreduceOptions,
-    algorithm_schedule,
-    compile_buckets,
-    tensor_buckets,
-)
-from gradwire.workloads.strategies.strategy import Strategy
+from gradwire.workloads.strategy import Strategy
 
 CHUNK_VALUES = 32_000
 """GradientFlow, section 3.2: "32K gradients"; 60.9 M and 25.5 M make 1903 and 797 chunks only if K is 1000."""
 
 
 class BackendOptions(AllreduceOptions):
-    """algorithm: of each allreduce; NCCL's is the ring."""
+    """How each bucket is reduced."""
 
+    #: NCCL's is the ring.
     algorithm: Algorithm = "ring"
 
 
 class HorovodOptions(BackendOptions):
-    """buffer_bytes: fusion buffer. cycle_s: Horovod looks for ready tensors this often (0: at once). Its own defaults.
+    """Horovod's settings, with its own defaults.
 
-    report_s: what the first rank spends on each report of a rank that a tensor is ready. It reads them one after the other, and a tensor
-    may go once every rank has reported it; 0, the default: reports cost nothing, as a cache makes it since version 0.16.
     Sources: Horovod's documentation of HOROVOD_FUSION_THRESHOLD (64 MB), HOROVOD_CYCLE_TIME (5 ms until version 0.21) and
     HOROVOD_CACHE_CAPACITY; Kurth et al., Exascale Deep Learning for Climate Analytics, 2018, for the first rank as the bottleneck. The
     paper gives none of them.
     """
 
+    #: Size of the fusion buffer.
     buffer_bytes: int = Field(64 << 20, ge=4)
+    #: Horovod looks for ready tensors this often (0: at once).
     cycle_s: float = Field(5e-3, ge=0)
+    #: What the first rank spends on each report of a rank that a tensor is ready. It reads them one after the other, and a tensor
+    #: may go once every rank has reported it. 0, the default: reports cost nothing, thanks to a cache since version 0.16.
     report_s: float = Field(0.0, ge=0)
 
 
 class LazyOptions(BackendOptions):
-    """threshold_bytes: gradients wait until together they are more than this on the wire. The paper does not print its theta."""
+    """When lazy allreduce starts."""
 
+    #: Gradients wait until together they are more than this on the wire. The paper does not print its theta.
     threshold_bytes: int = Field(4 << 20, ge=0)
 
 
 class CscOptions(LazyOptions):
-    """Coarse-grained sparse communication; threshold_bytes fills its buffer.
+    """Coarse-grained sparse communication; `threshold_bytes` fills its buffer."""
 
-    chunk_values: gradients in a chunk. share: of the chunks that are selected, 0.15 at the paper's sparsity of 85 % (section 4.2).
-    warmup_iterations, iteration: within the warm-up, the share falls linearly from 1 (dense) to `share`; a run stands for one
-    iteration of the training and keeps that iteration's share. norm_rate_bytes_per_s: gradients of which a GPU computes the
-    L1 norm a second; None: free.
-    """
-
+    #: Gradients in a chunk.
     chunk_values: int = Field(CHUNK_VALUES, ge=1)
+    #: Share of the chunks that are selected: 0.15 at the paper's sparsity of 85 % (section 4.2).
     share: float = Field(0.15, gt=0, le=1)
+    #: Within the warm-up, the share falls linearly from 1 (dense) to `share`.
     warmup_iterations: int = Field(0, ge=0)
+    #: The iteration of the training that a run stands for, whose share it keeps.
     iteration: int | None = Field(None, ge=0)
+    #: Gradients of which a GPU computes the L1 norm per second; None: free.
     norm_rate_bytes_per_s: float | None = Field(None, gt=0)
 
 
@@ -91,8 +94,8 @@ def share_at(options: CscOptions) -> float:
 
 
 def _compile(job: Job, name: str, buckets: Sequence[Bucket], options: BackendOptions) -> Mapping[str, Plan]:
-    schedule = algorithm_schedule(job, options.algorithm, options)
-    return compile_buckets(job, name, buckets, [schedule] * len(buckets), options)
+    schedule = algorithm_schedule(job.cluster, options.algorithm, segments=options.segments)
+    return compile_buckets(job, name, buckets, schedule, options)
 
 
 def _per_tensor(job: Job, options: BackendOptions) -> Mapping[str, Plan]:
@@ -174,42 +177,38 @@ def select_chunks(count: int, share: float, seed: int) -> list[int]:
 
 STRATEGIES = (
     Strategy(
-        "layer-allreduce",
-        "one allreduce a tensor, one after the other, overlapped with the backward pass or not",
-        "GradientFlow, sections 2.4 to 2.6",
-        BackendOptions,
-        _per_tensor,
-        classes=lambda _: 1,
+        name="layer-allreduce",
+        summary="one allreduce a tensor, one after the other, overlapped with the backward pass or not",
+        source="GradientFlow, sections 2.4 to 2.6",
+        options=BackendOptions,
+        compile=_per_tensor,
         needs_servers=False,
         load=_load,
     ),
     Strategy(
-        "horovod",
-        "tensors that one cycle finds ready are copied into a fusion buffer and reduced together",
-        "GradientFlow, section 3.1 (Horovod)",
-        HorovodOptions,
-        _horovod,
-        classes=lambda _: 1,
+        name="horovod",
+        summary="tensors that one cycle finds ready are copied into a fusion buffer and reduced together",
+        source="GradientFlow, section 3.1 (Horovod)",
+        options=HorovodOptions,
+        compile=_horovod,
         needs_servers=False,
         load=_load,
     ),
     Strategy(
-        "lazy-allreduce",
-        "tensors are fused in place, in backward order, until they exceed a threshold",
-        "GradientFlow, section 3.1",
-        LazyOptions,
-        _lazy,
-        classes=lambda _: 1,
+        name="lazy-allreduce",
+        summary="tensors are fused in place, in backward order, until they exceed a threshold",
+        source="GradientFlow, section 3.1",
+        options=LazyOptions,
+        compile=_lazy,
         needs_servers=False,
         load=_load,
     ),
     Strategy(
-        "csc",
-        "only a share of the gradients is reduced, chunk by chunk, and the norms that select them",
-        "GradientFlow, section 3.2",
-        CscOptions,
-        _csc,
-        classes=lambda _: 1,
+        name="csc",
+        summary="only a share of the gradients is reduced, chunk by chunk, and the norms that select them",
+        source="GradientFlow, section 3.2",
+        options=CscOptions,
+        compile=_csc,
         needs_servers=False,
         load=_load,
     ),

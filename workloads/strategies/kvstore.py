@@ -22,26 +22,27 @@ from gradwire.workloads.engines.keywise import Exchange, Updates, compile_keywis
 from gradwire.workloads.engines.placement import kvstore_keys
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Plan
-from gradwire.workloads.strategies.strategy import Options, Strategy
+from gradwire.workloads.strategy import Options, Strategy
 
 SPLIT_PARAMETERS = 1_000_000
-"""MXNET_KVSTORE_BIGARRAY_BOUND, its default."""
+"""Default of MXNET_KVSTORE_BIGARRAY_BOUND."""
 
 
 class KVStoreOptions(Options):
-    """split_parameters: tensors with at least this many are cut over all servers.
+    """How tensors are cut, and what waits for what."""
 
-    wait_free: push as the backward pass yields layers; false: push all of them after it. updates: of different keys one after the other
-    ("serial") or all at once ("parallel", each at costs.aggregation_rate). control_in_line: see the module.
-    """
-
+    #: Tensors with at least this many parameters are cut over all servers.
     split_parameters: int = Field(SPLIT_PARAMETERS, ge=1)
+    #: Whether layers are pushed as the backward pass yields them; otherwise all of them after it.
     wait_free: bool = True
+    #: Updates of different keys go one after the other ("serial") or all at once ("parallel", each at costs.aggregation_rate).
     updates: Updates = "serial"
+    #: Whether notifications and requests queue behind the pair's data; otherwise they go in the control class.
     control_in_line: bool = False
 
 
-def _kvstore(job: Job, options: KVStoreOptions) -> Mapping[str, Plan]:
+def compile_kvstore(job: Job, options: KVStoreOptions) -> Mapping[str, Plan]:
+    """One connection per pair, first come, first served."""
     pieces = kvstore_keys(job.profile, job.cluster.servers, options.split_parameters)
     exchange = Exchange(
         "pull", wait_free=options.wait_free, updates=options.updates, control_in_line=options.control_in_line
@@ -51,11 +52,10 @@ def _kvstore(job: Job, options: KVStoreOptions) -> Mapping[str, Plan]:
 
 STRATEGIES = (
     Strategy(
-        "kvstore",
-        "MXNet's KVStore: push per layer, notify and pull per key inside the iteration, no barrier",
-        "P3, sections 2, 4.1 and 5.1",
-        KVStoreOptions,
-        _kvstore,
-        classes=lambda _: 1,
+        name="kvstore",
+        summary="MXNet's KVStore: push per layer, notify and pull per key inside the iteration, no barrier",
+        source="P3, sections 2, 4.1 and 5.1",
+        options=KVStoreOptions,
+        compile=compile_kvstore,
     ),
 )

@@ -7,7 +7,7 @@ model size x (W - 1) / (W x bandwidth), as in the second ring, but after one ste
 
 Where the paper is silent: parts are cut evenly ("when parameters have been distributed between workers equally") and into messages
 ("only ring-reduce benefits significantly from messaging", 9.2), by default of 2^18 parameters (1 MiB). A worker passes a part on
-when its own gradient and the sum so far are there. Its iteration ends when it holds every sum. Workers are one a host.
+when its own gradient and the sum so far are there. Its iteration ends when it holds every sum. There is one worker per host.
 """
 
 from __future__ import annotations
@@ -18,109 +18,117 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from gradwire.faults import InputFault
-from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.flows import Flows
 from gradwire.workloads.engines.placement import Piece, in_messages, partitioned, whole_tensors
-from gradwire.workloads.engines.worker import Passes, add_passes
+from gradwire.workloads.engines.worker import Workers
 from gradwire.workloads.job import Job
-from gradwire.workloads.plan import Combine, Plan, Role
-from gradwire.workloads.strategies.strategy import Options, Strategy
+from gradwire.workloads.plan import Combine, Plan
+from gradwire.workloads.strategy import Options, Strategy
 
 
 class RingMulticastOptions(Options):
-    """even: every tensor is cut over all workers; false: whole tensors round robin (NetOps, 3.3.2).
+    """How the model is cut."""
 
-    message_parameters: the most parameters of a message; 0: parts are not cut further.
-    """
-
+    #: Whether every tensor is cut over all workers; otherwise whole tensors go round robin (NetOps, 3.3.2).
     even: bool = True
+    #: The most parameters of a message; 0: parts are not cut further.
     message_parameters: int = Field(2**18, ge=0)
 
 
 @dataclass
 class _Ring:
-    """The plan under construction. held: at each worker, the ops after which it holds sums."""
+    """The rings under construction."""
 
-    builder: PlanBuilder
-    job: Job
+    workers: Workers
+    #: Send queues to each worker's successor.
     flows: Flows
-    workers: list[int]
-    passes: list[Passes]
+    #: Each worker's multicast queue, and its group: all the others.
     queues: list[int]
     groups: list[int]
+    #: At each worker, the ops after which it holds sums.
     held: list[list[int]]
 
 
-def compile_ring_multicast(job: Job, options: RingMulticastOptions) -> Plan:
-    """Compiles the two phases. Raises InputFault for several workers a host."""
+def compile_ring_multicast(job: Job, options: RingMulticastOptions) -> Mapping[str, Plan]:
+    """Compiles the two phases. Raises InputFault for several workers per host."""
     if job.cluster.workers_per_host > 1:
-        raise InputFault("strategy 'ring-multicast' has one worker a host: set cluster.workers_per_host = 1")
-    builder, count = PlanBuilder("ring-multicast"), job.cluster.workers
-    workers = [builder.rank(Role.WORKER, job.cluster.worker_host(w)) for w in range(count)]
-    for tensor in job.profile.tensors:
-        builder.tensor(tensor.name)
+        raise InputFault("strategy 'ring-multicast' has one worker per host: set cluster.workers_per_host = 1")
+    count = job.cluster.workers
     place = partitioned if options.even else whole_tensors
     pieces = in_messages(place(job.profile, count), options.message_parameters)
-    passes = [add_passes(builder, job, worker) for worker in workers]
-    groups = [builder.group(other for other in workers if other != worker) for worker in workers] if count > 1 else []
-    queues = [builder.queue(worker) for worker in workers]
-    ring = _Ring(builder, job, Flows(builder), workers, passes, queues, groups, [[] for _ in workers])
+    workers = Workers("ring-multicast", job)
+    builder, ranks = workers.builder, workers.workers
+    groups = [builder.group(other for other in ranks if other != rank) for rank in ranks] if count > 1 else []
+    queues = [builder.queue(rank) for rank in ranks]
+    ring = _Ring(workers, Flows(builder), queues, groups, [[] for _ in ranks])
     for piece in sorted(pieces, key=lambda piece: -piece.layer):
         chunk = builder.chunk(piece.tensor, piece.size_bytes)
-        for own in passes:
-            builder.produces(own.backward[piece.layer], chunk)
-            builder.consumes(own.forward[piece.layer], chunk)
+        for passes in workers.passes:
+            builder.produces(passes.backward[piece.layer], chunk)
+            builder.consumes(passes.forward[piece.layer], chunk)
         if count > 1:
-            _add_up(ring, chunk, piece)
-    for worker, own, held in zip(workers, passes, ring.held, strict=True):
-        end = builder.compute(worker)
-        builder.depend(end, own.backward[0], *held)
-        builder.depend(own.begin, end, lag=1)
-        builder.iteration(worker, own.begin, end)
-    return builder.build(job.compute_s, job.samples)
+            _distribute(ring, chunk, piece, _add_up(ring, chunk, piece))
+    for worker, held in enumerate(ring.held):
+        workers.end(worker, workers.passes[worker].backward[0], *held)
+    return {"ring-multicast": workers.build()}
 
 
-def _add_up(ring: _Ring, chunk: int, piece: Piece) -> None:
-    builder, count, owner = ring.builder, len(ring.workers), piece.server
-    order = len(ring.job.profile.layers) - piece.layer
-    common = {"chunk": chunk, "traffic_class": 0, "layer": piece.layer, "order": order}
-    latency_s = ring.job.costs.message_latency_s
-    before: int | None = None
+def _add_up(ring: _Ring, chunk: int, piece: Piece) -> int:
+    """First ring: the sum grows from the owner's successor on; returns the owner's op that completes it."""
+    workers, job = ring.workers, ring.workers.job
+    builder, count = workers.builder, len(workers.workers)
+    added: int | None = None
     for step in range(1, count):
-        here, there = (owner + step) % count, (owner + step + 1) % count
-        src, dst = ring.workers[here], ring.workers[there]
-        queue = ring.flows.queue(src, dst, 0)
-        send, recv = builder.message(queue, dst, piece.size_bytes, combine=Combine.ADD, latency_s=latency_s, **common)
-        builder.depend(send, ring.passes[here].backward[piece.layer])
-        if before is not None:
-            builder.depend(send, before)
-        added = builder.reduce(dst, piece.size_bytes, ring.job.costs.aggregation_bytes_per_s, chunk=chunk)
-        builder.depend(recv, ring.passes[there].backward[piece.layer])
+        src, dst = (piece.server + step) % count, (piece.server + step + 1) % count
+        send, recv = builder.message(
+            ring.flows.queue(src, dst, 0),
+            dst,
+            piece.size_bytes,
+            chunk=chunk,
+            combine=Combine.ADD,
+            traffic_class=0,
+            order=len(job.profile.layers) - piece.layer,
+            layer=piece.layer,
+            latency_s=job.costs.message_latency_s,
+        )
+        builder.depend(send, workers.passes[src].backward[piece.layer])
+        if added is not None:
+            builder.depend(send, added)
+        added = builder.reduce(dst, piece.size_bytes, job.costs.aggregation_bytes_per_s, chunk=chunk)
+        builder.depend(recv, workers.passes[dst].backward[piece.layer])
         builder.depend(added, recv)
-        before = added
-    assert before is not None
-    send, recvs = builder.group_message(
-        ring.queues[owner], ring.groups[owner], piece.size_bytes, combine=Combine.COPY, latency_s=latency_s, **common
+    assert added is not None
+    return added
+
+
+def _distribute(ring: _Ring, chunk: int, piece: Piece, added: int) -> None:
+    """Second phase: the owner multicasts the sum once `added` has completed it."""
+    workers, job, owner = ring.workers, ring.workers.job, piece.server
+    send, recvs = workers.builder.group_message(
+        ring.queues[owner],
+        ring.groups[owner],
+        piece.size_bytes,
+        chunk=chunk,
+        combine=Combine.COPY,
+        traffic_class=0,
+        order=len(job.profile.layers) - piece.layer,
+        layer=piece.layer,
+        latency_s=job.costs.message_latency_s,
     )
-    builder.depend(send, before)
-    ring.held[owner].append(before)
-    members = [worker for worker in range(count) if worker != owner]
+    workers.builder.depend(send, added)
+    ring.held[owner].append(added)
+    members = [worker for worker in range(len(workers.workers)) if worker != owner]
     for member, recv in zip(members, recvs, strict=True):
         ring.held[member].append(recv)
 
 
-def _compile(job: Job, options: RingMulticastOptions) -> Mapping[str, Plan]:
-    return {"ring-multicast": compile_ring_multicast(job, options)}
-
-
 STRATEGIES = (
     Strategy(
-        "ring-multicast",
-        "ring allreduce whose second ring is one multicast from each owner",
-        "NetOps, section 8.4",
-        RingMulticastOptions,
-        _compile,
-        classes=lambda _: 1,
+        name="ring-multicast",
+        summary="ring allreduce whose second ring is one multicast from each owner",
+        source="NetOps, section 8.4",
+        options=RingMulticastOptions,
+        compile=compile_ring_multicast,
         needs_servers=False,
     ),
 )

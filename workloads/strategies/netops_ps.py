@@ -11,7 +11,7 @@ Source: NetOps, sections 3, 5, 6 and 9. The iteration is that of workloads/engin
 | | variables: the same, untrained variables included, which take turns as well | 9.1, Table 7 (what TensorFlow does) |
 | | shares: each server gets its printed share of the bytes, option `shares` | Table 7 |
 | | greedy: whole tensors, largest first, each to the server with the least | evenly, without cutting |
-| | split: every tensor cut into one even part a server | 9.1 (Table 8) |
+| | split: every tensor cut into one even part per server | 9.1 (Table 8) |
 | barrier | true; false: a parameter goes to all workers as soon as it is updated | 9.3 (Table 9) |
 | message_parameters | 0: a tensor is one message; otherwise cut into messages of at most this many, each passed on alone | 9.2 |
 | wait_free | true; false: gradients are pushed after the whole backward pass | 3.1 (true) |
@@ -43,14 +43,15 @@ from gradwire.workloads.engines.placement import (
 from gradwire.workloads.engines.tensorflow import DistributionOrder, Variant, compile_parameter_server
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Plan
-from gradwire.workloads.strategies.strategy import Options, Strategy
+from gradwire.workloads.strategy import Options, Strategy
 
 
 class NetOpsOptions(Options):
-    """See the table above. shares: for placement = "shares", one for each server, summing to 1."""
+    """See the table above."""
 
     distribution: DistributionOrder = "round-robin"
     placement: Literal["whole", "variables", "shares", "greedy", "split"] = "whole"
+    #: For placement "shares", one for each server, summing to 1.
     shares: tuple[float, ...] = ()
     barrier: bool = True
     message_parameters: int = Field(0, ge=0)
@@ -74,12 +75,13 @@ def _placed(job: Job, options: NetOpsOptions) -> list[Piece]:
     return whole_tensors(profile, servers)
 
 
-def _netops(job: Job, options: NetOpsOptions) -> Mapping[str, Plan]:
+def compile_netops(job: Job, options: NetOpsOptions) -> Mapping[str, Plan]:
+    """With the barrier TensorFlow's iteration, without it that of keywise.py. Raises InputFault for options that contradict."""
     pieces = in_messages(_placed(job, options), options.message_parameters)
     name = "netops-ps"
     if options.barrier:
         variant = Variant(options.distribution, options.wait_free)
-        return {name: compile_parameter_server(job, pieces, lambda _: 0, name, variant)}
+        return {name: compile_parameter_server(job, pieces, name, variant=variant)}
     if options.distribution != "round-robin":
         raise InputFault(
             f"strategy.options.distribution = '{options.distribution}': without the barrier parameters leave as they are "
@@ -91,11 +93,10 @@ def _netops(job: Job, options: NetOpsOptions) -> Mapping[str, Plan]:
 
 STRATEGIES = (
     Strategy(
-        "netops-ps",
-        "TensorFlow's parameter server with NetOps' choices of order, placement, barrier and message size",
-        "NetOps, sections 3 and 9",
-        NetOpsOptions,
-        _netops,
-        classes=lambda _: 1,
+        name="netops-ps",
+        summary="TensorFlow's parameter server with NetOps' choices of order, placement, barrier and message size",
+        source="NetOps, sections 3 and 9",
+        options=NetOpsOptions,
+        compile=compile_netops,
     ),
 )

@@ -29,33 +29,36 @@ from gradwire.workloads.engines.keywise import Delivery, Exchange, Updates, comp
 from gradwire.workloads.engines.placement import full_slices
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Plan
-from gradwire.workloads.strategies.strategy import Options, Strategy
+from gradwire.workloads.strategy import Options, Strategy
 
 SLICE_PARAMETERS = 50_000
 """P3, section 5.6: throughput is highest there (MXNet's P3Store later took 40,000)."""
 
 
 class P3Options(Options):
-    """slice_parameters: of a slice; 0 slices none. priority: in the order of the forward pass; otherwise first come, first served.
+    """How tensors are sliced, and in which order slices go."""
 
-    wait_free: push as the backward pass yields layers; false: push all of them after it. updates: of different slices one after the
-    other ("serial", by priority) or all at once ("parallel", each at costs.aggregation_rate). delivery: see the module.
-    """
-
+    #: Parameters of a slice; 0 slices none.
     slice_parameters: int = Field(SLICE_PARAMETERS, ge=0)
+    #: Whether slices go in the order of the forward pass; otherwise first come, first served.
     priority: bool = True
+    #: Whether layers are pushed as the backward pass yields them; otherwise all of them after it.
     wait_free: bool = True
+    #: Updates of different slices go one after the other ("serial", by priority) or all at once ("parallel", each at
+    #: costs.aggregation_rate).
     updates: Updates = "serial"
+    #: "broadcast": at once. "pull": by the KVStore's notification and request.
     delivery: Delivery = "broadcast"
 
 
 class SlicingOptions(P3Options):
-    """P3's options, without the priorities."""
+    """P3's options with the priorities off."""
 
     priority: bool = False
 
 
-def _p3(job: Job, options: P3Options) -> Mapping[str, Plan]:
+def compile_p3(job: Job, options: P3Options) -> Mapping[str, Plan]:
+    """One sending thread per worker and server, which feeds all connections."""
     pieces = full_slices(job.profile, job.cluster.servers, options.slice_parameters)
     exchange = Exchange(
         options.delivery,
@@ -71,19 +74,17 @@ def _p3(job: Job, options: P3Options) -> Mapping[str, Plan]:
 
 STRATEGIES = (
     Strategy(
-        "p3",
-        "slices in the order of the next forward pass, by priority queues at workers and servers; broadcast at once",
-        "P3, section 4",
-        P3Options,
-        _p3,
-        classes=lambda _: 1,
+        name="p3",
+        summary="slices in the order of the next forward pass, by priority queues at workers and servers; broadcast at once",
+        source="P3, section 4",
+        options=P3Options,
+        compile=compile_p3,
     ),
     Strategy(
-        "p3-slicing",
-        "P3's slices and immediate broadcast without its priorities",
-        "P3, section 5.2 (the second curve of Fig. 7)",
-        SlicingOptions,
-        _p3,
-        classes=lambda _: 1,
+        name="p3-slicing",
+        summary="P3's slices and immediate broadcast without its priorities",
+        source="P3, section 5.2 (the second curve of Fig. 7)",
+        options=SlicingOptions,
+        compile=compile_p3,
     ),
 )

@@ -23,11 +23,11 @@ from gradwire.workloads import models
 from gradwire.workloads.compilation import compile_point
 from gradwire.workloads.models import model
 from gradwire.workloads.models.device_facts import DEVICES
+from gradwire.workloads.registry import strategy
+from gradwire.workloads.registry.built_in import BUILT_IN
+from gradwire.workloads.registry.plugins import ENTRY_POINTS
 from gradwire.workloads.scenario.loading import Scenario, load_scenario, resolve
 from gradwire.workloads.scenario.units import rate_bps
-from gradwire.workloads.strategies import strategy
-from gradwire.workloads.strategies.catalogue import BUILT_IN
-from gradwire.workloads.strategies.plugins import ENTRY_POINTS
 from tests.shared.command_line import gradwire_says
 from tests.shared.snippets import ROOT, Snippet, all_snippets, documents, install_plugin, shown_file
 from tests.unit.analysis.verdict.test_verdict import sound_record, verdict

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,21 +22,23 @@ from gradwire.workloads.compilation import compile_point
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.plan import Int64, OpKind, Plan
+from gradwire.workloads.registry import strategy, strategy_names
+from gradwire.workloads.registry.built_in import BUILT_IN, by_name
+from gradwire.workloads.registry.plugins import ENTRY_POINTS
 from gradwire.workloads.scenario.loading import load_scenario
-from gradwire.workloads.strategies import strategy, strategy_names
-from gradwire.workloads.strategies.catalogue import BUILT_IN, by_name
-from gradwire.workloads.strategies.plugins import ENTRY_POINTS
 from tests.shared.command_line import gradwire_says
 from tests.shared.simulation import replay
 from tests.shared.small_jobs import job_of, profile_of
 from tests.shared.snippets import PLUGIN_FOLDER, ROOT, install, install_plugin, shown_file, snippets
 from tests.unit.test_layout import imported_modules
 
-MOST_LINES = 65
+MOST_LINES = 60
 FILE, SCENARIO = f"{PLUGIN_FOLDER}/two_tree.py", f"{PLUGIN_FOLDER}/two-tree.toml"
-PLUGIN_IMPORT = re.compile(r"^from gradwire\.plugin import \(.*?\)\n", re.MULTILINE | re.DOTALL)
+EXAMPLES = (f"{PLUGIN_FOLDER}/small_first.py", f"{PLUGIN_FOLDER}/two_buckets.py")
+each_file = pytest.mark.parametrize("file", [FILE, *EXAMPLES])
+PLUGIN_IMPORT = re.compile(r"^from gradwire\.plugin import .*\n", re.MULTILINE)
 GUIDE = ROOT / "docs" / "adding-a-strategy.md"
-LEFT_OUT = re.compile(r"^\| `(?P<line>builder\.[^`]+)` \| `(?P<said>[^`]+)`", re.MULTILINE)
+LEFT_OUT = re.compile(r"^\| `(?P<line>[^`]+\))` \| `(?P<said>[^`]+)`", re.MULTILINE)
 
 
 @pytest.fixture
@@ -70,20 +73,48 @@ def two_tree(given: Job, **options: Any) -> Plan:
     return plan
 
 
-def test_the_file_is_short_and_fit_for_the_tree(tmp_path: Path) -> None:
-    text = shown_file(FILE).text
+@each_file
+def test_the_files_are_short_and_fit_for_the_tree(tmp_path: Path, file: str) -> None:
+    text = shown_file(file).text
     assert len(text.splitlines()) < MOST_LINES
-    (tmp_path / "two_tree.py").write_text(text)
+    (tmp_path / Path(file).name).write_text(text)
     for check_it in (["check"], ["format", "--check"]):
         command = [sys.executable, "-m", "ruff", *check_it, "--config", str(ROOT / "pyproject.toml"), str(tmp_path)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_file_imports_of_gradwire_what_is_there_for_plug_ins() -> None:
-    imported = [name for name in imported_modules(shown_file(FILE).text, "two_tree") if name.startswith("gradwire.")]
+def test_the_guide_says_how_long_the_file_is() -> None:
+    assert f"in a file of {len(shown_file(FILE).text.splitlines())} lines" in GUIDE.read_text()
+
+
+@each_file
+def test_the_files_import_of_gradwire_what_is_there_for_plug_ins(file: str) -> None:
+    imported = [name for name in imported_modules(shown_file(file).text, "plugged") if name.startswith("gradwire.")]
     assert {name.split(".")[1] for name in imported} == {"plugin"}
     assert {name.split(".")[2] for name in imported if name != "gradwire.plugin"} <= set(plugin.__all__)
+
+
+@pytest.mark.parametrize("file", EXAMPLES)
+@pytest.mark.parametrize("cluster", [Cluster(1, 1), Cluster(3, 2), Cluster(4, 2, colocated=False)])
+def test_the_examples_plans_pass_the_checker_and_replay_to_their_end(file: str, cluster: Cluster) -> None:
+    namespace: dict[str, Any] = {}
+    exec(compile(shown_file(file).text, file, "exec"), namespace)
+    chosen = namespace["STRATEGY"]
+    given = job(cluster.workers)
+    (plan,) = chosen.compile(replace(given, cluster=cluster), chosen.options()).values()
+    check(plan)
+    assert len(replay(plan, 2).op) == 2 * len(plan.ops)
+
+
+def test_the_example_of_a_parameter_server_sends_small_tensors_first() -> None:
+    namespace: dict[str, Any] = {}
+    exec(compile(shown_file(EXAMPLES[0]).text, EXAMPLES[0], "exec"), namespace)
+    given = replace(job(2), cluster=Cluster(2, 1))
+    (plan,) = namespace["STRATEGY"].compile(given, namespace["STRATEGY"].options()).values()
+    ops = plan.ops
+    answers = (ops.kind == OpKind.SEND) & (ops.chunk >= 0) & (ops.rank == given.cluster.workers) & (ops.peer == 0)
+    assert ops.size_bytes[answers][np.argsort(ops.order[answers])].tolist() == [12, 160, 2000]
 
 
 def test_what_is_there_for_plug_ins_is_told() -> None:
@@ -172,18 +203,12 @@ def text_for_the_tree() -> str:
 
 
 def test_the_same_file_in_the_tree(tmp_path: Path) -> None:
-    """A copy of the tree, with the changes that the guide names."""
+    """A copy of the tree with the file in it, as the guide says."""
     tree = tmp_path / "tree"
     shutil.copytree(
         ROOT, tree, symlinks=True, ignore=shutil.ignore_patterns(".*", "runs", "build", "*.egg-info", "__pycache__")
     )
-    strategies = tree / "workloads" / "strategies"
-    (strategies / "two_tree.py").write_text(text_for_the_tree())
-    catalogue = strategies / "catalogue.py"
-    imports, modules = "from gradwire.workloads.strategies import (\n", "MODULES = ("
-    text = catalogue.read_text()
-    assert (text.count(imports), text.count(modules)) == (1, 1)
-    catalogue.write_text(text.replace(imports, f"{imports}    two_tree,\n").replace(modules, f"{modules}two_tree, "))
+    (tree / "workloads" / "strategies" / "two_tree.py").write_text(text_for_the_tree())
     (tmp_path / "scenario.toml").write_text(shown_file(SCENARIO).text)
     planned = gradwire("plan", str(tmp_path / "scenario.toml"), path=tree, source=tree)
     assert (planned.returncode, planned.stderr) == (0, "")
@@ -194,10 +219,8 @@ def test_the_checker_says_what_the_guide_says_when_a_line_is_left_out(home: Path
     text = shown_file(FILE).text
     point = load_scenario(home / SCENARIO.removeprefix("~/")).points[-1]
     given = compile_point(point.section).job
-    promised = LEFT_OUT.findall(GUIDE.read_text())
-    assert len(promised) == len(re.findall(r"builder\.(?:depend|produces|consumes)", text)) - 1, (
-        "the end's own backward pass"
-    )
+    promised = LEFT_OUT.findall(GUIDE.read_text().partition("## What the checker catches")[2])
+    assert len(promised) == len(re.findall(r"builder\.(?:depend|produces|consumes)|arrived\[worker\]\.", text))
     for line, said in promised:
         assert text.count(f"{line}\n") == 1
         namespace: dict[str, Any] = {}
@@ -210,7 +233,7 @@ def test_the_checker_says_what_the_guide_says_when_a_line_is_left_out(home: Path
 
 def test_a_wrong_plan_is_the_strategys_fault(home: Path, call: Any) -> None:
     module = home / FILE.removeprefix("~/")
-    module.write_text(module.read_text().replace("            builder.depend(end, *last)\n", ""))
+    module.write_text(module.read_text().replace("            arrived[worker].extend(ready[worker])\n", ""))
     status, _, err = call("plan", str(home / SCENARIO.removeprefix("~/")))
     assert status == 4
     assert "error (bug in the strategy that compiled the plan): plan 'two-tree': op " in err

@@ -14,8 +14,8 @@ from gradwire.run.campaign import no_trial
 from gradwire.run.comparison import Question, plan_comparison
 from gradwire.workloads.compilation import compile_point
 from gradwire.workloads.lineup import CONTENDERS, contenders, lineup
+from gradwire.workloads.registry import strategy_names
 from gradwire.workloads.scenario.loading import Scenario, resolve
-from gradwire.workloads.strategies import strategy_names
 from tests.unit.run.test_named_run import replaying_job
 from tests.unit.run.test_run_loop import machine
 from tests.unit.test_command_line import call as call  # noqa: PLC0414

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
@@ -15,9 +16,8 @@ from gradwire.run.planned import PlannedRun
 from gradwire.run.reporting import computation
 from gradwire.run.stored.named_run import named_run
 from gradwire.run.stored.point_folders import folder_name, runs_of
-from gradwire.workloads.compilation import job_of
+from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.scenario.schema import PointSection
-from gradwire.workloads.strategies import strategy
 from tests.unit.run.test_run_loop import TEXT, good_job, machine, planned_runs, reported, run
 from tests.unit.test_command_line import call as call  # noqa: PLC0414
 
@@ -170,7 +170,7 @@ def test_what_a_worker_computed_is_told_as_it_was_run(ran: list[PlannedRun], mon
         return computation(judged)
 
     section = ran[0].point.section
-    job = job_of(section, strategy(section.strategy.name))
+    job = ResolvedPoint(section).job
     assert found() == Constant(
         "iteration of alexnet on k40, alone",
         round(job.compute.iteration_s, 4),
@@ -178,14 +178,14 @@ def test_what_a_worker_computed_is_told_as_it_was_run(ran: list[PlannedRun], mon
         f"{job.compute.source}; fitted on {job.compute.fitted_on}",
     )
     slower = replace(job, compute=replace(job.compute, forward_s=(1.0,), backward_s=(1.0,)))
-    monkeypatch.setattr(reporting, "job_of", lambda *_: slower)
+    monkeypatch.setattr(reporting, "ResolvedPoint", lambda _: SimpleNamespace(job=slower))
     assert found().value == pytest.approx(job.compute_s, abs=1e-4)
     assert found().source.startswith("as it was run; now it would be 2.0000 s: ")
 
     def unknown(*_: object) -> NoReturn:
         raise InputFault("strategy 'vanilla' is unknown")
 
-    monkeypatch.setattr(reporting, "strategy", unknown)
+    monkeypatch.setattr(reporting, "ResolvedPoint", unknown)
     assert "does not know the point any more" in found().source
 
 

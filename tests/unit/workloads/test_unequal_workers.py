@@ -11,13 +11,12 @@ import pytest
 
 from gradwire.faults import InputFault
 from gradwire.workloads.checker import PlanError, check
-from gradwire.workloads.compilation import compile_point
-from gradwire.workloads.compilation import job_of as job_of_point
+from gradwire.workloads.compilation import ResolvedPoint, compile_point
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.plan import OpKind, Plan
+from gradwire.workloads.registry import strategy_names
 from gradwire.workloads.scenario.loading import resolve
-from gradwire.workloads.strategies import strategy, strategy_names
 from tests.shared.small_jobs import compiled, job_of, profile_of
 
 SHARE = 0.3
@@ -39,7 +38,7 @@ def point_document(variation: float | None, seed: int = 1, workers: int = 16, na
 
 def job_with(variation: float | None, seed: int = 1, workers: int = 16, name: str = "vanilla") -> Job:
     (point,) = resolve(point_document(variation, seed, workers, name), "test.toml", "test").points
-    return job_of_point(point.section, strategy(name))
+    return ResolvedPoint(point.section).job
 
 
 def computed_s(plan: Plan) -> list[float]:

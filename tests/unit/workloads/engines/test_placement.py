@@ -23,7 +23,7 @@ from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.models import model
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.plan import OpKind
-from gradwire.workloads.strategies import strategy
+from gradwire.workloads.registry import strategy
 from gradwire.workloads.strategies.geryon import coarse_rule, suits_coarse_rule, threshold_rule, urgencies
 from tests.shared.small_jobs import compiled, job_of, profile_of
 

@@ -14,13 +14,14 @@ from gradwire.agents.replay.interpreter import Interpreter
 from gradwire.faults import InputFault
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.checker import PlanError, check
+from gradwire.workloads.engines.ordered_transfers import compile_ordered
 from gradwire.workloads.engines.placement import whole_tensors
 from gradwire.workloads.engines.worker import add_graph_passes
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Costs, Job
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.ordering import tac, tic
 from gradwire.workloads.plan import Combine, Discipline, Int64, OpKind, Plan, Role
-from gradwire.workloads.strategies.tictac import compile_ordered, operation_graph, transfer_orders
+from gradwire.workloads.strategies.tictac import operation_graph, transfer_orders
 from tests.shared.simulation import Simulation, all_ranks
 from tests.shared.small_jobs import (
     compiled,

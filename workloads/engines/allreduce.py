@@ -1,0 +1,84 @@
+"""Allreduces as strategies use them: common options, the schedule of an algorithm, and the plan for buckets that are reduced by it.
+
+Sources: GradientFlow, sections 2.3 to 2.6; NetOps, sections 3.3.2, 8.2 and 9.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from pydantic import Field
+
+from gradwire.workloads.engines.allreduce_buckets import Bucket, after_backward, backward_order, fused
+from gradwire.workloads.engines.allreduce_plan import Communicator, ForwardWaits, compile_allreduce
+from gradwire.workloads.engines.collectives import Schedule, butterfly, halving_doubling, hierarchical_ring, ring
+from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.strategy import Options
+
+Algorithm = Literal["ring", "hierarchical-ring", "butterfly", "halving-doubling"]
+BYTES_ON_WIRE = {"fp32": 4, "fp16": 2}
+FLAT: Mapping[Algorithm, Callable[[int], Schedule]] = {
+    "ring": ring,
+    "butterfly": butterfly,
+    "halving-doubling": halving_doubling,
+}
+"""Algorithms that treat all workers alike."""
+
+
+class AllreduceOptions(Options):
+    """What all allreduces have in common."""
+
+    #: Format of gradients on the wire.
+    wire: Literal["fp32", "fp16"] = "fp32"
+    #: Bytes of fp32 that a GPU converts to fp16 per second, before an allreduce and back after it. None: the model's compute time
+    #: includes it, or gradients are fp16 from the start.
+    conversion_rate_bytes_per_s: float | None = Field(None, gt=0)
+    #: Whether an allreduce starts while the backward pass goes on; otherwise all wait for its end.
+    overlap: bool = True
+    #: Whether allreduces of several buckets are under way at once; otherwise one after the other, as on one NCCL stream.
+    concurrent: bool = False
+    #: The next iteration starts when a worker has "all" buckets, or after a global "barrier" of workers that have them; or each "layer"
+    #: waits for its own.
+    forward_waits: ForwardWaits = "all"
+    #: Messages that each part of a bucket is cut into, which move on one by one.
+    segments: int = Field(1, ge=1)
+
+
+def algorithm_schedule(
+    cluster: Cluster, algorithm: Algorithm, *, segments: int = 1, group: int | None = None, scatter: bool = False
+) -> Schedule:
+    """The schedule of an algorithm for all workers. Raises InputFault where it does not fit their number.
+
+    group, scatter: of a hierarchical ring; without a group, the workers of a machine form one.
+    """
+    if algorithm == "hierarchical-ring":
+        schedule = hierarchical_ring(cluster.workers, group or cluster.workers_per_host, scatter=scatter)
+    else:
+        schedule = FLAT[algorithm](cluster.workers)
+    return schedule.segmented(segments)
+
+
+def compile_buckets(
+    job: Job, name: str, buckets: Sequence[Bucket], schedules: Schedule | Sequence[Schedule], options: AllreduceOptions
+) -> Mapping[str, Plan]:
+    """The plan for buckets in this order, each by its own schedule or all by one."""
+    converted = [_converted(bucket, options) for bucket in buckets]
+    ready = converted if options.overlap else after_backward(converted)
+    each = [schedules] * len(buckets) if isinstance(schedules, Schedule) else schedules
+    communicator = Communicator(BYTES_ON_WIRE[options.wire], options.concurrent, options.forward_waits)
+    return {name: compile_allreduce(job, name, ready, each, communicator)}
+
+
+def _converted(bucket: Bucket, options: AllreduceOptions) -> Bucket:
+    if options.wire == "fp32" or options.conversion_rate_bytes_per_s is None:
+        return bucket
+    conversion_s = bucket.values * BYTES_PER_PARAMETER / options.conversion_rate_bytes_per_s
+    return replace(bucket, copy_in_s=bucket.copy_in_s + conversion_s, copy_out_s=bucket.copy_out_s + conversion_s)
+
+
+def tensor_buckets(job: Job) -> list[Bucket]:
+    """One bucket per tensor, in backward order."""
+    return [fused([gradient]) for gradient in backward_order(job)]

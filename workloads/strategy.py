@@ -1,0 +1,48 @@
+"""What a strategy is to the rest of gradwire: a name, its options, and the function that compiles it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from gradwire.workloads.job import Cluster, Job
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.stand_in import Load
+
+
+class Options(BaseModel):
+    """Base of every strategy's options. Rejects unknown keys; on its own, it is for strategies that have no options."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def one_class(_: Any) -> int:
+    """The number of traffic classes of strategies that do not use priorities in the network."""
+    return 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strategy:
+    """A communication strategy, as the catalogue and plug-ins declare it."""
+
+    #: Name in scenario files.
+    name: str
+    #: One line that says what it does.
+    summary: str
+    #: Paper and section.
+    source: str
+    #: Compiles a job with these options to candidate plans by label. Of several, the run keeps the fastest.
+    compile: Callable[[Job, Any], Mapping[str, Plan]]
+    #: Pydantic class of its options.
+    options: type[Options] = Options
+    #: Number of traffic classes that it needs from the fabric, given its options.
+    classes: Callable[[Any], int] = one_class
+    #: Whether the cluster has parameter servers.
+    needs_servers: bool = True
+    #: Whether every switch has an aggregator.
+    aggregators: bool = False
+    #: What each of its allreduces asks of a cluster, from which a small cluster can stand in for a large one; None if unknown.
+    load: Callable[[Cluster, Any], Load] | None = None
