@@ -191,7 +191,7 @@ def test_what_would_hit_every_point_is_told_once_and_none_starts(
     monkeypatch.setattr(command_line, "trial_on", lambda _: fail)
     monkeypatch.setattr(campaign, "run_job", never)
     monkeypatch.setattr(replay, "run_job", never)
-    monkeypatch.setattr(PointStore, "kept", lambda *_: None)
+    monkeypatch.setattr(PointStore, "judge_point", lambda *_: None)
     ended, out, err = call(*words)
     assert (ended, out.strip()) == (status, "")
     assert err.count(said) == 1
