@@ -17,7 +17,7 @@ from gradwire.faults import InputFault
 from gradwire.run.judged import JudgedRun
 from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.lineup import FAMILIES, PARTIAL
-from gradwire.workloads.scenario.loading import Scenario
+from gradwire.workloads.scenario.loading import Scenario, origin_named
 from gradwire.workloads.scenario.schema import SourcedDuration, SourcedRate, SourcedVariation
 
 COST_UNITS = {SourcedRate: "bytes/s", SourcedDuration: "s", SourcedVariation: "of the mean"}
@@ -26,8 +26,9 @@ COST_UNITS = {SourcedRate: "bytes/s", SourcedDuration: "s", SourcedVariation: "o
 
 def printed_cells(scenario: Scenario) -> list[PrintedCell]:
     """The values of a paper that a scenario has beside its points: its own, and the claims that it names. Raises InputFault."""
-    own = [PrintedCell(**cell.model_dump()) for cell in scenario.printed]
-    return [*own, *cells_of_claims(scenario.printed_claims)]
+    with origin_named(scenario.points[0]):
+        own = [PrintedCell(**cell.model_dump()) for cell in scenario.printed]
+        return [*own, *cells_of_claims(scenario.printed_claims)]
 
 
 def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> RenderableType:
