@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -41,8 +40,6 @@ from gradwire.topo.wiring import (
 LOG = logging.getLogger(__name__)
 
 CONTROLLER_NAME = "c0"
-NAMESPACE_S = 10.0
-POLL_S = 0.002
 OVS_TIMEOUT_S = 30
 USERSPACE_SOCKET_BYTES = "67108864"
 """The userspace datapath moves packets through packet sockets. With the default of 208 KiB, a datapath that is scheduled 6 ms late drops
@@ -129,7 +126,6 @@ class Network:
             undo.callback(self._end_nodes)
             self.net.addController(CONTROLLER_NAME, OutsideController, ip="127.0.0.1", port=self._controller_port)
             self.net.build()
-            self._wait_namespaces()
             self._set_sysctls()
             undo.callback(self._delete_links)
             self._make_links()
@@ -213,22 +209,6 @@ class Network:
                 raise MachineFault(
                     f"a bridge or interface {name} exists already: remove it or use another switch_prefix"
                 )
-
-    def _wait_namespaces(self) -> None:
-        """mnexec makes a host's namespace some time after it started; until then its pid names our own."""
-        home = Path("/proc/self/ns/net").readlink()
-        deadline = time.monotonic() + NAMESPACE_S
-        for host in self._mininet().hosts:
-            while Path(f"/proc/{host.pid}/ns/net").readlink() == home:
-                if host.holder.poll() is not None:
-                    raise MachineFault(
-                        f"`mnexec -cn sleep` for {host} ended with {host.holder.returncode}: it needs root"
-                    )
-                if time.monotonic() > deadline:
-                    raise MachineFault(
-                        f"`mnexec -cn sleep` for {host} made no network namespace in {NAMESPACE_S:.0f} s"
-                    )
-                time.sleep(POLL_S)
 
     def _set_sysctls(self) -> None:
         if self._owns_kernel:

@@ -2,8 +2,8 @@
 
 Mininet starts a shell for every node and types each command into it: about twenty processes per host. In the virtual-time kernel a
 process costs tens of milliseconds, so here a host is one process, links are made by one `ip` call, switches by one `ovs-vsctl`
-call, and a shell is started only when somebody wants one (`node.cmd`, the Mininet command line). What a node, an interface or
-a link *is* remains Mininet's.
+call, and a shell is started only when somebody wants one (`node.cmd`, the Mininet command line). Mininet's program mnexec, which few
+distributions package, is not needed. What a node, an interface or a link *is* remains Mininet's.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import pty
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -30,7 +29,7 @@ from mininet.link import Intf, Link
 from mininet.net import Mininet
 from mininet.node import Host, OVSSwitch, RemoteController
 
-from gradwire.faults import MachineFault
+from gradwire.topo.command import fresh_network_namespace
 
 PROMPT = chr(127)
 STOP_S = 5.0
@@ -55,6 +54,10 @@ class LateShell:
         self._open_shell()
         return super().sendCmd(*words, **options)  # type: ignore[misc]
 
+    def popen(self, *words: Any, **options: Any) -> Any:
+        """Mininet's popen."""
+        return super().popen(*words, **{"mncmd": ["setsid", *self._enter_command()], **options})  # type: ignore[misc]
+
     def _open_shell(self) -> None:
         """What Node.startShell does, but inside the namespace that the node already has."""
         if self.shell is not None:
@@ -65,7 +68,7 @@ class LateShell:
         termios.tcsetattr(self.slave, termios.TCSANOW, settings)
         shell = ["env", f"PS1={PROMPT}", "bash", "--norc", "--noediting", "-is", f"mininet:{self}"]
         self.shell = subprocess.Popen(
-            ["mnexec", "-cd", *self._enter_options(), *shell], stdin=self.slave, stdout=self.slave, stderr=self.slave
+            ["setsid", *self._enter_command(), *shell], stdin=self.slave, stdout=self.slave, stderr=self.slave
         )
         self.stdin = self.stdout = os.fdopen(self.master, "r")
         self.pollOut = select.poll()
@@ -75,7 +78,8 @@ class LateShell:
             self.pollOut.poll()
         super().cmd("unset HISTFILE; set +m")  # type: ignore[misc]
 
-    def _enter_options(self) -> list[str]:
+    def _enter_command(self) -> list[str]:
+        """What goes before a command to run it in the node's namespace."""
         return []
 
 
@@ -85,14 +89,15 @@ class QuietHost(LateShell, Host):  # type: ignore[misc]
     isSetup = True  # noqa: N815
 
     def startShell(self, _mnopts: str | None = None) -> None:  # noqa: N802
-        """Makes the namespace, without waiting for it: the network does, for all hosts."""
+        """Makes the namespace, which exists when this returns; raises MachineFault where that is forbidden."""
         super().startShell()
-        self.holder = subprocess.Popen(
-            ["mnexec", "-cn", "sleep", "infinity"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        with fresh_network_namespace():
+            self.holder = subprocess.Popen(
+                ["sleep", "infinity"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
         self.pid = self.holder.pid
 
     def config(self, **_parameters: Any) -> dict[str, Any]:
@@ -106,8 +111,10 @@ class QuietHost(LateShell, Host):  # type: ignore[misc]
             self.holder.send_signal(signal.SIGKILL)
             self.holder.wait(STOP_S)
 
-    def _enter_options(self) -> list[str]:
-        return ["-a", str(self.pid)]
+    def _enter_command(self) -> list[str]:
+        """A sysfs shows the devices of the network namespace that it was mounted in, so what a person runs here gets one of its own."""
+        mount = ["unshare", "--mount", "sh", "-c", 'mount -t sysfs sysfs /sys && exec "$0" "$@"']
+        return ["nsenter", f"--net=/proc/{self.pid}/ns/net", *mount]
 
 
 class QuietIntf(Intf):  # type: ignore[misc]
@@ -176,7 +183,5 @@ class QuietMininet(Mininet):  # type: ignore[misc]
     """Mininet without its first step, which raises limits of the whole machine (fixLimits) and never restores them."""
 
     def __init__(self, **options: Any) -> None:
-        if shutil.which("mnexec") is None:
-            raise MachineFault("program mnexec is missing; `apt-get install mininet` has it")
         Mininet.inited = True
         super().__init__(**options)

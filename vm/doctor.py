@@ -22,13 +22,16 @@ MIB = 1 << 20
 KERNEL_MEMORY_MB = 3072
 """Memory of one virtual-time kernel by default."""
 
-PROGRAMS = ("tc", "ip", "ethtool", "ifconfig", "setpriv", "taskset", "bash")
+PROGRAMS = ("tc", "ip", "setpriv", "taskset", "bash")
 """Programs that a run calls."""
+
+WALL_PROGRAMS = ("ethtool",)
+"""Programs that only runs on the wall clock call."""
 
 TEST_PROGRAMS = ("tshark",)
 """Programs that only tests call; with tshark comes Wireshark's part that gradwire's dissector needs."""
 
-PACKAGES = ("numpy", "scipy", "pydantic", "typer", "rich", "matplotlib", "mininet", "os_ken", "scapy")
+PACKAGES = ("numpy", "pydantic", "typer", "rich", "matplotlib", "mininet", "os_ken", "scapy")
 
 WALL_PROBES: Mapping[str, tuple[list[str], str]] = {
     "openvswitch": (
@@ -64,11 +67,11 @@ def diagnose() -> list[Finding]:
         machine_finding(platform.machine(), len(os.sched_getaffinity(0))),
         *packages_findings(lambda name: importlib.util.find_spec(name) is not None),
         *program_findings(find_program, PROGRAMS),
-        mnexec_finding(find_program),
         openvswitch_finding(find_program, SCHEMA),
         *kernel_findings(),
         memory_finding({folder: room_for_memory_mb(folder) for folder in memory_folders()}),
-        *program_findings(find_program, TEST_PROGRAMS, required=False),
+        *program_findings(find_program, TEST_PROGRAMS, only_for="tests"),
+        *program_findings(find_program, WALL_PROGRAMS, only_for="--clock wall"),
         *wall_findings(os.geteuid() == 0),
     ]
 
@@ -94,22 +97,16 @@ def packages_findings(importable: Callable[[str], bool]) -> list[Finding]:
 
 
 def program_findings(
-    which: Callable[[str], str | None], programs: Sequence[str], *, required: bool = True
+    which: Callable[[str], str | None], programs: Sequence[str], *, only_for: str = ""
 ) -> list[Finding]:
-    """Programs, and the package that brings each. required: False for what only tests call."""
+    """Programs, and the package that brings each. only_for: who calls them, where no run on the virtual clock does."""
     found = []
     for program in programs:
         path = which(program)
         mend = "" if path else install_command(program)
-        missing = "not on the PATH" if required else "not on the PATH (only for tests)"
-        found.append(Finding(program, path is not None, path or missing, mend, required))
+        missing = f"not on the PATH (only for {only_for})" if only_for else "not on the PATH"
+        found.append(Finding(program, path is not None, path or missing, mend, required=not only_for))
     return found
-
-
-def mnexec_finding(which: Callable[[str], str | None]) -> Finding:
-    """Mininet's own program, which only Debian and what stems from it have a package of."""
-    path = which("mnexec")
-    return Finding("mnexec", path is not None, path or "built-in replacement is used", required=False)
 
 
 def openvswitch_finding(which: Callable[[str], str | None], schema: Path) -> Finding:

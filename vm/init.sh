@@ -31,8 +31,8 @@ mount -t hostfs -o /proc/self/cwd/. job /run/job 2>/dev/null ||
 # an agent had 490 MB at the machine's limit of mappings, with it 1,140.
 echo 1000000 >/proc/sys/vm/percpu_pagelist_high_fraction || fail "cannot set vm.percpu_pagelist_high_fraction"
 ip link set lo up || fail "cannot raise the loopback interface"
-# A process that carries many hosts may raise its limit to a socket for each of their flows. Not the limit in force: mnexec
-# calls close() for each number up to it, a second of wall time a host at 65536.
+# A process that carries many hosts may raise its limit to a socket for each of their flows. Not the limit in force: there are programs
+# that call close() for each number up to it when they start.
 ulimit -Hn 65536
 
 if [ "$GRADWIRE_OPENVSWITCH" = 1 ]; then

@@ -20,7 +20,6 @@ PACKAGES: Mapping[str, Mapping[str, str]] = {
     "ethtool": {},
     "flex": {},
     "gcc": {"debian": "gcc libc6-dev", "fedora": "gcc glibc-devel"},
-    "ifconfig": {"": "net-tools"},
     "ip": {"": "iproute2", "fedora": "iproute"},
     "make": {},
     "openvswitch": {"debian": "openvswitch-switch"},

@@ -155,6 +155,22 @@ def test_open_vswitch_switches_in_the_kernel_with_handler_threads(job: Job) -> N
     assert float(job.lines[-1].split()[0]) >= 30
 
 
+def test_what_a_person_runs_in_a_host_sees_that_hosts_devices(job: Job) -> None:
+    script = """
+from gradwire.topo.abilities import probe_kernel
+from gradwire.topo.fabric import Fabric
+from gradwire.topo.network import Network
+
+with Network(Fabric(2, 1e9), probe_kernel(), controller_port=6653, owns_kernel=True) as network:
+    h1, h2 = network.net.hosts
+    print(h1.cmd("ls /sys/class/net").split())
+    print(h2.popen("ls /sys/class/net").communicate()[0].split())
+    print(h2.cmd("ip -brief address show h2-eth0").split()[-1])
+"""
+    assert job.run(sys.executable, "-c", script, env={"PYTHONPATH": str(PACKAGE.parent)}, openvswitch=True) == 0
+    assert job.lines == ["['h1-eth0', 'lo']", "[b'h2-eth0', b'lo']", "10.0.0.2/16"]
+
+
 def test_every_queueing_part_that_the_fabric_uses_is_there(job: Job) -> None:
     script = """set -e
 ip link add v0 type veth peer name v1

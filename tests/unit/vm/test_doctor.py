@@ -14,7 +14,6 @@ from gradwire.vm.doctor import (
     kernel_findings,
     machine_finding,
     memory_finding,
-    mnexec_finding,
     openvswitch_finding,
     packages_findings,
     program_findings,
@@ -37,23 +36,17 @@ def test_missing_packages_are_named_one_by_one() -> None:
 def test_missing_programs_are_mended_by_their_package() -> None:
     findings = {
         finding.name: finding
-        for finding in program_findings(lambda name: None if name == "ifconfig" else f"/bin/{name}", PROGRAMS)
+        for finding in program_findings(lambda name: None if name == "setpriv" else f"/bin/{name}", PROGRAMS)
     }
-    assert not findings["ifconfig"].ok
-    assert findings["ifconfig"].mend.endswith(" net-tools")
+    assert not findings["setpriv"].ok
+    assert findings["setpriv"].mend.endswith(" util-linux")
     assert findings["tc"].ok
     assert findings["tc"].mend == ""
-    assert findings["ifconfig"].required
-
-
-def test_mnexec_may_be_missing() -> None:
-    assert mnexec_finding(lambda _: "/usr/bin/mnexec").ok
-    finding = mnexec_finding(lambda _: None)
-    assert (finding.detail, finding.mend, finding.required) == ("built-in replacement is used", "", False)
+    assert findings["tc"].required
 
 
 def test_what_only_tests_call_is_not_required() -> None:
-    (finding,) = program_findings(lambda _: None, TEST_PROGRAMS, required=False)
+    (finding,) = program_findings(lambda _: None, TEST_PROGRAMS, only_for="tests")
     assert (finding.name, finding.ok, finding.required) == ("tshark", False, False)
     assert "only for tests" in finding.detail
 
