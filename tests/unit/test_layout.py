@@ -104,7 +104,10 @@ def sources() -> list[Path]:
 
 def every_source() -> list[Path]:
     """And what uses it."""
-    return [*sources(), *(path for folder in ("tests", "benchmarks") for path in sorted((ROOT / folder).rglob("*.py")))]
+    return [
+        *sources(),
+        *(path for folder in ("tests", "benchmarks", "release") for path in sorted((ROOT / folder).rglob("*.py"))),
+    ]
 
 
 def _linked(path: Path) -> bool:
