@@ -4,21 +4,31 @@ PYTHON ?= python3
 VENV := .venv
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-# mininet: mnexec, which runs programs in a host's namespace; the Python part comes from PyPI.
-# linux-source and what follows it: to build the virtual-time kernel.
-PACKAGES := mininet openvswitch-switch iproute2 ethtool iputils-ping util-linux python3-venv \
-            linux-source-6.12 gcc make patch flex bison bc libelf-dev xz-utils
+PACKAGES := openvswitch-switch iproute2 ethtool iputils-ping util-linux python3-venv
+
+# To build the virtual-time kernel; with it the source: 6.12, with which everything was measured, or else the distribution's newest.
+BUILD_PACKAGES := gcc libc6-dev make patch flex bison bc libelf-dev xz-utils
+SOURCES := /usr/src/linux-source-*.tar.*
 
 # What only tests need. tshark: checks that Wireshark names the messages of captured runs.
 TEST_PACKAGES := tshark
 
-.PHONY: demo test lint format setup packages test-packages kernel clean
+.PHONY: demo test test-distributions lint format wheel setup packages test-packages build-packages kernel clean
 
 demo: setup
 	$(VENV)/bin/gradwire run geryon-table2
 
 test: setup test-packages
 	$(VENV)/bin/python -m pytest -n auto --dist loadfile
+
+# As root, with debootstrap: the wheel's two commands and this file's two, in bare trees of Debian. Long.
+test-distributions: wheel
+	for suite in bookworm trixie sid; do tests/distributions/run $$suite wheel || exit; done
+	tests/distributions/run trixie clone
+
+wheel: build-packages $(VENV)/installed
+	rm -f dist/gradwire-*.whl
+	$(VENV)/bin/python release/build_wheel.py
 
 lint: $(VENV)/installed
 	$(VENV)/bin/ruff check .
@@ -31,8 +41,8 @@ format: $(VENV)/installed
 
 setup: packages $(VENV)/installed kernel
 
-install = dpkg-query -W $(1) >/dev/null 2>&1 || \
-	  { $(SUDO) apt-get update && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(1); }
+get = $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends
+install = dpkg-query -W $(1) >/dev/null 2>&1 || { $(SUDO) apt-get update && $(get) $(1); }
 
 packages:
 	@$(call install,$(PACKAGES))
@@ -40,13 +50,22 @@ packages:
 test-packages:
 	@$(call install,$(TEST_PACKAGES))
 
+build-packages:
+	@$(call install,$(BUILD_PACKAGES))
+	@ls $(SOURCES) >/dev/null 2>&1 || { $(SUDO) apt-get update && $(get) \
+	  $$(apt-cache pkgnames linux-source- | grep -x 'linux-source-[0-9]*\.[0-9]*' | sort --version-sort | \
+	     sed -n -e '/-6\.12$$/{p;q}' -e '$$p'); }
+
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --editable '.[dev]'
 	@touch $@
 
+# `gradwire` on the PATH is an installed wheel. It puts the kernel that it brought where this clone looks, which takes it if the configs are the same.
 kernel: packages $(VENV)/installed
-	@$(VENV)/bin/gradwire kernel
+	@$(VENV)/bin/gradwire kernel --check || \
+	  { gradwire kernel --check && $(VENV)/bin/gradwire kernel --check; } 2>/dev/null || \
+	  { $(MAKE) --no-print-directory build-packages && $(VENV)/bin/gradwire kernel; }
 
 clean:
-	rm -rf $(VENV) runs *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) runs dist build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -46,7 +46,7 @@ from gradwire.run.terminal.listings import (
 )
 from gradwire.run.terminal.progress import LiveProgress, kernel_progress
 from gradwire.vm.doctor import diagnose
-from gradwire.vm.kernel import build_kernel, cached_kernel, ensure_kernel
+from gradwire.vm.kernel import build_kernel, cached_kernel, ensure_kernel, share_kernel
 from gradwire.vm.machines import DEFAULT_MEMORY_MB, Clock
 from gradwire.workloads.lineup import contenders
 from gradwire.workloads.scenario.loading import Scenario, load_scenario
@@ -115,7 +115,9 @@ def _virtual(loaded: Scenario) -> Clock:
 
 
 def _ensure_kernel() -> None:
-    if not cached_kernel():
+    if kernel := cached_kernel():
+        share_kernel(kernel)
+    else:
         with kernel_progress(errors) as told:
             ensure_kernel(told)
 
@@ -385,13 +387,19 @@ def utilisation(
 
 
 @app.command()
-def kernel(force: Annotated[bool, typer.Option(help="build it even if it is there")] = False) -> None:
-    """Builds the virtual-time kernel, once; `make setup` does it."""
+def kernel(
+    force: Annotated[bool, typer.Option(help="build it even if it is there")] = False,
+    check: Annotated[bool, typer.Option("--check", help="build nothing: fail if there is none")] = False,
+) -> None:
+    """Builds the virtual-time kernel, once, and says where it is; `make setup` does it. A wheel brings it."""
+    if check and not cached_kernel():
+        console.print("kernel: none yet")
+        raise typer.Exit(1)
     if force:
         with kernel_progress(errors) as told:
             build_kernel(told, anew=True)
     _ensure_kernel()
-    console.print(f"kernel: {cached_kernel()}", highlight=False)
+    console.print(f"kernel: {cached_kernel()}", highlight=False, soft_wrap=True)
 
 
 def main() -> None:

@@ -104,19 +104,22 @@ def renewal(kernel: Path) -> str:
 
 
 def ensure_kernel(on_progress: Progress) -> Path:
-    """The cached kernel, built now if need be; raises what `build_kernel` raises.
-
-    A kernel that came with the installation is put into the cache as well, where a clone of the repository finds it.
-    """
+    """The cached kernel, built now if need be; raises what `build_kernel` raises."""
     kernel = cached_kernel()
     if kernel is None:
         return build_kernel(on_progress)
-    if kernel.parent == PREBUILT and not (shared := cache_folder() / kernel.name).exists():
+    share_kernel(kernel)
+    return kernel
+
+
+def share_kernel(kernel: Path) -> None:
+    """Puts a kernel that came with the installation into the cache as well, where a clone of the repository finds it."""
+    shared = cache_folder() / kernel.name
+    if kernel.parent == PREBUILT and not shared.exists():
         with suppress(OSError):  # a cache that cannot be written is a clone's affair, which then says so
             shared.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix="build-", dir=shared.parent) as folder:
                 Path(shutil.copy(kernel, folder)).replace(shared)
-    return kernel
 
 
 def build_kernel(on_progress: Progress, *, anew: bool = False) -> Path:
