@@ -29,7 +29,7 @@ from mininet.link import Intf, Link
 from mininet.net import Mininet
 from mininet.node import Host, OVSSwitch, RemoteController
 
-from gradwire.topo.command import fresh_network_namespace
+from gradwire.network_namespace import fresh_network_namespace
 
 PROMPT = chr(127)
 STOP_S = 5.0

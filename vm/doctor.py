@@ -31,7 +31,20 @@ WALL_PROGRAMS = ("ethtool",)
 TEST_PROGRAMS = ("tshark",)
 """Programs that only tests call; with tshark comes Wireshark's part that gradwire's dissector needs."""
 
-PACKAGES = ("numpy", "pydantic", "typer", "rich", "matplotlib", "mininet", "os_ken", "scapy")
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "pydantic",
+    "typer",
+    "rich",
+    "matplotlib",
+    "mininet",
+    "os_ken",
+    "scapy",
+    "jinja2",
+    "msgspec",
+    "filelock",
+)
 
 WALL_PROBES: Mapping[str, tuple[list[str], str]] = {
     "openvswitch": (
