@@ -118,7 +118,7 @@ class Campaign:
         self._lock = threading.Lock()
 
     def run(self) -> list[JudgedRun]:
-        """Runs what is not there yet, the longest first; returns all runs in the scenario's order.
+        """Runs what is not there yet, in `running_order`; returns all runs in the scenario's order.
 
         On Ctrl-C every machine is ended, what is complete is kept, and KeyboardInterrupt is raised. What the trial of the machine
         raises comes before any point has started.
@@ -136,8 +136,7 @@ class Campaign:
                 waiting.append(planned)
         if waiting:
             self._trial(max(planned.point.section.run.memory_mb for planned in waiting))
-        waiting.sort(key=lambda planned: -planned.cost_bytes)
-        self._slots.run([partial(self._run_one, planned) for planned in waiting])
+        self._slots.run([partial(self._run_one, planned) for planned in running_order(waiting)])
         return [self._done[planned.folder.name] for planned in self._planned]
 
     def _run_one(self, planned: PlannedRun, cpu: int, stop: threading.Event) -> None:
@@ -152,6 +151,12 @@ class Campaign:
             rows = [self._done[name].result for name in names if name in self._done]
             write_points_csv(self._out / "points.csv", rows)
         self._watcher.ended(judged)
+
+
+def running_order(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
+    """The shortest run first, whose result soon shows that all is well, and then the longest, so that all cores are busy to the end."""
+    ordered = sorted(runs, key=lambda planned: -planned.cost_bytes)
+    return ordered[-1:] + ordered[:-1]
 
 
 def carry_out(planned: PlannedRun, cpu: int, watcher: Watcher, stop: threading.Event) -> JudgedRun:

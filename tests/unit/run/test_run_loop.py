@@ -10,7 +10,8 @@ import threading
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict, failed_run
 from gradwire.faults import InputFault, MachineFault
 from gradwire.run import campaign, judged
-from gradwire.run.campaign import Campaign
+from gradwire.run.campaign import Campaign, running_order
 from gradwire.run.judged import JudgedRun, judge_kept, judge_stored
 from gradwire.run.planned import PlannedRun, plan_runs
 from gradwire.run.protocol import (
@@ -352,6 +353,13 @@ def test_a_task_comes_back_from_its_file(tmp_path: Path, monkeypatch: pytest.Mon
     assert judged_run.stored.plan().digest() == judged_run.result.plan_digest
     write_json(tmp_path / "task.json", task)
     assert StoredRun(tmp_path).task() == task
+
+
+def test_the_shortest_run_comes_first_and_then_the_longest() -> None:
+    runs = [cast(PlannedRun, SimpleNamespace(cost_bytes=cost)) for cost in (3, 1, 4, 2)]
+    assert [planned.cost_bytes for planned in running_order(runs)] == [1, 4, 3, 2]
+    assert running_order(runs[:1]) == runs[:1]
+    assert running_order([]) == []
 
 
 def test_the_machine_is_tried_once_and_only_when_a_point_has_to_run(
