@@ -123,13 +123,13 @@ def tac(graph: OperationGraph) -> list[int]:
     return order
 
 
-def precedes(given: Properties, a: int, b: int) -> bool:
+def precedes(recvs: Properties, a: int, b: int) -> bool:
     """Whether recv a should come before recv b: by Equation 6, and by the smaller M+ where that ties."""
-    a_first = min(given.load_ns[b], given.transfer_ns[a])
-    b_first = min(given.load_ns[a], given.transfer_ns[b])
+    a_first = min(recvs.load_ns[b], recvs.transfer_ns[a])
+    b_first = min(recvs.load_ns[a], recvs.transfer_ns[b])
     if a_first != b_first:
         return bool(a_first < b_first)
-    return bool(given.impending_ns[a] < given.impending_ns[b])
+    return bool(recvs.impending_ns[a] < recvs.impending_ns[b])
 
 
 def properties(graph: OperationGraph, outstanding: Bool) -> Properties:

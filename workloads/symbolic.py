@@ -180,16 +180,19 @@ class Holdings:
         """Takes in contributions that reach distinct `rows`; returns the index of the first wrong one and what is wrong, or None."""
         self.complete[rows[copied]] = iteration[copied]
         added = np.flatnonzero(~copied)
-        row, arrived, by = rows[added], iteration[added], workers[added]
-        held, held_by = self.sum_iteration[row], self.sum_workers[row]
-        same = arrived == held
-        empty = ~by.any(axis=1)
-        twice = (arrived < held) | (same & (by & held_by).any(axis=1))
+        row, new_iteration, new_workers = rows[added], iteration[added], workers[added]
+        sum_iteration, sum_workers = self.sum_iteration[row], self.sum_workers[row]
+        same = new_iteration == sum_iteration
+        empty = ~new_workers.any(axis=1)
+        twice = (new_iteration < sum_iteration) | (same & (new_workers & sum_workers).any(axis=1))
         for wrong, what in ((empty, "carries no contribution"), (twice, "would count twice or too late")):
             if wrong.any():
                 at = int(np.flatnonzero(wrong)[0])
-                return int(added[at]), f"what arrives {what}: of iteration {arrived[at]}, held {held[at]}"
-        self._store(row, arrived, np.where(same[:, None], by | held_by, by))
+                defect = (
+                    f"its message {what}: of iteration {new_iteration[at]}, on a sum of iteration {sum_iteration[at]}"
+                )
+                return int(added[at]), defect
+        self._store(row, new_iteration, np.where(same[:, None], new_workers | sum_workers, new_workers))
         return None
 
     def _store(self, rows: Int64, iteration: Int64, workers: UInt64) -> None:

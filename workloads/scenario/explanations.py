@@ -22,19 +22,19 @@ MOST_HINTS = 3
 def explain(kind: type[BaseModel], defect: Any) -> str:
     """Describes one defect of a `kind` of section, an entry of pydantic's `errors()`: the key, and what would be right."""
     place = [str(step) for step in defect["loc"]]
-    key, given = key_of(defect), defect["input"]
+    key, value = key_of(defect), defect["input"]
     if defect["type"] == "extra_forbidden":
         return _unknown(key, _hint(kind, place), _known_at(kind, place[:-1]))
     if defect["type"] == "missing":
         return f"{key}: missing"
     if defect["type"] == "model_type":
-        return _no_table(key, given, keys_at(kind, place))
+        return _no_table(key, value, keys_at(kind, place))
     if place[-1] == "[key]":
         allowed = re.findall(r"'([^']+)'", defect["ctx"]["expected"])
         return _unknown(".".join(place[:-1]), _close(place[-2], allowed), allowed)
-    if defect["type"] == "value_error" and isinstance(given, dict):
+    if defect["type"] == "value_error" and isinstance(value, dict):
         return f"{key}.{reason(defect)}"  # messages of a section's own validator begin with one of its keys
-    return f"{key} = {given!r}: {reason(defect, may_be_swept=kind is PointSection)}"
+    return f"{key} = {value!r}: {reason(defect, may_be_swept=kind is PointSection)}"
 
 
 def reason(defect: Any, *, may_be_swept: bool = True) -> str:
@@ -43,8 +43,8 @@ def reason(defect: Any, *, may_be_swept: bool = True) -> str:
     `may_be_swept` says whether the key may be swept, in which case a list means several values.
     """
     if may_be_swept and defect["type"] in NO_LIST:
-        given = json.dumps(defect["input"], default=str)
-        return f"must be a list, like [{given}]; where lists are swept, in --set and [sweep], one list is set by [[{given}]]"
+        value = json.dumps(defect["input"], default=str)
+        return f"must be a list, like [{value}]; where lists are swept, in --set and [sweep], one list is set by [[{value}]]"
     if defect["type"] == "dict_type":
         return "must be a table of keys"
     return reason_of(defect)
@@ -106,12 +106,12 @@ def _known_at(kind: type[BaseModel], place: Sequence[str]) -> list[str]:
     return [*keys, *FileSection.model_fields] if kind is PointSection and not place else keys
 
 
-def _no_table(key: str, given: Any, allowed: Sequence[str]) -> str:
+def _no_table(key: str, value: Any, allowed: Sequence[str]) -> str:
     if "source" in allowed:
-        return f'{key}: write where it comes from as well, like {{ value = {json.dumps(given)}, source = "measured" }}'
-    if "name" in allowed and isinstance(given, str):
-        return f"{key} = {given!r}: is a table of keys, not a value: write {key}.name={given}"
-    return f"{key} = {given!r}: is a table of keys, not a value. Known here: {', '.join(allowed)}"
+        return f'{key}: write where it comes from as well, like {{ value = {json.dumps(value)}, source = "measured" }}'
+    if "name" in allowed and isinstance(value, str):
+        return f"{key} = {value!r}: is a table of keys, not a value: write {key}.name={value}"
+    return f"{key} = {value!r}: is a table of keys, not a value. Known here: {', '.join(allowed)}"
 
 
 def _section_of(annotation: Any) -> type[BaseModel] | None:
