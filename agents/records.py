@@ -1,4 +1,4 @@
-"""Records of a run as frozen data: what every op did and when, what ports counted, and how a point went.
+"""Records of a run as frozen data: what every op did and when, the counters of ports, and how a point's run went.
 
 Times are nanoseconds of the run's clock since the agents' common start. Imports nothing but numpy and the standard library.
 """
@@ -22,9 +22,9 @@ class OpLog:
 
     iteration: Int64
     op: Int64
-    #: When the op could start by its dependencies and its stream, computed from nominal times.
+    #: When the op's dependencies and its stream allowed it to start, computed from nominal times.
     nominal_start_ns: Int64
-    #: When it did start. For a SEND: first byte handed to the kernel. For a RECV: first byte taken from it.
+    #: When it started. For a SEND: first byte handed to the kernel. For a RECV: first byte taken from it.
     start_ns: Int64
     #: When it ended. For a SEND: last byte handed to the kernel. For a RECV: last byte taken from it.
     end_ns: Int64
@@ -48,9 +48,9 @@ class OpLog:
 
 @dataclass(frozen=True)
 class AgentSummary:
-    """What one agent process reports at its end."""
+    """The report that one agent process makes at its end."""
 
-    #: Indices of the hosts that it carried.
+    #: Indices of the hosts that it ran.
     hosts: tuple[int, ...]
     messages_sent: int
     messages_received: int
@@ -61,7 +61,7 @@ class AgentSummary:
     lateness_ns_max: int
     #: 99th percentile of these times.
     lateness_ns_p99: int
-    #: Lost multicast datagrams that were sent again.
+    #: Lost multicast datagrams that were resent.
     multicast_repairs: int = 0
 
 
@@ -83,26 +83,26 @@ class NetworkCounts:
     bands: tuple[BandCount, ...]
     #: TCP segments, summed over hosts.
     tcp_segments_sent: int
-    #: TCP segments sent again, summed over hosts.
+    #: Retransmitted TCP segments, summed over hosts.
     tcp_retransmits: int
     #: Packets that the datapath had to ask the switch process about.
     upcalls: int
-    #: Packets that matched no flow, which the switch dropped.
+    #: Packets that the switch dropped because they matched no flow.
     table_miss_packets: int
 
 
 @dataclass(frozen=True)
 class CaptureRecord:
-    """What the file of one captured port should hold."""
+    """Expected content of the capture file of one port."""
 
     port: str
-    #: Name of the file in the point's folder of captures.
+    #: Name of the file in the point's capture folder.
     file: str
     #: Packets written to the file.
     packets: int
     #: Packets that the kernel saw.
     seen: int
-    #: Packets among these for which there was no room.
+    #: Packets among those seen that were dropped for lack of room.
     dropped: int
 
 
@@ -112,20 +112,20 @@ class PointRecord:
 
     #: "virtual" or "wall".
     clock: str
-    #: All iterations, warm-up included.
+    #: Number of iterations, including the warm-up.
     iterations: int
     #: Iterations at the beginning that are not measured.
     warmup: int
     agents: tuple[AgentSummary, ...]
     counts: NetworkCounts
-    #: Measured over ideal time of short bursts between all hosts before iteration 0; 1.0 is exact.
+    #: Measured time over ideal time of short bursts between all hosts before iteration 0; 1.0 is exact.
     rate_probe: float
-    #: Share of the replay that the machine's busiest core was busy; 0 on the virtual clock.
+    #: Share of the replay during which the machine's busiest core was busy; 0 on the virtual clock.
     cpu_saturation: float
     #: How bands, and flows within a band, are served, such as "prio, fq".
     shaping: str
     notes: tuple[str, ...] = ()
     #: One per captured port.
     captures: tuple[CaptureRecord, ...] = ()
-    #: The agents' common start by the clock that stamps packets, in nanoseconds since 1970; 0 without captures.
+    #: The agents' common start on the clock that stamps packets, in nanoseconds since 1970; 0 without captures.
     capture_start_ns: int = 0

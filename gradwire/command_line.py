@@ -1,4 +1,4 @@
-"""The command line of gradwire: thin, one call a verb."""
+"""The command line of gradwire, a thin layer with one function per command."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from gradwire.workloads.scenario.units import rate_bps
 PURPOSE = "Measures what communication strategies do to distributed training, on real networks in virtual time."
 SCENARIOS = PACKAGE / "scenarios"
 PLAIN_COLUMNS = 120
-"""Width of tables where the output is no terminal."""
+"""Width of tables if the output is not a terminal."""
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help=PURPOSE, epilog=STATUSES, pretty_exceptions_enable=False
@@ -63,7 +63,7 @@ app = typer.Typer(
 console = Console(width=None if sys.stdout.isatty() else PLAIN_COLUMNS)
 errors = Console(stderr=True, soft_wrap=True)
 
-Jobs = Annotated[int | None, typer.Option(min=1, help="points side by side; default: one a core")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="points that run in parallel; default: one per core")]
 RunFolder = Annotated[Path | None, typer.Option(help="run folder; default: one in runs/, named after what is run")]
 ScenarioFile = Annotated[Path, typer.Argument(help="scenario file (TOML), or the name of one in scenarios/")]
 Settings = Annotated[
@@ -87,15 +87,15 @@ Scale = Annotated[int, typer.Option(min=1, help="wall clock: divide bytes and ra
 
 
 def _scenario_path(path: Path) -> Path:
-    named = SCENARIOS / f"{path.name.removesuffix('.toml')}.toml"
+    built_in = SCENARIOS / f"{path.name.removesuffix('.toml')}.toml"
     if path.exists():
         return path
-    if path.name != str(path) or not named.exists():
+    if path.name != str(path) or not built_in.exists():
         names = sorted(file.stem for file in SCENARIOS.glob("*.toml"))
         near = difflib.get_close_matches(path.stem, names, 1)
         hint = f"; did you mean '{near[0]}'? There are" if near else " among:"
         raise InputFault(f"{path}: no such file, and no such scenario{hint} {', '.join(names)}")
-    return named
+    return built_in
 
 
 def _clock(name: str, scale: int) -> Clock:
@@ -107,7 +107,7 @@ def _clock(name: str, scale: int) -> Clock:
 
 
 def _virtual(loaded: Scenario) -> Clock:
-    """The virtual clock at the scale that the scenario's networks need."""
+    """Returns the virtual clock at the scale that the scenario's networks need, and warns if that is not 1."""
     clock = virtual_clock(loaded.points)
     if clock.scale > 1:
         errors.print(f"WARNING: {scale_warning(loaded.points, clock)}")
@@ -118,24 +118,24 @@ def _ensure_kernel() -> None:
     if kernel := cached_kernel():
         share_kernel(kernel)
     else:
-        with kernel_progress(errors) as told:
-            ensure_kernel(told)
+        with kernel_progress(errors) as show_step:
+            ensure_kernel(show_step)
 
 
 @contextmanager
-def _interruptible(said: str) -> Iterator[None]:
-    """Ctrl-C ends with status 130 and one line."""
+def _interruptible(message: str) -> Iterator[None]:
+    """Ends the command with status 130 and a one-line message on Ctrl-C."""
     try:
         yield
     except KeyboardInterrupt:
-        errors.print(said)
+        errors.print(message)
         raise typer.Exit(130) from None
 
 
 @contextmanager
 def _watched(points: int) -> Iterator[LiveProgress]:
-    said = "interrupted; what was complete is kept, and the same command goes on from there"
-    with LiveProgress(console, points) as progress, _interruptible(said):
+    message = "interrupted; what was complete is kept, and the same command goes on from there"
+    with LiveProgress(console, points) as progress, _interruptible(message):
         yield progress
 
 
@@ -148,7 +148,7 @@ def run(
     clock: ClockName = "virtual",
     scale: Scale = 1,
 ) -> None:
-    """Runs a scenario's points and reports; resumes a run folder where it stopped."""
+    """Runs a scenario's points and reports on them; resumes a run folder where it stopped."""
     chosen = _clock(clock, scale)
     loaded = load_scenario(_scenario_path(scenario), settings or [])
     chosen = _virtual(loaded) if chosen.name == "virtual" else chosen
@@ -174,14 +174,14 @@ def _run(loaded: Scenario, planned: list[PlannedRun], folder: Path, clock: Clock
 @app.command()
 def compare(
     model_name: Annotated[str, typer.Option("--model", help="e.g. alexnet, resnet50, bert-large")],
-    workers: Annotated[int, typer.Option(help="number of workers, one a host")],
+    workers: Annotated[int, typer.Option(help="number of workers, one per host")],
     rate: Annotated[str, typer.Option(help="line rate of a host, e.g. 10gbit")],
     device: Annotated[str | None, typer.Option(help="GPU; default: the first that has a time for the model")] = None,
     iteration_time: Annotated[
         str | None, typer.Option(help="of one worker alone, e.g. 350ms, instead of a device's")
     ] = None,
     servers: Annotated[
-        int | None, typer.Option(help="parameter servers, on the workers' hosts; default: one a worker")
+        int | None, typer.Option(help="parameter servers, on the workers' hosts; default: one per worker")
     ] = None,
     strategies: Annotated[
         list[str] | None, typer.Option("--strategy", help="only this one; may be given again")
@@ -214,14 +214,14 @@ def _report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> None
 
 
 def _name_files(files: dict[str, Path]) -> None:
-    """A line a file, never folded, so that each can be copied."""
+    """Prints one line per file. Lines are never wrapped, so that each path can be copied."""
     for what, path in files.items():
         console.print(f"{what}: {path}", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()
 def plan(scenario: ScenarioFile, settings: Settings = None) -> None:
-    """Compiles and checks every point of a scenario, and prints the plans; runs nothing."""
+    """Compiles and checks every point of a scenario and prints the plans, without running them."""
     loaded = load_scenario(_scenario_path(scenario), settings or [])
     for planned in plan_runs(loaded.points, RUNS / loaded.name, Clock()):
         console.print(*plan_lines(planned), sep="\n", highlight=False)
@@ -229,7 +229,7 @@ def plan(scenario: ScenarioFile, settings: Settings = None) -> None:
 
 @app.command()
 def strategies() -> None:
-    """Lists the strategies that a scenario can name, those of installed packages included, with their options and defaults."""
+    """Lists the strategies that a scenario can name, including those of installed packages, with their options and defaults."""
     for line in strategy_lines():
         console.print(line, highlight=False)
 
@@ -244,7 +244,7 @@ def calibrate(
 ) -> None:
     """Measures how close traffic patterns come to their ideal times, and whether priorities are strict."""
     try:
-        rate_value = rate_bps(rate)
+        line_rate_bps = rate_bps(rate)
     except ValueError as error:
         raise InputFault(f"--rate: {error}") from error
     chosen = _clock(clock, scale)
@@ -252,7 +252,7 @@ def calibrate(
         _ensure_kernel()
     with _interruptible("interrupted"), errors.status("calibrating") as status:
         trial_on(chosen)(DEFAULT_MEMORY_MB)
-        result = calibrate_fabric(hosts, rate_value, chosen, lambda name: status.update(f"calibrating: {name} done"))
+        result = calibrate_fabric(hosts, line_rate_bps, chosen, lambda name: status.update(f"calibrating: {name} done"))
     if as_json:
         print(json.dumps(result.as_dict(), indent=1))
     else:
@@ -261,7 +261,7 @@ def calibrate(
 
 @app.command()
 def doctor() -> None:
-    """Says what is there and what is missing, with the command that mends it, and proves the rest: boots the kernel and sends a flow."""
+    """Lists what is there and what is missing, with the command that fixes it, then boots the kernel and sends a flow as proof."""
     with _interruptible("interrupted"), errors.status("looking around, booting the kernel, sending a flow"):
         findings = diagnose()
         findings.append(proof(findings))
@@ -272,7 +272,7 @@ def doctor() -> None:
 
 @app.command()
 def report(run_path: RunPath) -> None:
-    """Writes and prints the report of a run folder again, without running anything, whatever version of gradwire ran it."""
+    """Writes and prints the report of a run folder again, without running anything, whichever version of gradwire ran it."""
     folder = run_folder(run_path)
     loaded = stored_scenario(folder)
     clock = stored_clock(folder)
@@ -289,27 +289,27 @@ def reproduce(
     names: Annotated[
         list[str] | None, typer.Argument(help="papers or scenarios, e.g. geryon p3-fig7; default: all")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="points side by side; default: one a core")] = None,
+    jobs: Jobs = None,
     out: Annotated[Path | None, typer.Option(help="folder of the report; default: runs/reproduction")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="one representative scenario a paper, in minutes")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="one representative scenario per paper, in minutes")] = False,
     check: Annotated[
         bool, typer.Option("--check", help="with --quick: fail if a claim that held no longer does")
     ] = False,
     accept: Annotated[bool, typer.Option("--accept", help="with --quick: keep this score to compare with")] = False,
 ) -> None:
-    """Runs the papers' evaluations and says, claim by claim, what holds; nothing runs twice, and Ctrl-C loses nothing."""
+    """Runs the papers' evaluations and says which of their claims hold; nothing runs twice, and Ctrl-C loses nothing."""
     if (check or accept) and (names or not quick):
         raise InputFault("--check and --accept compare the whole quick score: give --quick, and no names")
-    wanted = wanted_scenarios(names or [], quick=quick)
+    scenarios = wanted_scenarios(names or [], quick=quick)
     folder = out or RUNS / "-".join(["reproduction", *(["quick"] if quick else []), *(names or [])])
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     _ensure_kernel()
     parallel = jobs or len(os.sched_getaffinity(0))
-    reproduction = Reproduction([scenario for _, scenario in wanted], quick=quick)
+    reproduction = Reproduction([scenario for _, scenario in scenarios], quick=quick)
     with _watched(reproduction.points) as progress:
         gathered = reproduction.gather(parallel, progress, trial_on(Clock()))
-    evaluated = judge_claims(wanted, gathered, quick=quick)
+    evaluated = judge_claims(scenarios, gathered, quick=quick)
     with writing(folder):
         reproduction.write_run_folders(gathered, folder / "runs")
         shown = write_reproduction(folder, evaluated, gathered, parallel)
@@ -321,8 +321,8 @@ def reproduce(
 
 
 def _quick_score_kept(evaluated: Sequence[Evaluated], *, check: bool, accept: bool) -> bool:
-    """Keeps or compares the quick score, as asked; whether nothing was lost."""
-    results = [result for one in evaluated for result in one.results]
+    """Keeps or compares the quick score, as asked. Returns False if a claim that held no longer does."""
+    results = [result for scenario in evaluated for result in scenario.results]
     if accept:
         quick_score.keep(results)
     if not check:
@@ -344,7 +344,7 @@ def trace(
         Path | None, typer.Option(help="file; default: trace-N.json in the point's folder; .gz compresses")
     ] = None,
 ) -> None:
-    """Exports one iteration as a timeline for ui.perfetto.dev: streams, send queues, receives, arrows, load of links."""
+    """Exports one iteration as a timeline for ui.perfetto.dev: streams, send queues, receives, arrows, and the load of links."""
     if out:
         refuse_unusable_file(out)
     stored = named_run(run_path, point)
@@ -365,7 +365,7 @@ def why(
     iteration: IterationNumber = None,
     every: Annotated[bool, typer.Option("--all", help="print every segment of the path")] = False,
 ) -> None:
-    """Says where an iteration's time went: its critical path, divided into compute, network, stragglers and aggregation."""
+    """Shows where an iteration's time went: its critical path, divided into compute, network, stragglers and aggregation."""
     for part in critical_path_shown(named_run(run_path, point), iteration, every=every):
         console.print(part)
 
@@ -377,7 +377,7 @@ def utilisation(
     port: Annotated[str, typer.Option(help="captured port, e.g. h1-eth0; default: the first")] = "",
     bin_ms: Annotated[float, typer.Option(min=0.001, help="width of a bin in milliseconds")] = BIN_S * 1e3,
 ) -> None:
-    """Charts how a captured port was used over time, from its packets (`--set run.capture=h1` captures)."""
+    """Charts how a captured port was used over time, from its packets (captured with `--set run.capture=h1`)."""
     stored = named_run(run_path, point)
     with writing(stored.folder):
         used = write_port_use(stored, port, bin_ms / 1e3)
@@ -388,22 +388,22 @@ def utilisation(
 
 @app.command()
 def kernel(
-    force: Annotated[bool, typer.Option(help="build it even if it is there")] = False,
-    check: Annotated[bool, typer.Option("--check", help="build nothing: fail if there is none")] = False,
+    force: Annotated[bool, typer.Option(help="build it even if it exists")] = False,
+    check: Annotated[bool, typer.Option("--check", help="build nothing, and fail if there is none")] = False,
 ) -> None:
-    """Builds the virtual-time kernel, once, and says where it is; `make setup` does it. A wheel brings it."""
+    """Builds the virtual-time kernel, once, and prints its path. `make setup` does this as well, and wheels contain the kernel."""
     if check and not cached_kernel():
         console.print("kernel: none yet")
         raise typer.Exit(1)
     if force:
-        with kernel_progress(errors) as told:
-            build_kernel(told, anew=True)
+        with kernel_progress(errors) as show_step:
+            build_kernel(show_step, anew=True)
     _ensure_kernel()
     console.print(f"kernel: {cached_kernel()}", highlight=False, soft_wrap=True)
 
 
 def main() -> None:
-    """Runs the command line; a fault is told in one message, with who is at fault, and ends it with the fault's status."""
+    """Runs the command line. A fault ends it with the fault's exit status and one message, which says who is at fault."""
     try:
         app(standalone_mode=True)
     except Fault as fault:

@@ -1,7 +1,7 @@
-"""Who is at fault: the three families of errors that a person can meet, so that each message can say what to do.
+"""The three kinds of errors that a user can meet, by who is at fault, so that each message can say what to do.
 
-Every error that is raised on purpose is one of these. Anything else that escapes is a bug of ours. A command that ends with one has the
-fault's exit status; 1 is left for what ended as it should and found something wrong, such as a point whose verdict is invalid.
+Every error that is raised on purpose is one of these. Anything else that escapes is a bug in gradwire. A command that ends with a fault has
+the fault's exit status. Status 1 is left for commands that ran as they should and found something wrong, such as an invalid point.
 """
 
 from __future__ import annotations
@@ -12,32 +12,31 @@ STATUSES = (
     "Exit status: 0 all is well; 1 it ran, and a point is invalid or a claim no longer holds; 2 the input is wrong; "
     "3 the machine lacks or refuses something; 4 a bug; 130 interrupted."
 )
-"""For the help of the command line."""
+"""Exit statuses, for the help of the command line."""
 
 
 class Fault(Exception):
-    """Base of all errors raised on purpose. The message alone must tell the reader what to do next.
+    """Base of all errors raised on purpose. The message alone must tell the reader what to do next."""
 
-    exit_status: of a command that ends with it. at_fault: who is, in the words of the message.
-    """
-
+    #: Exit status of a command that ends with the fault.
     exit_status: ClassVar[int] = 3
+    #: Who is at fault, as printed with the message.
     at_fault: ClassVar[str] = "machine"
 
 
 class InputFault(Fault):
-    """The input is wrong: names the file, the key, and what would be right."""
+    """The input is wrong. The message names the file and the key, and says what would be right."""
 
-    exit_status = 2  # also what the command line's own parser ends with
+    exit_status = 2  # the command line's own parser ends with this status as well
     at_fault = "input"
 
 
 class MachineFault(Fault):
-    """The machine lacks something or failed: names what is missing and the command that mends it."""
+    """The machine lacks something or failed. The message names what is missing and the command that fixes it."""
 
 
 class InternalFault(Fault):
-    """A bug of gradwire: names what to report."""
+    """A bug in gradwire. The message names what to report."""
 
     exit_status = 4
     at_fault = "bug in gradwire, please report it"

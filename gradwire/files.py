@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path beside `path` to write to; at the end of the block, what was written takes the place of `path`.
+    """Yields a path beside `path` to write to. At the end of the block, the file written there replaces `path`.
 
-    Readers see the old file or the new one, and nothing in between, even where the writer is killed. When the block raises,
-    `path` stays as it was, and what was written so far lies beside it until the next attempt.
+    Readers see the old file or the new one and nothing in between, even if the writer is killed. If the block raises, `path` stays as it
+    was, and the partial file stays beside it until the next attempt.
     """
     partial = path.with_name(path.name + ".partial")
     yield partial

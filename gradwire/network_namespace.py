@@ -1,4 +1,4 @@
-"""Enters Linux network namespaces, for the parts that build the network and for those that send through it."""
+"""Enters Linux network namespaces, for the code that builds the network and the code that sends through it."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def namespace_of(pid: int) -> str:
-    """The /proc path of a process's network namespace."""
+    """Returns the /proc path of a process's network namespace."""
     return f"/proc/{pid}/ns/net"
 
 
 @contextmanager
 def network_namespace(path: str) -> Iterator[None]:
-    """Puts the calling thread into the network namespace at a /proc path until the block ends.
+    """Moves the calling thread into the network namespace at a /proc path until the block ends.
 
-    Sockets made inside belong to that namespace for good, and processes started inside live in it. Raises MachineFault if the
+    Sockets created inside belong to that namespace for good, and processes started inside live in it. Raises MachineFault if the
     namespace is gone or may not be entered.
     """
     with _restored():
         try:
             target = os.open(path, os.O_RDONLY)
-        except OSError as gone:
-            raise MachineFault(f"cannot open network namespace {path}: {gone.strerror}") from gone
+        except OSError as error:
+            raise MachineFault(f"cannot open network namespace {path}: {error.strerror}") from error
         try:
             _check(_libc.setns(target, CLONE_NEWNET), f"enter network namespace {path} (it needs CAP_SYS_ADMIN)")
         finally:
@@ -40,7 +40,7 @@ def network_namespace(path: str) -> Iterator[None]:
 
 @contextmanager
 def fresh_network_namespace() -> Iterator[None]:
-    """Puts the calling thread into a new, empty network namespace, which vanishes when the block ends."""
+    """Moves the calling thread into a new, empty network namespace, which disappears when the block ends."""
     with _restored():
         _check(_libc.unshare(CLONE_NEWNET), "make a network namespace (it needs root, or the virtual clock)")
         yield
@@ -48,7 +48,7 @@ def fresh_network_namespace() -> Iterator[None]:
 
 @contextmanager
 def _restored() -> Iterator[None]:
-    """Returns to the present network namespace when the block ends."""
+    """Returns to the current network namespace when the block ends."""
     home = os.open(OWN_NAMESPACE, os.O_RDONLY)
     try:
         yield

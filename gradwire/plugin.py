@@ -1,19 +1,19 @@
-"""Everything that a strategy of your own imports from gradwire, in one place.
+"""Everything that your own strategy imports from gradwire, in one place.
 
-docs/adding-a-strategy.md builds one and has a table of what is in here. Names in this module are stable; where the package keeps them
-is not.
+docs/adding-a-strategy.md builds a strategy and has a table of these names. Names in this module are stable; the modules that they are
+imported from are not.
 
 - A strategy is a `Strategy` with its `Options`. Its function takes a `Job`, on a `Cluster` and with named `Costs`, and returns plans.
-- A `Plan` is made by a `PlanBuilder`. Ranks have a `Role`, send queues a `Discipline`, ops an `OpKind`, and a message says by `Combine`
-  what becomes of the contributions in it. `check` raises `PlanError` for a wrong plan.
-- `Workers` are the workers of a plan with their `Passes`, forward and backward, as a chain of ops or, with `add_graph_passes` in place
-  of `add_passes`, as the model's graph.
-- A `ParameterServer` adds servers to them, and the steps between both; `compile_parameter_server` is TensorFlow's, complete.
+- A `Plan` is made with a `PlanBuilder`. Ranks have a `Role`, send queues a `Discipline` and ops an `OpKind`. The `Combine` of a message
+  says what happens to the contributions in it. `check` raises `PlanError` for a wrong plan.
+- `Workers` are the workers of a plan with their `Passes`, forward and backward, as a chain of ops or, with `add_graph_passes` instead of
+  `add_passes`, as the model's graph.
+- A `ParameterServer` adds servers to the workers, and the steps between them; `compile_parameter_server` is TensorFlow's, complete.
 - A `Piece` is the part of a tensor that travels together: `whole_tensors`, `partitioned` over servers, or cut further by `in_messages`.
-- A `Bucket` is what one allreduce reduces: `Gradient`s in `backward_order`, put together by `fused`. `compile_buckets` reduces them as
-  `AllreduceOptions` say, each by the `Schedule` that `algorithm_schedule` gives or that you write.
-- `DurationS` is the type of an option that is a time: scenarios write "2ms", the strategy reads 0.002.
-- `InputFault` says that an option or a cluster does not fit: name the key, and what would be right.
+- A `Bucket` is reduced by one allreduce: `Gradient`s in `backward_order`, joined by `fused`. `compile_buckets` reduces buckets according
+  to `AllreduceOptions`, each by the `Schedule` that `algorithm_schedule` returns or that you write.
+- `DurationS` is the type of an option that is a time: scenarios write "2ms", and the strategy reads 0.002.
+- `InputFault` says that an option or a cluster does not fit. Name the key, and say what would be right.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with input, as a key and a reason that a person can act on."""
+"""Turns pydantic's validation errors into keys and reasons that a person can act on."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 
 def key_of(defect: Mapping[str, Any]) -> str:
-    """The dotted key that an entry of `ValidationError.errors()` is about."""
+    """Returns the dotted key that an entry of `ValidationError.errors()` is about."""
     return ".".join(str(step) for step in defect["loc"])
 
 
 def reason_of(defect: Mapping[str, Any]) -> str:
-    """What is wrong with the value, without pydantic's prefix for messages of our own validators."""
+    """Describes what is wrong with the value, without the prefix that pydantic gives to messages of custom validators."""
     return str(defect["msg"]).removeprefix("Value error, ")

@@ -1,7 +1,7 @@
-"""Builds a plan op by op, or whole columns at once, and freezes it.
+"""Builds a plan, op by op or in whole columns, and freezes it.
 
-Strategies speak in messages: `message` makes the SEND and the RECV that belong together. All columns are grown as
-flat integer arrays, so that a million ops cost megabytes and seconds.
+Strategies add messages: `message` makes a SEND and its RECV together. Columns grow as flat integer arrays, so that a million ops cost
+megabytes and seconds.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class PlanBuilder:
         return self._add(OpKind.COMPUTE, rank, duration_ns=round(duration_s * 1e9), layer=layer, order=order, lane=lane)
 
     def reduce(self, rank: int, size_bytes: int, rate_bytes_per_s: float, *, chunk: int = -1, lane: int = 1) -> int:
-        """Adds a REDUCE op that adds `size_bytes` at the given rate (infinite: free)."""
+        """Adds a REDUCE op that sums up `size_bytes` at the given rate; an infinite rate makes it free."""
         duration_ns = round(size_bytes / rate_bytes_per_s * 1e9)
         return self._add(OpKind.REDUCE, rank, duration_ns=duration_ns, size_bytes=size_bytes, chunk=chunk, lane=lane)
 
@@ -119,7 +119,7 @@ class PlanBuilder:
     ) -> tuple[int, list[int]]:
         """Adds a SEND through `queue` to a multicast group, whose members are on other hosts, and each member's RECV.
 
-        Returns their op numbers, RECVs in the order of the group's ranks.
+        Returns the op numbers of the SEND and of the RECVs, in the order of the group's ranks.
         """
         src = self._queues[queue][0]
         shared = {"size_bytes": size_bytes, "chunk": chunk, "traffic_class": traffic_class, "layer": layer}
@@ -149,7 +149,10 @@ class PlanBuilder:
         return self._count - 1
 
     def add_columns(self, kind: OpKind, count: int, **values: Columns) -> range:
-        """Adds `count` ops of one kind at once, each column an integer for all or an array of `count`; returns their numbers."""
+        """Adds `count` ops of one kind at once; returns their numbers.
+
+        Each column is one integer for all ops, or an array of `count` integers.
+        """
         defaults: dict[str, Columns] = {
             "lane": -1,
             "chunk": -1,
@@ -178,9 +181,9 @@ class PlanBuilder:
         combine: Combine = Combine.CONTROL,
         **shared: Columns,
     ) -> tuple[range, range]:
-        """Adds a SEND from `src` through `queue` to `dst` and its RECV for each of `size_bytes`; returns the op numbers of both.
+        """Adds a SEND from `src` through `queue` to `dst`, and its RECV, for each of `size_bytes`; returns the op numbers of both.
 
-        shared: further columns of both ends, as for `add_columns`: chunk, traffic_class, order and layer.
+        `shared` takes further columns of both ends, as for `add_columns`: chunk, traffic_class, order and layer.
         """
         count = len(size_bytes)
         numbers = np.arange(self._count, self._count + count)
@@ -191,7 +194,7 @@ class PlanBuilder:
         return sends, recvs
 
     def depend(self, op: int, *on: int, lag: int = 0) -> None:
-        """Makes `op` wait for each of `on`, ops of the same rank, of this iteration (lag 0) or the one before (lag 1)."""
+        """Makes `op` wait for each op in `on`, all of the same rank, in this iteration (lag 0) or the previous one (lag 1)."""
         ops, ons, lags = self._deps
         for other in on:
             ops.append(op)
@@ -199,7 +202,7 @@ class PlanBuilder:
             lags.append(lag)
 
     def depend_columns(self, op: Columns, on: Columns, lag: int = 0) -> None:
-        """Makes each of `op` wait for the one of `on` at the same place (either may be one op for all)."""
+        """Makes each op in `op` wait for the op at the same index in `on`. Either may be a single op for all."""
         pairs = np.broadcast_arrays(np.asarray(op, dtype=np.int64), np.asarray(on, dtype=np.int64))
         for cells, values in zip(self._deps, (*pairs, np.full(pairs[0].shape, lag, dtype=np.int64)), strict=True):
             cells.frombytes(np.ascontiguousarray(values).tobytes())
@@ -210,7 +213,7 @@ class PlanBuilder:
         self._produces[1].append(chunk)
 
     def consumes(self, op: int, chunk: int) -> None:
-        """States that `op` needs the complete `chunk` of the iteration before."""
+        """States that `op` needs the complete `chunk` of the previous iteration."""
         self._consumes[0].append(op)
         self._consumes[1].append(chunk)
 
@@ -219,9 +222,13 @@ class PlanBuilder:
         self._begin[worker], self._end[worker] = begin, end
 
     def build(self, compute_s: float, samples: int) -> Plan:
-        """Freezes the plan. compute_s: a worker's undisturbed computation; samples: of all workers together, an iteration."""
+        """Freezes the plan.
+
+        `compute_s` is the time that a worker computes in an iteration, undisturbed; `samples` counts those that all workers together
+        process in an iteration.
+        """
         columns: dict[str, Any] = {
-            # Without a copy, because a million ops take 60 MB; an array that a plan looks at refuses to grow.
+            # The columns are not copied, because a million ops take 60 MB. An array whose memory a plan shares can no longer grow.
             name: np.frombuffer(cells, dtype=OP_DTYPES[name]) if cells else np.zeros(0, OP_DTYPES[name])
             for name, cells in self._columns.items()
         }

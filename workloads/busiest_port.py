@@ -14,34 +14,39 @@ from gradwire.workloads.plan import Int64, OpKind, Plan
 
 @dataclass(frozen=True)
 class BusyPort:
-    """One direction of a host's port, or of a leaf's uplinks together. rate: of it, for people. seconds: at line rate."""
+    """One direction of a host's port, or of all uplinks of a leaf together."""
 
     name: str
     size_bytes: int
+    #: Time that the bytes take at line rate.
     seconds: float
+    #: The line rate, formatted.
     rate: str
 
     def __str__(self) -> str:
-        """As it stands in a plan's summary."""
+        """The port's line in a plan's summary."""
         return f"{self.name}, {self.size_bytes / 1e6:,.1f} MB, {self.seconds:.4f} s at {self.rate}"
 
 
 def busiest_port(plan: Plan, fabric: Fabric) -> BusyPort:
-    """Where an iteration's bytes take longest at line rate; however they are spread over a leaf's uplinks."""
+    """Returns the port where an iteration's bytes take longest at line rate, however they are spread over a leaf's uplinks."""
     return max((*_host_ports(plan, fabric), *_uplinks(plan, fabric)), key=lambda port: port.seconds)
 
 
 @dataclass(frozen=True)
 class _Arrivals:
-    """Messages that cross the network, a row for each host that they arrive at. send: the op. source, target: endpoints."""
+    """Messages that cross the network, one row per host at which a message arrives."""
 
+    #: Number of the SEND.
     send: Int64
+    #: Endpoint that sends.
     source: Int64
+    #: Endpoint that receives.
     target: Int64
 
     @staticmethod
     def of(plan: Plan) -> _Arrivals:
-        """Of an iteration; several ranks of a host get a multicast message at once."""
+        """Finds the arrivals of an iteration. A multicast message for several ranks of a host arrives there once."""
         ops = plan.ops
         received = ops.message[ops.kind == OpKind.RECV]
         target = plan.rank_host[ops.rank[ops.kind == OpKind.RECV]]
@@ -52,7 +57,7 @@ class _Arrivals:
 
 
 def _host_ports(plan: Plan, fabric: Fabric) -> Iterator[BusyPort]:
-    """The busiest host port of each direction; aggregators' ports have no line rate."""
+    """Yields the busiest host port of each direction. Aggregators' ports are left out, because they have no line rate."""
     arrivals = _Arrivals.of(plan)
     leaving = _first_of_each(arrivals.send)
     rate = f"{fabric.rate_bps / 1e9:g} Gbit/s"
@@ -66,7 +71,10 @@ def _host_ports(plan: Plan, fabric: Fabric) -> Iterator[BusyPort]:
 
 
 def _uplinks(plan: Plan, fabric: Fabric) -> Iterator[BusyPort]:
-    """The busiest leaf's uplinks of each direction; a multicast message goes up from its leaf once, and down to each other leaf once."""
+    """Yields the busiest leaf's uplinks of each direction.
+
+    A multicast message goes up from its leaf once, and down to each other leaf once.
+    """
     if fabric.topology is Topology.SINGLE_SWITCH:
         return
     arrivals = _Arrivals.of(plan)
@@ -85,13 +93,13 @@ def _uplinks(plan: Plan, fabric: Fabric) -> Iterator[BusyPort]:
 
 
 def _switches_of(fabric: Fabric, endpoints: Int64) -> Int64:
-    """Index of the switch that each endpoint is on; leaves come before spines."""
+    """Returns the index of each endpoint's switch, where leaves come before spines."""
     switches: Int64 = np.where(endpoints < fabric.hosts, endpoints // fabric.hosts_per_leaf, endpoints - fabric.hosts)
     return switches
 
 
 def _busiest(plan: Plan, fabric: Fabric, send: Int64, place: Int64) -> tuple[int, int, float]:
-    """The place with the most bytes on the line, its payload, and its bytes on the line with the overhead of full frames."""
+    """Returns the place with the most bytes on the line, its payload, and its bytes on the line with the overhead of full frames."""
     size = plan.ops.size_bytes[send]
     multicast = plan.ops.group[send] == 1
     line = np.bincount(
@@ -102,7 +110,7 @@ def _busiest(plan: Plan, fabric: Fabric, send: Int64, place: Int64) -> tuple[int
 
 
 def _first_of_each(*keys: npt.NDArray[np.int32] | Int64) -> Int64:
-    """Rows that are the first with their combination of keys."""
+    """Returns the rows that are the first with their combination of keys."""
     combined = keys[0].astype(np.int64)
     for key in keys[1:]:
         combined = combined * (int(key.max(initial=0)) + 1) + key

@@ -1,6 +1,6 @@
-"""Checks a plan before it runs: well-formed, acyclic, bytes conserved, and every contribution everywhere exactly once.
+"""Checks a plan before it runs: it must be well-formed and acyclic, conserve bytes, and deliver every contribution everywhere exactly once.
 
-The contributions are followed by carrying the plan out without time, in several orders (workloads/symbolic.py).
+Contributions are tracked by executing the plan without time, in several orders (workloads/symbolic.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class PlanError(InternalFault):
 
 
 def check(plan: Plan, relative_times: Sequence[float] = ()) -> None:
-    """Raises PlanError at the first defect found. relative_times: see Job."""
+    """Raises PlanError at the first defect. See Job for `relative_times`."""
     _check_references(plan)
     _check_messages(plan)
     _check_computation(plan, relative_times)
@@ -36,7 +36,7 @@ def _fail(plan: Plan, op: int, what: str) -> PlanError:
 
 
 def describe(plan: Plan, op: int) -> str:
-    """One op as a person reads it."""
+    """Describes an op for error messages."""
     ops = plan.ops
     kind = OpKind(int(ops.kind[op])).name
     chunk = int(ops.chunk[op])
@@ -49,7 +49,7 @@ def _check_references(plan: Plan) -> None:
     _check_ranges(plan)
     ops, count = plan.ops, len(plan.ops)
     if len(plan.dep_lag) and plan.dep_lag.max() > 1:
-        raise PlanError(f"plan '{plan.name}': a dependency reaches further back than the iteration before")
+        raise PlanError(f"plan '{plan.name}': a dependency reaches further back than the previous iteration")
     waiting = np.repeat(np.arange(count), np.diff(plan.dep_start))
     across = np.flatnonzero(ops.rank[waiting] != ops.rank[plan.dep_op])
     if len(across):
@@ -60,24 +60,22 @@ def _check_references(plan: Plan) -> None:
     foreign = sends[plan.queue_rank[ops.lane[sends]] != ops.rank[sends]]
     if len(foreign):
         raise _fail(plan, int(foreign[0]), "uses another rank's queue")
-    for discipline_queue in np.flatnonzero(plan.queue_discipline == Discipline.COUNTER):
-        orders = np.sort(ops.order[sends[ops.lane[sends] == discipline_queue]])
+    for queue in np.flatnonzero(plan.queue_discipline == Discipline.COUNTER):
+        orders = np.sort(ops.order[sends[ops.lane[sends] == queue]])
         if len(np.unique(orders)) != len(orders):
-            raise PlanError(
-                f"plan '{plan.name}': queue {discipline_queue} counts, but two of its sends have the same order"
-            )
+            raise PlanError(f"plan '{plan.name}': counter queue {queue} has two sends with the same order")
 
 
 def _check_ranges(plan: Plan) -> None:
-    """Whatever ops refer to by number exists."""
+    """Checks that everything referred to by number exists."""
     ops, count = plan.ops, len(plan.ops)
     if len(plan.begin_op) != len(plan.workers) or len(plan.end_op) != len(plan.workers):
         raise PlanError(f"plan '{plan.name}': every worker needs an op that begins and one that ends its iteration")
-    talks = (ops.kind == OpKind.SEND) | (ops.kind == OpKind.RECV)
+    communicates = (ops.kind == OpKind.SEND) | (ops.kind == OpKind.RECV)
     sends = ops.kind == OpKind.SEND
     to_group = sends & (ops.group == 1)
     ranks, chunks = len(plan.rank_role), len(plan.chunk_bytes)
-    named: tuple[tuple[str, npt.NDArray[Any], int, int], ...] = (
+    references: tuple[tuple[str, npt.NDArray[Any], int, int], ...] = (
         ("a dependency", plan.dep_op, 0, count),
         ("the begin of an iteration", plan.begin_op, 0, count),
         ("the end of an iteration", plan.end_op, 0, count),
@@ -87,19 +85,19 @@ def _check_ranges(plan: Plan) -> None:
         ("a consumed chunk", plan.consumes[:, 1], 0, chunks),
         ("an op's rank", ops.rank, 0, ranks),
         ("an op's chunk", ops.chunk, -1, chunks),
-        ("a message's peer", ops.peer[talks & ~to_group], 0, ranks),
+        ("a message's peer", ops.peer[communicates & ~to_group], 0, ranks),
         ("a message's group", ops.peer[to_group], 0, max(0, len(plan.group_start) - 1)),
         ("a message's queue", ops.lane[sends], 0, len(plan.queue_rank)),
-        ("a stream", ops.lane[~talks], 0, count),
+        ("a stream", ops.lane[~communicates], 0, count),
         ("a queue's rank", plan.queue_rank, 0, ranks),
     )
-    for what, values, lowest, end in named:
+    for what, values, lowest, end in references:
         if len(values) and (values.min() < lowest or values.max() >= end):
             raise PlanError(f"plan '{plan.name}': {what} does not exist: {values.min()} or {values.max()} of {end}")
 
 
 def _check_messages(plan: Plan) -> None:
-    """Every SEND is named by one RECV at its peer (for groups one per member) of the same size, chunk and class."""
+    """Checks that every SEND is named by one RECV at its peer, or at each member of its group, of the same size, chunk and class."""
     ops = plan.ops
     sends, recvs = np.flatnonzero(ops.kind == OpKind.SEND), np.flatnonzero(ops.kind == OpKind.RECV)
     wrong = sends[ops.message[sends] != sends]
@@ -137,7 +135,7 @@ def _check_messages(plan: Plan) -> None:
 
 
 def _check_purpose(plan: Plan, recvs: Int64) -> None:
-    """Every message carries something, no more than its chunk, and once."""
+    """Checks that every message carries something, no more than its chunk, and that none is sent twice."""
     ops = plan.ops
     data = recvs[ops.chunk[recvs] >= 0]
     empty = recvs[ops.size_bytes[recvs] <= 0]
@@ -155,7 +153,7 @@ def _check_purpose(plan: Plan, recvs: Int64) -> None:
 
 
 def _check_tokens(plan: Plan) -> None:
-    """No token goes twice: two of the same ranks and queue wait for different ops or have different orders."""
+    """Checks that no token is sent twice: tokens of the same ranks and queue must wait for different ops or have different orders."""
     ops = plan.ops
     tokens = np.flatnonzero((ops.kind == OpKind.SEND) & (ops.chunk < 0))
     waiting = np.repeat(np.arange(len(ops)), np.diff(plan.dep_start))
@@ -168,12 +166,12 @@ def _check_tokens(plan: Plan) -> None:
         rows = slice(plan.dep_start[token], plan.dep_start[token + 1])
         dependencies = sorted(zip(plan.dep_op[rows].tolist(), plan.dep_lag[rows].tolist(), strict=True))
         if (alike, tuple(dependencies)) in seen:
-            raise _fail(plan, token, "goes twice")
+            raise _fail(plan, token, "is sent twice")
         seen.add((alike, tuple(dependencies)))
 
 
 def _check_groups(plan: Plan, recvs: Int64) -> None:
-    """A group's members are on other hosts than its sender, and each has one RECV of its messages."""
+    """Checks that a group's members are on other hosts than its sender, and that each has one RECV of each of its messages."""
     ops = plan.ops
     receivers: dict[int, list[int]] = {}
     for recv in recvs[ops.group[ops.message[recvs]] == 1].tolist():
@@ -215,24 +213,24 @@ def _check_contributions(plan: Plan) -> None:
 
 
 def _check_starts(plan: Plan) -> None:
-    """Only messages come by themselves."""
+    """Checks that only RECVs, which wait for their messages, have no dependencies."""
     free = np.flatnonzero((np.diff(plan.dep_start) == 0) & (plan.ops.kind != OpKind.RECV))
     if len(free):
         raise _fail(plan, int(free[0]), "waits for nothing, so that all its iterations would start at once")
 
 
 def _check_computation(plan: Plan, relative_times: Sequence[float]) -> None:
-    """Every worker computes what the profile says, but for the rounding of each op to whole nanoseconds."""
+    """Checks that every worker computes for as long as the profile says, up to the rounding of each op to whole nanoseconds."""
     ops = plan.ops
     computes = ops.kind == OpKind.COMPUTE
     spent_ns = np.bincount(ops.rank[computes], ops.duration_ns[computes], len(plan.rank_role))[plan.workers]
     count = np.bincount(ops.rank[computes], minlength=len(plan.rank_role))[plan.workers]
-    wanted_s = plan.compute_s * np.array(relative_times or [1.0] * len(spent_ns))
-    idle = np.flatnonzero(spent_ns < wanted_s * 1e9 - count)
+    required_s = plan.compute_s * np.array(relative_times or [1.0] * len(spent_ns))
+    idle = np.flatnonzero(spent_ns < required_s * 1e9 - count)
     if len(idle):
         at = idle[0]
         raise PlanError(
-            f"plan '{plan.name}': worker rank {plan.workers[at]} computes {spent_ns[at] / 1e9:.9f} s of {wanted_s[at]:.9f} s"
+            f"plan '{plan.name}': worker rank {plan.workers[at]} computes {spent_ns[at] / 1e9:.9f} s of {required_s[at]:.9f} s"
         )
 
 

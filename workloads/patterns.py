@@ -1,6 +1,6 @@
-"""Plain traffic patterns as plans: what `calibrate` measures, and the short burst that probes the rate before every run.
+"""Plain traffic patterns as plans, for `gradwire calibrate` and for the short burst that probes the rate before every run.
 
-Each iteration starts behind a barrier (through rank 0), so that transfers of one iteration never overlap those of the next.
+Each iteration starts with a barrier (through rank 0), so that transfers of one iteration never overlap those of the next.
 """
 
 from __future__ import annotations
@@ -12,17 +12,20 @@ from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
 from gradwire.workloads.plan import Plan, Role
 
 LOW_MESSAGE_BYTES = 16_384
+"""Size of the messages of the low flow in `priority_clash`."""
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """`size_bytes` from host `src` to host `dst` in `messages` equal messages of one class, `delay_s` after the iteration's start."""
+    """Bytes that one host sends to another in an iteration."""
 
     src: int
     dst: int
     size_bytes: int
     traffic_class: int = 0
+    #: Time from the iteration's start until the transfer starts.
     delay_s: float = 0.0
+    #: Number of equal messages that carry the bytes.
     messages: int = 1
 
 
@@ -37,22 +40,24 @@ def ring(hosts: int, size_bytes: int) -> list[Transfer]:
 
 
 def probe_phases(fabric: Fabric, size_bytes: int) -> list[tuple[list[Transfer], float]]:
-    """Transfers that load every host's port in both directions at once, and an uplink of every leaf; with the rate of each phase.
+    """Returns phases that load every host's port in both directions at once, then an uplink of every leaf; each with its ideal rate.
 
-    First all hosts send, each to the next one on its leaf: what the machine carries less than exactly when all hosts are busy shows
-    here. Data go at the rate that the ACKs of the opposite flow leave them. Between leaves goes one flow per leaf, so that no two can
-    meet on a link whatever spine they take.
+    First all hosts send, each to the next one on its leaf. If the machine cannot carry the traffic exactly while all hosts are busy, it
+    shows here. Data flows at the rate that the ACKs of the opposite flow leave it. Then each leaf sends a single flow to another leaf, so
+    that no two flows can meet on a link, whatever spines they take.
     """
     size = fabric.hosts_per_leaf
     phases: list[tuple[list[Transfer], float]] = []
-    leaves = range(0, fabric.hosts, size)
+    leaf_starts = range(0, fabric.hosts, size)
     if size > 1:
         around = [
-            Transfer(first + host, first + (host + 1) % size, size_bytes) for first in leaves for host in range(size)
+            Transfer(first + host, first + (host + 1) % size, size_bytes)
+            for first in leaf_starts
+            for host in range(size)
         ]
         phases.append((around, fabric.rate_bps * (1 - fabric.ack_share())))
-    if len(leaves) > 1:
-        across = [Transfer(first, (first + size) % fabric.hosts + size - 1, size_bytes) for first in leaves]
+    if len(leaf_starts) > 1:
+        across = [Transfer(first, (first + size) % fabric.hosts + size - 1, size_bytes) for first in leaf_starts]
         phases.append((across, min(fabric.rate_bps, fabric.uplink_rate_bps)))
     return phases
 
@@ -73,9 +78,9 @@ def all_to_all(hosts: int, size_bytes: int) -> list[Transfer]:
 
 
 def priority_clash(size_bytes: int, rate_bps: float, *, at_switch: bool) -> list[Transfer]:
-    """A high flow (class 0) and a low one (class 1) that meet at a host's own port, or at a switch's port towards a host.
+    """A high-priority flow (class 0) and a low-priority one (class 1) that meet at a host's own port, or at a switch's port towards a host.
 
-    The low one starts when a tenth of the high one has gone, so that the high one saturates the port by then, and in small
+    The low flow starts when a tenth of the high one has been sent, so that the high one saturates the port by then. It is sent in small
     messages, so that counting those that arrive measures its share.
     """
     delay_s = size_bytes * 8 / rate_bps / 10
@@ -86,7 +91,7 @@ def priority_clash(size_bytes: int, rate_bps: float, *, at_switch: bool) -> list
 
 
 def compile_transfers(name: str, hosts: int, transfers: list[Transfer]) -> Plan:
-    """A plan with one worker per host and one flow per transfer, all starting behind a barrier."""
+    """Compiles a plan with one worker per host and one flow per transfer. All flows start after a barrier."""
     builder = PlanBuilder(name)
     ranks = [builder.rank(Role.WORKER, host) for host in range(hosts)]
     begins = [builder.compute(rank) for rank in ranks]
@@ -115,16 +120,16 @@ def compile_transfers(name: str, hosts: int, transfers: list[Transfer]) -> Plan:
 
 
 def _barrier(builder: PlanBuilder, ranks: list[int], begins: list[int], ends: list[int]) -> None:
-    everyone = builder.compute(ranks[0])
-    builder.depend(everyone, ends[0])
+    all_ended = builder.compute(ranks[0])
+    builder.depend(all_ended, ends[0])
     for rank, end in zip(ranks[1:], ends[1:], strict=True):
         send, recv = builder.message(builder.queue(rank), ranks[0], CONTROL_BYTES)
         builder.depend(send, end)
-        builder.depend(everyone, recv)
-    builder.depend(begins[0], everyone, lag=1)
-    builder.iteration(ranks[0], begins[0], everyone)
+        builder.depend(all_ended, recv)
+    builder.depend(begins[0], all_ended, lag=1)
+    builder.iteration(ranks[0], begins[0], all_ended)
     for rank, begin in zip(ranks[1:], begins[1:], strict=True):
         send, recv = builder.message(builder.queue(ranks[0]), rank, CONTROL_BYTES)
-        builder.depend(send, everyone)
+        builder.depend(send, all_ended)
         builder.depend(begin, recv, lag=1)
         builder.iteration(rank, begin, recv)

@@ -1,11 +1,11 @@
 """The plan as frozen data: a small task graph per rank and iteration, held in columns. Imports nothing but numpy and the standard library.
 
-One plan describes one iteration; agents replay it as often as asked. An operation (op) is a row of `Ops`. Its dependencies are ops
-of the same rank, in the same iteration (lag 0) or in the one before (lag 1). Data crosses ranks only by messages: a SEND and the RECV
-that names it.
+A plan describes one iteration, which agents replay as often as asked. An operation (op) is a row of `Ops`. It depends on ops of the same
+rank, in the same iteration (lag 0) or the previous one (lag 1). Data moves between ranks only in messages: a SEND and the RECV that
+names it.
 
-Data is cut into chunks (a tensor, a shard or a slice of one). A worker's backward pass produces its own contribution to a
-chunk; messages carry sets of contributions; a chunk is complete when it holds every worker's contribution exactly once.
+Data is cut into chunks: a tensor, a shard or a slice of one. A worker's backward pass produces its own contribution to a chunk, messages
+carry sets of contributions, and a chunk is complete when it holds every worker's contribution exactly once.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class OpKind(IntEnum):
     """What an op does."""
 
     COMPUTE = 1
-    """Takes `duration_ns` of the rank's serial stream `lane`."""
+    """Occupies the rank's serial stream `lane` for `duration_ns`."""
     SEND = 2
-    """Hands `size_bytes` to the network through the rank's send queue `lane`, `duration_ns` (software latency) after its turn came."""
+    """Hands `size_bytes` to the network through the rank's send queue `lane`, `duration_ns` (software latency) after its turn comes."""
     RECV = 3
     """Ends when the last byte of its message has arrived and its own dependencies are done."""
     REDUCE = 4
-    """Adds `size_bytes` into a chunk: takes `duration_ns` of the rank's serial stream `lane`, beside computation."""
+    """Adds `size_bytes` into a chunk: occupies the rank's serial stream `lane` for `duration_ns`, beside computation."""
 
 
 class Role(IntEnum):
@@ -53,20 +53,20 @@ class Combine(IntEnum):
     CONTROL = 1
     """Nothing: the message is a request or a token."""
     COPY = 2
-    """They replace what the rank held of the chunk."""
+    """They replace those that the rank holds of the chunk."""
     ADD = 3
-    """They are added to what the rank holds of the chunk; both must be disjoint."""
+    """They are added to those that the rank holds of the chunk. The two sets must be disjoint."""
 
 
 class Discipline(IntEnum):
-    """How a send queue picks the next of the ops that are ready."""
+    """How a send queue picks the next op among those that are ready."""
 
     FIFO = 1
-    """In the order in which they became ready; `order` decides among those that became ready at the same time."""
+    """In the order in which they became ready; `order` breaks ties."""
     PRIORITY = 2
     """The lowest `order` first (P3's worker and server queues)."""
     COUNTER = 3
-    """Strictly by `order`: nothing is sent before its predecessor (TicTac's enforcement)."""
+    """Strictly by `order`: no op is sent before its predecessor (TicTac's enforcement)."""
 
 
 CONTROL_CLASS = -1
@@ -75,29 +75,34 @@ CONTROL_CLASS = -1
 
 @dataclass(frozen=True)
 class Ops:
-    """Columns of all ops, one row each.
+    """Columns of all ops, one row per op."""
 
-    kind: OpKind. rank: rank that carries it out. duration_ns, size_bytes: see OpKind. lane: index into the rank's streams
-    (COMPUTE, REDUCE) or into `Plan.queues` (SEND), -1 for RECV. chunk: index into the chunks, -1 for control messages.
-    peer: the other rank of a SEND or RECV, or the multicast group of a group SEND (see `group`), else -1. group: 1 where `peer`
-    of a SEND is a group. message: the op index of the SEND, for both ends, else -1. traffic_class: 0 is the most urgent,
-    CONTROL_CLASS for control. order: see Discipline; for COMPUTE it decides among those ready at the same time, for REDUCE the
-    lowest of those that wait goes first.
-    combine: Combine of a RECV, else 0. layer: layer of the model that the op belongs to, -1 for none.
-    """
-
+    #: An OpKind.
     kind: UInt8
+    #: The rank that carries the op out.
     rank: Int32
+    #: See OpKind.
     duration_ns: Int64
+    #: See OpKind.
     size_bytes: Int64
+    #: The rank's stream (COMPUTE, REDUCE) or the index of the send queue (SEND); -1 for a RECV.
     lane: Int32
+    #: Index of the chunk; -1 for control messages.
     chunk: Int32
+    #: The other rank of a SEND or RECV, or the multicast group of a group SEND (see `group`); otherwise -1.
     peer: Int32
+    #: 1 for a SEND whose `peer` is a multicast group.
     group: UInt8
+    #: Op number of the SEND, at both ends of a message; otherwise -1.
     message: Int64
+    #: 0 is the most urgent; CONTROL_CLASS for control messages.
     traffic_class: npt.NDArray[np.int8]
+    #: For a SEND, see Discipline. For a COMPUTE it breaks ties among ops ready at the same time. Of several REDUCEs that wait, the one with
+    #: the lowest order goes first.
     order: Int64
+    #: The Combine of a RECV; otherwise 0.
     combine: UInt8
+    #: Layer of the model that the op belongs to; -1 for none.
     layer: Int32
 
     def __len__(self) -> int:
@@ -124,40 +129,44 @@ OP_DTYPES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Plan:
-    """A compiled strategy.
-
-    rank_role, rank_host: role and host index of each rank; ranks on one host exchange messages without the network.
-    queue_rank, queue_discipline: the send queues; a queue serves one op at a time.
-    chunk_bytes, chunk_tensor: size of each chunk and the tensor that it is cut from. tensors: their names.
-    dep_start, dep_op, dep_lag: op i waits for dep_op[dep_start[i]:dep_start[i + 1]], each of this (lag 0) or the last (lag 1) iteration.
-    produces: pairs (op, chunk): when the op ends, its rank holds just its own contribution to the chunk; a rank that is no worker
-    holds the whole chunk then: parameters that come from outside the job, to which no worker may contribute.
-    consumes: pairs (op, chunk): when the op starts, its rank must hold the complete chunk of the iteration before.
-    begin_op, end_op: for each worker (in rank order) the ops whose start and end delimit its iteration.
-    group_start, group_rank: members of each multicast group.
-    compute_s: what one worker computes in an iteration, alone and undisturbed (forward and backward).
-    samples: samples that all workers together process in an iteration.
-    """
+    """A compiled strategy."""
 
     name: str
+    #: Role of each rank.
     rank_role: UInt8
+    #: Host index of each rank. Ranks on one host exchange messages without the network.
     rank_host: Int32
+    #: Rank of each send queue. A queue serves one op at a time.
     queue_rank: Int32
+    #: Discipline of each send queue.
     queue_discipline: UInt8
+    #: Size of each chunk.
     chunk_bytes: Int64
+    #: Index of the tensor that each chunk is cut from.
     chunk_tensor: Int32
+    #: Names of the tensors.
     tensors: tuple[str, ...]
     ops: Ops
+    #: Op i waits for dep_op[dep_start[i]:dep_start[i + 1]].
     dep_start: Int64
     dep_op: Int64
+    #: For each of `dep_op`: 0 for this iteration, 1 for the previous one.
     dep_lag: UInt8
+    #: Pairs (op, chunk): when the op ends, its rank holds only its own contribution to the chunk. A rank that is not a worker holds the
+    #: whole chunk then: parameters that come from outside the job, to which no worker may contribute.
     produces: Int64
+    #: Pairs (op, chunk): when the op starts, its rank must hold the complete chunk of the previous iteration.
     consumes: Int64
+    #: For each worker, in rank order, the op whose start begins its iteration.
     begin_op: Int64
+    #: For each worker, in rank order, the op whose end concludes its iteration.
     end_op: Int64
+    #: Multicast group i has the members group_rank[group_start[i]:group_start[i + 1]].
     group_start: Int64
     group_rank: Int32
+    #: Time that one worker computes in an iteration, forward and backward, alone and undisturbed.
     compute_s: float
+    #: Samples that all workers together process in an iteration.
     samples: int
     notes: tuple[str, ...] = field(default=())
 
@@ -172,7 +181,7 @@ class Plan:
         return int(self.rank_host.max()) + 1
 
     def is_remote(self) -> npt.NDArray[np.bool_]:
-        """Of each op: whether it is a SEND that crosses the network (group sends always do)."""
+        """Whether each op is a SEND that crosses the network; group sends always do."""
         ops = self.ops
         sends = ops.kind == OpKind.SEND
         unicast = sends & (ops.group == 0)
@@ -181,14 +190,14 @@ class Plan:
         return remote
 
     def multicasts(self) -> list[tuple[int, tuple[int, ...]]]:
-        """Sending host and receiving hosts (sorted) of every group message, each combination once: what switches must copy for."""
+        """Sending host and sorted receiving hosts of the group messages, each combination once. Switches must copy for all of them."""
         ops = self.ops
         sends = np.flatnonzero(ops.group == 1)
-        wanted = set()
+        combinations = set()
         for rank, group in set(zip(ops.rank[sends].tolist(), ops.peer[sends].tolist(), strict=True)):
             members = self.group_rank[self.group_start[group] : self.group_start[group + 1]]
-            wanted.add((int(self.rank_host[rank]), tuple(np.unique(self.rank_host[members]).tolist())))
-        return sorted(wanted)
+            combinations.add((int(self.rank_host[rank]), tuple(np.unique(self.rank_host[members]).tolist())))
+        return sorted(combinations)
 
     def digest(self) -> str:
         """Hash of everything in the plan: equal for equal scenarios and seeds."""
@@ -233,17 +242,18 @@ class Plan:
 
 @dataclass(frozen=True)
 class Contributions:
-    """Whose gradients (bit w is worker w) of which iteration a message carries or a rank has summed."""
+    """The contributions to a chunk that a message carries or a rank has summed."""
 
     iteration: int
+    #: Whose gradients they are: bit w stands for worker w.
     workers: int
 
 
 class Ledger:
-    """What every rank holds of every chunk: the sum under way, and the last complete value beside it.
+    """What every rank holds of every chunk: the sum under way and the last complete value.
 
-    The two are apart because a server still hands out the parameters of one iteration while gradients of the next arrive.
-    The checker and the agents keep the same ledger: one symbolically, the other from the headers of real messages.
+    The two are kept apart because a server still hands out the parameters of one iteration while gradients of the next arrive.
+    The checker and the agents keep the same ledger, the checker symbolically and the agents from the headers of real messages.
     """
 
     def __init__(self, workers: int) -> None:
@@ -252,11 +262,11 @@ class Ledger:
         self._complete: dict[tuple[int, int], int] = {}
 
     def produce(self, rank: int, chunk: int, worker: int | None, iteration: int) -> None:
-        """Worker number `worker` (at `rank`) has its own gradient of the chunk: a new sum starts with it; None: it has the whole."""
+        """Starts a new sum with the gradient of worker number `worker`, at `rank`. With None, the rank has the whole chunk."""
         self._store(rank, chunk, Contributions(iteration, self._all if worker is None else 1 << worker))
 
     def outgoing(self, rank: int, chunk: int, combine: Combine) -> Contributions:
-        """What a message carries that the receiver will ADD (the sum so far) or COPY (the last complete value)."""
+        """Contributions that a message carries: the sum so far if the receiver will ADD, the last complete value if it will COPY."""
         if combine == Combine.COPY:
             return Contributions(self.complete(rank, chunk), self._all)
         return self._sum.get((rank, chunk), Contributions(-1, 0))
@@ -264,26 +274,26 @@ class Ledger:
     def arrive(self, rank: int, chunk: int, combine: Combine, arrived: Contributions) -> str | None:
         """Takes in a message's contributions; returns what is wrong with them, or None.
 
-        Contributions to a newer iteration start a new sum.
+        Contributions to a newer iteration than the rank's sum start a new sum.
         """
         if combine == Combine.COPY:
             if arrived.workers != self._all:
                 return f"{arrived} is to be copied, but is not complete"
             self._complete[rank, chunk] = arrived.iteration
             return None
-        held = self._sum.get((rank, chunk), Contributions(-1, 0))
+        total = self._sum.get((rank, chunk), Contributions(-1, 0))
         if not arrived.workers:
             return f"{arrived} contributes nothing"
-        if arrived.iteration > held.iteration:
+        if arrived.iteration > total.iteration:
             self._store(rank, chunk, arrived)
-        elif arrived.iteration < held.iteration or arrived.workers & held.workers:
-            return f"{arrived} on top of {held} would count twice or too late"
+        elif arrived.iteration < total.iteration or arrived.workers & total.workers:
+            return f"{arrived} on top of {total} would count twice or too late"
         else:
-            self._store(rank, chunk, Contributions(held.iteration, held.workers | arrived.workers))
+            self._store(rank, chunk, Contributions(total.iteration, total.workers | arrived.workers))
         return None
 
     def complete(self, rank: int, chunk: int) -> int:
-        """The latest iteration of which the rank holds every worker's contribution; -1: the initial parameters."""
+        """The latest iteration of which the rank holds every worker's contribution; -1 stands for the initial parameters."""
         return self._complete.get((rank, chunk), -1)
 
     def _store(self, rank: int, chunk: int, total: Contributions) -> None:

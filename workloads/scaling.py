@@ -1,4 +1,4 @@
-"""Scales a plan down for a slower network: bytes and rates divided by the same number leave every time as it was."""
+"""Scales a plan down for a slower network: dividing bytes and rates by the same number leaves every time as it was."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gradwire.workloads.plan import Int64, Plan
 
 
 def scaled_plan(plan: Plan, scale: int) -> Plan:
-    """The plan with every size divided by `scale`, a byte at least; durations stay."""
+    """Returns the plan with every size divided by `scale`, but at least one byte, and the same durations."""
     if scale == 1:
         return plan
     ops = replace(plan.ops, size_bytes=_divided(plan.ops.size_bytes, scale))
@@ -19,23 +19,23 @@ def scaled_plan(plan: Plan, scale: int) -> Plan:
 
 
 def scaled_fabric(fabric: Fabric, scale: int, *, keep_burst: bool = False) -> Fabric:
-    """The fabric with its rate divided by `scale`, and the GSO burst as well, down to one frame, so that it takes the same time.
+    """Returns the fabric with its rate divided by `scale`, and so its GSO burst, down to one frame, so that a burst takes the same time.
 
-    keep_burst: leaves bursts as they are, so that there are fewer of them, each taking `scale` times as long.
+    With `keep_burst`, bursts keep their size, so that there are fewer of them and each takes `scale` times as long.
     """
     gso_bytes = max(fabric.mtu_bytes + ETHERNET_HEADER_BYTES, fabric.gso_bytes // scale)
-    kept = fabric.gso_bytes if keep_burst else gso_bytes
-    return replace(fabric, rate_bps=fabric.rate_bps / scale, gso_bytes=kept)
+    burst_bytes = fabric.gso_bytes if keep_burst else gso_bytes
+    return replace(fabric, rate_bps=fabric.rate_bps / scale, gso_bytes=burst_bytes)
 
 
 VIRTUAL_CAPACITY_BPS = 3.3e12
-"""What all hosts together have been seen to send on the virtual clock as they should: 33 at 100 Gbit/s, of whom each sends to the next,
-within 0.35 % of the ideal time (`gradwire calibrate --hosts 33 --rate 100gbit`). Reading that clock takes virtual time, and hosts read it
-one after the other, about twice a burst (vm/kernel_source.py); more of them at a higher rate would slow each other down in the end."""
+"""The rate of all hosts together that the virtual clock is known to carry: 33 hosts at 100 Gbit/s, each sending to the next, came within
+0.35 % of the ideal time (`gradwire calibrate --hosts 33 --rate 100gbit`). Reading that clock takes virtual time, and hosts read it one
+after the other, about twice per burst (vm/kernel_source.py). More hosts at a higher rate would eventually slow each other down."""
 
 
 def virtual_scale(fabric: Fabric) -> int:
-    """By how much a fabric's bytes and rates have to be divided for the virtual clock to carry it: 1, or a power of 2."""
+    """Returns the number, 1 or a power of 2, by which a fabric's bytes and rates are divided so that the virtual clock can carry it."""
     scale = 1
     while fabric.hosts * fabric.rate_bps / scale > VIRTUAL_CAPACITY_BPS:
         scale *= 2

@@ -1,4 +1,4 @@
-"""A plan in a few lines, for people."""
+"""Summarises a plan in a few lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gradwire.workloads.plan import CONTROL_CLASS, OpKind, Plan, Role
 
 
 def summary_lines(plan: Plan, fabric: Fabric) -> list[str]:
-    """What the plan does in an iteration: ranks, network, ops, messages, bytes by traffic class, and the busiest port."""
+    """Summarises an iteration of the plan: ranks, network, ops, messages, bytes by traffic class, and the busiest port."""
     ops = plan.ops
     remote = plan.is_remote()
     roles = {role.name.lower(): int((plan.rank_role == role).sum()) for role in Role}
@@ -25,15 +25,15 @@ def summary_lines(plan: Plan, fabric: Fabric) -> list[str]:
         f"{int(remote.sum()):,} messages and {sent / 1e9:,.3f} GB cross the network",
     ]
     for traffic_class in sorted(set(ops.traffic_class[remote].tolist())):
-        mine = remote & (ops.traffic_class == traffic_class)
+        in_class = remote & (ops.traffic_class == traffic_class)
         name = "control" if traffic_class == CONTROL_CLASS else f"class {traffic_class}"
-        lines.append(f"  {name}: {int(mine.sum()):,} messages, {ops.size_bytes[mine].sum() / 1e6:,.1f} MB")
+        lines.append(f"  {name}: {int(in_class.sum()):,} messages, {ops.size_bytes[in_class].sum() / 1e6:,.1f} MB")
     lines.append(f"busiest port: {busiest_port(plan, fabric)}")
     return lines
 
 
 def _hosts(plan: Plan) -> int:
-    """Hosts, without the aggregators' places on switches."""
+    """Counts the hosts, without the aggregators' places on switches."""
     return len(np.unique(plan.rank_host[plan.rank_role != Role.AGGREGATOR]))
 
 

@@ -1,8 +1,8 @@
-"""Carries a plan out without time, and follows whose contributions every rank holds of every chunk.
+"""Executes a plan without time, and tracks whose contributions every rank holds of every chunk.
 
-A step takes every op that is ready and most urgent at once, so that a million ops take seconds. What an order of steps finds is
-true of that order alone: a missing dependency shows only where the race that it opens is lost. So the plan is carried out in several
-orders that pull apart whatever nothing holds together (see `ORDERS`).
+A step executes all ops that are ready and most urgent at once, so that a million ops take seconds. What one order of steps shows holds
+for that order alone: a missing dependency opens a race, and only shows where that race is lost. The plan is therefore executed in several
+orders, which pull apart whatever no dependency holds together (see `ORDERS`).
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ Urgency = Callable[["Graph"], Int64]
 
 @dataclass(frozen=True)
 class Defect:
-    """What is wrong, at which op; iteration is -1 where it is true of all."""
+    """Something wrong with an op of the plan."""
 
     op: int
+    #: The iteration in which it is wrong; -1 for all of them.
     iteration: int
     what: str
 
 
 class Graph:
-    """Successors of each op in each of ITERATIONS, in compressed rows: messages and counter queues are edges too."""
+    """Successors of each op in each of ITERATIONS, in compressed rows. Messages and counter queues are edges too."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -57,41 +58,44 @@ class Graph:
         self._start = np.concatenate([[0], np.cumsum(np.bincount(sources, minlength=nodes))])
 
     def successors(self, nodes: Int64) -> Int64:
-        """Successors of all `nodes`, one after the other; a node is an iteration times `count` plus an op."""
+        """Concatenates the successors of all `nodes`. A node is an iteration times `count` plus an op."""
         lengths = self._start[nodes + 1] - self._start[nodes]
         first = np.repeat(self._start[nodes] - (np.cumsum(lengths) - lengths), lengths)
         successors: Int64 = self._successors[first + np.arange(int(lengths.sum()))]
         return successors
 
     def dead_ends(self) -> npt.NDArray[np.bool_]:
-        """Of each op: whether nothing waits for it, nor for what waits for it: where a dependency is missing, the race is lost there."""
-        waited_for = self.out_degree.copy()
+        """Whether each op is a dead end, for which only other dead ends wait. If a dependency is missing, the race is lost there."""
+        waiting = self.out_degree.copy()
         by_target = np.argsort(self._target, kind="stable")
         sources = self._source[by_target]
         start = np.concatenate([[0], np.cumsum(np.bincount(self._target, minlength=self.count))])
-        dead: npt.NDArray[np.bool_] = waited_for == 0
+        dead: npt.NDArray[np.bool_] = waiting == 0
         frontier = np.flatnonzero(dead)
         while len(frontier):
             lengths = start[frontier + 1] - start[frontier]
             first = np.repeat(start[frontier] - (np.cumsum(lengths) - lengths), lengths)
             before = sources[first + np.arange(int(lengths.sum()))]
-            np.subtract.at(waited_for, before, 1)
-            frontier = np.unique(before[waited_for[before] == 0])
+            np.subtract.at(waiting, before, 1)
+            frontier = np.unique(before[waiting[before] == 0])
             dead[frontier] = True
         return dead
 
 
 def _counter_edges(plan: Plan) -> tuple[Int64, Int64, Int64]:
-    """Pairs of sends of which a counter queue sends the first before the second, the last before the first of the next iteration."""
+    """Columns (first, second, lag) of the sends that counter queues order.
+
+    Each send comes before the next one, and the last one before the first one of the next iteration.
+    """
     ops = plan.ops
     sends = np.flatnonzero(ops.kind == OpKind.SEND)
     edges: list[tuple[int, int, int]] = []
     for queue in np.flatnonzero(plan.queue_discipline == Discipline.COUNTER):
-        mine = sends[ops.lane[sends] == queue]
-        mine = mine[np.argsort(ops.order[mine], kind="stable")]
-        edges += [(a, b, 0) for a, b in itertools.pairwise(mine.tolist())]
-        if len(mine):
-            edges.append((int(mine[-1]), int(mine[0]), 1))
+        queued = sends[ops.lane[sends] == queue]
+        queued = queued[np.argsort(ops.order[queued], kind="stable")]
+        edges += [(a, b, 0) for a, b in itertools.pairwise(queued.tolist())]
+        if len(queued):
+            edges.append((int(queued[-1]), int(queued[0]), 1))
     columns = np.array(edges, dtype=np.int64).reshape(-1, 3)
     return columns[:, 0], columns[:, 1], columns[:, 2]
 
@@ -125,15 +129,17 @@ ORDERS: tuple[Urgency, ...] = (
     _ahead(lambda rank, ranks: rank < ranks // 2),
     _ahead(lambda rank, ranks: rank >= ranks // 2),
 )
-"""Receives as early as possible and sends as late; the other way round, with receives that nothing waits for last of all; then some
-ranks as far ahead of the others as messages permit: every second one, and one half (of a parameter server's plan, the workers or
-the servers). One rank after the other would pull more apart, but makes almost as many steps as there are ops."""
+"""The first order puts receives as early and sends as late as possible; the second does the opposite, with receives that nothing waits for
+last of all. The others let some ranks run as far ahead of the rest as messages permit: every second rank, and one half of them (in a
+parameter server's plan, the workers or the servers). Executing one rank after the other would pull more apart, but takes almost as many
+steps as there are ops."""
 
 
 class Holdings:
     """What every rank holds of every chunk, by the rules of gradwire.workloads.plan.Ledger, for many ops at once.
 
-    A row is a (rank, chunk) that some op touches. sum_iteration, sum_workers: the sum under way; complete: the last whole value.
+    A row is a (rank, chunk) that some op touches. `sum_iteration` and `sum_workers` are the sum under way; `complete` is the iteration of
+    the last complete value.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -158,30 +164,35 @@ class Holdings:
     @staticmethod
     def _bits(workers: Int64, words: int) -> UInt64:
         bits = np.zeros((len(workers), words), dtype=np.uint64)
-        known = np.flatnonzero(workers >= 0)
-        bits[known, workers[known] // WORD_BITS] = np.uint64(1) << (workers[known] % WORD_BITS).astype(np.uint64)
+        numbered = np.flatnonzero(workers >= 0)
+        bits[numbered, workers[numbered] // WORD_BITS] = np.uint64(1) << (workers[numbered] % WORD_BITS).astype(
+            np.uint64
+        )
         return bits
 
     def produce(self, produced: Int64, iteration: Int64) -> None:
-        """Rows of Plan.produces: a new sum starts with the rank's own contribution, or with the whole."""
+        """Executes rows of Plan.produces: each starts a new sum with the rank's own contribution, or with the whole chunk."""
         self._store(self.row_of_produced[produced], iteration, self.contribution[produced])
 
     def arrive(
         self, rows: Int64, copied: npt.NDArray[np.bool_], iteration: Int64, workers: UInt64
     ) -> tuple[int, str] | None:
-        """Contributions that reach distinct `rows`; returns the first that is wrong (its index, and why), or None."""
+        """Takes in contributions that reach distinct `rows`; returns the index of the first wrong one and what is wrong, or None."""
         self.complete[rows[copied]] = iteration[copied]
         added = np.flatnonzero(~copied)
-        row, arrived, by = rows[added], iteration[added], workers[added]
-        held, held_by = self.sum_iteration[row], self.sum_workers[row]
-        same = arrived == held
-        empty = ~by.any(axis=1)
-        twice = (arrived < held) | (same & (by & held_by).any(axis=1))
+        row, new_iteration, new_workers = rows[added], iteration[added], workers[added]
+        sum_iteration, sum_workers = self.sum_iteration[row], self.sum_workers[row]
+        same = new_iteration == sum_iteration
+        empty = ~new_workers.any(axis=1)
+        twice = (new_iteration < sum_iteration) | (same & (new_workers & sum_workers).any(axis=1))
         for wrong, what in ((empty, "carries no contribution"), (twice, "would count twice or too late")):
             if wrong.any():
                 at = int(np.flatnonzero(wrong)[0])
-                return int(added[at]), f"what arrives {what}: of iteration {arrived[at]}, held {held[at]}"
-        self._store(row, arrived, np.where(same[:, None], by | held_by, by))
+                defect = (
+                    f"its message {what}: of iteration {new_iteration[at]}, on a sum of iteration {sum_iteration[at]}"
+                )
+                return int(added[at]), defect
+        self._store(row, new_iteration, np.where(same[:, None], new_workers | sum_workers, new_workers))
         return None
 
     def _store(self, rows: Int64, iteration: Int64, workers: UInt64) -> None:
@@ -191,7 +202,7 @@ class Holdings:
 
 
 class Run:
-    """One carrying-out of a plan in one order."""
+    """One execution of a plan, in one order."""
 
     def __init__(self, graph: Graph, urgency: Int64) -> None:
         self.graph, self.plan, self.count = graph, graph.plan, graph.count
@@ -212,7 +223,7 @@ class Run:
         self.sent_workers = np.zeros((nodes, len(self.holdings.everyone)), dtype=np.uint64)
 
     def defect(self) -> Defect | None:
-        """Carries everything out; returns the first defect, an op that never becomes ready included."""
+        """Executes the plan; returns its first defect, which may be an op that never becomes ready, or None."""
         waits_for = self.graph.waits_for.copy()
         for nodes in self._steps(waits_for):
             defect = self._step(nodes)
@@ -221,7 +232,7 @@ class Run:
         stuck = np.flatnonzero(waits_for > 0)
         if len(stuck):
             iteration, op = divmod(int(stuck[0]), self.count)
-            what = "never becomes ready: the plan has a cycle or waits for something that nobody does"
+            what = "never becomes ready: the plan has a cycle, or waits for something that never happens"
             return Defect(op, iteration if iteration else -1, what)
         return None
 
@@ -247,7 +258,7 @@ class Run:
             add(np.unique(after[waits_for[after] == 0]))
 
     def _step(self, nodes: Int64) -> Defect | None:
-        """Ops that are ready together: first what they need, then what they send, receive and yield."""
+        """Executes ops that are ready together: checks what they need, then has them send, receive and produce."""
         iteration, op = np.divmod(nodes, self.count)
         defect = self._need(iteration, op) if self.consumed.any_of[op].any() else None
         sending, receiving = self.sends[op], self.receives[op]
@@ -262,12 +273,12 @@ class Run:
 
     def _need(self, iteration: Int64, op: Int64) -> Defect | None:
         node, needed = self.consumed.of(op)
-        held = self.holdings.complete[self.holdings.row_of_consumed[needed]]
-        missing = np.flatnonzero(held != iteration[node] - 1)
+        complete = self.holdings.complete[self.holdings.row_of_consumed[needed]]
+        missing = np.flatnonzero(complete != iteration[node] - 1)
         if not len(missing):
             return None
         at = missing[0]
-        what = f"needs chunk {self.plan.consumes[needed[at], 1]}, but holds that of iteration {held[at]}"
+        what = f"needs chunk {self.plan.consumes[needed[at], 1]}, but holds that of iteration {complete[at]}"
         return Defect(int(op[node[at]]), int(iteration[node[at]]), what)
 
     def _send(self, nodes: Int64, op: Int64) -> None:
@@ -277,7 +288,7 @@ class Run:
         self.sent_workers[nodes] = np.where(copied[:, None], holdings.everyone, holdings.sum_workers[rows])
 
     def _receive(self, nodes: Int64) -> Defect | None:
-        """Receives that touch the same rank's chunk go one after the other."""
+        """Executes receives, one after the other where they touch the same chunk of the same rank."""
         iteration, op = np.divmod(nodes, self.count)
         rows = self.holdings.row_of_op[op]
         for chosen in self._turns(rows):
@@ -290,7 +301,7 @@ class Run:
         return None
 
     def _turns(self, rows: Int64) -> Iterator[Int64]:
-        """Indices of `rows`, in portions in which no row occurs twice."""
+        """Yields the indices of `rows` in portions, none of which has a row twice."""
         places = np.arange(len(rows))
         self._last_place[rows] = places
         if (self._last_place[rows] == places).all():
@@ -304,23 +315,24 @@ class Run:
 
 
 class _Pairs:
-    """Rows of Plan.produces or Plan.consumes, by op. any_of: whether an op has any."""
+    """Rows of Plan.produces or Plan.consumes, by op."""
 
     def __init__(self, pairs: Int64, count: int) -> None:
         self._by_op = np.argsort(pairs[:, 0], kind="stable")
-        held = np.bincount(pairs[:, 0], minlength=count)
-        self.any_of = held > 0
-        self._start = np.concatenate([[0], np.cumsum(held)])
+        pairs_of_op = np.bincount(pairs[:, 0], minlength=count)
+        #: Whether each op has any pairs.
+        self.any_of = pairs_of_op > 0
+        self._start = np.concatenate([[0], np.cumsum(pairs_of_op)])
 
     def of(self, ops: Int64) -> tuple[Int64, Int64]:
-        """Of all pairs of `ops`: the index into `ops`, and the row of the pair."""
+        """Returns two columns for all pairs of `ops`: the index into `ops`, and the row of the pair."""
         lengths = self._start[ops + 1] - self._start[ops]
         first = np.repeat(self._start[ops] - (np.cumsum(lengths) - lengths), lengths)
         return np.repeat(np.arange(len(ops)), lengths), self._by_op[first + np.arange(int(lengths.sum()))]
 
 
 def defects(plan: Plan) -> Iterator[Defect]:
-    """The first defect of each of ORDERS that finds one."""
+    """Yields, for each of ORDERS, the first defect that it shows, if any."""
     graph = Graph(plan)
     for order in ORDERS:
         defect = Run(graph, order(graph)).defect()

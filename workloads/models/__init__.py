@@ -1,4 +1,4 @@
-"""Models as written layer definitions: parameter and FLOP counts follow from the shapes."""
+"""Models as written layer definitions, whose shapes give the counts of parameters and FLOPs."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ _MODELS: dict[str, Callable[[], Profile]] = {
 
 @cache
 def model(name: str) -> Profile:
-    """The model called `name`, see `model_names`; `+25compute` or `+25network` adds modules, see `synthetic`.
+    """Returns the model called `name`, one of `model_names`. A suffix like `+25compute` or `+25network` adds modules; see `synthetic`.
 
-    Raises InputFault with the known names and the nearest one when there is none.
+    Raises InputFault, listing all names and the nearest one, if there is no such model.
     """
     base = synthetic.base_name(name)
     if base not in _MODELS:
@@ -58,5 +58,5 @@ def model(name: str) -> Profile:
 
 
 def model_names() -> list[str]:
-    """Names that `model` takes, without added modules."""
+    """Lists the names that `model` takes, without added modules."""
     return list(_MODELS)

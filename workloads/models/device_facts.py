@@ -1,4 +1,4 @@
-"""Devices: what is printed of how long a model takes on one, each fact with its source."""
+"""Devices, and printed facts of how long models take on them, each with its source."""
 
 from __future__ import annotations
 
@@ -8,32 +8,30 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Fact:
-    """A sourced time of one iteration of `model` with `batch` samples on one device.
-
-    seconds: forward and backward together, or a pair where the source gives both.
-    first_backward_free: the source leaves out the layer that the backward pass starts with.
-    """
+    """A sourced time of one iteration of `model` with `batch` samples on one device."""
 
     model: str
     batch: int
+    #: Time of the forward and backward passes together, or of each if the source gives both.
     seconds: float | tuple[float, float]
     source: str
+    #: The printed cell that the time was inferred from, if any.
     fitted_on: str | None = None
+    #: Whether the source leaves out the layer that the backward pass starts with.
     first_backward_free: bool = False
 
 
 @dataclass(frozen=True)
 class Device:
-    """What is known of a device.
-
-    alike: models without a fact of their own, by the model whose seconds per FLOP they take.
-    flops_per_s, efficiency: peak rate and the share of it that training reaches, for models that have neither.
-    """
+    """A device and how fast it trains models."""
 
     description: str
     facts: tuple[Fact, ...] = ()
+    #: For models without a fact of their own, the model whose seconds per FLOP they take.
     alike: Mapping[str, str] = field(default_factory=dict)
+    #: Peak rate, for models that have neither a fact nor an alike model.
     flops_per_s: float | None = None
+    #: Share of the peak rate that training reaches.
     efficiency: float = 0.0
     efficiency_source: str = ""
 
@@ -43,7 +41,10 @@ def _rate(name: str, batch: int, samples_per_s: float, source: str) -> Fact:
 
 
 def _by_peak(name: str, batch: int, samples_per_s: float, source: str, peak_ratio: float) -> Fact:
-    """Another GPU's rate times the ratio of peak rates; about 10 % may be wrong with it, for memory is not in proportion."""
+    """Scales another GPU's rate by the ratio of peak rates.
+
+    The result may be off by about 10 %, because memory does not scale in proportion.
+    """
     return Fact(
         name,
         batch,
@@ -57,14 +58,14 @@ def _inferred(name: str, batch: int, seconds: float, cell: str) -> Fact:
 
 
 def _netops(name: str, forward_s: float, backward_s: float) -> Fact:
-    """NetOps' Table 3 leaves out the first backward layer, as does its simulation."""
+    """A fact of NetOps' Table 3, which leaves out the first backward layer, as does NetOps' simulation."""
     return Fact(name, 32, (forward_s, backward_s), "NetOps Table 3", first_backward_free=True)
 
 
 def _netops_slowest(name: str, forward_s: float, backward_s: float) -> Fact:
-    """Backward pass such that a ring gains what NetOps' Table 6 prints; Table 3 has 0.296, 0.180 and 0.340 s.
+    """A fact whose backward pass makes a ring gain what NetOps' Table 6 prints; Table 3 has 0.296, 0.180 and 0.340 s.
 
-    There the ring is bound by computation. VGG-16's ring agrees with Table 3 as it is.
+    The ring is bound by computation there. VGG-16's ring agrees with Table 3 as it is.
     """
     return Fact(
         name,
@@ -95,7 +96,7 @@ _SLIM_ALIKE = {
 
 DEVICES: dict[str, Device] = {
     "k40": Device(
-        "NVIDIA Tesla K40c, Geryon's testbed. One time a model, inferred from the vanilla column of Table II",
+        "NVIDIA Tesla K40c, Geryon's testbed. One time per model, inferred from the vanilla column of Table II",
         (
             _inferred("alexnet", 512, 0.846, "Geryon Table II, AlexNet, vanilla"),
             _inferred("vgg19", 64, 1.636, "Geryon Table II, VGG-19, vanilla"),
@@ -105,7 +106,7 @@ DEVICES: dict[str, Device] = {
     ),
     "p4000": Device(
         "NVIDIA Quadro P4000, P3's testbed. No single-GPU times are printed: those of a P100, of the same architecture, at 5.3 of its "
-        "10.6 TFLOP/s (data sheets). P3's Fig. 7 agrees: P3 stays linear down to 4 Gbit/s, which is 0.307 s an iteration of ResNet-50",
+        "10.6 TFLOP/s (data sheets). P3's Fig. 7 agrees: P3 stays linear down to 4 Gbit/s, which is 0.307 s per iteration of ResNet-50",
         (
             _by_peak("resnet50", 32, 195, _TF_P100, 5.3 / 10.6),
             _by_peak("inception-v3", 32, 128, _TF_P100, 5.3 / 10.6),
@@ -189,7 +190,7 @@ DEVICES: dict[str, Device] = {
         {"inception-v3-with-head": "inception-v3-netops"},
     ),
     "ec2-netops-slowest": Device(
-        "The GPU of NetOps' EC2 cluster as its simulation of 32 workers replays it: with a trace a worker (Sec. 5), of which "
+        "The GPU of NetOps' EC2 cluster as its simulation of 32 workers replays it: with one trace per worker (Sec. 5), of which "
         "a sum waits for the slowest. All workers take that long",
         (
             _netops_slowest("inception-v3-netops", 0.176, 0.410),

@@ -1,9 +1,9 @@
 """Compute times: how long each layer of a model takes on a device, from printed single-GPU facts.
 
-An iteration's time comes from a table of facts (workloads/models/device_facts.py) and is divided over the layers in proportion to
-their FLOPs, which recurrent layers carry out at a lower rate. GPUs take less time a FLOP in wide, small layers: GradientFlow
+An iteration's time comes from a table of facts (workloads/models/device_facts.py). It is divided among the layers in proportion to
+their FLOPs, which recurrent layers execute at a lower rate. Real GPUs take less time per FLOP in wide, small layers: GradientFlow
 measured 7.1 % of the backward time in the top 8 layers of AlexNet and 8.9 % in the top 20 of ResNet-50 (Fig. 13), where FLOPs
-say 8.1 and about 16 %.
+suggest 8.1 % and about 16 %.
 """
 
 from __future__ import annotations
@@ -20,22 +20,20 @@ from gradwire.workloads.models.profile import LayerKind, Profile
 from gradwire.workloads.models.synthetic import PREFIX, base_name
 
 TRAINING_PER_FORWARD = 3
-"""A training step costs three forward passes: the backward pass computes two gradients, of inputs and of weights."""
+"""A training step costs as much as three forward passes: the backward pass computes two gradients, of inputs and of weights."""
 RELATIVE_RATE = {LayerKind.LSTM: 1356 / 9900}
-"""FLOP/s that layers of a kind reach, relative to others. A recurrent layer multiplies one token of each sample at a time: cuBLAS on a
-Titan X (Pascal) reaches 1356 GFLOP/s for 32 rows by 2048 x 2048, and 9900 for 7000 rows (measured by openai-gemm, fp32)."""
+"""FLOP/s that layers of a kind reach, relative to the other kinds. A recurrent layer multiplies one token of each sample at a time: cuBLAS
+on a Titan X (Pascal) reaches 1356 GFLOP/s for 32 rows by 2048 x 2048, and 9900 GFLOP/s for 7000 rows (measured by openai-gemm, fp32)."""
 
 
 @dataclass(frozen=True)
 class ComputeTime:
-    """Seconds of one iteration for each layer of a profile, the whole batch included.
-
-    fitted_on: the printed cell that the time was inferred from, which then is no prediction; None for independent facts.
-    """
+    """Seconds that each layer of a profile takes in one iteration, for the whole batch."""
 
     forward_s: tuple[float, ...]
     backward_s: tuple[float, ...]
     source: str
+    #: The printed cell that the time was inferred from, which is therefore not predicted by it; None for independent facts.
     fitted_on: str | None = None
 
     @property
@@ -54,13 +52,14 @@ def compute_time(
     forward_s: float | None = None,
     speedup: Mapping[LayerKind, float] | None = None,
 ) -> ComputeTime:
-    """Seconds of each layer of `profile` on `device` for one iteration of `batch` samples (the profile's own by default).
+    """Computes how long each layer of `profile` takes on `device` in an iteration of `batch` samples (by default the profile's own number).
 
-    iteration_s: a time of the scenario's own, for this batch, that replaces what is known of the device.
-    forward_share: the forward pass's share of the time, where the source does not give both; 1:2 as P3's P4000 shows.
-    forward_s: the whole forward pass's time, for these samples, instead of that; the backward pass stays as it is.
-    speedup: divides the times of a kind of layer (NetOps, Sec. 8.6, divides convolutions by 1 to 3).
-    Raises InputFault for an unknown device, a model that it has no time for, or a number that makes no sense.
+    - `iteration_s` is the scenario's own time for this batch and replaces the facts of the device.
+    - `forward_share` is the forward pass's share of the time where the source does not give both; 1:2, as P3's P4000 shows.
+    - `forward_s` is the time of the whole forward pass for these samples, in place of that share; the backward pass stays as it is.
+    - `speedup` divides the times of a kind of layer (NetOps, Sec. 8.6, divides convolutions by 1 to 3).
+
+    Raises InputFault for an unknown device, a model that it has no time for, or a number out of range.
     """
     samples = profile.batch if batch is None else batch
     faster = speedup or {}
@@ -86,14 +85,16 @@ def compute_time(
 
 
 def with_modules_of(base: ComputeTime, grown: Profile, added: ComputeTime) -> ComputeTime:
-    """The times of a model with modules added (workloads/models/synthetic.py): its own layers take what `base` has for the model without
-    them, and the modules what they take in `added`, the times of the whole model elsewhere.
+    """Combines the times of a model with added modules (workloads/models/synthetic.py) from two devices.
+
+    The model's own layers take their times from `base`, which is of the model without modules. The modules take theirs from `added`, which
+    is of the whole model `grown` on another device.
     """
     forward_s, backward_s = iter(base.forward_s), iter(base.backward_s)
     is_added = [layer.name.startswith(PREFIX) for layer in grown.layers]
     return ComputeTime(
-        tuple(new if mine else next(forward_s) for mine, new in zip(is_added, added.forward_s, strict=True)),
-        tuple(new if mine else next(backward_s) for mine, new in zip(is_added, added.backward_s, strict=True)),
+        tuple(time if is_new else next(forward_s) for is_new, time in zip(is_added, added.forward_s, strict=True)),
+        tuple(time if is_new else next(backward_s) for is_new, time in zip(is_added, added.backward_s, strict=True)),
         f"{base.source}; modules: {added.source}",
         base.fitted_on,
     )
@@ -112,45 +113,45 @@ def _check(batch: int, iteration_s: float | None, forward_share: float, speedup:
 
 
 def _fact(profile: Profile, device: str, batch: int) -> Fact:
-    """What is known of `profile` on `device`, as a fact for `batch` samples of this very profile."""
+    """Returns the time of `batch` samples of `profile` on `device`, scaled from the nearest fact or derived from the peak rate."""
     if device not in DEVICES:
         near = difflib.get_close_matches(device, DEVICES, n=1, cutoff=0.0)[0]
         raise InputFault(f"device '{device}' is not known; did you mean '{near}'? {_known_for(profile)}")
-    known = DEVICES[device]
+    listed = DEVICES[device]
     base = base_name(profile.name)
-    for name in (base, known.alike.get(base)):
-        facts = [fact for fact in known.facts if fact.model == name]
+    for name in (base, listed.alike.get(base)):
+        facts = [fact for fact in listed.facts if fact.model == name]
         if facts:
             nearest = min(facts, key=lambda fact: abs(math.log(fact.batch / batch)))
             return _transferred(nearest, profile, batch)
-    if known.flops_per_s is None:
-        models = sorted({fact.model for fact in known.facts} | set(known.alike))
+    if listed.flops_per_s is None:
+        models = sorted({fact.model for fact in listed.facts} | set(listed.alike))
         raise InputFault(
             f"device '{device}' has no time for model '{profile.name}', only for {', '.join(models)}. {_known_for(profile)}"
         )
-    seconds = TRAINING_PER_FORWARD * profile.flops * batch / (known.flops_per_s * known.efficiency)
+    seconds = TRAINING_PER_FORWARD * profile.flops * batch / (listed.flops_per_s * listed.efficiency)
     return Fact(
-        profile.name, batch, seconds, f"{known.efficiency:.0%} of {known.description}: {known.efficiency_source}"
+        profile.name, batch, seconds, f"{listed.efficiency:.0%} of {listed.description}: {listed.efficiency_source}"
     )
 
 
 def devices_for(profile: Profile) -> list[str]:
-    """Devices that have a time for a model: those with a fact of its own first, then by a kin's, then by their FLOP rate."""
+    """Lists devices that have a time for a model: first those with a fact of the model, then of an alike model, then with a FLOP rate."""
     base = base_name(profile.name)
     own = [name for name, device in DEVICES.items() if any(fact.model == base for fact in device.facts)]
-    kin = [name for name, device in DEVICES.items() if base in device.alike]
+    alike = [name for name, device in DEVICES.items() if base in device.alike]
     rated = [name for name, device in DEVICES.items() if device.flops_per_s]
-    return list(dict.fromkeys([*own, *kin, *rated]))
+    return list(dict.fromkeys([*own, *alike, *rated]))
 
 
 def _known_for(profile: Profile) -> str:
-    """A sentence that says what would work for this model."""
+    """Phrases a sentence that says what would work for this model."""
     names = ", ".join(devices_for(profile))
     return f"Devices with a time for '{profile.name}': {names}; or give the iteration time in the scenario."
 
 
 def _transferred(fact: Fact, profile: Profile, batch: int) -> Fact:
-    """The fact for another batch size, at the same rate, and for a kin or extended model, at the same seconds per FLOP."""
+    """Scales a fact to another batch size, at the same rate, and to an alike or extended model, at the same seconds per FLOP."""
     measured = model(fact.model)
     source = fact.source
     forward_ratio = backward_ratio = batch / fact.batch
@@ -170,12 +171,12 @@ def _transferred(fact: Fact, profile: Profile, batch: int) -> Fact:
 
 
 def _forward_weights(profile: Profile) -> list[float]:
-    """What the times of layers are in proportion to: their FLOPs, at the rate of their kind."""
+    """Weights to which the layers' forward times are proportional: their FLOPs, divided by the rate of their kind."""
     return [layer.flops / RELATIVE_RATE.get(layer.kind, 1.0) for layer in profile.layers]
 
 
 def _backward_weights(profile: Profile, first_free: bool) -> list[float]:
-    """The same in the backward pass; `first_free`: nothing before the first gradient costs anything."""
+    """Weights of the backward pass. With `first_free`, nothing before the first gradient takes any time."""
     last = profile.tensor_layer[-1]
     weights = _forward_weights(profile)
     return [0.0 if first_free and index >= last else weight for index, weight in enumerate(weights)]
@@ -184,9 +185,9 @@ def _backward_weights(profile: Profile, first_free: bool) -> list[float]:
 def _split(
     profile: Profile, seconds: float, weights: list[float], speedup: Mapping[LayerKind, float]
 ) -> tuple[float, ...]:
-    """`seconds` over the layers in proportion to `weights`, each then divided by its kind's speed-up."""
+    """Divides `seconds` among the layers in proportion to `weights`, then each layer's time by its kind's speed-up."""
     total = sum(weights)
     return tuple(
-        seconds * share / total / speedup.get(layer.kind, 1.0)
-        for layer, share in zip(profile.layers, weights, strict=True)
+        seconds * weight / total / speedup.get(layer.kind, 1.0)
+        for layer, weight in zip(profile.layers, weights, strict=True)
     )

@@ -9,13 +9,13 @@ from gradwire.workloads.models.profile import LayerKind, Profile
 from gradwire.workloads.models.shapes import Network, Node, Padding, Window, concat
 
 Step = tuple[int, Window] | tuple[int, Window, int]
-"""A convolution in a branch: channels, kernel and, where not 1, stride."""
+"""A convolution in a branch: channels, kernel and, if it is not 1, stride."""
 BETA = ("beta",)
 CLASSES = 1000
 
 
 def _branch(net: Network, x: Node, name: str, steps: Sequence[Step], padding: Padding = "same") -> Node:
-    """Convolutions in a row; `padding` is that of the strided ones."""
+    """Convolutions in a row. `padding` applies to the strided ones."""
     for letter, step in zip("abcde", steps, strict=False):
         stride = step[2] if len(step) == 3 else 1
         x = net.conv_norm(x, step[0], step[1], stride, "same" if stride == 1 else padding, name=f"{name}{letter}")
@@ -28,15 +28,15 @@ def _pooled(net: Network, x: Node, name: str, width: int) -> Node:
 
 
 def _mixed(net: Network, x: Node, name: str, branches: Sequence[Sequence[Step]], pool_width: int) -> Node:
-    """Branches side by side on one input, and a pooled one last."""
-    made = [_branch(net, x, f"{name}/branch{index}", steps) for index, steps in enumerate(branches)]
-    return concat(*made, _pooled(net, x, name, pool_width))
+    """Branches side by side on one input, with a pooled one last."""
+    outputs = [_branch(net, x, f"{name}/branch{index}", steps) for index, steps in enumerate(branches)]
+    return concat(*outputs, _pooled(net, x, name, pool_width))
 
 
 def _reduction(net: Network, x: Node, name: str, branches: Sequence[Sequence[Step]], padding: Padding) -> Node:
     """Branches that end with stride 2, beside a maximum pooling of stride 2."""
-    made = [_branch(net, x, f"{name}/branch{index}", steps, padding) for index, steps in enumerate(branches)]
-    return concat(*made, net.pool(x, 3, 2, padding, name=f"{name}/pool"))
+    outputs = [_branch(net, x, f"{name}/branch{index}", steps, padding) for index, steps in enumerate(branches)]
+    return concat(*outputs, net.pool(x, 3, 2, padding, name=f"{name}/pool"))
 
 
 V1_MIXED: dict[str, tuple[int, int, int, int, int, int]] = {
@@ -88,7 +88,7 @@ V2_REDUCTIONS: dict[str, list[list[Step]]] = {
 
 
 def _separable_root(net: Network) -> Node:
-    """TF-slim's first layer: a 7x7 depthwise convolution of 8 filters a colour, then 1x1 to 64 channels."""
+    """TF-slim's first layer: a 7x7 depthwise convolution of 8 filters per colour, then 1x1 to 64 channels."""
     colours, filters = net.sample.shape[0], 8
     x = net.conv(net.sample, colours * filters, 7, 2, groups=colours, name="conv1a_depthwise")
     return net.conv_norm(x, 64, 1, name="conv1a_pointwise")
@@ -117,13 +117,13 @@ def inception_v2() -> Profile:
 
 
 def module_35(net: Network, x: Node, name: str, pool_width: int = 64) -> Node:
-    """Inception v3's module on 35x35 images; with 64 pooled channels it yields 288 (Szegedy et al. 2015, Fig. 5)."""
+    """Inception v3's module on 35x35 images; with 64 pooled channels it yields 288 channels (Szegedy et al. 2015, Fig. 5)."""
     branches: list[list[Step]] = [[(64, 1)], [(48, 1), (64, 5)], [(64, 1), (96, 3), (96, 3)]]
     return _mixed(net, x, name, branches, pool_width)
 
 
 def module_17(net: Network, x: Node, name: str, width: int = 192) -> Node:
-    """Inception v3's module on 17x17 images, its 7x7 convolutions cut into 1x7 and 7x1; yields 768 (Fig. 6)."""
+    """Inception v3's module on 17x17 images, its 7x7 convolutions split into 1x7 and 7x1; yields 768 channels (Fig. 6)."""
     row, column = (1, 7), (7, 1)
     branches: list[list[Step]] = [
         [(192, 1)],
@@ -134,7 +134,7 @@ def module_17(net: Network, x: Node, name: str, width: int = 192) -> Node:
 
 
 def _module_8(net: Network, x: Node, name: str) -> Node:
-    """Inception v3's module on 8x8 images, with two branches that fork once more; yields 2048 (Fig. 7)."""
+    """Inception v3's module on 8x8 images, with two branches that fork once more; yields 2048 channels (Fig. 7)."""
     row, column = (1, 3), (3, 1)
     one = net.conv_norm(x, 320, 1, name=f"{name}/branch0")
     stem = net.conv_norm(x, 384, 1, name=f"{name}/branch1a")
@@ -145,9 +145,9 @@ def _module_8(net: Network, x: Node, name: str) -> Node:
 
 
 def _v3_trunk(net: Network, *, head: bool = False) -> tuple[Node, Node]:
-    """Everything before the classifiers: the last activation, and that of the last 17x17 module for the auxiliary head.
+    """Everything before the classifiers. Yields the last activation, and that of the last 17x17 module for the auxiliary head.
 
-    head: the auxiliary head is created at once behind that module; its result is then the second node.
+    With `head`, the auxiliary head is created right after that module, and its result is the second node.
     """
     x = net.conv_norm(net.sample, 32, 3, 2, "valid", name="conv1a")
     x = net.conv_norm(x, 32, 3, 1, "valid", name="conv2a")
@@ -194,9 +194,9 @@ def inception_v3() -> Profile:
 
 
 def inception_v3_with_head() -> Profile:
-    """The same, the auxiliary head created where its input is, as in tensorflow/models' own Inception and not as in TF-slim.
+    """`inception_v3` with the auxiliary head created where its input is, as in tensorflow/models' own Inception and not as in TF-slim.
 
-    Dealt round robin to 8 servers, its variables give the shares that NetOps measured (Table 7: 0.0003 to 0.292).
+    Placed round robin on 8 servers, its variables give the shares that NetOps measured (Table 7: 0.0003 to 0.292).
     """
     net = Network(3, 299, 299, norm_tensors=BETA)
     _two_losses(net, *_v3_trunk(net, head=True))
@@ -204,10 +204,10 @@ def inception_v3_with_head() -> Profile:
 
 
 def inception_v3_netops() -> Profile:
-    """Without the auxiliary head, which NetOps filters out of its traces (Sec. 5): 23.82 M parameters, 0.762 Gb.
+    """Inception v3 without the auxiliary head, which NetOps filters out of its traces (Sec. 5): 23.82 M parameters, 0.762 Gb.
 
     NetOps prints 0.715 Gb (Table 2), 6.2 % less, which no known variant of the architecture has. The head's variables are not sent, but
-    were placed: see `inception_v3_with_head`.
+    they were placed on servers; see `inception_v3_with_head`.
     """
     net = Network(3, 299, 299, norm_tensors=BETA)
     top, _ = _v3_trunk(net)
@@ -222,7 +222,10 @@ def inception_v3_netops() -> Profile:
 
 
 def inception_v3_mxnet() -> Profile:
-    """Without the auxiliary classifier, and with two tensors a normalisation: three keys a convolution, which decides their servers."""
+    """Inception v3 without the auxiliary classifier, and with two tensors per normalisation.
+
+    That makes three keys per convolution, which decides their servers.
+    """
     net = Network(3, 299, 299, norm_tensors=("gamma", "beta"))
     top, _ = _v3_trunk(net)
     net.fc(net.global_pool(top, "pool8"), CLASSES, name="logits")

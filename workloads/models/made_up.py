@@ -1,4 +1,4 @@
-"""Models that a scenario makes up, layer by layer: the toys by which papers explain themselves, with sizes and times in the scenario."""
+"""Models that a scenario makes up, layer by layer, such as the toys that papers explain themselves with. It gives their sizes and times."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from gradwire.workloads.scenario.schema import LayerSection, ModelSection
 
 
 def made_up(section: ModelSection) -> Profile:
-    """The profile of `section.layers`, one sample an iteration. Raises InputFault for inputs that are no earlier layers."""
+    """Builds the profile of `section.layers`, with one sample per iteration.
+
+    Raises InputFault if two layers have one name, a size is not a whole number of parameters, or an input is not an earlier layer.
+    """
     names = [layer.name for layer in section.layers]
     if len(set(names)) < len(names):
         raise InputFault(f"model.layers: two layers are called '{max(names, key=names.count)}'")
@@ -22,7 +25,7 @@ def made_up(section: ModelSection) -> Profile:
 
 
 def made_up_times(section: ModelSection) -> ComputeTime:
-    """The times of `section.layers`."""
+    """Collects the times of `section.layers`."""
     forward_s = tuple(layer.forward for layer in section.layers)
     backward_s = tuple(layer.backward for layer in section.layers)
     return ComputeTime(forward_s, backward_s, "made up in the scenario")
@@ -47,6 +50,6 @@ def _inputs(layer: LayerSection, number: int, names: list[str]) -> tuple[int, ..
     if unknown:
         earlier = ", ".join(names[:number]) or "none"
         raise InputFault(
-            f"model.layers, '{layer.name}': reads '{unknown[0]}', which is no earlier layer; earlier ones: {earlier}"
+            f"model.layers, '{layer.name}': reads '{unknown[0]}', which is not an earlier layer; earlier ones: {earlier}"
         )
     return tuple(sorted(names.index(name) for name in layer.inputs))

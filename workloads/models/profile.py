@@ -1,4 +1,4 @@
-"""A model as frozen data: layers in forward order, their trainable tensors, their work and which layer reads which."""
+"""A model as frozen data: layers in forward order, their trainable tensors, their FLOPs, and which layer reads which."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gradwire.faults import InputFault
 
 
 class LayerKind(StrEnum):
-    """What a layer does, as far as communication strategies and faster-compute studies tell layers apart."""
+    """What a layer does, as far as communication strategies and studies of faster computation distinguish layers."""
 
     CONV = "conv"
     FC = "fc"
@@ -26,38 +26,34 @@ class LayerKind(StrEnum):
 
 @dataclass(frozen=True)
 class Tensor:
-    """A trainable tensor: the unit that frameworks place on servers and reduce.
-
-    rows: length of its first axis, along which TensorFlow cuts it: the height of a convolution's kernel, the inputs of an FC layer. A
-    vector, or what has no shape, has as many as parameters.
-    """
+    """A trainable tensor: the unit that frameworks place on servers and reduce."""
 
     name: str
     parameters: int
+    #: Length of the first axis, along which TensorFlow cuts the tensor: the height of a convolution's kernel, or the inputs of an FC layer.
+    #: A vector, or a tensor without a shape, has as many rows as parameters.
     rows: int = 0
 
     def __post_init__(self) -> None:
-        """A tensor without a shape is a vector."""
+        """Makes a tensor without a shape a vector."""
         if not self.rows:
             object.__setattr__(self, "rows", self.parameters)
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One step of the forward pass.
-
-    tensors: trainable tensors in creation order; empty for pooling and additions.
-    flops: forward floating-point operations for one sample, a multiply-add counting as 2.
-    inputs: indices, in the profile, of the layers whose outputs it reads; empty when it reads the samples.
-    untrained: variables that TensorFlow creates behind `tensors` and that no gradient belongs to, such as a normalisation's moving
-    mean and variance. They take their turn where variables are placed round robin, and are never sent.
-    """
+    """One step of the forward pass."""
 
     name: str
     kind: LayerKind
+    #: Trainable tensors in creation order; empty for pooling and additions.
     tensors: tuple[Tensor, ...]
+    #: Forward floating-point operations for one sample; a multiply-add counts as 2.
     flops: float
+    #: Indices in the profile of the layers whose outputs it reads; empty if it reads the samples.
     inputs: tuple[int, ...]
+    #: Number of variables without a gradient that TensorFlow creates after `tensors`, such as a normalisation's moving mean and variance.
+    #: They take their turn where variables are placed round robin, and are never sent.
     untrained: int = 0
 
     @property
@@ -68,18 +64,21 @@ class Layer:
 
 @dataclass(frozen=True)
 class Profile:
-    """A model: layers in topological (forward) order, the samples a worker takes an iteration, and who printed it.
+    """A model.
 
-    Raises InputFault when a layer reads a later layer or none that exists, or a count is not positive.
+    Raises InputFault if a layer reads one that is not earlier, a count is out of range, or no layer has a trainable tensor.
     """
 
     name: str
+    #: Layers in topological (forward) order.
     layers: tuple[Layer, ...]
+    #: Samples that a worker processes in an iteration.
     batch: int
+    #: Who printed the model.
     source: str
 
     def __post_init__(self) -> None:
-        """Rejects layers that are not in forward order; raises InputFault."""
+        """Rejects layers that are not in forward order and counts that are out of range."""
         if self.batch < 1:
             raise InputFault(f"model {self.name}: batch = {self.batch}: must be at least 1")
         if not any(layer.tensors for layer in self.layers):
@@ -99,7 +98,7 @@ class Profile:
 
     @cached_property
     def tensor_layer(self) -> tuple[int, ...]:
-        """Index of the layer of each tensor in `tensors`."""
+        """Index of the layer that each of `tensors` belongs to."""
         return tuple(index for index, layer in enumerate(self.layers) for _ in layer.tensors)
 
     @cached_property
@@ -113,31 +112,31 @@ class Profile:
         return sum(layer.flops for layer in self.layers)
 
     def size_bytes(self, bytes_per_parameter: int = 4) -> int:
-        """Bytes of all trainable tensors; 4 a parameter is fp32, 2 is fp16 or bf16."""
+        """Bytes of all trainable tensors; 4 per parameter is fp32, 2 is fp16 or bf16."""
         return self.parameters * bytes_per_parameter
 
     def share(self, chosen: Callable[[Layer], bool]) -> float:
-        """Share of the parameters in the layers that `chosen` picks, 0 to 1."""
+        """Share of the parameters, 0 to 1, in the layers that `chosen` picks."""
         return sum(layer.parameters for layer in self.layers if chosen(layer)) / self.parameters
 
     def fused(self, parameters: int) -> Profile:
-        """The same model with consecutive tensors joined, in creation order, until they have so many parameters (0: as it is).
+        """Joins consecutive tensors, in creation order, until they have this many parameters; 0 leaves the model as it is.
 
-        Tensors that are joined belong to the lowest of their layers, whose backward op comes last and whose forward op comes first.
-        No byte is added or lost; only the number of messages falls. What is left at the end stays small: where parameters go
-        out tensor by tensor to all workers, the workers start their backward passes as far apart as the last tensor takes to all of them.
+        Joined tensors belong to the lowest of their layers, whose backward op comes last and whose forward op comes first. No byte is
+        added or lost; only the number of messages falls. Tensors left over at the end stay small. That matters where parameters are sent
+        to all workers tensor by tensor: the workers' backward passes start as far apart as the last tensor takes to reach all of them.
         """
         if not parameters:
             return self
         joined: dict[int, list[Tensor]] = {}
-        waiting: list[int] = []
+        pending: list[int] = []
         for number in range(len(self.tensors)):
-            waiting.append(number)
-            count = sum(self.tensors[index].parameters for index in waiting)
+            pending.append(number)
+            count = sum(self.tensors[index].parameters for index in pending)
             if count >= parameters or number == len(self.tensors) - 1:
-                first, last = self.tensors[waiting[0]], self.tensors[waiting[-1]]
-                name = first.name if len(waiting) == 1 else f"{first.name} to {last.name}"
-                joined.setdefault(self.tensor_layer[waiting[0]], []).append(Tensor(name, count))
-                waiting = []
+                first, last = self.tensors[pending[0]], self.tensors[pending[-1]]
+                name = first.name if len(pending) == 1 else f"{first.name} to {last.name}"
+                joined.setdefault(self.tensor_layer[pending[0]], []).append(Tensor(name, count))
+                pending = []
         layers = [replace(layer, tensors=tuple(joined.get(index, ()))) for index, layer in enumerate(self.layers)]
         return replace(self, layers=tuple(layers))

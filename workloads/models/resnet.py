@@ -10,21 +10,19 @@ from gradwire.workloads.models.shapes import Network, Node
 UNITS = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3), 200: (3, 24, 36, 3)}
 """Residual units in each of the four blocks, by depth."""
 WIDTHS = (64, 128, 256, 512)
-"""Bottleneck channels of each block; a unit yields four times as many."""
+"""Bottleneck channels of each block; its units yield four times as many."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """Where the two code bases differ.
+    """The differences between the code bases."""
 
-    stride_first: the first unit of blocks 2 to 4 halves the image, in its first 1x1 convolution (He et al. and
-    tf_cnn_benchmarks); else the last unit of blocks 1 to 3 does, in its 3x3 convolution (TF-slim).
-    norm_tensors: TF-slim as TicTac used it trains beta only, which is what its tensor counts say.
-    shortcut_norm: whether the projection on a shortcut is followed by a batch normalisation.
-    """
-
+    #: Whether the first unit of blocks 2 to 4 halves the image, in its first 1x1 convolution (He et al. and tf_cnn_benchmarks); otherwise
+    #: the last unit of blocks 1 to 3 does, in its 3x3 convolution (TF-slim).
     stride_first: bool
+    #: Trainable tensors of a normalisation. TF-slim as TicTac used it trains beta only, as its tensor counts show.
     norm_tensors: tuple[str, ...]
+    #: Whether a batch normalisation follows the projection on a shortcut.
     shortcut_norm: bool = True
 
 
@@ -36,7 +34,7 @@ GRADIENTFLOW = Style(stride_first=True, norm_tensors=("gamma", "beta"), shortcut
 
 
 def _unit_v1(net: Network, x: Node, width: int, stride: int, style: Style, name: str) -> Node:
-    """1x1, 3x3, 1x1, each normalised, plus the shortcut, whose variables both code bases create first."""
+    """1x1, 3x3 and 1x1 convolutions, each normalised, plus the shortcut, whose variables both code bases create first."""
     first, middle = (stride, 1) if style.stride_first else (1, stride)
     if x.shape[0] != 4 * width:
         project = net.conv_norm if style.shortcut_norm else net.conv
@@ -50,7 +48,7 @@ def _unit_v1(net: Network, x: Node, width: int, stride: int, style: Style, name:
 
 
 def _unit_v2(net: Network, x: Node, width: int, stride: int, style: Style, name: str) -> Node:
-    """Normalised before the convolutions; the projection and the last convolution have biases instead (TF-slim)."""
+    """A unit that is normalised before its convolutions; the projection and the last convolution have biases instead (TF-slim)."""
     first, middle = (stride, 1) if style.stride_first else (1, stride)
     before = net.norm(x, f"{name}/preact")
     if x.shape[0] != 4 * width:
@@ -64,7 +62,7 @@ def _unit_v2(net: Network, x: Node, width: int, stride: int, style: Style, name:
 
 
 def _strides(block: int, units: int, style: Style) -> list[int]:
-    """Stride of each unit of block 1 to 4: together the blocks halve the image three times."""
+    """Strides of the units of one block, 1 to 4. Together the blocks halve the image three times."""
     strides = [1] * units
     if style.stride_first and block > 1:
         strides[0] = 2
@@ -100,8 +98,8 @@ def resnet50() -> Profile:
 def resnet50_gradientflow() -> Profile:
     """GradientFlow's 153 tensors: the standard 161 less the normalisations of the 4 shortcuts.
 
-    The paper prints the count alone (153 in the text, 152 in Fig. 5's caption). That these 8 are the missing ones is
-    inferred; they hold 15 thousand of the 25.5 M parameters.
+    The paper prints only the count (153 in the text, 152 in Fig. 5's caption). That these 8 are the missing ones is inferred; they hold
+    15 thousand of the 25.5 M parameters.
     """
     return _resnet(
         "resnet50-gf", 50, 1, GRADIENTFLOW, 128, "GradientFlow Sec. 2.3; shortcut normalisation left out: inferred"
@@ -119,16 +117,15 @@ def resnet101() -> Profile:
 
 
 def resnet101_netops() -> Profile:
-    """TF-slim's resnet_v2_101: 1.426 Gb; NetOps (Table 2) prints 1.42. Version and variables: see `resnet200`."""
+    """TF-slim's resnet_v2_101: 1.426 Gb; NetOps (Table 2) prints 1.42. For version and variables, see `resnet200`."""
     return _resnet("resnet101-netops", 101, 2, TF_SLIM_SCALED, 32, "NetOps Table 2; TF-slim resnet_v2_101")
 
 
 def resnet200() -> Profile:
     """TF-slim's resnet_v2_200: 2.071 Gb; NetOps (Table 2) prints 2.06.
 
-    The paper does not name the version. With that of version 2, all variables dealt round robin to 4 servers give shares of 0.1655
-    to 0.3305 (Table 7: 0.165, 0.33), and to 2 servers 0.504 (Table 1's simulated 3.34 s are 0.505 of the bytes); version 1 gives
-    neither.
+    The paper does not name the version. With version 2, placing all variables round robin gives shares of 0.1655 to 0.3305 on 4 servers
+    (Table 7: 0.165, 0.33), and of 0.504 on 2 servers (Table 1's simulated 3.34 s are 0.505 of the bytes). Version 1 gives neither.
     """
     return _resnet("resnet200", 200, 2, TF_SLIM_SCALED, 32, "NetOps Table 2; TF-slim resnet_v2_200")
 

@@ -1,4 +1,4 @@
-"""Shape inference: layers are written with their output width alone, and parameter and FLOP counts follow from the shapes."""
+"""Shape inference: layers are written with their output width only, and shapes give the counts of parameters and FLOPs."""
 
 from __future__ import annotations
 
@@ -17,27 +17,26 @@ Window = int | tuple[int, int]
 MOVING_AVERAGES = 2
 """Untrained variables of a batch normalisation: moving mean and moving variance."""
 NORM_FLOPS_PER_ELEMENT = 2
-"""Scale and shift; statistics are left out, since they change no layer's share of the time noticeably."""
+"""Scale and shift. Statistics are left out, since they do not change any layer's share of the time noticeably."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """An activation of one sample: its shape, and the layers that make it (several after a concatenation).
+    """An activation of one sample."""
 
-    Shapes: (channels, height, width) for images, (features,) for vectors, (tokens, features) for sequences.
-    """
-
+    #: (channels, height, width) for images, (features,) for vectors, (tokens, features) for sequences.
     shape: tuple[int, ...]
+    #: Layers that make the activation; several after a concatenation.
     reads: tuple[int, ...]
 
     @property
     def elements(self) -> int:
-        """Numbers in the activation."""
+        """How many numbers the activation has."""
         return math.prod(self.shape)
 
 
 def concat(*nodes: Node) -> Node:
-    """Joins activations along channels: no layer of its own, a reader then reads all of them."""
+    """Joins activations along channels. This adds no layer: whoever reads the result reads the layers of all activations."""
     channels = sum(node.shape[0] for node in nodes)
     if len({node.shape[1:] for node in nodes}) != 1:
         raise InternalFault(f"concatenation of unequal sizes {[node.shape for node in nodes]}")
@@ -45,16 +44,15 @@ def concat(*nodes: Node) -> Node:
 
 
 def flatten(node: Node) -> Node:
-    """The same numbers as one vector."""
+    """Turns an activation into one vector of the same numbers."""
     return Node((node.elements,), node.reads)
 
 
 class Network:
-    """Collects layers in the order in which they are written, which is the forward and creation order.
+    """Collects layers in the order in which they are written, which is the forward order and the creation order.
 
-    sample: shape of one sample.
-    norm_tensors: trainable tensors of a batch normalisation, in creation order: ("beta", "gamma") in
-    tf_cnn_benchmarks; ("beta",) where TF-slim's `scale` is off.
+    `sample` is the shape of one sample. `norm_tensors` names the trainable tensors of a batch normalisation in creation order:
+    ("beta", "gamma") in tf_cnn_benchmarks, ("beta",) where TF-slim's `scale` is off.
     """
 
     def __init__(self, *sample: int, norm_tensors: tuple[str, ...] = ("beta", "gamma")) -> None:
@@ -79,15 +77,16 @@ class Network:
         untrained: int = 0,
         rows: int = 0,
     ) -> Node:
-        """Appends a layer that reads `x` and yields `shape`; `tensors` maps short names to parameter counts.
+        """Appends a layer that reads `x` and yields `shape`.
 
-        rows: length of the first axis of tensors whose names end in "weights"; the others are vectors.
+        `tensors` maps short names to parameter counts. `rows` is the length of the first axis of tensors whose names end in "weights"; the
+        others are vectors.
         """
-        full = tuple(
+        named_tensors = tuple(
             Tensor(f"{name}/{short}", count, rows if short.endswith("weights") else 0)
             for short, count in tensors.items()
         )
-        self._layers.append(Layer(name, kind, full, float(flops), x.reads, untrained))
+        self._layers.append(Layer(name, kind, named_tensors, float(flops), x.reads, untrained))
         return Node(shape, (len(self._layers) - 1,))
 
     def _auto_name(self, stem: str, name: str | None) -> str:
@@ -108,16 +107,16 @@ class Network:
         groups: int = 1,
         name: str | None = None,
     ) -> Node:
-        """A convolution of `out` channels: kernel area * in / groups * out weights, and as many MACs a position."""
-        high, wide = _window(kernel)
-        weights = high * wide * (x.shape[0] // groups) * out
+        """Appends a convolution of `out` channels, with kernel area * in / groups * out weights and as many MACs per position."""
+        height, width = _window(kernel)
+        weights = height * width * (x.shape[0] // groups) * out
         image = _sliding(x, kernel, stride, padding)
         tensors = {"weights": weights} | ({"biases": out} if bias else {})
         name = self._auto_name("conv", name)
-        return self.layer(LayerKind.CONV, name, x, (out, *image), 2 * weights * math.prod(image), tensors, rows=high)
+        return self.layer(LayerKind.CONV, name, x, (out, *image), 2 * weights * math.prod(image), tensors, rows=height)
 
     def norm(self, x: Node, name: str | None = None) -> Node:
-        """Batch normalisation over channels: one number a channel and trainable tensor, and moving mean and variance beside."""
+        """Appends a batch normalisation over channels: one number per channel and trainable tensor, plus moving mean and variance."""
         flops = NORM_FLOPS_PER_ELEMENT * x.elements
         name = self._auto_name("norm", name)
         tensors = dict.fromkeys(self._norm_tensors, x.shape[0])
@@ -126,20 +125,20 @@ class Network:
     def conv_norm(
         self, x: Node, out: int, kernel: Window, stride: int = 1, padding: Padding = "same", *, name: str | None = None
     ) -> Node:
-        """A convolution without bias and its batch normalisation."""
+        """Appends a convolution without bias and its batch normalisation."""
         name = self._auto_name("conv", name)
         return self.norm(self.conv(x, out, kernel, stride, padding, name=name), f"{name}/norm")
 
     def pool(
         self, x: Node, kernel: int, stride: int = 1, padding: Padding = "valid", *, name: str | None = None
     ) -> Node:
-        """Maximum or average over a square window."""
+        """Appends a pooling, the maximum or average over a square window."""
         shape = (x.shape[0], *_sliding(x, kernel, stride, padding))
         name = self._auto_name("pool", name)
         return self.layer(LayerKind.POOL, name, x, shape, kernel * kernel * math.prod(shape), {})
 
     def global_pool(self, x: Node, name: str | None = None) -> Node:
-        """The average of each channel, as a vector."""
+        """Appends a pooling that averages each channel and yields a vector."""
         return self.layer(LayerKind.POOL, self._auto_name("pool", name), x, (x.shape[0],), x.elements, {})
 
     def fc(
@@ -151,10 +150,10 @@ class Network:
         name: str | None = None,
         kind: LayerKind = LayerKind.FC,
     ) -> Node:
-        """A matrix product with the last axis of `x`; images are flattened first.
+        """Appends a matrix product with the last axis of `x`; images are flattened first.
 
-        out: features of the result; or the features of each of several weight tensors side by side, by name. Their tensors
-        are created as first weight, first bias, second weight, second bias, ...
+        `out` is the number of features of the result, or those of several weight tensors side by side, by name. Tensors are then created
+        in the order first weight, first bias, second weight, second bias, ...
         """
         x = flatten(x) if len(x.shape) == 3 else x
         parts = {"": out} if isinstance(out, int) else {f"{part}_": width for part, width in out.items()}
@@ -170,26 +169,29 @@ class Network:
         )
 
     def embedding(self, tokens: int, width: int, tables: Mapping[str, int], name: str) -> Node:
-        """Looks each token of the sample up in tables of so many rows, and adds what it finds; yields (tokens, width)."""
+        """Appends an embedding: looks each token up in `tables`, which map names to numbers of rows, and adds the rows it finds.
+
+        Yields (tokens, width).
+        """
         tensors = {table: rows * width for table, rows in tables.items()}
         return self.layer(
             LayerKind.EMBEDDING, name, self.sample, (tokens, width), tokens * width * len(tables), tensors
         )
 
     def layer_norm(self, x: Node, name: str, tensors: tuple[str, ...] = ("gamma", "beta")) -> Node:
-        """Normalisation over features, as in transformers; RMSNorm trains gamma alone."""
+        """Appends a normalisation over features, as in transformers; RMSNorm trains gamma only."""
         flops = NORM_FLOPS_PER_ELEMENT * x.elements
         return self.layer(LayerKind.NORM, name, x, x.shape, flops, dict.fromkeys(tensors, x.shape[-1]))
 
     def add(self, x: Node, y: Node, name: str | None = None) -> Node:
-        """The sum of two activations of one shape: where a residual branch ends."""
+        """Appends the sum of two activations of the same shape, where a residual branch ends."""
         if x.shape != y.shape:
             raise InternalFault(f"sum of unequal shapes {x.shape} and {y.shape}")
         both = Node(x.shape, tuple(dict.fromkeys(x.reads + y.reads)))
         return self.layer(LayerKind.OTHER, self._auto_name("add", name), both, x.shape, x.elements, {})
 
     def profile(self, name: str, batch: int, source: str) -> Profile:
-        """The finished model."""
+        """Returns the finished model."""
         return Profile(name, self.layers, batch, source)
 
 
@@ -198,13 +200,13 @@ def _window(kernel: Window) -> tuple[int, int]:
 
 
 def _sliding(x: Node, kernel: Window, stride: int, padding: Padding) -> tuple[int, int]:
-    """Height and width after a sliding window; raises InternalFault when the window is larger than the image."""
+    """Returns height and width after a sliding window. Raises InternalFault if the window is larger than the image."""
     _, *image = x.shape
     if padding == "same":
-        high, wide = (-(-size // stride) for size in image)
+        height, width = (-(-size // stride) for size in image)
     else:
         zeros = 0 if padding == "valid" else int(padding)
-        high, wide = ((size + 2 * zeros - k) // stride + 1 for size, k in zip(image, _window(kernel), strict=True))
-    if high < 1 or wide < 1:
+        height, width = ((size + 2 * zeros - k) // stride + 1 for size, k in zip(image, _window(kernel), strict=True))
+    if height < 1 or width < 1:
         raise InternalFault(f"a window of {kernel} does not fit into an image of {image}")
-    return high, wide
+    return height, width

@@ -14,13 +14,13 @@ TARGET_WORDS = 7709
 """Stanford's vocabularies for IWSLT'15 en-vi (Luong and Manning, 2015)."""
 SOURCE_TOKENS = 20
 TARGET_TOKENS = 25
-"""Average sentence of the 133 thousand training pairs, about 2.7 M English and 3.3 M Vietnamese words."""
+"""Average length of a sentence in the 133 thousand training pairs, which have about 2.7 M English and 3.3 M Vietnamese words."""
 HIDDEN = 512
 EMBED = 512
 
 
 def _cell(inputs: int, hidden: int, name: str = "") -> dict[str, int]:
-    """Tensors of MXNet's LSTMCell: four gates, each from the input and from the previous state."""
+    """Tensors of MXNet's LSTMCell: four gates, each computed from the input and from the previous state."""
     gates = 4 * hidden
     return {
         f"{name}i2h_weight": gates * inputs,
@@ -31,19 +31,19 @@ def _cell(inputs: int, hidden: int, name: str = "") -> dict[str, int]:
 
 
 def _cell_flops(inputs: int, hidden: int) -> int:
-    """Of one token."""
+    """FLOPs of a cell for one token."""
     return 2 * 4 * hidden * (inputs + hidden)
 
 
 def _lstm(net: Network, x: Node, hidden: int, name: str) -> Node:
-    """A layer of cells over all tokens of `x`."""
+    """A layer of cells that processes all tokens of `x`."""
     tokens, features = x.shape
     flops = tokens * _cell_flops(features, hidden)
     return net.layer(LayerKind.LSTM, name, x, (tokens, hidden), flops, _cell(features, hidden))
 
 
 def _encoder(net: Network) -> Node:
-    """A bidirectional layer, half of the width a direction, and a layer on top."""
+    """A bidirectional layer, with half of the width per direction, and a layer on top."""
     x = net.embedding(SOURCE_TOKENS, EMBED, {"weight": SOURCE_WORDS}, "source_embed")
     forward = _lstm(net, x, HIDDEN // 2, "encoder_birnn_forward_l0")
     reverse = _lstm(net, x, HIDDEN // 2, "encoder_birnn_reverse_l0")
@@ -52,10 +52,10 @@ def _encoder(net: Network) -> Node:
 
 
 def _decoder(net: Network, fed: Node) -> Node:
-    """Two cells, MLP attention over the source and the layer that joins both, one word after the other.
+    """Two cells, MLP attention over the source and the layer that joins both, which process one word after the other.
 
-    Input feeding makes them one layer: what the last of them yields for a word enters the first with the next word, so every step needs
-    all of their tensors, and no gradient is complete before the backward pass is through the first word.
+    Input feeding makes them one layer: the result of the last of them for a word enters the first one together with the next word. Every
+    step therefore needs all of their tensors, and no gradient is complete until the backward pass has processed the first word.
     """
     tensors = {
         **_cell(EMBED + HIDDEN, HIDDEN, "rnn_l0_"),

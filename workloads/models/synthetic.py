@@ -17,9 +17,11 @@ from gradwire.workloads.models.shapes import Network, Node
 
 @dataclass(frozen=True)
 class Module:
-    """A module that yields what it takes, so that any number fit in a row behind the stage `after` of the base model."""
+    """A module whose output has the shape of its input, so that any number of them fit in a row."""
 
+    #: (channels, height, width) of input and output.
     shape: tuple[int, int, int]
+    #: The stage of the base model after which modules are inserted.
     after: str
     build: Callable[[Network, Node, str], Node]
 
@@ -28,21 +30,21 @@ MODULES = {
     "compute": Module((288, 35, 35), "mixed_5d", module_35),
     "network": Module((768, 17, 17), "mixed_6e", module_17),
 }
-"""NetOps' compute-intensive (1225 MACs a parameter) and network-intensive (289) modules."""
+"""NetOps' compute-intensive (1225 MACs per parameter) and network-intensive (289) modules."""
 _ADDED = re.compile(rf"(?P<count>[1-9]\d*)(?P<kind>{'|'.join(MODULES)})")
 
 
 PREFIX = "added_"
-"""Names of added modules' layers begin so."""
+"""Prefix of the names of added modules' layers."""
 
 
 def base_name(name: str) -> str:
-    """Name of the model that `name` adds modules to, which is `name` itself when it adds none."""
+    """Returns the name of the model that `name` adds modules to, which is `name` itself if it adds none."""
     return name.partition("+")[0]
 
 
 def parse_added(name: str) -> list[tuple[str, int]]:
-    """The (kind, count) pairs behind the base name. Raises InputFault when one is not `<count>compute` or `<count>network`."""
+    """Parses the (kind, count) pairs after the base name. Raises InputFault if a part is not `<count>compute` or `<count>network`."""
     added = []
     for part in name.split("+")[1:]:
         match = _ADDED.fullmatch(part)
@@ -56,18 +58,18 @@ def parse_added(name: str) -> list[tuple[str, int]]:
 
 
 def add_modules(base: Profile, kind: str, count: int) -> Profile:
-    """`base` with `count` modules of a `kind` of MODULES behind the stage of the same shape.
+    """Inserts `count` modules of a `kind` of MODULES into `base`, after the stage of the same shape.
 
-    Raises InputFault when the kind is not known or the base model has no such stage.
+    Raises InputFault if the kind is unknown or the base model has no such stage.
     """
     if kind not in MODULES:
         raise InputFault(f"module '{kind}' is not known; known: {', '.join(MODULES)}")
     module = MODULES[kind]
     stage = [index for index, layer in enumerate(base.layers) if layer.name.startswith(f"{module.after}/")]
     if not stage:
-        wanted = "x".join(map(str, (*module.shape[1:], module.shape[0])))
+        shape = "x".join(map(str, (*module.shape[1:], module.shape[0])))
         raise InputFault(
-            f"model {base.name} has no stage {module.after} of {wanted}: only Inception v3 takes '{kind}' modules"
+            f"model {base.name} has no stage {module.after} of {shape}: only Inception v3 takes '{kind}' modules"
         )
     at = stage[-1] + 1
     outputs = _outputs(base.layers, stage)
@@ -89,24 +91,24 @@ def add_modules(base: Profile, kind: str, count: int) -> Profile:
 
 
 def _outputs(layers: tuple[Layer, ...], stage: list[int]) -> tuple[int, ...]:
-    """Layers of the stage that layers behind it read."""
+    """Finds the layers of the stage that later layers read."""
     read = {i for layer in layers[stage[-1] + 1 :] for i in layer.inputs}
     return tuple(index for index in stage if index in read)
 
 
 def _norm_tensors(layers: tuple[Layer, ...], stage: list[int]) -> tuple[str, ...]:
-    """Tensors that a normalisation of the stage trains, for the added ones to train the same."""
+    """Returns the tensors that normalisations of the stage train, so that those of added modules train the same."""
     norm = next(layers[index] for index in stage if layers[index].kind is LayerKind.NORM)
     return tuple(tensor.name.rpartition("/")[2] for tensor in norm.tensors)
 
 
 def _moved(layer: Layer, source: tuple[int, ...], offset: int) -> Layer:
-    """A layer of a module at its place in the whole model; what read the sample reads `source`."""
+    """Moves a layer of a module to its place in the whole model. A layer that read the sample now reads `source`."""
     return replace(layer, inputs=tuple(i + offset for i in layer.inputs) or source)
 
 
 def _behind(layer: Layer, at: int, added: int, old: tuple[int, ...], new: tuple[int, ...]) -> Layer:
-    """A layer behind the insertion: indices move up, and what read the stage's outputs `old` reads `new`."""
+    """Adapts a layer after the insertion: indices move up, and a layer that read the stage's outputs `old` now reads `new`."""
     kept = [i + added if i >= at else i for i in layer.inputs if i not in old]
     joined = [*kept, *new] if set(old) & set(layer.inputs) else kept
     return replace(layer, inputs=tuple(sorted(joined)))

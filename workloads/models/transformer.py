@@ -1,6 +1,6 @@
 """Transformers that are trained today: BERT-large, GPT-2 XL, ViT-L/16 and Llama 3 8B.
 
-A sample is a sequence. Batch sizes are ours: what one 80 GB GPU holds; a scenario may set another.
+A sample is a sequence. Batch sizes are this project's choice: what one 80 GB GPU holds. A scenario may set another.
 """
 
 from __future__ import annotations
@@ -17,24 +17,23 @@ LAYER_NORM = ("gamma", "beta")
 
 @dataclass(frozen=True)
 class Block:
-    """What sets the transformers' blocks apart.
-
-    qkv: features of the projections into attention, by tensor: separate ones, or one fused.
-    ffn: features between the two feed-forward products. gated: SwiGLU, with a third product beside the first.
-    norm_first: normalised before each half (GPT-2, ViT, Llama) or after it (BERT).
-    """
+    """The differences between the transformers' blocks."""
 
     width: int
+    #: Features of the projections into attention, by tensor: separate ones, or one fused.
     qkv: Mapping[str, int]
+    #: Features between the two feed-forward products.
     ffn: int
     bias: bool = True
+    #: Whether the block has SwiGLU, with a third product beside the first.
     gated: bool = False
+    #: Whether each half is normalised before it (GPT-2, ViT, Llama) or after it (BERT).
     norm_first: bool = True
     norm_tensors: tuple[str, ...] = LAYER_NORM
 
 
 def _attend(net: Network, x: Node, block: Block, name: str) -> Node:
-    """Projections, scores of every token with every other (a causal mask not deducted), weighted sum, projection."""
+    """Projections, scores of every token with every other (without deducting a causal mask), weighted sum, and projection."""
     tokens = x.shape[0]
     x = net.fc(x, block.qkv, bias=block.bias, name=f"{name}/qkv", kind=LayerKind.ATTENTION)
     scores_and_sum = 2 * 2 * tokens * tokens * block.width
@@ -43,7 +42,7 @@ def _attend(net: Network, x: Node, block: Block, name: str) -> Node:
 
 
 def _feed_forward(net: Network, x: Node, block: Block, name: str) -> Node:
-    """Up, non-linearity, down."""
+    """The product that goes up, the non-linearity, and the product that goes down."""
     if block.gated:
         both = net.fc(x, {"gate": block.ffn, "up": block.ffn}, bias=block.bias, name=f"{name}/up")
         x = Node((x.shape[0], block.ffn), both.reads)
@@ -53,7 +52,7 @@ def _feed_forward(net: Network, x: Node, block: Block, name: str) -> Node:
 
 
 def _blocks(net: Network, x: Node, count: int, block: Block) -> Node:
-    """`count` blocks, each attention and feed-forward with a residual connection around either."""
+    """`count` blocks of attention and feed-forward, with a residual connection around each half."""
     for index in range(count):
         for half, part in ((_attend, "attention"), (_feed_forward, "ffn")):
             name = f"block{index}/{part}"
@@ -73,7 +72,7 @@ def _tied_output(net: Network, x: Node, words: int, bias: bool, name: str) -> No
 
 
 def _first_token(x: Node) -> Node:
-    """The class token's features."""
+    """The features of the class token."""
     return Node((x.shape[-1],), x.reads)
 
 

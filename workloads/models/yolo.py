@@ -16,11 +16,11 @@ TRUNK = (
     + [(512, 1), (1024, 3)] * 2
     + [(1024, 3)]
 )
-"""(channels, kernel side) between the two convolutions of stride 2, Fig. 3 of the YOLO paper."""
+"""(channels, kernel side) of the layers between the two convolutions of stride 2, Fig. 3 of the YOLO paper."""
 
 
 def yolo_v1() -> Profile:
-    """271.7 M parameters, 77.86 % of them in the FC layers (Geryon, Sec. III-B): convolutions without bias, FC with."""
+    """271.7 M parameters, 77.86 % of them in the FC layers (Geryon, Sec. III-B): convolutions have no biases, FC layers do."""
     net = Network(3, 448, 448)
     x = net.conv(net.sample, 64, 7, 2)
     x = net.pool(x, 2, 2)

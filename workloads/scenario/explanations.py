@@ -1,4 +1,4 @@
-"""What validation finds wrong with a scenario, told with the key and what would be right."""
+"""Error messages for scenarios that fail validation. Each names the key and says what would be right."""
 
 from __future__ import annotations
 
@@ -16,38 +16,42 @@ from gradwire.workloads.scenario.schema import FileSection, PointSection
 
 NO_LIST = ("list_type", "tuple_type")
 MOST_HINTS = 3
+"""With more candidates than this, no key is suggested."""
 
 
 def explain(kind: type[BaseModel], defect: Any) -> str:
-    """One defect of a section of this kind, as pydantic's `errors()` gives it: the key, and what would be right."""
+    """Describes one defect of a `kind` of section, an entry of pydantic's `errors()`: the key, and what would be right."""
     place = [str(step) for step in defect["loc"]]
-    key, given = key_of(defect), defect["input"]
+    key, value = key_of(defect), defect["input"]
     if defect["type"] == "extra_forbidden":
         return _unknown(key, _hint(kind, place), _known_at(kind, place[:-1]))
     if defect["type"] == "missing":
         return f"{key}: missing"
     if defect["type"] == "model_type":
-        return _no_table(key, given, keys_at(kind, place))
+        return _no_table(key, value, keys_at(kind, place))
     if place[-1] == "[key]":
         allowed = re.findall(r"'([^']+)'", defect["ctx"]["expected"])
         return _unknown(".".join(place[:-1]), _close(place[-2], allowed), allowed)
-    if defect["type"] == "value_error" and isinstance(given, dict):
-        return f"{key}.{reason(defect)}"  # what a section says of itself begins with one of its keys
-    return f"{key} = {given!r}: {reason(defect, may_be_swept=kind is PointSection)}"
+    if defect["type"] == "value_error" and isinstance(value, dict):
+        return f"{key}.{reason(defect)}"  # messages of a section's own validator begin with one of its keys
+    return f"{key} = {value!r}: {reason(defect, may_be_swept=kind is PointSection)}"
 
 
 def reason(defect: Any, *, may_be_swept: bool = True) -> str:
-    """What is wrong with a value, without its key. may_be_swept: its key may be swept, so that a list means several values."""
+    """Describes what is wrong with a value, without its key.
+
+    `may_be_swept` says whether the key may be swept, in which case a list means several values.
+    """
     if may_be_swept and defect["type"] in NO_LIST:
-        given = json.dumps(defect["input"], default=str)
-        return f"must be a list, like [{given}]; where lists are swept, in --set and [sweep], one list is set by [[{given}]]"
+        value = json.dumps(defect["input"], default=str)
+        return f"must be a list, like [{value}]; where lists are swept, in --set and [sweep], one list is set by [[{value}]]"
     if defect["type"] == "dict_type":
         return "must be a table of keys"
     return reason_of(defect)
 
 
 def keys_at(kind: type[BaseModel], place: Sequence[str]) -> list[str]:
-    """The keys that the section at `place` knows."""
+    """Returns the keys that the section at `place` takes."""
     for step in place:
         if step.isdigit():  # the index in a list of sections
             continue
@@ -60,7 +64,7 @@ def keys_at(kind: type[BaseModel], place: Sequence[str]) -> list[str]:
 
 
 def dotted_keys(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """All keys of a section and of those inside it, but not of lists of sections."""
+    """Yields the dotted keys of a section and of the sections nested in it, except those in lists of sections."""
     for name, field in kind.model_fields.items():
         yield f"{prefix}{name}"
         section = None if get_origin(field.annotation) is list else _section_of(field.annotation)
@@ -68,12 +72,12 @@ def dotted_keys(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
             yield from dotted_keys(section, f"{prefix}{name}.")
 
 
-def _unknown(key: str, hint: str, known: Sequence[str]) -> str:
-    return f"{key}: unknown key; {hint}Known here: {', '.join(known)}"
+def _unknown(key: str, hint: str, allowed: Sequence[str]) -> str:
+    return f"{key}: unknown key; {hint}Known here: {', '.join(allowed)}"
 
 
 def _hint(kind: type[BaseModel], place: Sequence[str]) -> str:
-    """What may have been meant: the same key in another section, a key here that reads alike, or one elsewhere that does."""
+    """Suggests the key that was meant: the same name in another section, a similar one in this section, or a similar one elsewhere."""
     by_last_part: dict[str, list[str]] = {}
     for key in dotted_keys(kind):
         by_last_part.setdefault(key.rpartition(".")[2], []).append(key)
@@ -85,32 +89,32 @@ def _hint(kind: type[BaseModel], place: Sequence[str]) -> str:
     )
 
 
-def _close(name: str, known: Sequence[str]) -> str:
-    return _did_you_mean(difflib.get_close_matches(name, known, n=1))
+def _close(name: str, allowed: Sequence[str]) -> str:
+    return _did_you_mean(difflib.get_close_matches(name, allowed, n=1))
 
 
 def _did_you_mean(keys: Sequence[str]) -> str:
     if not keys or len(keys) > MOST_HINTS:
         return ""
-    named = " or ".join(f"'{key}'" for key in keys)
-    return f"did you mean {named}? "
+    suggestions = " or ".join(f"'{key}'" for key in keys)
+    return f"did you mean {suggestions}? "
 
 
 def _known_at(kind: type[BaseModel], place: Sequence[str]) -> list[str]:
-    """As `keys_at`; beside the sections of a point stand the keys of the file."""
-    known = keys_at(kind, place)
-    return [*known, *FileSection.model_fields] if kind is PointSection and not place else known
+    """Returns what `keys_at` does; at the top level, the keys of the file come after the sections of a point."""
+    keys = keys_at(kind, place)
+    return [*keys, *FileSection.model_fields] if kind is PointSection and not place else keys
 
 
-def _no_table(key: str, given: Any, known: Sequence[str]) -> str:
-    if "source" in known:
-        return f'{key}: write where it comes from as well, like {{ value = {json.dumps(given)}, source = "measured" }}'
-    if "name" in known and isinstance(given, str):
-        return f"{key} = {given!r}: is a table of keys, not a value: write {key}.name={given}"
-    return f"{key} = {given!r}: is a table of keys, not a value. Known here: {', '.join(known)}"
+def _no_table(key: str, value: Any, allowed: Sequence[str]) -> str:
+    if "source" in allowed:
+        return f'{key}: write where it comes from as well, like {{ value = {json.dumps(value)}, source = "measured" }}'
+    if "name" in allowed and isinstance(value, str):
+        return f"{key} = {value!r}: is a table of keys, not a value: write {key}.name={value}"
+    return f"{key} = {value!r}: is a table of keys, not a value. Known here: {', '.join(allowed)}"
 
 
 def _section_of(annotation: Any) -> type[BaseModel] | None:
     if get_origin(annotation) in (Union, types.UnionType, list):
-        return next((found for found in map(_section_of, get_args(annotation)) if found), None)
+        return next((section for section in map(_section_of, get_args(annotation)) if section), None)
     return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None

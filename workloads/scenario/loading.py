@@ -1,4 +1,4 @@
-"""Scenario files: TOML with sweeps, resolved into points. A sweep gives lists for dotted keys; their product is the points."""
+"""Scenario files: TOML with sweeps, resolved into points. A sweep lists values for dotted keys, and their product makes the points."""
 
 from __future__ import annotations
 
@@ -26,16 +26,19 @@ FILE_KEYS = frozenset(FileSection.model_fields)
 
 @dataclass(frozen=True)
 class Point:
-    """One point of a scenario: its parameters, as people name them, and everything that decides its result. origin: named in errors."""
+    """One point of a scenario."""
 
+    #: The values that identify the point in tables, by name.
     parameters: dict[str, str]
+    #: Everything that decides the point's result.
     section: PointSection
+    #: The file that the point comes from, for error messages.
     origin: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A resolved scenario. document: the file's content after `--set`, from which an equal scenario can be read."""
+    """A resolved scenario. `FileSection` documents the fields that a file sets by the same name."""
 
     name: str
     title: str
@@ -43,6 +46,7 @@ class Scenario:
     labels: dict[str, str]
     printed: tuple[PrintedSection, ...]
     points: tuple[Point, ...]
+    #: The file's content after `--set`, from which an equal scenario can be resolved.
     document: dict[str, Any]
     chart: str = "auto"
     left_out: Mapping[str, str] = field(default_factory=dict)
@@ -50,7 +54,10 @@ class Scenario:
 
 
 def load_scenario(path: Path, settings: Sequence[str] = ()) -> Scenario:
-    """Reads a scenario file and applies `key=value` settings. Raises InputFault with file, key, and what would be right."""
+    """Reads a scenario file and applies `key=value` settings.
+
+    Raises InputFault, naming the file, the key and what would be right, if the file cannot be read or is not a valid scenario.
+    """
     try:
         document = tomllib.loads(path.read_text())
     except FileNotFoundError as error:
@@ -65,7 +72,10 @@ def load_scenario(path: Path, settings: Sequence[str] = ()) -> Scenario:
 
 
 def resolve(document: dict[str, Any], origin: str, name: str) -> Scenario:
-    """Validates a scenario's content; `origin` is named in errors. Raises InputFault."""
+    """Validates a scenario's content and expands its sweeps into points.
+
+    Raises InputFault, with a message that begins with `origin`, if the content is not a valid scenario.
+    """
     common = {key: value for key, value in document.items() if key not in FILE_KEYS}
     about_file = _validated(FileSection, {k: v for k, v in document.items() if k in FILE_KEYS}, origin)
     sweeps = [{**about_file.sweep, **case} for case in about_file.cases] or [about_file.sweep]
@@ -73,7 +83,7 @@ def resolve(document: dict[str, Any], origin: str, name: str) -> Scenario:
         for key, values in sweep.items():
             if not values:
                 raise InputFault(f"{origin}: sweep.{key}: the list of values is empty")
-    points = _each_once(point for sweep in sweeps for point in _points(common, sweep, origin))
+    points = _distinct_points(point for sweep in sweeps for point in _points(common, sweep, origin))
     if about_file.chart == "ranking":
         _check_one_network(points, origin)
     return Scenario(
@@ -92,7 +102,7 @@ def resolve(document: dict[str, Any], origin: str, name: str) -> Scenario:
 
 @contextmanager
 def origin_named(point: Point) -> Iterator[None]:
-    """An InputFault of what is done with a point begins with where it comes from."""
+    """Prefixes the message of any InputFault that the block raises with the point's origin."""
     try:
         yield
     except InputFault as fault:
@@ -100,9 +110,10 @@ def origin_named(point: Point) -> Iterator[None]:
 
 
 def _points(common: dict[str, Any], sweep: Mapping[str, list[Any]], origin: str) -> Iterator[Point]:
-    """The first key varies slowest; keys that sweep tables come last, by name, as TOML writers put tables where they like.
+    """Yields the points of one sweep, whose first key varies slowest.
 
-    A key inside a table that is swept as well is set after it.
+    Keys that sweep tables come last, sorted by name, because TOML writers put tables wherever they like. Where both a table and a key
+    inside it are swept, the key is set after the table.
     """
     tables = sorted(key for key, values in sweep.items() if any(isinstance(value, dict) for value in values))
     sweep = {key: sweep[key] for key in (*(key for key in sweep if key not in tables), *tables)}
@@ -116,8 +127,8 @@ def _points(common: dict[str, Any], sweep: Mapping[str, list[Any]], origin: str)
         yield Point(_parameters(section, swept), section, origin)
 
 
-def _each_once(points: Iterable[Point]) -> tuple[Point, ...]:
-    """Without those that are in everything like an earlier one: cases may differ only in what `--set` decides."""
+def _distinct_points(points: Iterable[Point]) -> tuple[Point, ...]:
+    """Drops points whose sections equal an earlier point's: cases may differ only in keys that `--set` overrides."""
     distinct: dict[str, Point] = {}
     for point in points:
         distinct.setdefault(point.section.model_dump_json(), point)
@@ -125,7 +136,7 @@ def _each_once(points: Iterable[Point]) -> tuple[Point, ...]:
 
 
 def _check_one_network(points: Sequence[Point], origin: str) -> None:
-    """A ranking is of strategies on one network, model and cluster."""
+    """Rejects rankings of points that differ in network, model, cluster or costs: a ranking compares strategies at one setting."""
     sections = {
         (p.section.cluster, p.section.fabric, p.section.model.model_dump_json(), p.section.costs) for p in points
     }
@@ -146,16 +157,16 @@ KNOWN_BY = {
 
 
 def parameter_names(keys: Sequence[str]) -> dict[str, str]:
-    """How swept keys are called in tables: by their last part, or whole where that would be another's name."""
+    """Maps swept keys to their names in tables: a key's last part, or the whole key where that part would be ambiguous."""
     short = {key: key.rpartition(".")[2] for key in keys}
     counts = Counter([*short.values(), *KNOWN_BY])
-    known = {key: name for name, key in KNOWN_BY.items()}
-    return {key: known.get(key) or (name if counts[name] == 1 else key) for key, name in short.items()}
+    fixed_names = {key: name for name, key in KNOWN_BY.items()}
+    return {key: fixed_names.get(key) or (name if counts[name] == 1 else key) for key, name in short.items()}
 
 
 def _parameters(section: PointSection, swept: Mapping[str, Any]) -> dict[str, str]:
-    """What a point is known by: model, strategy, workers, rate, seed, whom the workers stand for, and whatever the scenario sweeps."""
-    known = {
+    """Returns the parameters of a point: model, strategy, workers, rate, seed, the workers stood for, and whatever the scenario sweeps."""
+    standard = {
         "model": section.model.name,
         "strategy": section.strategy.name,
         "workers": str(section.cluster.workers),
@@ -164,22 +175,22 @@ def _parameters(section: PointSection, swept: Mapping[str, Any]) -> dict[str, st
     }
     names = parameter_names(list(swept))
     if section.cluster.stands_for is not None:
-        known["stands_for"] = str(section.cluster.stands_for)
+        standard["stands_for"] = str(section.cluster.stands_for)
     others = {names[key]: _value_text(value) for key, value in swept.items()}
     if "strategy" in swept:
         others["options"] = _value_text(section.strategy.options)
         del others[names["strategy"]]
-    return {**others, **known}
+    return {**others, **standard}
 
 
 def _value_text(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key}={_value_text(held)}" for key, held in value.items())
+        return ", ".join(f"{key}={_value_text(item)}" for key, item in value.items())
     return str(value)
 
 
 def rate_text(rate_bps: float) -> str:
-    """A rate as in scenario files: 10gbit, 2.5gbit, 100mbit."""
+    """Formats a rate as scenario files do: 10gbit, 2.5gbit, 100mbit."""
     for unit in ("gbit", "mbit", "kbit"):
         if rate_bps >= BITS_PER_S[unit]:
             return f"{rate_bps / BITS_PER_S[unit]:g}{unit}"

@@ -1,4 +1,4 @@
-"""What a scenario file may say about one point, validated: wrong keys, units and values are rejected with their place."""
+"""The schema of scenario files. Validation rejects unknown keys, wrong units and wrong values, and names the key of each."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from gradwire.workloads.scenario import units
 
 
 def _quantity(parse: Callable[[str], float]) -> BeforeValidator:
-    """Only texts are taken, for a number has no unit; it then fails like a text without one."""
+    """Parses strings only. A number has no unit, so it is turned into a string and fails as one without a unit."""
     return BeforeValidator(lambda value: parse(value if isinstance(value, str) else f"{value}"))
 
 
 def _names(value: Any) -> Any:
-    """One text may name several, with commas between: a list given by --set would be a sweep."""
+    """Splits a string at its commas. That is how --set gives several names, since a list there would be a sweep."""
     return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
 
 
 LONGEST_S = 1e7
-"""Four months: ops are timed in nanoseconds, in 64 bits."""
+"""The longest duration accepted, four months: ops are timed in nanoseconds, in 64 bits."""
 LARGEST_SOCKET_BYTES = 2**31 - 1
-"""The kernel takes sizes of sockets as ints."""
+"""The largest socket buffer accepted: the kernel takes these sizes as ints."""
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 RateBps = Annotated[float, _quantity(units.rate_bps)]
 SizeBytes = Annotated[int, _quantity(units.size_bytes)]
@@ -40,17 +40,18 @@ class Section(BaseModel):
 
 
 class ClusterSection(Section):
-    """Who runs where. servers: as many as workers unless said otherwise. colocated: servers share the workers' hosts.
-
-    workers_per_host: GPUs of one machine. stands_for: workers of a larger cluster that this one stands for (workloads/stand_in.py), on
-    machines of stands_for_per_host; costs and rates are given as they are there.
-    """
+    """The workers and servers, and the hosts that they run on."""
 
     workers: int = Field(ge=1)
+    #: Parameter servers; as many as workers by default.
     servers: int | None = Field(None, ge=1)
+    #: Whether servers share the workers' hosts.
     colocated: bool = True
+    #: GPUs of one machine.
     workers_per_host: int = Field(1, ge=1)
+    #: Workers of a larger cluster that this one stands for (workloads/stand_in.py). Costs and rates are those of the larger cluster.
     stands_for: int | None = Field(None, ge=2)
+    #: GPUs of one machine of that larger cluster.
     stands_for_per_host: int = Field(1, ge=1)
 
 
@@ -58,13 +59,14 @@ LEAF_SPINE_KEYS = ("leaves", "spines", "oversubscription")
 
 
 class FabricSection(Section):
-    """The network; see gradwire.topo.fabric.Fabric. classes: at least as many as the strategy needs."""
+    """The network; see gradwire.topo.fabric.Fabric."""
 
     rate: RateBps = Field(gt=0)
     topology: Topology = Topology.SINGLE_SWITCH
     leaves: int = Field(1, ge=1)
     spines: int = Field(0, ge=0)
     oversubscription: float = Field(1.0, gt=0, allow_inf_nan=False)
+    #: Traffic classes; at least as many as the strategy needs.
     classes: int | None = Field(None, ge=1)
     mtu_bytes: int = Field(1500, ge=576, le=9000)
     gso: SizeBytes = Field(65536, ge=576)
@@ -81,39 +83,40 @@ class FabricSection(Section):
 
 
 class LayerSection(Section):
-    """A layer of a made-up model. size: its gradients in bytes, as many tensors as sizes. inputs: names of the layers that it reads.
-
-    Without inputs it reads the layer before it.
-    """
+    """A layer of a made-up model."""
 
     name: str = Field(min_length=1)
     kind: LayerKind = LayerKind.OTHER
+    #: Bytes of the layer's gradients, one size per tensor.
     size: list[SizeBytes] = Field(default_factory=list)
     forward: DurationS = Field(ge=0)
     backward: DurationS = Field(ge=0)
+    #: Names of the layers that it reads; by default, the layer before it.
     inputs: list[str] | None = None
 
 
 class ModelSection(Section):
-    """What is trained. iteration_time: of one worker alone, instead of the device's; iteration_time_source: where it comes from.
-
-    forward_time: of the whole forward pass, instead of the device's, which decides the backward pass alone; forward_time_source: likewise.
-    speedup: by kind of layer, how much faster than the device.
-    modules_device: of which modules that the name adds take their times, if not of `device`.
-    layers: of a made-up model, such as a paper's toy, instead of one that `name` knows; its times are its own, without a device.
-    fused_parameters: consecutive tensors travel as one until they have so many parameters (Profile.fused); 0: each by itself.
-    """
+    """The model that is trained, and how long one worker computes."""
 
     name: str
+    #: The GPU whose printed times are used.
     device: str | None = None
+    #: The device that times the modules added by `name`, if it is not `device`.
     modules_device: str | None = None
+    #: Layers of a made-up model, such as a paper's toy, in place of a built-in model. They have times of their own and need no device.
     layers: list[LayerSection] = Field(default_factory=list)
     batch: int | None = Field(None, ge=1)
+    #: Time of an iteration of one worker alone, in place of the device's.
     iteration_time: DurationS | None = Field(None, gt=0)
+    #: Where `iteration_time` comes from.
     iteration_time_source: str | None = None
+    #: Time of the whole forward pass, in place of the device's, which then decides the backward pass alone.
     forward_time: DurationS | None = Field(None, gt=0)
+    #: Where `forward_time` comes from.
     forward_time_source: str | None = None
+    #: How many times faster than on the device layers compute, by kind of layer.
     speedup: dict[LayerKind, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default_factory=dict)
+    #: Consecutive tensors travel as one until they have this many parameters (Profile.fused). With 0, each travels by itself.
     fused_parameters: int = Field(0, ge=0)
 
     @model_validator(mode="after")
@@ -134,9 +137,10 @@ class ModelSection(Section):
 
 
 class StrategySection(Section):
-    """How gradients travel. options: the strategy's own."""
+    """How gradients travel."""
 
     name: str
+    #: The strategy's own options.
     options: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -162,46 +166,49 @@ class SourcedVariation(Section):
 
 
 class CostsSection(Section):
-    """Constants beside network and GPU; each needs its source. Left out: free, and all workers take equally long.
+    """Costs other than those of network and GPU. Each needs its source.
 
-    slice_merge: for the strategies of Geryon that slice, and for NetOps' messages.
-    compute_variation: of workers' compute times. Each draws its own factor by run.seed, from a log-normal distribution with mean 1.
+    A cost that is left out is free; without `compute_variation`, all workers take equally long.
     """
 
     aggregation_rate: SourcedRate | None = None
     message_latency: SourcedDuration | None = None
     local_rate: SourcedRate | None = None
     copy_rate: SourcedRate | None = None
+    #: For Geryon's strategies that slice, and for NetOps' messages.
     slice_merge: SourcedDuration | None = None
+    #: Of workers' compute times. Each worker draws its own factor, seeded by run.seed, from a log-normal distribution with mean 1.
     compute_variation: SourcedVariation | None = None
 
 
 class TransportSection(Section):
-    """TCP as it stands in for RDMA. buffer: of each connection and direction. unsent: what may wait unsent in a socket.
+    """TCP, which stands in for RDMA."""
 
-    agents: 'one' process for all hosts (faster on one core), or 'per-host'.
-    """
-
+    #: Socket buffer of each connection and direction.
     buffer: SizeBytes = Field(4 << 20, ge=65536, le=LARGEST_SOCKET_BYTES)
+    #: How much may wait unsent in a socket.
     unsent: SizeBytes = Field(1 << 20, ge=16384, le=LARGEST_SOCKET_BYTES)
+    #: "one" process for all hosts (faster on one core), or one "per-host".
     agents: Literal["one", "per-host"] = "one"
 
 
 class RunSection(Section):
-    """How long and how often. iterations: measured ones, after `warmup` that are dropped. search_iterations: of each candidate plan.
+    """The length of a run, its limits, and what it captures."""
 
-    time_limit: wall time of a point. memory_mb: of the virtual-time kernel.
-    capture: hosts, switches or ports whose packets are written to files ("h1", "s1-eth2", "all" for every host's port).
-    capture_snaplen: bytes of each packet that are kept; framing headers are kept in any case.
-    """
-
+    #: Iterations at the beginning that are dropped.
     warmup: int = Field(1, ge=0)
+    #: Measured iterations, after the warm-up.
     iterations: int = Field(3, ge=1)
+    #: Iterations of each candidate plan.
     search_iterations: int = Field(1, ge=1)
     seed: int = 1
+    #: Wall time that one point may take.
     time_limit: DurationS = Field(1800.0, gt=0)
+    #: Memory of the virtual-time kernel.
     memory_mb: int = Field(3072, ge=512)
+    #: Hosts, switches or ports whose packets are written to files: "h1", "s1-eth2", or "all" for every host's port.
     capture: Names = ()
+    #: Bytes kept of each packet; framing headers are always kept.
     capture_snaplen: int = Field(160, ge=128, le=262144)
 
 
@@ -230,19 +237,18 @@ class PrintedSection(Section):
 
 
 class FileSection(Section):
-    """What a scenario file says beside its points.
-
-    printed_claims: printed values by their names in analysis/papers, a whole table ("geryon-table2") or one claim of it after a slash.
-    cases: sweeps of their own, each on top of `sweep`; the points are those of all of them (none: of `sweep` alone).
-    chart: "auto", or "ranking": one bar a strategy, the fastest first. left_out: strategies that cannot run here, and why.
-    """
+    """The keys of a scenario file beside those of its points."""
 
     title: str
     about: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
     printed: list[PrintedSection] = Field(default_factory=list)
+    #: Printed values by their names in analysis/papers: a whole table ("geryon-table2"), or one of its claims after a slash.
     printed_claims: list[str] = Field(default_factory=list)
     sweep: dict[str, list[Any]] = Field(default_factory=dict)
+    #: Further sweeps, each on top of `sweep`. The points are those of all cases, or of `sweep` alone where there are none.
     cases: list[dict[str, list[Any]]] = Field(default_factory=list)
+    #: "ranking" draws one bar per strategy, the fastest first.
     chart: Literal["auto", "ranking"] = "auto"
+    #: Strategies that cannot run here, and why.
     left_out: dict[str, str] = Field(default_factory=dict)

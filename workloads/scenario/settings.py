@@ -1,4 +1,4 @@
-"""`--set key=value`: a setting of a scenario's content, which takes effect in its sweeps and cases as well."""
+"""`--set key=value`: settings that override a scenario's content, its sweeps and cases included."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from typing import Any
 from gradwire.faults import InputFault
 
 NOT_SET = ("sweep", "cases")
-"""Keys of a file that hold other keys with lists."""
+"""Keys that --set rejects: they hold other keys with lists."""
 
 
 def apply_setting(document: dict[str, Any], setting: str) -> None:
-    """Applies one `key=value`. Raises InputFault for what is no setting.
+    """Applies one `key=value` to a scenario's content.
 
-    A list is swept, and anything else is the one value of its key in all points: what the file's sweep and cases say of the key,
-    or of keys in it, gives way, and tables that they sweep take the value in.
+    A list is swept. Any other value becomes the value of its key in all points: entries of the file's sweep and cases for the key, or for
+    keys inside it, are removed, and the value is written into the tables that they sweep.
+
+    Raises InputFault if the setting is not a valid `key=value`, or if the content has a plain value where the key needs a table.
     """
     key, value = _parsed(setting)
     sweep = flattened(document.get("sweep", {}))
     listed = document.get("cases", [])
     cases = [flattened(case, "cases") for case in listed] if isinstance(listed, list) else []
     try:
-        for decided in (sweep, *cases):
-            _give_way(decided, key, value)
+        for overridden in (sweep, *cases):
+            _give_way(overridden, key, value)
         if isinstance(value, list):
             sweep[key] = value
         else:
@@ -38,7 +40,7 @@ def apply_setting(document: dict[str, Any], setting: str) -> None:
 
 
 def _parsed(setting: str) -> tuple[str, Any]:
-    """Key and value; what is no TOML is a text."""
+    """Splits a setting into key and value. A value that is not valid TOML is taken as a string."""
     key, equals, text = setting.partition("=")
     key = key.strip()
     if not equals or not key:
@@ -52,7 +54,7 @@ def _parsed(setting: str) -> tuple[str, Any]:
 
 
 def _give_way(sweep: dict[str, Any], key: str, value: Any) -> None:
-    """Leaves a setting's key to the setting, in one sweep or case."""
+    """Makes one sweep or case leave `key` to the setting."""
     for swept, values in list(sweep.items()):
         inside = key.removeprefix(f"{swept}.")
         if swept == key or swept.startswith(f"{key}."):
@@ -62,9 +64,12 @@ def _give_way(sweep: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _with_setting(table: Any, swept: str, inside: str, value: Any) -> Any:
-    """A swept table with the value; without the key if it is swept now, for then it is set after the table."""
+    """Returns a swept table with the value written into it.
+
+    A list removes the key instead: the key is then swept itself, and set after the table.
+    """
     if not isinstance(table, dict):
-        raise InputFault(f"the file sweeps '{swept}' over values like {table!r}, which are no tables with keys")
+        raise InputFault(f"the file sweeps '{swept}' over values like {table!r}, which are not tables")
     table = copy.deepcopy(table)
     if isinstance(value, list):
         _remove_key(table, inside)
@@ -82,7 +87,10 @@ def _different(tables: Iterable[Any]) -> list[Any]:
 
 
 def flattened(table: Any, what: str = "sweep", prefix: str = "") -> dict[str, Any]:
-    """The keys of a sweep or case as dotted names, whether the file quotes them or nests tables. Raises InputFault for no table."""
+    """Returns a sweep or case with dotted keys, whether the file quotes them or nests tables.
+
+    Raises InputFault if `table` is not a table.
+    """
     if not isinstance(table, dict):
         raise InputFault(f'{what}: must be a table of keys with lists, like "model.name" = ["vgg16", "vgg19"]')
     flat: dict[str, Any] = {}
@@ -92,7 +100,7 @@ def flattened(table: Any, what: str = "sweep", prefix: str = "") -> dict[str, An
 
 
 def set_key(document: dict[str, Any], key: str, value: Any) -> None:
-    """Sets a dotted key, with the tables on its way. Raises InputFault where a value is in its way."""
+    """Sets a dotted key, and creates the tables that lead to it. Raises InputFault if one of these is a plain value."""
     *sections, last = key.split(".")
     for section in sections:
         document = document.setdefault(section, {})

@@ -1,4 +1,4 @@
-"""Quantities with their units, as people write them in scenario files: 10gbit, 64KiB, 2GB/s, 4.4us."""
+"""Quantities with units as written in scenario files: 10gbit, 64KiB, 2GB/s, 4.4us."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _QUANTITY = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\s*([
 def _parse(text: str, units: Mapping[str, float], what: str, example: str) -> float:
     match = _QUANTITY.fullmatch(text)
     if match is None or match[2] not in units:
-        raise ValueError(f"'{text}' is no {what}: write a number and one of {', '.join(units)}, like '{example}'")
+        raise ValueError(f"'{text}' is not a {what}: write a number and one of {', '.join(units)}, like '{example}'")
     quantity = float(match[1]) * units[match[2]]
     if not math.isfinite(quantity):
         raise ValueError(f"'{text}' is too large: must be finite")
@@ -25,20 +25,20 @@ def _parse(text: str, units: Mapping[str, float], what: str, example: str) -> fl
 
 
 def rate_bps(text: str) -> float:
-    """A line rate in bit/s; raises ValueError."""
+    """Parses a line rate into bit/s, or raises ValueError."""
     return _parse(text, BITS_PER_S, "rate", "10gbit")
 
 
 def size_bytes(text: str) -> int:
-    """A size in bytes; raises ValueError."""
+    """Parses a size into bytes, or raises ValueError."""
     return round(_parse(text, BYTES, "size", "64KiB"))
 
 
 def bytes_per_s(text: str) -> float:
-    """A processing rate in bytes/s; raises ValueError."""
+    """Parses a processing rate into bytes/s, or raises ValueError."""
     return _parse(text, {f"{unit}/s": factor for unit, factor in BYTES.items()}, "rate of bytes", "2GB/s")
 
 
 def duration_s(text: str) -> float:
-    """A duration in seconds; raises ValueError."""
+    """Parses a duration into seconds, or raises ValueError."""
     return _parse(text, SECONDS, "duration", "4.4us")

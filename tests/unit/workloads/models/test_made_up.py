@@ -60,7 +60,7 @@ def test_layers_may_branch() -> None:
     [
         ('name = "toy"', 'name = "toy"\ndevice = "k40"', "leave out device"),
         ('name = "large"', 'name = "small"', "two layers are called 'small'"),
-        ('name = "small"', 'name = "small"\ninputs = ["large"]', "no earlier layer; earlier ones: none"),
+        ('name = "small"', 'name = "small"\ninputs = ["large"]', "not an earlier layer; earlier ones: none"),
         ("4MB", "3B", "multiple of 4"),
         ('forward = "1ms"', "forward = 1", "forward"),
     ],
