@@ -1,1 +1,1 @@
-"""Explains: from logs, counters and packets to iteration times, verdicts, tables, charts and reports."""
+"""Turns logs, counters and packets into iteration times, verdicts, tables, charts and reports."""

@@ -1,7 +1,7 @@
-"""Closed-form lower bounds of the iteration time: how far a strategy is from the best possible.
+"""Closed-form lower bounds of the iteration time, which show how far a strategy is from the best possible.
 
-Each bound drops every limit but one, so that the greatest of them is a lower bound as well. They are bounds of the mean over
-steady iterations: a single iteration may be shorter where the one before it did a part of its work.
+Each bound drops all limits but one, so the greatest of them is also a lower bound. They bound the mean over steady iterations: a
+single iteration may be shorter if the one before it did a part of its work.
 """
 
 from __future__ import annotations
@@ -19,22 +19,21 @@ Float64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
 MAX_CHAINED_ITERATIONS = 9
-"""Iterations after which the critical path is averaged rather than awaited to be steady."""
+"""Iterations after which the critical path is averaged if it has not become steady."""
 AVERAGED_ITERATIONS = 4
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Lower bounds of an iteration, in seconds.
+    """Lower bounds of an iteration, in seconds."""
 
-    compute_s: the busiest compute stream of any rank. aggregation_s: the busiest stream that only adds (0 without one).
-    bandwidth_s: bytes over line rate on the busiest direction of a host link, or of a leaf's uplinks together.
-    critical_path_s: the longest path of dependencies, each message alone on an empty network.
-    """
-
+    #: The busiest compute stream of any rank.
     compute_s: float
+    #: Bytes over line rate on the busiest direction of a host link, or of a leaf's uplinks together.
     bandwidth_s: float
+    #: The longest path of dependencies, with each message alone on an empty network.
     critical_path_s: float
+    #: The busiest stream that only adds; 0 if there is none.
     aggregation_s: float = 0.0
 
     @property
@@ -44,7 +43,7 @@ class Bounds:
 
     @property
     def kind(self) -> str:
-        """Which bound is the greatest: "compute", "aggregation", "bandwidth" or "critical path"."""
+        """The name of the greatest bound: "compute", "aggregation", "bandwidth" or "critical path"."""
         by_kind = self._by_kind()
         return max(by_kind, key=lambda kind: by_kind[kind])
 
@@ -60,8 +59,8 @@ class Bounds:
 def bounds(plan: Plan, fabric: Fabric, grain_s: float = 0.0) -> Bounds:
     """All bounds of one steady iteration of `plan` on `fabric`. Raises InternalFault if the plan has a cycle.
 
-    grain_s: by how much an emulated message may arrive early (Fabric.grain_s); 0 for the bounds of a real network. A busy port pays
-    for it with its next packet, so that it shortens the bandwidth bound once, and the critical path at each message.
+    `grain_s` is how early an emulated message may arrive (Fabric.grain_s); 0 gives the bounds of a real network. A busy port makes up
+    for it with its next packet, so it shortens the bandwidth bound once, but the critical path at every message.
     """
     compute_s, aggregation_s = _stream_bounds_s(plan)
     bandwidth_s = max(0.0, _bandwidth_bound_s(plan, fabric) - grain_s)
@@ -69,7 +68,7 @@ def bounds(plan: Plan, fabric: Fabric, grain_s: float = 0.0) -> Bounds:
 
 
 def _stream_bounds_s(plan: Plan) -> tuple[float, float]:
-    """Busiest serial stream that computes, and busiest that only adds."""
+    """Times of the busiest stream that computes and of the busiest stream that only adds."""
     ops = plan.ops
     serial = (ops.kind == OpKind.COMPUTE) | (ops.kind == OpKind.REDUCE)
     if not serial.any():
@@ -83,21 +82,22 @@ def _stream_bounds_s(plan: Plan) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Transfers:
-    """What crosses the network in one iteration, a row each pair of sending and receiving host of a message.
+    """What crosses the network in one iteration: columns with one row per message and receiving host."""
 
-    op: index of the SEND. src, dst: host indices. size_bytes: payload. first: whether this is the message's first row; a multicast
-    message has a row for each receiving host, but leaves its sender once.
-    """
-
+    #: Index of the SEND.
     op: Int64
+    #: Index of the sending host.
     src: Int64
+    #: Index of the receiving host.
     dst: Int64
+    #: Payload.
     size_bytes: Int64
+    #: Whether this is the message's first row: a multicast message has several rows, but leaves its sender once.
     first: Bool
 
 
 def transfers(plan: Plan) -> Transfers:
-    """Every remote message of one iteration, multicast ones with a row for each receiving host but the sender's own."""
+    """Every remote message of one iteration; multicast messages have a row per receiving host other than the sender's."""
     ops, host = plan.ops, plan.rank_host.astype(np.int64)
     remote = plan.is_remote()
     unicast = np.flatnonzero(remote & (ops.group == 0))
@@ -117,19 +117,19 @@ def transfers(plan: Plan) -> Transfers:
 
 
 def once(wanted: Bool, *keys: Int64) -> Bool:
-    """The first wanted row of each combination of the keys.
+    """Marks the first wanted row of each combination of the keys.
 
-    A multicast message is copied where its ways part: it goes up from its leaf once, and down to each other leaf once.
+    A multicast message is copied where its paths part: it goes up from its leaf once, and down to each other leaf once.
     """
     rows = np.flatnonzero(wanted)
     _, first = np.unique(np.stack([key[rows] for key in keys]), axis=1, return_index=True)
-    chosen: Bool = np.zeros(len(wanted), dtype=np.bool_)
-    chosen[rows[first]] = True
-    return chosen
+    first_rows: Bool = np.zeros(len(wanted), dtype=np.bool_)
+    first_rows[rows[first]] = True
+    return first_rows
 
 
 def _line_bytes(plan: Plan, fabric: Fabric, moved: Transfers) -> Float64:
-    """Bytes that each transfer takes on the line: payload and the overhead of full frames."""
+    """Bytes of each transfer on the line: payload plus the overhead of full frames."""
     multicast = plan.ops.group[moved.op] == 1
     share = np.where(multicast, fabric.multicast_goodput_share(), fabric.goodput_share())
     line: Float64 = moved.size_bytes / share
@@ -140,7 +140,7 @@ def _bandwidth_bound_s(plan: Plan, fabric: Fabric) -> float:
     moved = transfers(plan)
     line = _line_bytes(plan, fabric, moved)
     count = max(plan.hosts, fabric.hosts)
-    # An aggregator sits on a switch: its port has no rate limit, so it bounds nothing.
+    # An aggregator sits on a switch: its port has no rate limit, so it gives no bound.
     limited = ~_aggregating(plan, count)
     out = np.bincount(moved.src[moved.first], weights=line[moved.first], minlength=count)
     into = np.bincount(moved.dst, weights=line, minlength=count)
@@ -149,20 +149,20 @@ def _bandwidth_bound_s(plan: Plan, fabric: Fabric) -> float:
 
 
 def _aggregating(plan: Plan, count: int) -> Bool:
-    """Of each of `count` endpoints: whether an aggregator is there."""
-    found: Bool = np.zeros(count, dtype=np.bool_)
-    found[plan.rank_host[plan.rank_role == Role.AGGREGATOR]] = True
-    return found
+    """Whether each of `count` endpoints has an aggregator."""
+    has_aggregator: Bool = np.zeros(count, dtype=np.bool_)
+    has_aggregator[plan.rank_host[plan.rank_role == Role.AGGREGATOR]] = True
+    return has_aggregator
 
 
 def switches_of(fabric: Fabric, endpoints: Int64) -> Int64:
-    """Of each endpoint (see Fabric): the index of the switch that it is on; leaves come before spines."""
+    """Index of the switch of each endpoint (see Fabric); leaves come before spines."""
     switches: Int64 = np.where(endpoints < fabric.hosts, endpoints // fabric.hosts_per_leaf, endpoints - fabric.hosts)
     return switches
 
 
 def _uplink_bound_s(fabric: Fabric, moved: Transfers, line: Float64) -> float:
-    """Bytes between leaves over the sum of a leaf's uplinks, however they are spread over spines."""
+    """Bytes between leaves over the summed rate of a leaf's uplinks, for any distribution over spines."""
     if fabric.topology is not Topology.LEAF_SPINE:
         return 0.0
     source, target = switches_of(fabric, moved.src), switches_of(fabric, moved.dst)
@@ -175,10 +175,10 @@ def _uplink_bound_s(fabric: Fabric, moved: Transfers, line: Float64) -> float:
 
 
 def critical_path_s(plan: Plan, fabric: Fabric, grain_s: float = 0.0) -> float:
-    """Time from one end boundary to the next in the steady state, if nothing ever waited for a shared link, queue or stream.
+    """Time from one end boundary to the next in the steady state if nothing ever waited for a shared link, queue or stream.
 
-    Iterations are chained from a cold start until two in a row take the same time; a plan whose iterations alternate for good is
-    averaged over the last AVERAGED_ITERATIONS. Raises InternalFault if the plan has a cycle.
+    Iterations are chained from a cold start until two in a row take the same time; if a plan's iterations keep alternating, the last
+    AVERAGED_ITERATIONS are averaged. Raises InternalFault if the plan has a cycle.
     """
     levels = _levels(plan, np.maximum(message_ns(plan, fabric) - grain_s * 1e9, 0.0))
     ends: Float64 | None = None
@@ -193,19 +193,19 @@ def critical_path_s(plan: Plan, fabric: Fabric, grain_s: float = 0.0) -> float:
 
 
 def message_ns(plan: Plan, fabric: Fabric) -> Float64:
-    """Of each op: time that a message of a SEND spends on an empty network; 0 on its own host and for other ops.
+    """Time in ns that the message of each SEND takes on an empty network; 0 within a host and for other ops.
 
-    A message between leaves takes one spine and so no more than one uplink's rate.
+    A message between leaves passes one spine, so its rate is at most that of one uplink.
     """
     moved = transfers(plan)
     aggregating = _aggregating(plan, max(plan.hosts, fabric.hosts))
     rate = np.where(aggregating[moved.src] & aggregating[moved.dst], np.inf, fabric.rate_bps)
     if fabric.topology is Topology.LEAF_SPINE:
-        # A message between a leaf and an aggregator on a spine crosses an uplink as well.
+        # A message between a leaf and an aggregator on a spine crosses an uplink too.
         crosses = switches_of(fabric, moved.src) != switches_of(fabric, moved.dst)
         rate[crosses] = np.minimum(rate[crosses], fabric.uplink_rate_bps)
     wire: Float64 = np.full(len(plan.ops), np.inf)
-    # The nearest receiver of a multicast message stands for all: a bound must not take the farthest for granted.
+    # A multicast message takes the time of its nearest receiver: a lower bound must not assume the farthest.
     np.minimum.at(wire, moved.op, _line_bytes(plan, fabric, moved) * 8 * 1e9 / rate)
     wire[np.isinf(wire)] = 0.0
     return wire
@@ -213,11 +213,15 @@ def message_ns(plan: Plan, fabric: Fabric) -> Float64:
 
 @dataclass(frozen=True)
 class _Edges:
-    """Edges into the ops of one level: `source` and `weight_ns` in runs that begin at `run`, each run into one op of `target`."""
+    """Edges into the ops of one level, sorted into runs of edges with the same target."""
 
+    #: Source op of each edge.
     source: Int64
+    #: Weight of each edge.
     weight_ns: Float64
+    #: Target op of each run.
     target: Int64
+    #: Index of the first edge of each run.
     run: Int64
 
 
@@ -229,10 +233,13 @@ def _edges_of(source: Int64, target: Int64, weight_ns: Float64) -> _Edges:
 
 @dataclass(frozen=True)
 class _Levels:
-    """Ops in topological levels, the edges into each level, and the edges from the iteration before."""
+    """A plan's ops in topological order."""
 
+    #: Ops of each level.
     ops: list[Int64]
+    #: Edges into each level.
     edges: list[_Edges]
+    #: Edges from the previous iteration.
     lagged: _Edges
 
 
@@ -257,7 +264,7 @@ def _levels(plan: Plan, message_ns: Float64) -> _Levels:
 
 
 def _level_of(count: int, source: Int64, target: Int64) -> Int64:
-    """Length of the longest path into each op, in edges (Kahn's algorithm, a whole frontier at a time)."""
+    """Length in edges of the longest path into each op (Kahn's algorithm, one frontier at a time)."""
     waiting = np.bincount(target, minlength=count)
     order = np.argsort(source, kind="stable")
     start = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=count))])
@@ -282,8 +289,8 @@ def _level_of(count: int, source: Int64, target: Int64) -> Int64:
 
 
 def _chain(plan: Plan, levels: _Levels, ends_before: Float64 | None) -> Float64:
-    """End of each op in ns, when it starts as soon as its dependencies are done; those of the iteration before ended at `ends_before`."""
-    takes_ns = np.where(plan.ops.kind == OpKind.RECV, 0, plan.ops.duration_ns)
+    """End of each op in ns if it starts as soon as its dependencies end; the previous iteration's ops ended at `ends_before`."""
+    duration_ns = np.where(plan.ops.kind == OpKind.RECV, 0, plan.ops.duration_ns)
     start = np.zeros(len(plan.ops))
     if ends_before is not None and len(levels.lagged.target):
         start[levels.lagged.target] = np.maximum.reduceat(ends_before[levels.lagged.source], levels.lagged.run)
@@ -292,5 +299,5 @@ def _chain(plan: Plan, levels: _Levels, ends_before: Float64 | None) -> Float64:
         if len(edges.target):
             arrived = np.maximum.reduceat(ends[edges.source] + edges.weight_ns, edges.run)
             start[edges.target] = np.maximum(start[edges.target], arrived)
-        ends[ops] = start[ops] + takes_ns[ops]
+        ends[ops] = start[ops] + duration_ns[ops]
     return ends

@@ -61,7 +61,7 @@ class PrintedCell:
 def cells_of_claims(names: Sequence[str]) -> list[PrintedCell]:
     """The printed values that a scenario names: "geryon-table2" for all values of a table, "geryon-fig8/yolo-geryon" for one.
 
-    Raises InputFault for a name that papers do not have, and for a claim that is no value of one point.
+    Raises InputFault for a name that papers do not have, and for a claim that is not a value of a single point.
     """
     return [cell for name in names for cell in _cells_of(name)]
 
@@ -72,25 +72,27 @@ def _cells_of(name: str) -> list[PrintedCell]:
     loaded = load_paper(paper) if paper in PAPERS else None
     scenarios = {s.id: s for s in loaded.scenario} if loaded else {}
     if loaded is None or scenario_id not in scenarios:
-        known = [*scenarios] or [f"{paper}-..." for paper in PAPERS]
-        raise InputFault(f"printed_claims: {name}: papers have no scenario '{scenario_id}'{_hint(scenario_id, known)}")
+        candidates = [*scenarios] or [f"{paper}-..." for paper in PAPERS]
+        raise InputFault(
+            f"printed_claims: {name}: papers have no scenario '{scenario_id}'{_hint(scenario_id, candidates)}"
+        )
     claims = {claim.id: claim for claim in scenarios[scenario_id].claim}
     if not claim_id:
         return [_cell(loaded, claim) for claim in claims.values() if _prints_a_cell(claim)]
     if claim_id not in claims:
         raise InputFault(f"printed_claims: {name}: {scenario_id} has no claim '{claim_id}'{_hint(claim_id, [*claims])}")
     if not _prints_a_cell(claims[claim_id]):
-        raise InputFault(f"printed_claims: {name}: is no printed number of a single point; name another claim")
+        raise InputFault(f"printed_claims: {name}: is not a printed number of a single point; name another claim")
     return [_cell(loaded, claims[claim_id])]
 
 
-def _hint(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, 1)
-    return f"; did you mean '{near[0]}'?" if near else f"; there are {', '.join(known)}"
+def _hint(name: str, candidates: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, candidates, 1)
+    return f"; did you mean '{near[0]}'?" if near else f"; there are {', '.join(candidates)}"
 
 
 def _prints_a_cell(claim: Claim) -> bool:
-    """Whether a claim is a number of one point, whichever scenario file has that point."""
+    """Whether a claim is a number of a single point, no matter which scenario file has that point."""
     number = claim.kind in NUMERIC and claim.printed is not None and claim.metric in METRICS and claim.emulable
     return number and bool(claim.where) and "run" not in claim.where
 
@@ -102,13 +104,13 @@ def _cell(paper: Paper, claim: Claim) -> PrintedCell:
 
 
 class Status(StrEnum):
-    """What came of a printed cell."""
+    """Outcome of a printed cell."""
 
     WITHIN = "within"
     OUTSIDE = "outside"
     FITTED = "fitted"
     INVALID = "invalid"
-    """The point was run, but its verdict says that its numbers are no results."""
+    """The point was run, but its verdict is invalid."""
     MISSING = "not run"
 
 
@@ -121,7 +123,7 @@ class ComparedCell:
     #: Measured minus printed: absolute for efficiencies, else as a share of the printed value.
     difference: float | None
     status: Status
-    #: Half of the 95 % interval of what was measured, where it is known.
+    #: Half of the 95 % interval of the measured value; None if unknown.
     ci95: float | None = None
 
 
@@ -186,24 +188,25 @@ def compare(rows: Sequence[PointResult], printed: Sequence[PrintedCell], series_
 
 
 def check_cells(points: Sequence[Mapping[str, str]], printed: Sequence[PrintedCell]) -> None:
-    """Rejects, before anything runs, a printed cell that names a parameter which no point has, or that fits several points.
+    """Rejects, before anything runs, a printed cell that names a parameter that no point has, or that fits several points.
 
-    points: the parameters of each point without its seed. A cell that fits none is allowed, as part of a table may be run.
+    `points` are the parameters of each point without its seed. A cell that fits none is allowed, since part of a table may be run.
+    Raises InputFault.
     """
-    known = {key for point in points for key in point}
+    keys = {key for point in points for key in point}
     for cell in printed:
         for where in (cell.where, {**cell.where, **cell.baseline}):
-            unknown = [key for key in where if key not in known]
+            unknown = [key for key in where if key not in keys]
             if unknown:
                 raise InputFault(
                     f"printed cell {describe(where)}: no point has a parameter '{unknown[0]}'; "
-                    f"there are {', '.join(sorted(known))}"
+                    f"there are {', '.join(sorted(keys))}"
                 )
             _only(points, where)
 
 
 def find_row(rows: Sequence[PointResult], where: Where) -> PointResult | None:
-    """The one row with these parameters; None if there is none. Raises InputFault for several."""
+    """The only row with these parameters; None if there is none. Raises InputFault for several."""
     index = _only([row.parameters for row in rows], where)
     return None if index is None else rows[index]
 
@@ -231,9 +234,9 @@ def _compared(rows: Sequence[PointResult], cell: PrintedCell) -> ComparedCell:
     if cell.metric == SPEEDUP:
         measured, ci95 = present[0].throughput_per_s / present[1].throughput_per_s, None
     else:
-        found = of_row(present[0], cell.metric)
-        assert isinstance(found.value, float)
-        measured, ci95 = found.value, found.ci95
+        evidence = of_row(present[0], cell.metric)
+        assert isinstance(evidence.value, float)
+        measured, ci95 = evidence.value, evidence.ci95
     difference = measured - cell.value
     if cell.metric != EFFICIENCY:
         difference /= cell.value

@@ -1,8 +1,8 @@
-"""How busy each link was over time, from the op log: bytes of messages, binned.
+"""The load of each link over time: bytes of messages from the op log, in bins.
 
-The log says when a message's first byte arrived and when its last did (a short message, read in one go, began as long before its
-end as it takes at line rate). In between its bytes are taken to pass evenly, but no link carries more than its line rate: where messages
-want more, the one that arrived first goes first and the others catch up later. So bins are estimates and sums are exact.
+The log tells when a message's first and last byte arrived (a short message that was read in one go is taken to have begun as long
+before its end as it takes at line rate). In between, its bytes are assumed to pass evenly, but no link carries more than its line rate:
+if messages need more, the one that arrived first goes first and the others catch up later. So bins are estimates, and sums are exact.
 """
 
 from __future__ import annotations
@@ -20,30 +20,33 @@ from gradwire.topo.fabric import Fabric, Topology
 from gradwire.workloads.plan import Plan
 
 SpineOf = Callable[[int, int, tuple[int, ...]], int | None]
-"""From two endpoints on different leaves to the index of the spine between them, None where that is not known.
+"""Maps two endpoints on different leaves to the index of the spine between them; None if it is unknown.
 
-The third argument is empty, or the hosts of the multicast group that the message goes to.
+The third argument holds the hosts of the multicast group that the message goes to, and is empty for unicast messages.
 """
 
 
 def unknown_spine(_source: int, _target: int, _members: tuple[int, ...]) -> None:
-    """Knows no way."""
+    """A `SpineOf` that knows no spine."""
     return
 
 
 @dataclass(frozen=True)
 class LinkLoad:
-    """One direction of a link. name: "h3 out", or "s1 to s3". share: of the line rate in each bin, shape (bins,)."""
+    """Load of one direction of a link."""
 
+    #: "h3 out", or "s1 to s3".
     name: str
+    #: Line rate.
     rate_bps: float
+    #: Share of the line rate in each bin, shape (bins,).
     share: Float64
 
 
 def link_loads(logged: LoggedOps, fabric: Fabric, edges_ns: Int64, spine_of: SpineOf = unknown_spine) -> list[LinkLoad]:
-    """Load of every host port in both directions, and of every leaf-spine link, between bin edges (increasing) of the run's clock.
+    """Load of every host port and every leaf-spine link in both directions, between increasing bin edges of the run's clock.
 
-    Messages of which `spine_of` knows no way are in no leaf-spine link's load. Ports of aggregators have no line rate and no load.
+    Messages whose spine `spine_of` does not know count on no leaf-spine link. Ports of aggregators have no line rate and no load.
     """
     messages = wire_messages(logged)
     alone_ns = message_ns(logged.plan, fabric)[messages.send]
@@ -75,7 +78,7 @@ def _line_bytes(logged: LoggedOps, messages: WireMessages, fabric: Fabric) -> Fl
 
 
 def binned_bytes(edges_ns: Int64, begun: Float64, ended: Float64, size: Float64, bytes_per_ns: float) -> Float64:
-    """Bytes that passed in each bin, shape (bins,), of messages that began and ended at these times."""
+    """Bytes that passed in each bin, shape (bins,), for messages that began and ended at these times."""
     ended = np.maximum(ended, begun + 1.0)
     left = size * np.clip((ended - edges_ns[0]) / (ended - begun), 0.0, 1.0)
     order = np.argsort(begun, kind="stable")
@@ -89,7 +92,7 @@ def binned_bytes(edges_ns: Int64, begun: Float64, ended: Float64, size: Float64,
         active = active[np.argsort(ended[active], kind="stable")]
         start = np.maximum(begun[active], since)
         wanted = left[active] * np.clip((until - start) / np.maximum(ended[active] - start, 1e-9), 0.0, 1.0)
-        # Beyond its end a message wants all that is left of it.
+        # A message that has ended wants all its remaining bytes.
         wanted[ended[active] <= until] = left[active][ended[active] <= until]
         room = np.maximum(bytes_per_ns * (until - since) - np.concatenate([[0.0], np.cumsum(wanted)[:-1]]), 0.0)
         passed = np.minimum(wanted, room)
@@ -99,25 +102,25 @@ def binned_bytes(edges_ns: Int64, begun: Float64, ended: Float64, size: Float64,
 
 
 def _spines(plan: Plan, messages: WireMessages, fabric: Fabric, spine_of: SpineOf) -> Int64:
-    """Index of the spine that each message passes, -1 for none or an unknown one."""
+    """Index of the spine that each message passes; -1 if there is none or it is unknown."""
     source, target = switches_of(fabric, messages.src), switches_of(fabric, messages.dst)
-    known: dict[tuple[int, int, tuple[int, ...]], int | None] = {}
-    found = np.full(len(messages), -1, np.int64)
+    spine_of_path: dict[tuple[int, int, tuple[int, ...]], int | None] = {}
+    spines = np.full(len(messages), -1, np.int64)
     for row in np.flatnonzero(source != target).tolist():
         beyond = max(int(source[row]), int(target[row])) - fabric.leaves
         if beyond >= 0 or fabric.spines == 1:
-            found[row] = max(beyond, 0)
+            spines[row] = max(beyond, 0)
             continue
-        way = int(messages.src[row]), int(messages.dst[row]), _members(plan, int(messages.send[row]))
-        if way not in known:
-            known[way] = spine_of(*way)
-        spine = known[way]
-        found[row] = -1 if spine is None else spine
-    return found
+        path = int(messages.src[row]), int(messages.dst[row]), _members(plan, int(messages.send[row]))
+        if path not in spine_of_path:
+            spine_of_path[path] = spine_of(*path)
+        spine = spine_of_path[path]
+        spines[row] = -1 if spine is None else spine
+    return spines
 
 
 def _members(plan: Plan, send: int) -> tuple[int, ...]:
-    """Hosts of the multicast group of a SEND, sorted; none for one receiver."""
+    """Hosts of the multicast group of a SEND, sorted; empty for a single receiver."""
     if not plan.ops.group[send]:
         return ()
     group = plan.ops.peer[send]
@@ -126,7 +129,7 @@ def _members(plan: Plan, send: int) -> tuple[int, ...]:
 
 
 def _hops(messages: WireMessages, fabric: Fabric, spines: Int64) -> dict[tuple[str, str], Bool]:
-    """Of each leaf-spine link and direction, by the names of its ends: the messages on it; a multicast one is on each link once."""
+    """The messages on each leaf-spine link and direction, by the names of its ends; a multicast message is on each link once."""
     source, target = switches_of(fabric, messages.src), switches_of(fabric, messages.dst)
     leaves, tops = fabric.leaf_names(), fabric.spine_names()
     hops: dict[tuple[str, str], Bool] = {}

@@ -1,4 +1,4 @@
-"""A run's op log as tables: times of every op by iteration, and what went before it on its stream or send queue."""
+"""A run's op log as tables: times of every op by iteration, and the op before it on its stream or send queue."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ MISSING = -1
 
 @dataclass(frozen=True)
 class LoggedOps:
-    """Times in nanoseconds of the run's clock, shape (iterations, ops); MISSING where an op was not carried out.
+    """Times in nanoseconds of the run's clock, shape (iterations, ops); MISSING for ops that were not carried out."""
 
-    nominal, start, end: the log's columns. finish: when what waits for the op could go on: the end of a message, and of a timed op
-    its nominal end, because agents pass nominal times on so that waking up late never adds up (agents/interpreter.py).
-    """
-
+    #: The plan that was run.
     plan: Plan
+    #: Nominal start, as logged.
     nominal: Int64
+    #: Start, as logged.
     start: Int64
+    #: End, as logged.
     end: Int64
+    #: When ops that wait for this one could go on: the end of a message, the nominal end of a timed op. Agents pass on nominal times so
+    #: that waking up late never adds up (agents/interpreter.py).
     finish: Int64
+    #: Flat indices (iteration * ops + op) in the order of the log.
     in_turn: Int64
-    """Flat indices (iteration * ops + op) in the order of the log."""
 
     @staticmethod
     def of(plan: Plan, log: OpLog) -> LoggedOps:
@@ -36,7 +38,7 @@ class LoggedOps:
         count, iterations = len(plan.ops), int(log.iteration.max(initial=-1)) + 1
         if len(log.op) and (log.op.max() >= count or log.op.min() < 0):
             raise InternalFault(
-                f"the op log has op {int(log.op.max())}, and the plan has {count}: they are not of one run"
+                f"the op log has op {int(log.op.max())}, and the plan has {count}: they are not from the same run"
             )
         flat = log.iteration * count + log.op
         columns = []
@@ -51,19 +53,19 @@ class LoggedOps:
 
     @property
     def iterations(self) -> int:
-        """Iterations that the log has anything of."""
+        """Number of iterations with an entry in the log."""
         return len(self.end)
 
     @cached_property
     def _lane_before(self) -> Int64:
-        """Of each flat index: that of the op before it on its stream or send queue, or MISSING."""
+        """Flat index of the op before each one on its stream or send queue; MISSING if there is none."""
         ops = self.plan.ops
         streams = int(ops.lane.max(initial=0)) + 1
         stream = len(self.plan.queue_rank) + ops.rank.astype(np.int64) * streams + ops.lane
         place = np.where(ops.kind == OpKind.SEND, ops.lane.astype(np.int64), stream)
         serial = self.in_turn[(ops.kind != OpKind.RECV)[self.in_turn % len(ops)]]
         key = place[serial % len(ops)]
-        # A rank's rows are in the log in the order in which they ended, and one lane does one thing at a time.
+        # A rank's rows are logged in the order in which they ended, and a lane does one thing at a time.
         by_lane = serial[np.argsort(key, kind="stable")]
         lane = place[by_lane % len(ops)]
         before = np.full(self.end.size, MISSING, np.int64)
@@ -72,21 +74,21 @@ class LoggedOps:
         return before
 
     def lane_before(self, iteration: int, op: int) -> tuple[int, int] | None:
-        """(iteration, op) of what the same stream or send queue did just before; None: nothing."""
+        """(iteration, op) of the op before this one on the same stream or send queue; None for the first."""
         flat = int(self._lane_before[iteration * len(self.plan.ops) + op])
         return None if flat == MISSING else divmod(flat, len(self.plan.ops))
 
     def dependencies(self, iteration: int, op: int) -> list[tuple[int, int]]:
-        """(iteration, op) of all that an op waited for at its own rank, as far as the log has it."""
+        """(iteration, op) of everything that an op waited for at its own rank, as far as it was logged."""
         plan = self.plan
         edges = slice(int(plan.dep_start[op]), int(plan.dep_start[op + 1]))
-        found = zip(
+        dependencies = zip(
             (iteration - plan.dep_lag[edges].astype(np.int64)).tolist(), plan.dep_op[edges].tolist(), strict=True
         )
-        return [(at, on) for at, on in found if at >= 0 and self.end[at, on] != MISSING]
+        return [(at, on) for at, on in dependencies if at >= 0 and self.end[at, on] != MISSING]
 
     def latest_dependency_ns(self, iteration: int) -> Int64:
-        """Of each op: when the agent had acted on the last of its dependencies, MISSING for none; shape (ops,)."""
+        """When the agent had acted on the last dependency of each op, shape (ops,); MISSING for ops without one."""
         plan = self.plan
         latest = np.full(len(plan.ops), MISSING, np.int64)
         waiting = np.repeat(np.arange(len(plan.ops)), np.diff(plan.dep_start))

@@ -1,4 +1,4 @@
-"""What ranks, ops and messages of a plan are called, for people: "fc6/weights/2 -> rank 3"."""
+"""Readable names of a plan's ranks, ops and messages: "fc6/weights/2 -> rank 3"."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROLE_NAMES = {Role.WORKER: "rank", Role.SERVER: "server", Role.AGGREGATOR: "aggr
 
 
 class Names:
-    """Names of one plan's parts. A worker is called by its rank; servers and aggregators are counted by themselves."""
+    """Names of one plan's parts. A worker is named after its rank; servers and aggregators are numbered separately."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -30,11 +30,11 @@ class Names:
             counts[role] += 1
 
     def rank(self, rank: int) -> str:
-        """A rank: "rank 3", "server 1"."""
+        """Name of a rank: "rank 3", "server 1"."""
         return self._ranks[rank]
 
     def process(self, rank: int) -> str:
-        """A rank and where it runs."""
+        """Name of a rank with its location."""
         role = Role(int(self._plan.rank_role[rank]))
         if role is Role.AGGREGATOR:
             return f"rank {rank}: {self._ranks[rank]}, on a switch"
@@ -42,7 +42,7 @@ class Names:
         return f"{own}{self._ranks[rank]} on {host_name(int(self._plan.rank_host[rank]))}"
 
     def chunk(self, chunk: int) -> str:
-        """A chunk: its tensor, with its number if the tensor is cut into several; "control" for none."""
+        """Name of a chunk: its tensor, with a number if the tensor has several chunks; "control" if there is no chunk."""
         if chunk < 0:
             return "control"
         tensor = int(self._plan.chunk_tensor[chunk])
@@ -50,24 +50,24 @@ class Names:
         return f"{name}/{self._chunk_number[chunk]}" if self._chunks_of[tensor] > 1 else name
 
     def tensor(self, op: int) -> str:
-        """The tensor that a message carries a part of, or "control"."""
+        """Name of the tensor that a message carries a part of, or "control"."""
         chunk = int(self._plan.ops.chunk[op])
         return "control" if chunk < 0 else self._plan.tensors[int(self._plan.chunk_tensor[chunk])]
 
     def receiver(self, send: int) -> str:
-        """To whom a SEND goes: one rank, or so many of a multicast group."""
+        """Receiver of a SEND: a rank, or the size of its multicast group ("3 ranks")."""
         plan, peer = self._plan, int(self._plan.ops.peer[send])
         if not plan.ops.group[send]:
             return self.rank(peer)
         return f"{int(plan.group_start[peer + 1] - plan.group_start[peer])} ranks"
 
     def message(self, op: int) -> str:
-        """The message of a SEND or RECV: "fc6/weights/2 -> rank 3"."""
+        """Name of the message of a SEND or RECV: "fc6/weights/2 -> rank 3"."""
         send = int(self._plan.ops.message[op])
         return f"{self.chunk(int(self._plan.ops.chunk[send]))} -> {self.receiver(send)}"
 
     def op(self, op: int) -> str:
-        """Any op, without its rank."""
+        """Name of any op, without its rank."""
         ops = self._plan.ops
         kind = OpKind(int(ops.kind[op]))
         if kind in (OpKind.SEND, OpKind.RECV):
@@ -81,7 +81,7 @@ class Names:
         return f"stream {int(ops.lane[op])}"
 
     def layer(self, layer: int) -> str:
-        """A layer, by the tensors that travel for it; a plan has no names for layers without any."""
+        """Name of a layer, taken from the tensors sent for it; layers without any have only a number."""
         return self._layers.get(layer, f"layer {layer}")
 
     @cached_property
@@ -94,27 +94,27 @@ class Names:
         ops = self._plan.ops
         named = np.flatnonzero((ops.kind == OpKind.SEND) & (ops.chunk >= 0) & (ops.layer >= 0))
         _, first = np.unique(ops.layer[named], return_index=True)
-        found = {}
+        layers = {}
         for send in named[first].tolist():
             # A fused bucket ("fc8/weights to fc6/biases") belongs to the layer of its last tensor.
             tensor = self.tensor(send).rpartition(" to ")[2]
             if "/" in tensor:
-                found[int(ops.layer[send])] = tensor.rpartition("/")[0]
-        return found
+                layers[int(ops.layer[send])] = tensor.rpartition("/")[0]
+        return layers
 
     @cached_property
     def _is_backward(self) -> np.typing.NDArray[np.bool_]:
-        """Of each op: whether its rank computes its layer a second time with it: backward follows forward."""
+        """Whether each op is the second in which its rank computes a layer: backward follows forward."""
         ops = self._plan.ops
         passes = np.flatnonzero((ops.kind == OpKind.COMPUTE) & (ops.lane == 0) & (ops.layer >= 0))
         layers = int(ops.layer.max(initial=0)) + 1
         _, first = np.unique(ops.rank[passes].astype(np.int64) * layers + ops.layer[passes], return_index=True)
-        found = np.zeros(len(ops), np.bool_)
-        found[passes] = True
-        found[passes[first]] = False
-        return found
+        is_backward = np.zeros(len(ops), np.bool_)
+        is_backward[passes] = True
+        is_backward[passes[first]] = False
+        return is_backward
 
 
 def host_name(host: int) -> str:
-    """A host, as the fabric calls it."""
+    """Name of a host in the fabric."""
     return f"h{host + 1}"

@@ -1,4 +1,4 @@
-"""Parameters of points: how they are matched, and how they read."""
+"""Parameters of points: matching, reading and describing them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gradwire.topo.fabric import BITS_PER_S
 
 Value = str | int | float
 Where = Mapping[str, Value]
-"""Parameters that pick points, by name, as in points.csv."""
+"""Parameters that select points; the names are those in points.csv."""
 
 
 def describe(where: Where) -> str:
@@ -18,7 +18,7 @@ def describe(where: Where) -> str:
 
 
 def as_number(text: Value | None) -> float | None:
-    """The number that a value is or spells, else None."""
+    """A value as a number; None if it is not one."""
     try:
         return None if text is None else float(text)
     except ValueError:
@@ -32,10 +32,10 @@ def parameter_number(text: str) -> float | None:
 
 
 def fits(parameters: Mapping[str, str], where: Where) -> bool:
-    """Whether a point has all these parameters. Values that both spell numbers are compared as numbers: "8.0" is 8."""
+    """Whether a point has all these parameters. Two values that are numbers are compared as such: "8.0" equals 8."""
     return all(_equal(parameters.get(key), value) for key, value in where.items())
 
 
-def _equal(held: str | None, wanted: Value) -> bool:
-    left, right = as_number(held), as_number(wanted)
-    return left == right if left is not None and right is not None else held == str(wanted)
+def _equal(actual: str | None, wanted: Value) -> bool:
+    left, right = as_number(actual), as_number(wanted)
+    return left == right if left is not None and right is not None else actual == str(wanted)

@@ -1,4 +1,4 @@
-"""One row a point: what was swept, what was measured, and whether it may be believed. Read and written as points.csv."""
+"""One row per point: its parameters, its measurements and its verdict. Written to points.csv."""
 
 from __future__ import annotations
 
@@ -23,26 +23,31 @@ VALID = "valid"
 
 @dataclass(frozen=True)
 class PointResult:
-    """What is known of one point. Times in seconds; the numbers of an invalid point are kept but are no results.
+    """The results of one point. The numbers of an invalid point are kept but are not results."""
 
-    parameters: every swept parameter and its value, as text. iteration_time_s: mean over measured iterations (or over seeds).
-    iteration_time_std_s, ci95_s: sample standard deviation, and half the 95 % confidence interval of the mean; None with one value.
-    throughput_per_s: samples of all workers a second. scaling_efficiency: compute time over iteration time, 1 is perfect.
-    bytes_sent: payload and framing that crossed the network in the whole run. wall_s: wall time that the point took.
-    lower_bound_s, lower_bound_kind: the greatest closed-form bound and which it is. verdict: "valid" or "invalid: " and why.
-    """
-
+    #: Every swept parameter and its value, as text.
     parameters: dict[str, str]
+    #: Mean over measured iterations (or over seeds).
     iteration_time_s: float
+    #: Sample standard deviation; None with a single value.
     iteration_time_std_s: float | None
+    #: Half of the 95 % confidence interval of the mean; None with a single value.
     ci95_s: float | None
+    #: Samples per second of all workers.
     throughput_per_s: float
+    #: Compute time over iteration time; 1 is perfect.
     scaling_efficiency: float
+    #: Payload and framing that crossed the network in the whole run.
     bytes_sent: int
+    #: Wall time that the point took.
     wall_s: float
+    #: The greatest closed-form lower bound.
     lower_bound_s: float
+    #: Name of that bound.
     lower_bound_kind: str
+    #: Digest of the plan.
     plan_digest: str
+    #: "valid", or "invalid: " and the reasons.
     verdict: str
 
     @property
@@ -63,7 +68,7 @@ def point_result(
     verdict: Verdict,
     wall_s: float,
 ) -> PointResult:
-    """The row of a run that came to its end. Raises InternalFault if the log lacks a worker's begin or end."""
+    """The row of a run that ended normally. Raises InternalFault if the log lacks a worker's begin or end."""
     times = summarise(iteration_times_s(plan, log, record.iterations)[record.warmup :])
     lower = bounds(plan, fabric)
     return PointResult(
@@ -85,7 +90,7 @@ def point_result(
 def failed_point(
     parameters: dict[str, str], plan: Plan, fabric: Fabric, verdict: Verdict, wall_s: float
 ) -> PointResult:
-    """The row of a run without measurements: its bounds are known, its times are nan."""
+    """The row of a run without measurements: it has bounds, but its times are nan."""
     lower = bounds(plan, fabric)
     return PointResult(
         parameters=dict(parameters),
@@ -104,10 +109,10 @@ def failed_point(
 
 
 def pool_seeds(rows: Sequence[PointResult], seed_key: str = "seed") -> list[PointResult]:
-    """Rows that differ in nothing but their seed become one: means over seeds, spread and interval over the seeds' means.
+    """Pools rows that differ only in their seed: means over seeds, with spread and interval over the seeds' means.
 
-    A row without a sibling stays as it is, with its spread over iterations, but loses its seed. One invalid seed makes the pooled row
-    invalid: what is left would be a choice of seeds.
+    A row without a sibling loses its seed but keeps its spread over iterations. One invalid seed makes the pooled row invalid: the
+    remaining seeds would be a selection.
     """
     groups: dict[tuple[tuple[str, str], ...], list[PointResult]] = {}
     for row in rows:
@@ -136,9 +141,9 @@ def _pooled(group: list[PointResult]) -> PointResult:
 
 
 def interval(row: PointResult, metric: str) -> tuple[float, float]:
-    """Ends of the 95 % interval of a metric, from that of the mean iteration time; both the value itself where that is unknown.
+    """Ends of the 95 % interval of a metric, derived from that of the mean iteration time; both are the value itself if that is unknown.
 
-    Throughput and efficiency are a constant over the time, so their ends are that constant over the time's ends.
+    Throughput and efficiency are a constant divided by the time, so their ends are that constant divided by the ends of the time.
     """
     value = float(getattr(row, metric))
     if not row.ci95_s or row.ci95_s >= row.iteration_time_s:
@@ -150,9 +155,9 @@ def interval(row: PointResult, metric: str) -> tuple[float, float]:
 
 
 def write_points_csv(path: Path, rows: Sequence[PointResult]) -> None:
-    """Writes one row a point: the swept parameters first, then RESULT_COLUMNS; unknown numbers are empty.
+    """Writes one row per point: the swept parameters, then RESULT_COLUMNS; unknown numbers are empty.
 
-    The file is replaced as a whole, so that a reader never sees half of it. Raises InputFault if a parameter has a result's name.
+    The file is replaced as a whole, so that a reader never sees half of it. Raises InputFault if a parameter has the name of a result.
     """
     keys = list(dict.fromkeys(key for row in rows for key in row.parameters))
     clash = sorted(set(keys) & set(RESULT_COLUMNS))

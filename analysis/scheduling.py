@@ -1,11 +1,12 @@
-"""How good a worker's schedule was: scheduling efficiency E, speedup bound S, straggler effect, and how well E explains the step time.
+"""The quality of a worker's schedule: scheduling efficiency E, speedup bound S, straggler effect, and how well E explains the step time.
 
 Source: TicTac, sections 3.2 (Equations 1 to 4), 6.2 (regression) and 6.3 (stragglers). A worker's resources are its serial streams
-and one channel a rank that it exchanges chunks with, both directions together, as gRPC has it (section 5.1). Times are the run's own.
+and one channel per rank that it exchanges chunks with, for both directions together, as in gRPC (section 5.1). Times are those of the run.
 
-Where the paper is silent: a transfer takes its channel from the moment when it is handed over until it has arrived; a resource's ops
-take as long as it is busy; and the makespan is the time in which any of the worker's resources is busy, so that waiting for requests,
-other workers and the barrier is no fault of the schedule. So L <= makespan <= U, and E lies in [0, 1], by construction.
+The paper leaves some definitions open. Here a transfer occupies its channel from the moment when it is handed over until it has arrived;
+a resource's load is the time in which it is busy; and the makespan is the time in which any of the worker's resources is busy, so that
+the schedule is not blamed for waiting for requests, other workers and the barrier. So L <= makespan <= U, and E is in [0, 1], by
+construction.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ Float64 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Schedules:
-    """Of every iteration and worker, shape (iterations, workers), in seconds.
+    """Bounds and makespans of all workers' iterations, shape (iterations, workers), in seconds."""
 
-    upper_s: U, all resources one after the other. lower_s: L, the busiest resource alone. makespan_s: what it took.
-    finish_s: when the worker's last op ended, on the run's clock.
-    """
-
+    #: U: all resources one after the other.
     upper_s: Float64
+    #: L: the busiest resource alone.
     lower_s: Float64
+    #: The time that it took.
     makespan_s: Float64
+    #: When the worker's last op ended, on the run's clock.
     finish_s: Float64
 
     @property
@@ -44,19 +45,19 @@ class Schedules:
 
     @property
     def speedup(self) -> Float64:
-        """S: how much faster the best schedule could be than the worst, at most; 1 is double the throughput (Equation 4)."""
+        """S: how much faster than the worst schedule the best one can be at most; 1 is double the throughput (Equation 4)."""
         return speedup_bound(self.upper_s, self.lower_s)
 
 
 def scheduling_efficiency(upper_s: Float64, lower_s: Float64, makespan_s: Float64) -> Float64:
-    """E = (U - m) / (U - L); 1 where U = L, since every order is as good there. Arrays of one shape."""
+    """E = (U - m) / (U - L); 1 where U = L, since all orders are equally good there. The arrays have the same shape."""
     room = upper_s - lower_s
     efficiency: Float64 = np.divide(upper_s - makespan_s, room, out=np.ones_like(room), where=room > 0)
     return efficiency
 
 
 def speedup_bound(upper_s: Float64, lower_s: Float64) -> Float64:
-    """S = (U - L) / L; arrays of one shape. Raises InternalFault where L is 0: nothing was done there."""
+    """S = (U - L) / L, for arrays of the same shape. Raises InternalFault if an L is 0: that worker did nothing."""
     if (lower_s <= 0).any():
         raise InternalFault("a worker computes and transfers nothing in an iteration; report this with the scenario")
     speedup: Float64 = (upper_s - lower_s) / lower_s
@@ -64,18 +65,18 @@ def speedup_bound(upper_s: Float64, lower_s: Float64) -> Float64:
 
 
 def schedules(plan: Plan, log: OpLog, iterations: int) -> Schedules:
-    """Bounds and makespans of the first iterations, warm-up included. Raises InternalFault where a worker did nothing."""
+    """Bounds and makespans of the first iterations, warm-up included. Raises InternalFault if a worker did nothing."""
     busy = _busy(plan, log, iterations)
     workers = len(plan.workers)
     results = [np.zeros((iterations, workers)) for _ in range(4)]
     cells = busy.iteration * workers + busy.worker
     by_cell = np.argsort(cells, kind="stable")
-    found, first = np.unique(cells[by_cell], return_index=True)
-    if len(found) != iterations * workers:
+    busy_cells, first = np.unique(cells[by_cell], return_index=True)
+    if len(busy_cells) != iterations * workers:
         raise InternalFault(
-            f"the op log has work of {len(found)} workers' iterations instead of {iterations * workers}: the run ended early"
+            f"the op log has work of {len(busy_cells)} workers' iterations instead of {iterations * workers}: the run ended early"
         )
-    for cell, rows in zip(found.tolist(), np.split(by_cell, first[1:]), strict=True):
+    for cell, rows in zip(busy_cells.tolist(), np.split(by_cell, first[1:]), strict=True):
         values = _schedule_ns(busy.resource[rows], busy.start_ns[rows], busy.end_ns[rows])
         for result, value_ns in zip(results, values, strict=True):
             result.flat[cell] = value_ns / 1e9
@@ -83,9 +84,9 @@ def schedules(plan: Plan, log: OpLog, iterations: int) -> Schedules:
 
 
 def straggler_effect(plan: Plan, log: OpLog, iterations: int) -> Float64:
-    """The longest that any worker waits for the slowest, over the iteration's time; shape (iterations,).
+    """The longest wait of any worker for the slowest one, as a share of the iteration's time; shape (iterations,).
 
-    Behind a global barrier it lies in [0, 1].
+    With a global barrier it is in [0, 1].
     """
     finish_s = schedules(plan, log, iterations).finish_s
     waited: Float64 = finish_s.max(axis=1) - finish_s.min(axis=1)
@@ -93,9 +94,9 @@ def straggler_effect(plan: Plan, log: OpLog, iterations: int) -> Float64:
 
 
 def r_squared(efficiency: Float64, step_time_s: Float64) -> float:
-    """Share of the step time's variance that a straight line over E explains (Fig. 12a: 0.98). Shape (runs,) each.
+    """Share of the step time's variance that a straight line over E explains (Fig. 12a: 0.98). Both arrays have shape (runs,).
 
-    Raises InputFault where either does not vary: there is nothing to explain, or to explain it with.
+    Raises InputFault for fewer than 3 runs, or if either array does not vary: then there is nothing to explain, or to explain it with.
     """
     if len(efficiency) < 3 or np.ptp(efficiency) == 0 or np.ptp(step_time_s) == 0:
         raise InputFault(
@@ -107,15 +108,17 @@ def r_squared(efficiency: Float64, step_time_s: Float64) -> float:
 
 @dataclass(frozen=True)
 class _Busy:
-    """When resources of workers were busy, a row each interval.
+    """When resources of workers were busy: columns with one row per interval."""
 
-    worker: its number. resource: the other rank of a transfer, or below 0 a stream.
-    """
-
+    #: Iteration of the op.
     iteration: Int64
+    #: Number of the worker.
     worker: Int64
+    #: The other rank of a transfer; negative for a stream.
     resource: Int64
+    #: Begin of the interval.
     start_ns: Int64
+    #: End of the interval.
     end_ns: Int64
 
 
@@ -138,7 +141,7 @@ def _busy(plan: Plan, log: OpLog, iterations: int) -> _Busy:
 
 
 def _transfers(plan: Plan, log: OpLog, rows: Int64, number: Int64) -> Iterator[_Busy]:
-    """Transfers of chunks to and from workers; one between two workers keeps both busy."""
+    """Transfers of chunks to and from workers; a transfer between two workers keeps both busy."""
     ops, count = plan.ops, len(plan.ops)
     of_chunk = ops.chunk[log.op[rows]] >= 0
     recvs = rows[of_chunk & (ops.kind[log.op[rows]] == OpKind.RECV)]
@@ -157,12 +160,12 @@ def _transfers(plan: Plan, log: OpLog, rows: Int64, number: Int64) -> Iterator[_
 
 def _schedule_ns(resource: Int64, start_ns: Int64, end_ns: Int64) -> tuple[int, int, int, int]:
     """U, L, makespan and finish of one worker's iteration."""
-    loads = [_covered_ns(start_ns[resource == one], end_ns[resource == one]) for one in np.unique(resource)]
+    loads = [_covered_ns(start_ns[resource == key], end_ns[resource == key]) for key in np.unique(resource)]
     return sum(loads), max(loads), _covered_ns(start_ns, end_ns), int(end_ns.max())
 
 
 def _covered_ns(start_ns: Int64, end_ns: Int64) -> int:
-    """How long at least one of the intervals lasts."""
+    """Length of the union of the intervals."""
     by_start = np.argsort(start_ns, kind="stable")
     start_ns, reached_ns = start_ns[by_start], np.maximum.accumulate(end_ns[by_start])
     before_ns = np.concatenate([start_ns[:1], reached_ns[:-1]])

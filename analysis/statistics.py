@@ -1,4 +1,4 @@
-"""Mean, spread and confidence of a few measurements, over iterations or over seeds."""
+"""Mean, spread and confidence interval of a few measurements, over iterations or over seeds."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special  # and not scipy.stats, whose import every command would wait for, half a second and more
+from scipy import special  # not scipy.stats: its import would delay every command by half a second or more
 
 CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Of `count` measurements, all in the unit of the measurements.
+    """Summary of some measurements, in their unit.
 
-    std: sample standard deviation (n - 1). ci: half the width of the confidence interval of the mean.
-    Both are None for a single measurement, which says nothing about its spread.
+    A single measurement says nothing about its spread, so its `std` and `ci` are None.
     """
 
+    #: Number of measurements.
     count: int
+    #: Their mean.
     mean: float
+    #: Sample standard deviation (n - 1).
     std: float | None
+    #: Half the width of the confidence interval of the mean.
     ci: float | None
 
     @property
@@ -40,8 +43,8 @@ class Summary:
 def summarise(values: Sequence[float] | npt.NDArray[np.float64], confidence: float = CONFIDENCE) -> Summary:
     """Mean, sample standard deviation and Student-t interval of independent measurements.
 
-    Iterations of one run are not independent in every workload: over them it is an interval of this run's mean, while an
-    interval over seeds speaks of the strategy. Without any value the mean is nan.
+    Iterations of a run are not independent in every workload: an interval over them is about the mean of this run, while an interval
+    over seeds is about the strategy. The mean of no values is nan.
     """
     array = np.asarray(values, dtype=np.float64)
     count = len(array)

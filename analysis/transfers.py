@@ -1,4 +1,4 @@
-"""Times and shares of plain transfers: what calibration measures, and the ideal that it is compared with."""
+"""Times and shares of plain transfers: the measurements of calibration and the ideal that they are compared with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gradwire.workloads.plan import OpKind, Plan
 
 
 def transfer_time_s(plan: Plan, log: OpLog, iteration: int) -> float:
-    """From the first byte sent to the last byte received of an iteration's transfers (control messages apart), in seconds."""
+    """Seconds from the first byte sent to the last byte received of an iteration's transfers, without control messages."""
     now = (log.iteration == iteration) & (plan.ops.traffic_class[log.op] >= 0)
     kinds = plan.ops.kind[log.op]
     first = log.start_ns[now & (kinds == OpKind.SEND)].min()
@@ -22,8 +22,8 @@ def transfer_time_s(plan: Plan, log: OpLog, iteration: int) -> float:
 def steady_flow_time_s(plan: Plan, log: OpLog, iteration: int) -> float:
     """The longest, over flows, from the arrival of a flow's first message to that of its last, in seconds.
 
-    Flows that end at the same time are noticed one after the other: 16 flows 14 us apart, as each clock read of an agent or of the
-    kernel costs some time. That lateness is that of a flow's first message as well, and drops out here. Every flow needs two messages.
+    Flows that end at the same time are noticed one after the other, 16 flows 14 us apart, because each clock read of an agent or of
+    the kernel takes some time. A flow's first message is late by as much, so the lateness cancels out here. Every flow needs two messages.
     """
     ops = plan.ops
     arrived = (log.iteration == iteration) & (ops.kind[log.op] == OpKind.RECV) & (ops.traffic_class[log.op] >= 0)
@@ -36,7 +36,7 @@ def steady_flow_time_s(plan: Plan, log: OpLog, iteration: int) -> float:
 
 
 def ideal_s(plan: Plan, fabric: Fabric) -> float:
-    """Time that the busiest host port needs at line rate for an iteration's transfers, with the overhead of full frames."""
+    """Time that the busiest host port takes at line rate for an iteration's transfers, with the overhead of full frames."""
     moved = transfers(plan)
     data = plan.ops.traffic_class[moved.op] >= 0
     multicast = plan.ops.group[moved.op] == 1
@@ -47,9 +47,9 @@ def ideal_s(plan: Plan, fabric: Fabric) -> float:
 
 
 def low_share(plan: Plan, log: OpLog, iteration: int) -> float:
-    """Bytes of class 1 that arrived between its start and the end of class 0, over all bytes that arrived then.
+    """Share of class 1 in all bytes that arrived between its start and the end of class 0.
 
-    Class 0 is taken to arrive evenly, which it does when it saturates its port.
+    Class 0 is assumed to arrive evenly, as it does when it saturates its port.
     """
     kind, traffic_class = plan.ops.kind[log.op], plan.ops.traffic_class[log.op]
     now = log.iteration == iteration

@@ -1,8 +1,8 @@
-"""Messages on the wire, from the op log: when the bytes of each were under way, and between which hosts.
+"""Messages on the wire, from the op log: when each one's bytes were under way, and between which hosts.
 
-The log has four times of a message: when its first byte was handed to the kernel, when its last was, when its header was read, and
-when its RECV ended. The RECV's end is its arrival unless the RECV waited for something else; then the arrival is taken to be
-the later of last byte handed over and header read, which it cannot be before.
+The log has four times for each message: when its first byte was handed to the kernel, when its last byte was, when its header was
+read, and when its RECV ended. A message arrives when its RECV ends, unless the RECV waited for something else. Then the arrival is taken
+to be its earliest possible time: when the last byte was handed over or the header was read, whichever is later.
 """
 
 from __future__ import annotations
@@ -22,22 +22,27 @@ Bool = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class WireMessages:
-    """One row a message and receiving host, in columns; messages inside a host are none.
+    """Messages in columns with one row per message and receiving host, without messages inside a host."""
 
-    iteration, send, recv: which message. src, dst: hosts (endpoints of the fabric). connection: equal for messages of one send
-    queue, class and receiver. sent_ns: first byte handed to the kernel. arrived_ns: last byte taken from it. header_ns: header read.
-    first: whether this is the message's first row; a multicast message leaves its sender once.
-    """
-
+    #: Iteration of the message.
     iteration: Int64
+    #: Op of its SEND.
     send: Int64
+    #: Op of its RECV.
     recv: Int64
+    #: Sending host (an endpoint of the fabric).
     src: Int64
+    #: Receiving host (an endpoint of the fabric).
     dst: Int64
+    #: Equal for messages of the same send queue, class and receiver.
     connection: Int64
+    #: When the first byte was handed to the kernel.
     sent_ns: Int64
+    #: When the header was read.
     header_ns: Int64
+    #: When the last byte was taken from the kernel.
     arrived_ns: Int64
+    #: Whether this is the message's first row: a multicast message leaves its sender once.
     first: Bool
 
     def __len__(self) -> int:
@@ -50,15 +55,15 @@ class WireMessages:
 
 
 def wire_messages(logged: LoggedOps) -> WireMessages:
-    """All messages that crossed the network, as far as the log has both ends."""
+    """All messages that crossed the network and whose both ends were logged."""
     plan, ops = logged.plan, logged.plan.ops
     host = plan.rank_host.astype(np.int64)
     recvs = np.flatnonzero(ops.kind == OpKind.RECV).astype(np.int64)
     sends = ops.message[recvs]
     src, dst = host[ops.rank[sends]], host[ops.rank[recvs]]
-    # Several ranks of a host that belong to a group get one copy.
-    _, one_each = np.unique(np.stack([sends, dst]), axis=1, return_index=True)
-    kept = np.sort(one_each[src[one_each] != dst[one_each]])
+    # The ranks of a group on the same host share one copy.
+    _, copies = np.unique(np.stack([sends, dst]), axis=1, return_index=True)
+    kept = np.sort(copies[src[copies] != dst[copies]])
     recvs, sends, src, dst = recvs[kept], sends[kept], src[kept], dst[kept]
     _, connection = np.unique(np.stack([ops.lane[sends], dst, ops.traffic_class[sends]]), axis=1, return_inverse=True)
     first = np.zeros(len(sends), np.bool_)
@@ -66,19 +71,19 @@ def wire_messages(logged: LoggedOps) -> WireMessages:
     parts = []
     for iteration in range(logged.iterations):
         end = logged.end[iteration]
-        there = (end[recvs] != MISSING) & (end[sends] != MISSING)
+        logged_both = (end[recvs] != MISSING) & (end[sends] != MISSING)
         header = logged.start[iteration][recvs]
-        held = logged.latest_dependency_ns(iteration)[recvs] == end[recvs]
-        arrived = np.where(held, np.maximum(end[sends], header), end[recvs])
+        recv_waited = logged.latest_dependency_ns(iteration)[recvs] == end[recvs]
+        arrived = np.where(recv_waited, np.maximum(end[sends], header), end[recvs])
         columns = (
             np.full(len(recvs), iteration), sends, recvs, src, dst, connection.ravel(),
             logged.start[iteration][sends], header, arrived, first,
         )  # fmt: skip
-        parts.append([column[there] for column in columns])
+        parts.append([column[logged_both] for column in columns])
     return WireMessages(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def data_of(logged: LoggedOps, messages: WireMessages) -> Bool:
-    """Which rows carry data: requests and tokens weigh nothing and count as no flow."""
+    """Which rows carry data. Requests and tokens weigh nothing and do not count as flows."""
     data: Bool = logged.plan.ops.traffic_class[messages.send] != CONTROL_CLASS
     return data

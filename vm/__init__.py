@@ -1,1 +1,1 @@
-"""The machine below: builds, caches and boots the virtual-time kernel, and runs points inside it or on the machine's own kernel."""
+"""Where points run: builds, caches and boots the virtual-time kernel, and runs jobs in it or on the machine's own kernel."""

@@ -1,9 +1,10 @@
-"""Why a virtual-time kernel died: its last words and what the machine shows, told as a cause with its remedy.
+"""Diagnoses why a virtual-time kernel died, from its console and the state of the machine, and names a remedy.
 
-The messages are those of Linux 6.12's arch/um, gathered by bringing each cause about (tests/end_to_end has most of them).
+The messages are those of Linux 6.12's arch/um, collected by provoking each cause (tests/end_to_end covers most of them).
 
-User namespaces are no cause: the kernel makes its namespaces inside and takes none of the machine's, so neither
-`kernel.unprivileged_userns_clone`, `user.max_user_namespaces` nor AppArmor's restriction of them matters. Tried with none allowed.
+User namespaces are never the cause: the kernel creates its namespaces inside itself and uses none of the machine's, so
+`kernel.unprivileged_userns_clone`, `user.max_user_namespaces` and AppArmor's restriction of them do not matter. This was tried
+with none allowed.
 """
 
 from __future__ import annotations
@@ -19,41 +20,46 @@ from gradwire.vm.kernel import renewal
 from gradwire.vm.packages import install_command
 
 LAST_WORDS = 10
-"""Lines of the console that are shown where the cause is not known."""
+"""Number of console lines shown when the cause is unknown."""
 _LEVEL = re.compile(r"^<\d>")
 _REPORT = re.compile(r"^<[5-7]>")
 _NOISE = re.compile(
     r"^\s*($|kmsg_dump:|(RIP|RSP|R[A-D]X|R[SD]I|RBP|R\d\d|CS|EFLAGS|Pid|CPU|Modules linked in|Call Trace|Stack|Code): ?"
     r"|[0-9a-f]{16}\b|\[<[0-9a-f]+>\])"
 )
-"""Register and stack dumps, which say nothing to anybody but the kernel's own developers."""
+"""Register and stack dumps, which mean something only to kernel developers."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a kernel ended. console: its last lines. returncode: as of subprocess, -n after signal n."""
+    """How a kernel ended."""
 
+    #: File of the kernel.
     kernel: Path
+    #: Last lines of its console.
     console: tuple[str, ...]
+    #: As in subprocess: -n after signal n.
     returncode: int
+    #: Folder that held the kernel's memory.
     memory_folder: Path
+    #: Size of that memory.
     memory_mb: int
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What decides on the machine's side. nested: this is a user-mode kernel itself. filtered: a seccomp filter is in force.
+    """The machine's side of a diagnosis."""
 
-    yama_scope: of kernel.yama.ptrace_scope; None where there is no Yama.
-    """
-
+    #: Whether this machine is itself a user-mode kernel.
     nested: bool = False
+    #: Whether a seccomp filter is in force.
     filtered: bool = False
+    #: Value of kernel.yama.ptrace_scope; None without Yama.
     yama_scope: int | None = None
 
     @staticmethod
     def here() -> Surroundings:
-        """Those of this process."""
+        """The surroundings of this process."""
         yama = _read("/proc/sys/kernel/yama/ptrace_scope").strip()
         return Surroundings(
             nested="User Mode Linux" in _read("/proc/cpuinfo"),
@@ -71,15 +77,18 @@ def _read(path: str) -> str:
 
 @dataclass(frozen=True)
 class Cause:
-    """name: for tests and for people who sort reports. what: what is wrong, what was seen. remedy: what mends it."""
+    """Why a kernel died, and how to fix it."""
 
+    #: Short name, for tests and for people who sort reports.
     name: str
+    #: What is wrong and how it showed.
     what: str
+    #: What fixes it.
     remedy: str
 
 
 class KernelFault(MachineFault):
-    """A kernel that did not do what it was booted for. last_words: of its console, where the cause does not say it all."""
+    """A kernel that failed at its job. `last_words` are lines of its console, for causes that do not explain everything."""
 
     def __init__(self, headline: str, cause: Cause, last_words: Sequence[str] = ()) -> None:
         self.cause = cause
@@ -88,7 +97,7 @@ class KernelFault(MachineFault):
         super().__init__("\n".join([f"{headline}: {cause.what}", f"remedy: {cause.remedy}", *console]))
 
     def under(self, headline: str) -> KernelFault:
-        """The same with another beginning."""
+        """The same fault under another headline."""
         return KernelFault(headline, self.cause, self.last_words)
 
 
@@ -96,32 +105,32 @@ UNKNOWN = "unknown"
 
 
 def kernel_died(headline: str, ending: Ending, surroundings: Surroundings) -> KernelFault:
-    """The fault for a kernel that died; with its last words where nobody knows the cause."""
+    """The fault for a kernel that died, with its last words if the cause is unknown."""
     cause = cause_of(ending, surroundings)
     return KernelFault(headline, cause, last_words(ending.console) if cause.name == UNKNOWN else ())
 
 
 def last_words(console: Sequence[str]) -> list[str]:
-    """The last of what a console says, without mere reports, dumps of registers, and what was said before."""
-    said = (_LEVEL.sub("", line) for line in console if not _REPORT.match(line))
-    return list(dict.fromkeys(line for line in said if not _NOISE.match(line)))[-LAST_WORDS:]
+    """The last lines of a console, without informational messages, register dumps and repeated lines."""
+    messages = (_LEVEL.sub("", line) for line in console if not _REPORT.match(line))
+    return list(dict.fromkeys(line for line in messages if not _NOISE.match(line)))[-LAST_WORDS:]
 
 
 NESTED = Cause(
     "nested kernel",
-    "this is gradwire's own user-mode kernel, or another one, and it cannot carry a second (it has no PTRACE_SYSEMU)",
+    "this is a user-mode kernel, gradwire's own or another, and cannot run a second one inside (it has no PTRACE_SYSEMU)",
     "run gradwire on the machine itself, not inside one of its points",
 )
 
 
 def cause_of(ending: Ending, surroundings: Surroundings) -> Cause:
-    """What the kernel died of."""
+    """The cause of a kernel's death."""
     if surroundings.nested:
         return NESTED
     console = "\n".join(_LEVEL.sub("", line) for line in ending.console)
-    for pattern, told in MESSAGES:
+    for pattern, cause_from in MESSAGES:
         if match := pattern.search(console):
-            return told(match, ending, surroundings)
+            return cause_from(match, ending, surroundings)
     return _by_signal(ending, console)
 
 
@@ -130,55 +139,61 @@ def _by_signal(ending: Ending, console: str) -> Cause:
     if killed_by == signal.SIGKILL:
         return Cause(
             "killed",
-            "something killed it (SIGKILL): as a rule the machine, or the container's limit, when memory ran out",
+            "something killed it (SIGKILL): usually the machine or the container's limit when memory ran out",
             "see `dmesg | grep -i -e oom -e 'killed process'`; run fewer points at once (--jobs), or allow more memory",
         )
     if killed_by == signal.SIGXFSZ:
         return Cause(
             "file size limit",
-            "its memory is a file, and the limit on the size of files is smaller (SIGXFSZ)",
+            "its memory is a file larger than the limit on file sizes (SIGXFSZ)",
             "`ulimit -f unlimited`",
         )
     name = signal.Signals(killed_by).name if killed_by > 0 else f"status {ending.returncode}"
     if killed_by > 0 and not console.strip():
         if killed_by in (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL):
             return Cause(
-                "kernel file", f"it crashed before its first word ({name}): its file is damaged", renewal(ending.kernel)
+                "kernel file",
+                f"it crashed before its first message ({name}): its file is damaged",
+                renewal(ending.kernel),
             )
-        return Cause("killed", f"something ended it ({name})", "run it again; if it ends so again, find out what does")
-    seen = "for a reason that is not known" if console.strip() else "without a word"
+        return Cause(
+            "killed",
+            f"something ended it ({name})",
+            "run it again; if it ends the same way, find out what sends the signal",
+        )
+    symptom = "for an unknown reason" if console.strip() else "without a message"
     return Cause(
         UNKNOWN,
-        f"{seen} ({name})",
-        f"{renewal(ending.kernel)}; if it still dies, please report this, with what `gradwire doctor` says",
+        f"{symptom} ({name})",
+        f"{renewal(ending.kernel)}; if it still dies, please report this with the output of `gradwire doctor`",
     )
 
 
 def _no_ptrace(match: re.Match[str], _: Ending, surroundings: Surroundings) -> Cause:
-    """The kernel traces its processes, which asks the machine for PTRACE_TRACEME. Yama's scopes 0 and 1 allow that."""
-    seen, scope = f"it may not trace its own processes ({match[0]})", surroundings.yama_scope
+    """The kernel traces its processes, for which the machine must permit PTRACE_TRACEME. Yama's scopes 0 and 1 do."""
+    symptom, scope = f"it may not trace its own processes ({match[0]})", surroundings.yama_scope
     if scope == 3:
         return Cause(
             "ptrace: Yama",
-            f"{seen}: kernel.yama.ptrace_scope is 3, which forbids it to all",
-            "take `kernel.yama.ptrace_scope = 3` out of /etc/sysctl.d and boot the machine anew: it cannot be lowered before",
+            f"{symptom}: kernel.yama.ptrace_scope is 3, which forbids it to everyone",
+            "remove `kernel.yama.ptrace_scope = 3` from /etc/sysctl.d and reboot the machine: until then it cannot be lowered",
         )
     if scope == 2:
         return Cause(
             "ptrace: Yama",
-            f"{seen}: kernel.yama.ptrace_scope is 2, which leaves it to administrators",
+            f"{symptom}: kernel.yama.ptrace_scope is 2, which allows it to administrators only",
             "`sysctl -w kernel.yama.ptrace_scope=1` as root, or in a container `--cap-add SYS_PTRACE`",
         )
     if surroundings.filtered:
         return Cause(
             "ptrace: seccomp filter",
-            f"{seen}: a seccomp filter is in force here, as in containers and sandboxes",
+            f"{symptom}: a seccomp filter is in force here, as in containers and sandboxes",
             "start the container with `--cap-add SYS_PTRACE` (Docker, Podman) or the capability SYS_PTRACE (Kubernetes); "
-            "if that does not do, with `--security-opt seccomp=unconfined`",
+            "if that is not enough, with `--security-opt seccomp=unconfined`",
         )
     return Cause(
         "ptrace: security module",
-        f"{seen}, though there is neither a seccomp filter nor Yama's limit: a security module forbids it",
+        f"{symptom}, although neither a seccomp filter nor Yama forbids it: a security module does",
         "with SELinux `setsebool deny_ptrace off`; with AppArmor let the profile of gradwire's process have `ptrace`",
     )
 
@@ -186,7 +201,7 @@ def _no_ptrace(match: re.Match[str], _: Ending, surroundings: Surroundings) -> C
 def _part_of_ptrace(match: re.Match[str], *_: object) -> Cause:
     return Cause(
         "ptrace: incomplete",
-        f"the machine has only a part of ptrace ({match[0]}), as gVisor, WSL 1 and emulators do",
+        f"the machine implements ptrace only in part ({match[0]}), like gVisor, WSL 1 and emulators",
         "run gradwire on Linux itself or in a full virtual machine",
     )
 
@@ -194,7 +209,7 @@ def _part_of_ptrace(match: re.Match[str], *_: object) -> Cause:
 def _no_filters(match: re.Match[str], *_: object) -> Cause:
     return Cause(
         "seccomp",
-        f"it may not install seccomp filters, which this kernel's system calls go by ({match[0]})",
+        f"it may not install seccomp filters, which this kernel needs for system calls ({match[0]})",
         "start the container with `--security-opt seccomp=unconfined`, or set GRADWIRE_KERNEL_SOURCE to a linux-source of 6.12",
     )
 
@@ -202,8 +217,8 @@ def _no_filters(match: re.Match[str], *_: object) -> Cause:
 def _register_state(match: re.Match[str], *_: object) -> Cause:
     return Cause(
         "register state",
-        f"this processor has a larger register state than the kernel has room for ({match[0]})",
-        "boot the machine with `clearcpuid=amx_tile`, or give a virtual machine a processor model without AMX; and please report this",
+        f"this processor's register state is larger than the kernel has room for ({match[0]})",
+        "boot the machine with `clearcpuid=amx_tile`, or give a virtual machine a processor model without AMX; please report this too",
     )
 
 
@@ -211,7 +226,7 @@ def _memory_full(_: re.Match[str], ending: Ending, __: Surroundings) -> Cause:
     folder = ending.memory_folder
     return Cause(
         "memory: folder full",
-        f"{folder}, where its memory is, has no room left",
+        f"{folder}, which holds its memory, has no room left",
         f"run fewer points at once (--jobs), or enlarge it: `mount -o remount,size={2 * ending.memory_mb}M {folder}`",
     )
 
@@ -227,7 +242,7 @@ def _too_little_memory(match: re.Match[str], ending: Ending, _: Surroundings) ->
 def _no_address_space(match: re.Match[str], *_: object) -> Cause:
     return Cause(
         "memory: limit",
-        f"a limit on memory does not let it have its own ({match[0]})",
+        f"a memory limit prevents it from allocating its memory ({match[0]})",
         "`ulimit -v unlimited`, or with overcommit_memory = 2 `sysctl -w vm.overcommit_memory=0` as root",
     )
 
@@ -236,7 +251,7 @@ def _noexec(match: re.Match[str], ending: Ending, _: Surroundings) -> Cause:
     folder = ending.memory_folder
     return Cause(
         "memory: noexec",
-        f"{folder}, where its memory is, is mounted noexec ({match[0]})",
+        f"{folder}, which holds its memory, is mounted noexec ({match[0]})",
         f"`mount -o remount,exec {folder}` as root, or set TMPDIR to a folder that allows programs",
     )
 
@@ -244,28 +259,28 @@ def _noexec(match: re.Match[str], ending: Ending, _: Surroundings) -> Cause:
 def _not_run(match: re.Match[str], ending: Ending, _: Surroundings) -> Cause:
     if match["program"] == "setpriv":
         return Cause("util-linux", f"a program is missing ({match[0]})", install_command("taskset"))
-    return Cause("kernel file", f"its file cannot be run ({match[0]})", renewal(ending.kernel))
+    return Cause("kernel file", f"its file cannot be executed ({match[0]})", renewal(ending.kernel))
 
 
 def _no_openvswitch(match: re.Match[str], *_: object) -> Cause:
     return Cause(
         "Open vSwitch",
         f"Open vSwitch does not start in it ({match['why']})",
-        f"{install_command('openvswitch')}; if it is installed, install it again",
+        f"{install_command('openvswitch')}; if it is already installed, reinstall it",
     )
 
 
 def _first_process(match: re.Match[str], *_: object) -> Cause:
     return Cause(
         "first process",
-        f"its first process could not set it up ({match['why']})",
+        f"its first process could not set up the system ({match['why']})",
         "see `gradwire doctor` for what is missing; if nothing is, please report this",
     )
 
 
 MESSAGES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Ending, Surroundings], Cause]], ...] = tuple(
-    (re.compile(pattern, re.MULTILINE), told)
-    for pattern, told in (
+    (re.compile(pattern, re.MULTILINE), cause_from)
+    for pattern, cause_from in (
         (r"register state has \d+ bytes, and this kernel has room for \d+", _register_state),
         (r"(put_fp_registers|ptrace set fp regs) failed, errno = 14", _register_state),
         (r"^ptrace: .+$", _no_ptrace),
@@ -285,4 +300,4 @@ MESSAGES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Ending, Surround
         (r"^gradwire: (?P<why>.+)", _first_process),
     )
 )
-"""What a console says, and the cause that it tells of; the first that fits."""
+"""Patterns of console messages and the function that makes a cause from a match; the first match wins."""

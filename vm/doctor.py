@@ -1,4 +1,4 @@
-"""What this machine has and lacks for gradwire, each with the command that mends it. Looks only, changes nothing, boots nothing."""
+"""Checks what this machine has and lacks for gradwire, with a command that fixes each problem. Changes nothing, boots nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gradwire.vm.packages import install_command, source_remedy
 
 MIB = 1 << 20
 KERNEL_MEMORY_MB = 3072
-"""Memory of one virtual-time kernel by default."""
+"""Default memory of one virtual-time kernel."""
 
 PROGRAMS = ("tc", "ip", "setpriv", "taskset", "bash")
 """Programs that a run calls."""
@@ -29,7 +29,7 @@ WALL_PROGRAMS = ("ethtool",)
 """Programs that only runs on the wall clock call."""
 
 TEST_PROGRAMS = ("tshark",)
-"""Programs that only tests call; with tshark comes Wireshark's part that gradwire's dissector needs."""
+"""Programs that only tests call; tshark brings the part of Wireshark that gradwire's dissector needs."""
 
 PACKAGES = (
     "numpy",
@@ -57,25 +57,27 @@ WALL_PROBES: Mapping[str, tuple[list[str], str]] = {
         "without it, runs use HTB's class priorities",
     ),
 }
-"""Parts of the machine's own kernel: a command that works only with the part, and what lacking it means."""
+"""Features of the machine's own kernel: a command that works only with the feature, and the consequence of lacking it."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that gradwire needs: whether it is there, what was seen, and the command that mends it ("" when fine).
+    """The state of one thing that gradwire needs."""
 
-    required is False for what only `--clock wall` or only a first build needs.
-    """
-
+    #: What was checked.
     name: str
+    #: Whether it is there and works.
     ok: bool
+    #: What was seen.
     detail: str
+    #: Command that fixes it; "" if nothing is wrong.
     mend: str = ""
+    #: False for what only tests, only `--clock wall` or only a first build needs.
     required: bool = True
 
 
 def diagnose() -> list[Finding]:
-    """Everything that a run needs, in the order in which to mend it. Raises nothing for what is missing."""
+    """Everything that a run needs, in the order in which to fix it. Missing things are findings, not exceptions."""
     return [
         machine_finding(platform.machine(), len(os.sched_getaffinity(0))),
         *packages_findings(lambda name: importlib.util.find_spec(name) is not None),
@@ -90,19 +92,19 @@ def diagnose() -> list[Finding]:
 
 
 def find_program(name: str) -> str | None:
-    """Path of a program. Users who are not root have no sbin on their PATH, root inside the virtual-time kernel has."""
+    """Path of a program. Searches sbin too: it is on the PATH of root in the virtual-time kernel, but not of ordinary users."""
     return shutil.which(name, path=f"{os.environ['PATH']}:/usr/local/sbin:/usr/sbin:/sbin")
 
 
 def machine_finding(architecture: str, cpus: int) -> Finding:
-    """x86-64, and how many points run side by side."""
+    """Whether this is an x86-64 machine, and how many points run side by side."""
     ok = architecture == "x86_64"
     mend = "" if ok else "use an x86-64 machine, or --clock wall"
     return Finding("machine", ok, f"{architecture}, {cpus} CPUs: up to {cpus} points side by side", mend)
 
 
 def packages_findings(importable: Callable[[str], bool]) -> list[Finding]:
-    """Python packages, in one finding when all are there and one for each that is not."""
+    """One finding for all Python packages if they are installed, otherwise one per missing package."""
     missing = [name for name in PACKAGES if not importable(name)]
     if not missing:
         return [Finding("Python packages", True, f"Python {platform.python_version()}, all {len(PACKAGES)} import")]
@@ -112,14 +114,14 @@ def packages_findings(importable: Callable[[str], bool]) -> list[Finding]:
 def program_findings(
     which: Callable[[str], str | None], programs: Sequence[str], *, only_for: str = ""
 ) -> list[Finding]:
-    """Programs, and the package that brings each. only_for: who calls them, where no run on the virtual clock does."""
-    found = []
+    """One finding per program. `only_for` names the caller of programs that no run on the virtual clock calls."""
+    findings = []
     for program in programs:
         path = which(program)
         mend = "" if path else install_command(program)
         missing = f"not on the PATH (only for {only_for})" if only_for else "not on the PATH"
-        found.append(Finding(program, path is not None, path or missing, mend, required=not only_for))
-    return found
+        findings.append(Finding(program, path is not None, path or missing, mend, required=not only_for))
+    return findings
 
 
 def openvswitch_finding(which: Callable[[str], str | None], schema: Path) -> Finding:
@@ -132,7 +134,7 @@ def openvswitch_finding(which: Callable[[str], str | None], schema: Path) -> Fin
 
 
 def kernel_findings() -> list[Finding]:
-    """The cached virtual-time kernel and, for building it, source, tools and room. These are required only without it."""
+    """The cached virtual-time kernel, and the source, tools and room to build it, which are required only if there is none."""
     try:
         source, source_fault = str(find_source().tarball), ""
     except Fault as fault:
@@ -145,7 +147,7 @@ def kernel_findings() -> list[Finding]:
     missing = missing_tools()
     source_mend = source_remedy(SOURCE_VARIABLE) if source_fault else ""
     room_mb = free_mb(cache_folder())
-    roomy = room_mb >= BUILD_ROOM_MB
+    enough_room = room_mb >= BUILD_ROOM_MB
     return [
         Finding("kernel source", not source_fault, source or source_fault, source_mend, not built),
         Finding(
@@ -157,9 +159,9 @@ def kernel_findings() -> list[Finding]:
         ),
         Finding(
             "room to build",
-            roomy,
+            enough_room,
             f"{room_mb} MiB free in {cache_folder()}, {BUILD_ROOM_MB} needed",
-            "" if roomy else "free some, or set GRADWIRE_CACHE to a folder with room",
+            "" if enough_room else "free some, or set GRADWIRE_CACHE to a folder with room",
             not built,
         ),
         Finding(
@@ -172,17 +174,17 @@ def kernel_findings() -> list[Finding]:
 
 
 def free_mb(folder: Path) -> int:
-    """MiB free where `folder` is, or will be."""
+    """Free MiB on the disk where `folder` is or will be."""
     existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     return shutil.disk_usage(existing).free // MIB
 
 
 def memory_finding(rooms_mb: Mapping[Path, int]) -> Finding:
-    """Where the kernels' memory goes, and for how many at once there is room."""
+    """The folder for the kernels' memory, and how many kernels at once it has room for."""
     folder, room_mb = next(((f, r) for f, r in rooms_mb.items() if r >= KERNEL_MEMORY_MB), (None, 0))
     if folder is None:
-        seen = ", ".join(room_seen(f, r) for f, r in rooms_mb.items())
-        return Finding("kernel memory", False, seen, memory_remedy(KERNEL_MEMORY_MB))
+        rooms = ", ".join(room_seen(f, r) for f, r in rooms_mb.items())
+        return Finding("kernel memory", False, rooms, memory_remedy(KERNEL_MEMORY_MB))
     kernels = room_mb // KERNEL_MEMORY_MB
     return Finding(
         "kernel memory", True, f"{folder}: {room_mb} MiB, room for {kernels} kernels of {KERNEL_MEMORY_MB} MiB"
@@ -190,7 +192,7 @@ def memory_finding(rooms_mb: Mapping[Path, int]) -> Finding:
 
 
 def wall_findings(root: bool) -> list[Finding]:
-    """What `--clock wall` can do here. Probed for real, in a network namespace that ends with the probe."""
+    """What `--clock wall` can do here, tried out in a network namespace that ends with the probe."""
     if not root:
         return [Finding("wall clock", False, "--clock wall needs root", "run as root (only for --clock wall)", False)]
     daemon = "the machine's own runs" if system_openvswitch_runs() else "a private one is started for each run"

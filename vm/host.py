@@ -1,7 +1,7 @@
-"""Runs one job on the machine's own kernel, in wall-clock time, as root: the same call as in virtual time.
+"""Runs one job as root on the machine's own kernel, in wall-clock time, with the same interface as in virtual time.
 
-Open vSwitch is the machine's own where it runs. Otherwise a private pair of daemons is started in a temporary folder,
-found by the job through OVS_RUNDIR, and ended with it.
+The job uses the machine's own Open vSwitch if it runs. Otherwise a private pair of daemons is started in a temporary folder,
+which the job finds through OVS_RUNDIR; they end with the job.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 START_LIMIT_S = 20
 END_LIMIT_S = 10.0
 OVS_MAX_IDLE_MS = 3_600_000
-"""How long the datapath keeps a flow that nothing uses. After 10 s (the default) of computation the first packet of a gradient took the way
-through ovs-vswitchd, the next ones did not, and TCP took what arrived out of order for lost (5 retransmits of 375 MB)."""
+"""How long the datapath keeps an unused flow. The default is 10 s: after longer computations the first packet of a gradient went
+through ovs-vswitchd and the next ones did not, and TCP took the packets that arrived out of order for lost (5 retransmits in 375 MB)."""
 
 
 def run_on_host(
@@ -33,7 +33,7 @@ def run_on_host(
     *,
     env: Mapping[str, str],
     cpu: int | None = None,
-    memory_mb: int = 0,  # noqa: ARG001 (the two clocks are called alike)
+    memory_mb: int = 0,  # noqa: ARG001 (both clocks have the same interface)
     time_limit_s: float,
     on_line: Callable[[str], None],
     workdir: Path,
@@ -42,11 +42,12 @@ def run_on_host(
 ) -> int:
     """Runs `argv` as root on the machine's own kernel; returns its exit status (128 + n after signal n).
 
-    env: all of the job's environment but for PATH (the caller's by default) and where Open vSwitch is.
-    cpu: the one CPU to use; None for all. memory_mb is of no meaning here: the machine's memory is shared.
-    The rest is as in `run_virtual`, and so is what is raised; MachineFault also when not root. Network devices that the
-    job made are its own to remove: when a run is ended early (or the calling process dies), the job gets SIGTERM, and
-    END_LIMIT_S later its process group is killed.
+    `env` is the job's whole environment except for PATH (the caller's by default) and the location of Open vSwitch. `cpu` is the one
+    CPU to use, None for all. `memory_mb` has no effect: the job shares the machine's memory. The other parameters and the exceptions
+    are those of `run_virtual`; MachineFault is raised also for users other than root.
+
+    The job has to remove the network devices that it creates: when a run is ended early (or the calling process dies), the job
+    gets SIGTERM, and its process group is killed END_LIMIT_S later.
     """
     if os.geteuid() != 0:
         raise MachineFault(
@@ -62,7 +63,7 @@ def run_on_host(
             _asked_to_end(process),
         ):
             writer.close()
-            # Not until the output closes: shells that Mininet left behind would hold it open.
+            # Does not wait for the output to close: shells that Mininet left behind would keep it open.
             end = follow(
                 {read_end: on_line},
                 time_limit_s=time_limit_s,
@@ -81,7 +82,7 @@ def run_on_host(
 
 @contextmanager
 def _asked_to_end(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """On leaving, lets a job that still runs take down what it made: SIGTERM, and some seconds before it is killed."""
+    """Sends SIGTERM on exit to a job that still runs, and gives it some seconds to clean up before it is killed."""
     try:
         yield
     finally:
@@ -99,7 +100,7 @@ def _wait(process: subprocess.Popen[bytes], limit_s: float) -> FollowEnd:
 
 
 def system_openvswitch_runs(rundir: Path = SYSTEM_RUNDIR) -> bool:
-    """True when the machine's own ovsdb-server answers and its ovs-vswitchd lives."""
+    """Whether the machine's own ovsdb-server answers and its ovs-vswitchd is alive."""
     try:
         with socket.socket(socket.AF_UNIX) as database:
             database.connect(str(rundir / "db.sock"))
@@ -110,7 +111,7 @@ def system_openvswitch_runs(rundir: Path = SYSTEM_RUNDIR) -> bool:
 
 
 def daemon_commands(folder: Path) -> tuple[list[str], list[str]]:
-    """Commands of a private ovsdb-server and ovs-vswitchd with all their files in `folder`, in the foreground."""
+    """Commands that run a private ovsdb-server and ovs-vswitchd in the foreground, with all their files in `folder`."""
     quiet = ["--verbose=console:off", "--pidfile", "--log-file"]
     database = ["ovsdb-server", f"--remote=punix:{folder}/db.sock", *quiet, str(folder / "conf.db")]
     return database, ["ovs-vswitchd", *quiet, f"unix:{folder}/db.sock"]
@@ -118,7 +119,7 @@ def daemon_commands(folder: Path) -> tuple[list[str], list[str]]:
 
 @contextmanager
 def _openvswitch(*, needed: bool) -> Iterator[dict[str, str]]:
-    """What the job's environment needs to find Open vSwitch; a private pair lives as long as the context."""
+    """Yields the environment variables by which the job finds Open vSwitch; a private pair of daemons lives as long as the context."""
     if not needed or system_openvswitch_runs():
         yield {}
         return
@@ -131,7 +132,7 @@ def _openvswitch(*, needed: bool) -> Iterator[dict[str, str]]:
         _call(["ovsdb-tool", "create", str(folder / "conf.db"), str(SCHEMA)], env)
         database, switch = daemon_commands(folder)
         with _daemon(database, env), _daemon(switch, env) as switch_process:
-            # Comes back when the database has the new value and ovs-vswitchd has acted on it: then both are up.
+            # Returns once the database has the new value and ovs-vswitchd has acted on it: both are up then.
             _call(
                 [
                     "ovs-vsctl",
@@ -148,14 +149,14 @@ def _openvswitch(*, needed: bool) -> Iterator[dict[str, str]]:
             try:
                 yield places
             finally:
-                # Removes bridges and datapath as well, which would stay in the kernel after a mere kill.
+                # Also removes the bridges and the datapath, which would stay in the kernel after a plain kill.
                 _call(["ovs-appctl", f"--timeout={START_LIMIT_S}", "-t", "ovs-vswitchd", "exit", "--cleanup"], env)
                 _wait(switch_process, END_LIMIT_S)
 
 
 @contextmanager
 def _daemon(argv: list[str], env: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """A process in the foreground that is killed when the context ends."""
+    """Runs a foreground process that is killed when the context ends."""
     process = subprocess.Popen(
         dies_with_parent(argv),
         env=dict(env),
@@ -170,6 +171,6 @@ def _daemon(argv: list[str], env: Mapping[str, str]) -> Iterator[subprocess.Pope
 
 
 def _call(argv: list[str], env: Mapping[str, str]) -> None:
-    done = subprocess.run(argv, env=dict(env), capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise MachineFault(f"Open vSwitch: `{' '.join(argv)}` failed: {done.stderr.strip()}")
+    completed = subprocess.run(argv, env=dict(env), capture_output=True, text=True, check=False)
+    if completed.returncode != 0:
+        raise MachineFault(f"Open vSwitch: `{' '.join(argv)}` failed: {completed.stderr.strip()}")

@@ -1,4 +1,4 @@
-"""Builds the virtual-time kernel once and keeps it in the cache folder, one file a config and source."""
+"""Builds the virtual-time kernel once and keeps it in the cache folder, one file per config and source."""
 
 from __future__ import annotations
 
@@ -38,32 +38,32 @@ from gradwire.vm.kernel_source import (
 from gradwire.vm.streaming import FollowEnd, LineTaker, follow, pipe, process_group
 
 Progress = Callable[[int, int, str], None]
-"""Gets (objects compiled, objects in all, what is being done)."""
+"""Called with (objects compiled, total objects, current activity)."""
 
 CACHE_VARIABLE = "GRADWIRE_CACHE"
 PREBUILT = Path(__file__).with_name("prebuilt")
-"""Where a wheel has its kernel. Not in the repository."""
+"""Folder of the kernel that a wheel ships with; the repository has none."""
 BUILD_LIMIT_S = 2 * 3600.0
 MIB = 1 << 20
 UNUSED_CODE = (
     *("arch/a*", "arch/[chlmnops]*", "arch/riscv", "sound", "tools/perf", "tools/testing"),
     *(f"drivers/{name}" for name in ("gpu", "media", "net/ethernet", "net/wireless", "scsi", "staging")),
 )
-"""Folders whose code is left in the tarball: 1 GB of files less to write. Their Kconfig files are needed all the same."""
+"""Folders whose code stays in the tarball, which saves writing 1 GB of files. Their Kconfig files are still needed."""
 
 
 def cache_folder() -> Path:
-    """Where kernels are kept: GRADWIRE_CACHE, or ~/.cache/gradwire."""
-    named = os.environ.get(CACHE_VARIABLE)
-    return Path(named) if named else Path.home() / ".cache" / "gradwire"
+    """Folder of the built kernels: GRADWIRE_CACHE, or ~/.cache/gradwire."""
+    folder = os.environ.get(CACHE_VARIABLE)
+    return Path(folder) if folder else Path.home() / ".cache" / "gradwire"
 
 
 def cached_kernel() -> Path | None:
-    """The kernel that this installation brought, or else the one in the cache that was built with today's config; None when there is none.
+    """The kernel that this installation ships with, or else one in the cache that was built with the current config; None if there is none.
 
-    Of several, the one of the installed source is taken, or else the newest: a source that was removed or updated since is no reason to
-    build again. GRADWIRE_KERNEL_SOURCE asks for the kernel of just that source.
-    Raises InputFault when that variable is wrong, InternalFault when the kernel in the installation does not belong to its config.
+    Of several kernels in the cache, the one built from the installed source is preferred, then the newest: a kernel need not be built
+    again because its source was removed or updated. If GRADWIRE_KERNEL_SOURCE is set, only the kernel of that source counts.
+    Raises InputFault if that variable is wrong, InternalFault if the installation's kernel does not belong to its config.
     """
     config = CONFIG.read_text()
     if os.environ.get(SOURCE_VARIABLE) is not None:
@@ -73,38 +73,38 @@ def cached_kernel() -> Path | None:
         return prebuilt
     kernels = kernels_of(cache_folder(), config)
     source = newest_source(SOURCE_FOLDER.glob("linux-source-*"))
-    own = source and cache_folder() / kernel_name(source, config)
-    return own if own in kernels else max(kernels, key=lambda path: path.stat().st_mtime, default=None)
+    preferred = source and cache_folder() / kernel_name(source, config)
+    return preferred if preferred in kernels else max(kernels, key=lambda path: path.stat().st_mtime, default=None)
 
 
 def prebuilt_kernel(config: str) -> Path | None:
-    """The kernel in the installation itself, as `make wheel` puts it there; None in a source tree.
+    """The kernel that `make wheel` put into the installation; None in a source tree.
 
-    Raises InternalFault for one of another config.
+    Raises InternalFault if it was built with another config.
     """
-    every = list(PREBUILT.glob("kernel-*"))
+    shipped = list(PREBUILT.glob("kernel-*"))
     fitting = kernels_of(PREBUILT, config)
-    if every and not fitting:
+    if shipped and not fitting:
         raise InternalFault(
-            f"{every[0]} was not built with this version's {CONFIG.name} and patches: install gradwire again"
+            f"{shipped[0]} was not built with this version's {CONFIG.name} and patches: install gradwire again"
         )
     return next(iter(fitting), None)
 
 
 def kernels_of(folder: Path, config: str) -> list[Path]:
-    """Kernels in `folder` that were built with this config and today's patches, from whatever source."""
+    """Kernels in `folder` that were built with this config and the current patches, from any source."""
     return sorted(folder.glob(f"kernel-*-{config_digest(config)}-{'[0-9a-f]' * 8}"))
 
 
 def renewal(kernel: Path) -> str:
-    """How to come by a kernel in place of one that is damaged."""
+    """How to replace a damaged kernel."""
     if kernel.parent == PREBUILT:
-        return "install gradwire again, which brought this kernel"
-    return "build the kernel anew: `gradwire kernel --force`"
+        return "install gradwire again, which ships with this kernel"
+    return "build the kernel again: `gradwire kernel --force`"
 
 
 def ensure_kernel(on_progress: Progress) -> Path:
-    """The cached kernel, built now if need be; raises what `build_kernel` raises."""
+    """The cached kernel, built first if necessary; raises what `build_kernel` raises."""
     kernel = cached_kernel()
     if kernel is None:
         return build_kernel(on_progress)
@@ -113,22 +113,21 @@ def ensure_kernel(on_progress: Progress) -> Path:
 
 
 def share_kernel(kernel: Path) -> None:
-    """Puts a kernel that came with the installation into the cache as well, where a clone of the repository finds it."""
+    """Copies a kernel that came with the installation into the cache, where a clone of the repository finds it."""
     shared = cache_folder() / kernel.name
     if kernel.parent == PREBUILT and not shared.exists():
-        with suppress(OSError):  # a cache that cannot be written is a clone's affair, which then says so
+        with suppress(OSError):  # only clones need the cache, and they report one that is not writable
             shared.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix="build-", dir=shared.parent) as folder:
                 Path(shutil.copy(kernel, folder)).replace(shared)
 
 
 def build_kernel(on_progress: Progress, *, anew: bool = False) -> Path:
-    """Builds the kernel and returns its place in the cache. anew: even if it is there, which may be damaged.
+    """Builds the kernel and returns its path in the cache. `anew` rebuilds one that exists, which may be damaged.
 
-    Takes some minutes of all CPUs. Of two builders, the second waits for the first and takes its kernel. However it
-    ends, nothing but the kernel, or the log of a failed build, stays behind.
-    Raises MachineFault (source or tools missing, no room, compiler failed), InternalFault when the config does not fit
-    the source.
+    Takes some minutes on all CPUs. Of two concurrent builds, the second waits for the first and uses its kernel. Whatever the
+    outcome, only the kernel or the log of a failed build stays behind.
+    Raises MachineFault (source or tools missing, no room, compiler failed), or InternalFault if the config does not fit the source.
     """
     source = find_source()
     check_tools()
@@ -147,7 +146,7 @@ def build_kernel(on_progress: Progress, *, anew: bool = False) -> Path:
 
 
 class _Build:
-    """One build in a folder of its own; every step's output goes to the log."""
+    """A build in its own folder, with the output of every step in the log."""
 
     def __init__(self, source: Source, folder: Path, log: Path, on_progress: Progress) -> None:
         self._source = source
@@ -193,8 +192,8 @@ class _Build:
             )
 
     def _step(self, name: str, command: list[str], on_line: LineTaker = lambda _: None) -> None:
-        """Runs one command to its end; raises MachineFault when it fails."""
-        last: deque[str] = deque(maxlen=100)  # of parallel jobs, the one that failed may be some way back
+        """Runs one command to completion; raises MachineFault if it fails."""
+        last: deque[str] = deque(maxlen=100)  # with parallel jobs, the error may be some lines back
         with self._log.open("a") as log:
 
             def take(line: str) -> None:
@@ -214,7 +213,7 @@ class _Build:
 
 
 def unpack_command(tarball: Path, tree: Path) -> list[str]:
-    """Unpacks what a user-mode kernel is built from. Documentation keeps only its top level, which has a Kconfig file."""
+    """The command that unpacks what a user-mode kernel is built from. Documentation keeps only its top level, for the Kconfig file."""
     top = tarball.name.split(".tar")[0]
     unused = [f"--exclude={top}/{folder}/*.[chS]" for folder in UNUSED_CODE]
     unused += [f"--exclude={top}/Documentation/*/*", "--exclude=*.dts", "--exclude=*.dtsi"]
@@ -222,7 +221,7 @@ def unpack_command(tarball: Path, tree: Path) -> list[str]:
 
 
 def build_environment(folder: Path) -> dict[str, str]:
-    """All that make gets: called from a Makefile, MAKEFLAGS and the like of that one would get in."""
+    """The whole environment of make: if gradwire is called from a Makefile, its MAKEFLAGS and the like must not get in."""
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
@@ -236,7 +235,7 @@ def build_environment(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def _locked(cache: Path, on_wait: Callable[[], None]) -> Iterator[None]:
-    """Holds the cache folder's lock, after `on_wait()` if another has it; removes what a killed builder left."""
+    """Holds the cache folder's lock, calling `on_wait` first if it is taken; removes what a killed build left behind."""
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("w") as lock:
         try:
@@ -251,7 +250,7 @@ def _locked(cache: Path, on_wait: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def _log(target: Path) -> Iterator[Path]:
-    """The build's log beside the kernel, kept only when the build fails."""
+    """Yields the path of the build log beside the kernel; the log is kept only if the build fails."""
     log = target.with_name(f"{target.name}.log")
     log.write_text("")
     try:

@@ -1,4 +1,4 @@
-"""What the virtual-time kernel is made of: the distribution's source, the project's config, the tools. Decides, builds nothing."""
+"""The ingredients of the virtual-time kernel: the distribution's source, the config, the patches, the tools. Builds nothing itself."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ CONFIG = Path(__file__).with_name("kernel.config")
 SOURCE_FOLDER = Path("/usr/src")
 SOURCE_VARIABLE = "GRADWIRE_KERNEL_SOURCE"
 VERSION_MIN = (6, 12)
-"""First kernel that this config was tried on; earlier ones lack fixes of time travel."""
+"""First kernel that this config was tried on; earlier ones lack fixes to time travel."""
 BUILD_ROOM_MB = 1000
-"""Room that a build needs in the cache folder: 790 MiB at its peak, and slack."""
+"""Room that a build needs in the cache folder: 790 MiB at its peak, plus slack."""
 COMPILED_OBJECTS = 608
-"""Lines `CC` of a build of 6.12 with kernel.config; only the progress bar rests on it."""
+"""Number of `CC` lines in a build of 6.12 with kernel.config; only the progress bar depends on it."""
 COMPILER_FLAGS = "-mcmodel=small"
-"""User-mode kernels default to -mcmodel=large for the sake of modules, which makes every call an indirect one."""
+"""User-mode kernels default to -mcmodel=large for the sake of modules, which makes every call indirect."""
 
 PATCHES = Path(__file__).with_name("patches")
-"""What is changed in the kernel's own text before it is built, each file with its reason: for every version, and in a folder named after a
-version for that one alone."""
+"""Patches to the kernel's source, each with its reason. Those in a folder named after a version apply to that version only, the others to
+all versions."""
 
 TOOLS = ("bc", "bison", "flex", "gcc", "make", "patch", "strip", "tar", "xz")
 """Programs that a build calls."""
@@ -42,48 +42,48 @@ _COMPILED = re.compile(r"  CC +(\S+)")
 
 @dataclass(frozen=True)
 class Source:
-    """A source package: the tarball and the kernel version that its name states."""
+    """A source package of the kernel."""
 
+    #: The package itself.
     tarball: Path
+    #: Kernel version in the name of the tarball.
     version: tuple[int, ...]
 
     @property
     def version_text(self) -> str:
-        """Version as people write it."""
+        """The version as people write it."""
         return ".".join(map(str, self.version))
 
     def digest(self) -> str:
-        """Eight hex digits that change when the tarball does (name, size, time; reading 150 MB at every start is too slow)."""
-        facts = self.tarball.stat()
-        return _digest(f"{self.tarball.name} {facts.st_size} {facts.st_mtime_ns}")
+        """Eight hex digits over the tarball's name, size and time; reading 150 MB at every start would be too slow."""
+        status = self.tarball.stat()
+        return _digest(f"{self.tarball.name} {status.st_size} {status.st_mtime_ns}")
 
 
 def source_of(tarball: Path) -> Source | None:
-    """The source package that `tarball` is by its name; None when the name is another one."""
+    """The source package that the name of `tarball` describes; None for other names."""
     match = _NAME.fullmatch(tarball.name)
     return Source(tarball, tuple(map(int, match[1].split(".")))) if match else None
 
 
 def newest_source(tarballs: Iterable[Path]) -> Source | None:
-    """The newest of the packages that is new enough (VERSION_MIN); None when there is none."""
+    """The newest package of at least VERSION_MIN; None if there is none."""
     sources = [source for tarball in tarballs if (source := source_of(tarball))]
     return max((s for s in sources if s.version >= VERSION_MIN), key=lambda s: s.version, default=None)
 
 
 def find_source() -> Source:
-    """The tarball that GRADWIRE_KERNEL_SOURCE names, or the newest one in /usr/src.
+    """The source package that GRADWIRE_KERNEL_SOURCE names, or the newest one in /usr/src.
 
-    Raises InputFault for a wrong variable, MachineFault when no package is installed.
+    Raises InputFault for a wrong variable, MachineFault if no package is installed.
     """
-    named = os.environ.get(SOURCE_VARIABLE)
-    if named is not None:
-        source = source_of(Path(named))
+    path = os.environ.get(SOURCE_VARIABLE)
+    if path is not None:
+        source = source_of(Path(path))
         if source is None or not source.tarball.is_file():
-            raise InputFault(f"{SOURCE_VARIABLE}={named}: must be a file named linux-source-<version>.tar.xz")
+            raise InputFault(f"{SOURCE_VARIABLE}={path}: must be a file named linux-source-<version>.tar.xz")
         if source.version < VERSION_MIN:
-            raise InputFault(
-                f"{SOURCE_VARIABLE}={named}: must be of version {'.'.join(map(str, VERSION_MIN))} or later"
-            )
+            raise InputFault(f"{SOURCE_VARIABLE}={path}: must be of version {'.'.join(map(str, VERSION_MIN))} or later")
         return source
     source = newest_source(SOURCE_FOLDER.glob("linux-source-*"))
     if source is None:
@@ -92,10 +92,10 @@ def find_source() -> Source:
 
 
 def check_tools() -> None:
-    """Raises MachineFault when the machine is no x86-64 or lacks a tool, with the command that installs it."""
+    """Raises MachineFault if the machine is not x86-64 or lacks a tool, with the command that installs the tool."""
     if platform.machine() != "x86_64":
         raise MachineFault(
-            f"the virtual-time kernel exists for x86_64 only, this is {platform.machine()}: use --clock wall"
+            f"the virtual-time kernel exists for x86_64 only, and this is {platform.machine()}: use --clock wall"
         )
     missing = missing_tools()
     if missing:
@@ -103,7 +103,7 @@ def check_tools() -> None:
 
 
 def missing_tools() -> list[str]:
-    """Programs of TOOLS that are not on the path, and gcc where the C library's headers are missing."""
+    """Programs of TOOLS that are not on the PATH; includes gcc if the C library's headers are missing."""
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if "gcc" not in missing and not Path("/usr/include/stdio.h").exists():
         missing.append("gcc")
@@ -111,13 +111,13 @@ def missing_tools() -> list[str]:
 
 
 def patches_for(version: tuple[int, ...]) -> list[Path]:
-    """The patches that a source of this version gets, in the order in which they are applied."""
+    """The patches for a source of this version, in the order in which they are applied."""
     series = ".".join(map(str, version[:2]))
     return [*sorted(PATCHES.glob("*.patch")), *sorted((PATCHES / series).glob("*.patch"))]
 
 
 def config_digest(config_text: str) -> str:
-    """Eight hex digits that change with the config's options, the compiler flags and the patches, and not with anybody's comments."""
+    """Eight hex digits over the config's options, the compiler flags and the patches, without the comments in these files."""
     options = sorted(f"{name}={value}" for name, value in wanted_options(config_text).items())
     changes = [
         f"{path.relative_to(PATCHES)}\n{_without_reason(path.read_text())}" for path in sorted(PATCHES.rglob("*.patch"))
@@ -126,12 +126,12 @@ def config_digest(config_text: str) -> str:
 
 
 def _without_reason(patch: str) -> str:
-    """A patch from its first changed file on: what stands before it is for people."""
+    """A patch from its first changed file on; the text above that is for people."""
     return patch[patch.index("\n--- ") :]
 
 
 def patch_command(tree: Path, patch: Path) -> list[str]:
-    """Applies a patch exactly as it stands: lines may have moved, but none may differ."""
+    """The command that applies a patch exactly: lines may have moved, but none may differ."""
     return [
         "patch",
         "--directory",
@@ -145,7 +145,7 @@ def patch_command(tree: Path, patch: Path) -> list[str]:
 
 
 def unfit_patch(source: Source, patch: Path, fault: MachineFault) -> InternalFault:
-    """The error for a patch whose lines are not those of the source."""
+    """The fault for a patch whose lines differ from the source."""
     return InternalFault(
         f"{patch.name} does not fit kernel {source.version_text}: {fault}\n"
         f"Please report this; until then set {SOURCE_VARIABLE} to a linux-source of 6.12"
@@ -158,7 +158,7 @@ def kernel_name(source: Source, config_text: str) -> str:
 
 
 def wanted_options(config_text: str) -> dict[str, str | None]:
-    """Options that a config states: name to value, None for `is not set`. Other lines are comments."""
+    """Options of a config by name; the value is None for `is not set`. Other lines are comments."""
     options: dict[str, str | None] = {}
     for line in config_text.splitlines():
         if match := _ON.fullmatch(line):
@@ -169,7 +169,7 @@ def wanted_options(config_text: str) -> dict[str, str | None]:
 
 
 def lost_options(wanted: Mapping[str, str | None], final: Mapping[str, str | None]) -> list[str]:
-    """Lines of `wanted` that are not so in the final config: Kconfig drops what it does not like without a word."""
+    """Options of `wanted` that differ in the final config: Kconfig silently drops the ones it does not accept."""
     return [
         f"{name}={value or 'n'} became {final.get(name) or 'n'}"
         for name, value in wanted.items()
@@ -178,24 +178,24 @@ def lost_options(wanted: Mapping[str, str | None], final: Mapping[str, str | Non
 
 
 def compiled_object(line: str) -> str | None:
-    """Name of the object that a line of make's output says to be compiling."""
+    """The object being compiled according to a line of make's output; None for other lines."""
     match = _COMPILED.match(line)
     return match[1] if match else None
 
 
 def build_fault(step: str, last_lines: Iterable[str], log: Path) -> MachineFault:
-    """The error for a failed step (`unpacking`, `configuring`, `compiling`), from the last lines that it wrote."""
+    """The fault for a failed step (`unpacking`, `configuring`, `compiling`), made from the last lines of its output."""
     lines = list(last_lines)
     if any(os.strerror(errno.ENOSPC) in line for line in lines):
         return disk_full(log.parent)
     last = "\n".join(lines[-5:])
-    return MachineFault(f"{step} the kernel failed; all that it said is in {log}, the last of it:\n{last}")
+    return MachineFault(f"{step} the kernel failed; the full output is in {log}, its last lines:\n{last}")
 
 
 def disk_full(folder: Path) -> MachineFault:
-    """The error for a cache folder without room."""
+    """The fault for a cache folder without room."""
     return MachineFault(
-        f"no room left in {folder} while building the kernel: {BUILD_ROOM_MB} MiB are needed while it builds and 6 after; "
+        f"no room left in {folder} while building the kernel: a build needs {BUILD_ROOM_MB} MiB, of which the kernel keeps 6; "
         "free some, or set GRADWIRE_CACHE to a folder with room"
     )
 

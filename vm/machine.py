@@ -1,9 +1,9 @@
-"""Boots the virtual-time kernel, runs one job in it as root, and brings out its output and exit status. Needs no root.
+"""Boots the virtual-time kernel, runs one job in it as root, and returns its output and exit status. Needs no root itself.
 
 Virtual time (`time-travel=inf-cpu`, https://docs.kernel.org/virt/uml/user_mode_linux_howto_v2.html): the kernel's clock
-stands still while a process computes and jumps to the next timer when all of them wait. The whole kernel with all its
-processes is pinned to one CPU: spread over two, a system call costs four times as much (each is a hand-over between two
-host processes).
+stands still while a process computes and jumps to the next timer when all processes wait. The whole kernel with all its
+processes is pinned to one CPU: spread over two, a system call costs four times as much, because each one is a hand-over
+between two host processes.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from gradwire.vm.streaming import FollowEnd, follow, pipe, process_group
 
 INIT = Path(__file__).with_name("init.sh")
 BOX_NAME = ".kernel"
-"""Folder inside the job's folder for what caller and kernel tell each other; removed whatever happens."""
+"""Folder inside the job's folder through which caller and kernel exchange data; always removed at the end."""
 JOB_FOLDER = "/run/job"
-"""Where the job finds the folder it starts in, whatever that is called outside."""
+"""Path inside the kernel of the folder that the job starts in, whatever its path outside."""
 HELP_LIMIT_S = 20.0
 CONSOLE_LINES_KEPT = 200
-"""A panic before the console is there repeats all that the kernel has said so far, after the line that tells why."""
+"""Must be large: a panic before the console is ready repeats all earlier messages of the kernel after the line with the reason."""
 BOOT_TIME_NS = 1_735_689_600_000_000_000
-"""What every kernel's calendar shows at its start, 2025-01-01: the host's time would be a random number to it, and runs must repeat."""
+"""Calendar time at every boot, 2025-01-01: the host's time would differ in every run, and runs must repeat."""
 MIB = 1 << 20
 JOB_DEFAULTS = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/run",
     "TMPDIR": "/run/tmp",
-    "TERM": "dumb",  # the job's output is a terminal line, but nobody looks at it
+    "TERM": "dumb",  # the job writes to a terminal, but nobody looks at it
     "PYTHONUNBUFFERED": "1",
-    "PYTHONDONTWRITEBYTECODE": "1",  # root inside may be a user outside who cannot write there
+    "PYTHONDONTWRITEBYTECODE": "1",  # root inside may be an ordinary user outside, without permission to write there
 }
 KERNEL_ENVIRONMENT = {
     "PATH": JOB_DEFAULTS["PATH"],
-    # The kernel is linked statically, and glibc then keeps the area that it registers for restartable sequences low in memory. The kernel's
-    # processes unmap that, and the host ends a process whose registered area is gone: SIGSEGV at its first instruction.
+    # In the kernel's statically linked program, glibc keeps the area that it registers for restartable sequences low in memory. The
+    # kernel's processes unmap that area, and the host kills a process whose registered area is gone: SIGSEGV at its first instruction.
     "GLIBC_TUNABLES": "glibc.pthread.rseq=0",
 }
 
@@ -66,16 +66,20 @@ def run_virtual(
 ) -> int:
     """Runs `argv` as root in a fresh kernel in virtual time; returns its exit status (128 + n after signal n).
 
-    env: all of the job's environment; PATH, HOME, TMPDIR, TERM and two settings of Python have defaults (JOB_DEFAULTS).
-    cpu: the one CPU to use. memory_mb: memory of the kernel, taken as it is used, from a tmpfs of the machine.
-    time_limit_s: wall seconds. on_line: gets each line of the job's output (stdout and stderr), as it comes.
-    workdir: where the job starts, under the name JOB_FOLDER; the host's files are all visible, with the caller's rights, but for
-    /dev, /proc, /sys and /run, which are the kernel's own. openvswitch: start Open vSwitch first, 30 virtual seconds after boot.
-    kernel: which one to boot (default: the cached one). stop: set it from another thread to end the run early.
+    env: the job's whole environment; PATH, HOME, TMPDIR, TERM and two settings of Python have defaults (JOB_DEFAULTS).
+    cpu: the one CPU to use.
+    memory_mb: memory of the kernel, allocated on use from a tmpfs of the machine.
+    time_limit_s: limit in wall seconds.
+    on_line: called with each line of the job's output (stdout and stderr) as it arrives.
+    workdir: folder that the job starts in, under the name JOB_FOLDER. All of the host's files are visible with the caller's
+        rights, except for /dev, /proc, /sys and /run, which are the kernel's own.
+    openvswitch: whether to start Open vSwitch first, 30 virtual seconds after boot.
+    kernel: kernel to boot (default: the cached one).
+    stop: ends the run early when another thread sets it.
 
-    Raises KernelFault when the kernel dies or the time is over; MachineFault when there is no kernel, no room for its memory, or
-    `stop` was set; InputFault when the job cannot be told to it. Whatever happens, on return no process
-    and no file of the kernel is left; when the calling process is killed, the kernel dies with it.
+    Raises KernelFault if the kernel dies or the time limit is reached; MachineFault if there is no kernel, no room for its memory,
+    or `stop` was set; InputFault if the command or the environment cannot be passed to a program. On return no process and no file
+    of the kernel is left, whatever happened; if the calling process is killed, the kernel dies with it.
     """
     kernel = kernel or cached_kernel()
     if kernel is None:
@@ -117,7 +121,7 @@ def run_virtual(
 
 
 class TokenWatch:
-    """Hands lines on until the token that the kernel's first process writes after the job's last line."""
+    """Passes lines on until the token that the kernel's first process writes after the job's last line."""
 
     def __init__(self, token: str, take: Callable[[str], None]) -> None:
         self._token = token
@@ -125,7 +129,7 @@ class TokenWatch:
         self.seen = False
 
     def take(self, line: str) -> None:
-        """Takes one line; one that ends in the token is the last, and may start with an unfinished line of the job."""
+        """Takes one line. The line that ends in the token is the last, and may begin with an unfinished line of the job."""
         if self.seen:
             return
         if line.endswith(self._token):
@@ -137,22 +141,22 @@ class TokenWatch:
 
 
 def job_text(argv: Sequence[str], env: Mapping[str, str]) -> bytes:
-    """What init.sh reads: NAME=VALUE of the environment and the command, each ended by a NUL.
+    """The input of init.sh: NAME=VALUE for each variable of the environment, then the command, each word ended by a NUL.
 
-    Raises InputFault for a NUL inside, a `=` in the name of the command, or an empty command.
+    Raises InputFault for a NUL inside a word, a `=` in the name of the command, or an empty command.
     """
     if not argv or "=" in argv[0]:
         raise InputFault(f"job command {list(argv)}: must start with a program whose name has no '='")
     words = [*(f"{name}={value}" for name, value in env.items()), *argv]
     if any("\0" in word for word in words):
-        raise InputFault("job command: a NUL character cannot be handed to a program")
+        raise InputFault("job command: a NUL character cannot be passed to a program")
     return "".join(f"{word}\0" for word in words).encode()
 
 
 def boot_command(kernel: Path, *, cpu: int, memory_mb: int, token: str, openvswitch: bool, seccomp: bool) -> list[str]:
-    """The command that boots `kernel` on CPU `cpu` in the job's folder, console on its stdout, the job's output on its stdin.
+    """The command that boots `kernel` on CPU `cpu` in the job's folder, with the console on its stdout and the job's output on its stdin.
 
-    What follows the kernel's name is the same for all folders and always as long: see init.sh.
+    The arguments after the kernel's name are the same for all folders and always have the same length: see init.sh.
     """
     return [
         *("taskset", "-c", str(cpu)),
@@ -175,33 +179,38 @@ def boot_command(kernel: Path, *, cpu: int, memory_mb: int, token: str, openvswi
 
 
 def _quoted(path: Path) -> str:
-    """`path` as a word of the kernel's command line, which knows double quotes and no escapes; raises MachineFault."""
+    """`path` as a word of the kernel's command line, which has double quotes but no escapes.
+
+    Raises MachineFault for a path with a double quote or a line end.
+    """
     if '"' in str(path) or "\n" in str(path):
-        raise MachineFault(f"{path}: its name must have no double quote and no line end; install gradwire elsewhere")
+        raise MachineFault(
+            f"{path}: its name must not contain a double quote or a line end; install gradwire elsewhere"
+        )
     return f'"{path}"' if " " in str(path) else str(path)
 
 
 @lru_cache
 def knows_seccomp(kernel: Path) -> bool:
-    """True for kernels (6.16 and later) whose system calls can go by seccomp, at 0.6 of ptrace's cost."""
+    """Whether this kernel can intercept system calls by seccomp, at 0.6 of the cost of ptrace: 6.16 and later can."""
     try:
         listing = subprocess.run([kernel, "--help"], capture_output=True, text=True, check=False, timeout=HELP_LIMIT_S)
-    except (OSError, subprocess.TimeoutExpired):  # booting it says more
+    except (OSError, subprocess.TimeoutExpired):  # booting it gives a better message
         return False
     return any(line.startswith("seccomp=") for line in listing.stdout.splitlines())
 
 
 def memory_folders() -> list[Path]:
-    """Where the kernel's memory may live, best first: a tmpfs is faster, and never written to a disk."""
+    """Folders that may hold the kernel's memory, best first: a tmpfs is faster and never written to a disk."""
     return [Path("/dev/shm"), Path(os.environ.get("TMPDIR", "/tmp")), Path("/tmp")]
 
 
 def room_for_memory_mb(folder: Path) -> int:
-    """MiB free for a kernel's memory in `folder`; 0 where it is missing, read-only or forbids running code (noexec)."""
+    """Free MiB for a kernel's memory in `folder`; 0 if it is missing, read-only or forbids running code (noexec)."""
     if not os.access(folder, os.W_OK) or forbids_programs(folder):
         return 0
-    facts = os.statvfs(folder)
-    return facts.f_bavail * facts.f_frsize // MIB
+    status = os.statvfs(folder)
+    return status.f_bavail * status.f_frsize // MIB
 
 
 def forbids_programs(folder: Path) -> bool:
@@ -224,26 +233,26 @@ def memory_remedy(memory_mb: int) -> str:
 
 
 def room_seen(folder: Path, room_mb: int) -> str:
-    """A folder and its room, in words."""
+    """Describes a folder and its room."""
     return f"{folder}: mounted noexec" if forbids_programs(folder) else f"{folder}: {room_mb} MiB usable"
 
 
 def choose_memory_folder(memory_mb: int) -> Path:
-    """First of `memory_folders` that has room; raises MachineFault when none has."""
+    """The first of `memory_folders` with enough room; raises MachineFault if none has it."""
     rooms = {folder: room_for_memory_mb(folder) for folder in memory_folders()}
     for folder, room_mb in rooms.items():
         if room_mb >= memory_mb:
             return folder
-    seen = ", ".join(room_seen(folder, room_mb) for folder, room_mb in rooms.items())
-    raise MachineFault(f"no room for {memory_mb} MiB of kernel memory ({seen})\nremedy: {memory_remedy(memory_mb)}")
+    listing = ", ".join(room_seen(folder, room_mb) for folder, room_mb in rooms.items())
+    raise MachineFault(f"no room for {memory_mb} MiB of kernel memory ({listing})\nremedy: {memory_remedy(memory_mb)}")
 
 
 @contextmanager
 def _box(workdir: Path) -> Iterator[Path]:
-    """A fresh folder in `workdir`, removed at the end.
+    """Creates a fresh folder in `workdir` and removes it at the end.
 
-    In the run's own folder and not in /tmp: should this process be killed, nothing stays outside the run, and the next
-    run in the same folder replaces it.
+    It is in the run's own folder and not in /tmp: if this process is killed, nothing is left outside the run, and the next run in
+    the same folder replaces it.
     """
     box = workdir.absolute() / BOX_NAME
     if box.exists():
@@ -261,7 +270,7 @@ def _box(workdir: Path) -> Iterator[Path]:
 def _time_over(time_limit_s: float, console: Sequence[str]) -> KernelFault:
     cause = Cause(
         "time limit",
-        f"its limit of {time_limit_s:g} s of wall time is over",
-        "give it more (`--set run.time_limit=...`), or leave the machine to it",
+        f"it reached its limit of {time_limit_s:g} s of wall time",
+        "give it more (`--set run.time_limit=...`), or keep other work off the machine",
     )
     return KernelFault("the run was ended", cause, last_words(console))

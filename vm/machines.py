@@ -1,4 +1,4 @@
-"""The two kinds of machine, called alike: the virtual-time kernel, and this machine's own as root."""
+"""One interface to both kinds of machine: the virtual-time kernel, and this machine's own kernel as root."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ DEFAULT_MEMORY_MB = 3072
 
 @dataclass(frozen=True)
 class Clock:
-    """Which clock a point runs on. scale: bytes and rates are divided by it."""
+    """The clock that a point runs on."""
 
+    #: "virtual" or "wall".
     name: str = "virtual"
+    #: Divisor of bytes and rates.
     scale: int = 1
 
 
@@ -39,12 +41,13 @@ def run_job(
     memory_mb: int = DEFAULT_MEMORY_MB,
     stop: threading.Event | None = None,
 ) -> int:
-    """Runs `python -m module folder` on a machine of the given clock; returns its exit status. Raises a Fault of the machine.
+    """Runs `python -m module folder` on a machine of the given clock; returns its exit status. Raises what the machine raises.
 
-    In virtual time the folder has a name of its own, which `on_line` hears as the folder's real one. Lines are JSON.
+    In virtual time the folder has another name inside, which is replaced by the real one in the lines that `on_line` gets. Lines are
+    JSON.
     """
     program = [sys.executable, "-m", module]
-    # The source folder may not be where packages are installed, and the machine starts elsewhere.
+    # Needed because the source folder may not be where packages are installed, and the job starts in another folder.
     common: dict[str, Any] = {
         "env": {"PYTHONPATH": str(PACKAGE.parent)},
         "memory_mb": memory_mb,
@@ -67,7 +70,7 @@ def run_job(
 
 @lru_cache
 def _write_byte_code() -> None:
-    """For the job, which writes none itself, so that all jobs find the same. Where it cannot be written, they all compile."""
-    # Each by its name: what follows folders does not follow the links to them.
+    """Compiles the job's modules, since jobs write no byte code themselves: so all jobs find the same files, or all have to compile."""
+    # The folders are listed because compile_dir does not follow links to folders.
     for folder in (".", "agents", "controller", "run", "topo", "vm", "workloads"):
         compileall.compile_dir(PACKAGE / folder, quiet=2)

@@ -1,4 +1,4 @@
-"""Which package brings what, on the distributions that gradwire knows, and the command that installs it."""
+"""The packages that provide each program on the distributions that gradwire knows, and the commands that install them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ INSTALLERS = {
     "fedora": "dnf install",
     "arch": "pacman -S --needed",
 }
-"""The command that installs packages, by family of distributions."""
+"""Commands that install packages, by family of distributions."""
 
 PACKAGES: Mapping[str, Mapping[str, str]] = {
     "bash": {},
@@ -32,7 +32,7 @@ PACKAGES: Mapping[str, Mapping[str, str]] = {
     "tshark": {"": "wireshark-cli", "debian": "tshark"},
     "xz": {"debian": "xz-utils"},
 }
-"""The packages that bring a program (or what is called so here), by family; under "" those of all other families, if not named so too."""
+"""Packages that provide a program (or component), by family. "" stands for all families not listed; the default is the program's name."""
 
 SOURCE_PACKAGE = "linux-source-6.12"
 SOURCE_URL = "https://cdn.kernel.org/pub/linux/kernel/v6.x/linux-6.12.tar.xz"
@@ -40,7 +40,7 @@ SOURCE_URL = "https://cdn.kernel.org/pub/linux/kernel/v6.x/linux-6.12.tar.xz"
 
 @lru_cache
 def family() -> str:
-    """The family of this machine's distribution, a key of INSTALLERS; "" for one that is not known."""
+    """The family of this machine's distribution, a key of INSTALLERS; "" if it is unknown."""
     try:
         return family_of(platform.freedesktop_os_release())
     except OSError:
@@ -48,7 +48,7 @@ def family() -> str:
 
 
 def family_of(release: Mapping[str, str]) -> str:
-    """The family that an os-release file tells by ID or, for what stems from another distribution, by ID_LIKE."""
+    """The family according to an os-release file: its ID or, for derived distributions, its ID_LIKE."""
     names = [release.get("ID", ""), *release.get("ID_LIKE", "").split()]
     return next((name for name in names if name in INSTALLERS), "")
 
@@ -64,7 +64,7 @@ def install_command(*programs: str, of: str | None = None) -> str:
 
 
 def source_remedy(variable: str, of: str | None = None) -> str:
-    """How to come by the kernel's source: a package where there is one, else the kernel's own, named by the environment variable."""
+    """How to get the kernel's source: a package if there is one, else a download that the environment variable names."""
     if (family() if of is None else of) == "debian":
         return f"{INSTALLERS['debian']} {SOURCE_PACKAGE}"
-    return f"fetch {SOURCE_URL}, name it {SOURCE_PACKAGE}.tar.xz, and set {variable} to its path"
+    return f"download {SOURCE_URL}, name it {SOURCE_PACKAGE}.tar.xz, and set {variable} to its path"

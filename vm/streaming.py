@@ -1,4 +1,4 @@
-"""Follows the output of child processes line by line, under a time limit, and ends a whole process group for certain."""
+"""Follows the output of child processes line by line under a time limit, and reliably kills whole process groups."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from gradwire.faults import MachineFault
 
 LineTaker = Callable[[str], None]
 POLL_S = 0.25
-"""Longest wait between two looks at the stop event and at the clock."""
+"""Longest wait between two checks of the stop event and the clock."""
 READ_BYTES = 65536
 KILL_LIMIT_S = 20.0
 KILL_POLL_S = 0.005
 PIPE_BYTES = 1 << 20
-"""Room for output that the caller has not read yet: a job that must wait for its reader loses virtual time."""
+"""Room for output that the caller has not read yet: a job that waits for its reader loses virtual time."""
 
 
 class FollowEnd(Enum):
-    """Why `follow` came back."""
+    """Why `follow` returned."""
 
     CLOSED = auto()
     FINISHED = auto()
@@ -44,13 +44,13 @@ class LineSplitter:
         self._rest = b""
 
     def feed(self, chunk: bytes) -> None:
-        """Takes the next bytes; hands on every line that they complete."""
+        """Takes the next bytes and passes on every line that they complete."""
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
             self._take(line.rstrip(b"\r").decode(errors="replace"))
 
     def close(self) -> None:
-        """Hands on what came after the last line end, if anything did."""
+        """Passes on what came after the last line end, if anything."""
         if self._rest:
             self._take(self._rest.rstrip(b"\r").decode(errors="replace"))
             self._rest = b""
@@ -63,11 +63,14 @@ def follow(
     finished: Callable[[], bool] = lambda: False,
     stop: threading.Event | None = None,
 ) -> FollowEnd:
-    """Hands every line of the given file descriptors to its taker, as it comes, until the first of:
+    """Passes every line of the given file descriptors to its taker as it arrives, and returns the first of:
 
-    all descriptors are closed at the far end (CLOSED), `finished()` is true (FINISHED: what had been written until
-    then is still handed on), `time_limit_s` of wall time is over (TIMED_OUT), `stop` is set (STOPPED).
-    What a taker raises passes through. Descriptors become non-blocking.
+    - CLOSED: all descriptors are closed at the far end,
+    - FINISHED: `finished()` is true; what was written until then is still passed on,
+    - TIMED_OUT: `time_limit_s` of wall time have passed,
+    - STOPPED: `stop` is set.
+
+    Exceptions of a taker propagate. The descriptors become non-blocking.
     """
     end_s = time.monotonic() + time_limit_s
     splitters = {fd: LineSplitter(take) for fd, take in outputs.items()}
@@ -81,17 +84,17 @@ def follow(
                 return FollowEnd.TIMED_OUT
             if stop is not None and stop.is_set():
                 return FollowEnd.STOPPED
-            over = finished()
-            for key, _ in selector.select(0 if over else min(left_s, POLL_S)):
+            is_finished = finished()
+            for key, _ in selector.select(0 if is_finished else min(left_s, POLL_S)):
                 if not _drain(key.fd, splitters[key.fd], end_s):
                     selector.unregister(key.fd)
-            if over or finished():
+            if is_finished or finished():
                 return FollowEnd.FINISHED
     return FollowEnd.CLOSED
 
 
 def _drain(fd: int, splitter: LineSplitter, end_s: float) -> bool:
-    """Reads what is there now, not past `end_s`; False when the far end is closed."""
+    """Reads what is available, not past `end_s`; False if the far end is closed."""
     while time.monotonic() < end_s:
         try:
             chunk = os.read(fd, READ_BYTES)
@@ -105,17 +108,17 @@ def _drain(fd: int, splitter: LineSplitter, end_s: float) -> bool:
 
 
 def dies_with_parent(argv: list[str], death_signal: str = "KILL") -> list[str]:
-    """`argv` as a command that gets `death_signal` from the kernel when the thread that started it ends, however it ends.
+    """`argv` as a command that gets `death_signal` from the kernel when the thread that started it ends for any reason.
 
-    Through setpriv and not through a function between fork and exec: that one would run Python code in a forked
-    copy of a program that has threads.
+    This uses setpriv and not a function between fork and exec, which would run Python code in a forked copy of a program with
+    threads.
     """
     return ["setpriv", "--pdeathsig", death_signal, *argv]
 
 
 @contextmanager
 def pipe() -> Iterator[tuple[int, BinaryIO]]:
-    """A pipe with much room: the descriptor to read from, and the end to write to, which may be closed before."""
+    """A pipe with a large buffer: the descriptor to read from, and the file to write to, which may be closed early."""
     read_end, write_end = os.pipe()
     fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     with os.fdopen(read_end, "rb"), os.fdopen(write_end, "wb") as writer:
@@ -132,9 +135,9 @@ def process_group(
     cwd: Path | None = None,
     death_signal: str = "KILL",
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Starts `argv` in a session of its own, stderr to stdout; on leaving kills every process of its group.
+    """Starts `argv` in its own session, with stderr going to stdout; kills every process of its group on exit.
 
-    Raises OSError when the program cannot be started.
+    Raises OSError if the program cannot be started.
     """
     process = subprocess.Popen(
         dies_with_parent(argv, death_signal),
@@ -152,33 +155,33 @@ def process_group(
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kills the process group that `process` leads, and waits until none of it lives.
+    """Kills the process group that `process` leads and waits until all its processes are gone.
 
-    Raises MachineFault where some still do after KILL_LIMIT_S: SIGKILL waits only for a device.
+    Raises MachineFault if some are still alive after KILL_LIMIT_S: only a wait for a device delays SIGKILL.
     """
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    # The others are not this process's children: init waits for them, and on a busy machine they are gone a little later.
+    # The others are not children of this process: init reaps them, a little later on a busy machine.
     end_s = time.monotonic() + KILL_LIMIT_S
     while left := living_of_group(process.pid):
         if time.monotonic() > end_s:
             raise MachineFault(
-                f"processes {left} live on {KILL_LIMIT_S:g} s after SIGKILL: see `ps -o stat,wchan {left[0]}`"
+                f"processes {left} are still alive {KILL_LIMIT_S:g} s after SIGKILL: see `ps -o stat,wchan {left[0]}`"
             )
         time.sleep(KILL_POLL_S)
 
 
 def living_of_group(group: int) -> list[int]:
-    """Processes of a process group, without zombies, which only wait for their parent to take note of them."""
-    found = []
+    """Processes of a process group, without zombies, which only wait for their parent to reap them."""
+    pids = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                # After the name, which may hold any character: state, parent, process group.
+                # The name may hold any character; the fields after it are state, parent and process group.
                 state, _, of_group = (folder / "stat").read_text().rpartition(")")[2].split()[:3]
             except (FileNotFoundError, ProcessLookupError):
                 continue
             if int(of_group) == group and state not in "ZX":
-                found.append(int(folder.name))
-    return found
+                pids.append(int(folder.name))
+    return pids

@@ -1,4 +1,4 @@
-"""Tries the virtual-time kernel once, so that what would hit every point is told before the first of them, with its remedy."""
+"""Boots the virtual-time kernel once on trial, so that a problem of all points is reported before the first, with its remedy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gradwire.vm.packages import install_command
 
 HEADLINE = "the virtual-time kernel does not run here"
 TRIAL_LIMIT_S = 60.0
-"""Wall time, some hundred times of what a boot takes."""
+"""Wall time, some hundred times as long as a boot takes."""
 SMALL_MEMORY_MB = 256
 X86_64 = 62
 ELF_HEADER = struct.Struct("<4sBB10xHHIQQQIHHHHHH")
@@ -32,14 +32,16 @@ def try_kernel(
 ) -> float:
     """Boots `kernel` once, as for a point but with a job that does nothing; returns the wall seconds that it took.
 
-    memory_mb: what the points will ask for, so that there is room for it. openvswitch: start it too.
-    Raises KernelFault with cause and remedy when it does not run, MachineFault when there is no room or the machine lacks a program.
+    memory_mb: memory of the kernel; the points' own value checks that there is room for them.
+    openvswitch: whether to start Open vSwitch too.
+
+    Raises KernelFault with cause and remedy if the kernel does not run, MachineFault if there is no room or the machine lacks a program.
     """
     damage = kernel_file_damage(kernel)
     if damage is not None:
         raise KernelFault(HEADLINE, damage)
     begin_s = time.monotonic()
-    said: list[str] = []
+    output: list[str] = []
     try:
         with tempfile.TemporaryDirectory(prefix="gradwire-") as folder:
             status = run_virtual(
@@ -48,7 +50,7 @@ def try_kernel(
                 cpu=max(os.sched_getaffinity(0)),
                 memory_mb=memory_mb,
                 time_limit_s=time_limit_s,
-                on_line=said.append,
+                on_line=output.append,
                 workdir=Path(folder),
                 openvswitch=openvswitch,
                 kernel=kernel,
@@ -56,41 +58,39 @@ def try_kernel(
     except KernelFault as fault:
         raise fault.under(HEADLINE) from None
     except MachineFault as fault:
-        # Inside a user-mode kernel there is little room as well, but more of it would not help.
+        # A user-mode kernel offers little room too, but more of it would not help.
         raise KernelFault(HEADLINE, NESTED) if Surroundings.here().nested else fault from None
     except OSError as error:
         if error.filename == "setpriv":
             raise MachineFault(f"{HEADLINE}: setpriv is missing: run `{install_command('setpriv')}`") from error
         raise MachineFault(f"{HEADLINE}: {error}; set TMPDIR to a folder you can write") from error
     if status:
-        raise MachineFault(
-            f"{HEADLINE}: its first job ended with status {status}: {' '.join(said) or 'without a word'}"
-        )
+        raise MachineFault(f"{HEADLINE}: its first job ended with status {status}: {' '.join(output) or 'no output'}")
     return time.monotonic() - begin_s
 
 
 def kernel_file_damage(kernel: Path) -> Cause | None:
-    """What is wrong with a kernel's file by its rights, its headers and its size; None where these are fine."""
+    """What is wrong with a kernel's file, judged by its permissions, headers and size; None if nothing is."""
     try:
         head = kernel.read_bytes()
     except OSError as error:
         return Cause("kernel file", f"{kernel} cannot be read: {error.strerror}", renewal(kernel))
-    wrong = ""
+    problem = ""
     if not os.access(kernel, os.X_OK):
-        wrong = "is not executable"
+        problem = "is not executable"
     elif len(head) < ELF_HEADER.size or head[:5] != b"\x7fELF\x02":
-        wrong = f"is no kernel: it has {len(head)} bytes and begins with {head[:8]!r}"
+        problem = f"is not a kernel: it has {len(head)} bytes and begins with {head[:8]!r}"
     else:
         machine, needed = _machine_and_size(head)
         if machine != X86_64:
-            wrong = f"was built for another processor than x86-64 (ELF machine {machine})"
+            problem = f"was built for another processor than x86-64 (ELF machine {machine})"
         elif len(head) < needed:
-            wrong = f"is cut short: it has {len(head)} of {needed} bytes"
-    return Cause("kernel file", f"{kernel} {wrong}", renewal(kernel)) if wrong else None
+            problem = f"is cut short: it has {len(head)} of {needed} bytes"
+    return Cause("kernel file", f"{kernel} {problem}", renewal(kernel)) if problem else None
 
 
 def _machine_and_size(elf: bytes) -> tuple[int, int]:
-    """The processor that an ELF program is for, and how many bytes its headers say that it has."""
+    """The processor that an ELF program is built for, and its size in bytes according to its headers."""
     header = ELF_HEADER.unpack_from(elf)
     machine, segments_at, sections_at = header[4], header[7], header[8]
     segment_bytes, segments, section_bytes, sections = header[11:15]

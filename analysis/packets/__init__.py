@@ -1,1 +1,1 @@
-"""Captured packets: read once, told apart by message, and shown in Wireshark."""
+"""Captured packets: reading them once, identifying their messages, and showing them in Wireshark."""

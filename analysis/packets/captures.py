@@ -1,4 +1,4 @@
-"""A point's captures: read once and kept beside their files as columns, and given a dissector that knows their plan."""
+"""A point's captures: each is read once and cached as columns beside its file, with a dissector that knows the plan."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ READERS = (
     "agents/wire/framing.py",
     "agents/wire/datagrams.py",
 )
-"""What decides how a capture is read."""
+"""Source files that decide how a capture is read."""
 
 
 def read_captures(folder: Path, fabric: Fabric, record: PointRecord) -> list[Capture]:
-    """The captures of the point in `folder`, in its record's order. Raises InputFault for a file that is gone or no capture."""
+    """The captures of the point in `folder`, in the order of its record. Raises InputFault for a file that is gone or not a capture."""
     captures = []
     for about in record.captures:
         path = folder / CAPTURE_FOLDER / about.file
         if not path.exists():
             raise InputFault(
-                f"{path}: is gone, and the point's verdict rests on it; run the point anew in another --out"
+                f"{path}: is gone, and the point's verdict depends on it; run the point again in another --out"
             )
         cache = path.with_suffix(f".{_readers_digest(path)}.npz")
         if not cache.exists():
@@ -43,14 +43,14 @@ def read_captures(folder: Path, fabric: Fabric, record: PointRecord) -> list[Cap
 
 
 def _readers_digest(path: Path) -> str:
-    """Of the capture file's identity and of the code that reads it."""
-    about = path.stat()
+    """Digest of the capture file's identity and of the code that reads it."""
+    status = path.stat()
     sources = "".join((PACKAGE / name).read_text() for name in READERS)
-    return hashlib.sha256(f"{about.st_size} {about.st_mtime_ns} {sources}".encode()).hexdigest()[:8]
+    return hashlib.sha256(f"{status.st_size} {status.st_mtime_ns} {sources}".encode()).hexdigest()[:8]
 
 
 def write_dissector(folder: Path, plan: Plan, fabric: Fabric, record: PointRecord) -> None:
-    """Writes gradwire.lua beside the captures: Wireshark's dissector, with the plan's names."""
+    """Writes gradwire.lua, the Wireshark dissector with the plan's names, beside the captures."""
     places = [place_of(fabric, about.port) for about in record.captures]
     between_switches = any(place.endpoint is None for place in places)
     named = (

@@ -1,4 +1,4 @@
-"""The Wireshark dissector with the names of one plan in front, to be written beside its captures."""
+"""The Wireshark dissector, preceded by the names of one plan."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DISSECTOR = Path(__file__).with_name("gradwire.lua")
 
 
 def dissector_text(plan: Plan, fabric: Fabric, endpoints: Collection[int]) -> str:
-    """Lua source for Wireshark: tensors, chunks and ranks of the plan, and its messages from or to `endpoints`."""
+    """Lua source for Wireshark with the plan's tensors, chunks and ranks, and its messages from or to `endpoints`."""
     return "".join(f"{line}\n" for line in _names(plan, fabric, endpoints)) + "\n" + DISSECTOR.read_text()
 
 
@@ -42,7 +42,7 @@ def _names(plan: Plan, fabric: Fabric, endpoints: Collection[int]) -> Iterator[s
 
 
 def slices_of(plan: Plan) -> list[tuple[int, int]]:
-    """Of each chunk: which slice of its tensor it is, counted from 1, and how many slices that has."""
+    """For each chunk: the number of its slice, counted from 1, and the number of slices of its tensor."""
     counts = np.bincount(plan.chunk_tensor, minlength=len(plan.tensors))
     before: dict[int, int] = {}
     slices = []
@@ -63,6 +63,6 @@ def _messages(plan: Plan, endpoints: Collection[int]) -> Iterator[str]:
 
 
 def lua_text(text: str) -> str:
-    """A string literal of Lua: what is not plain is written as numbers of bytes."""
+    """A string literal of Lua; special characters are written as the numbers of their bytes."""
     plain = (chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\' else f"\\{byte:03d}" for byte in text.encode())
     return f'"{"".join(plain)}"'

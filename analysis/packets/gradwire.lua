@@ -2,12 +2,12 @@
 --
 --   wireshark -X lua_script:gradwire.lua h1-eth0.pcapng
 --
--- A run writes a copy of this file beside its captures with the names of its plan in front (analysis/packets/dissector.py); without
+-- A run writes a copy of this file beside its captures, preceded by the names of its plan (analysis/packets/dissector.py); without
 -- them tensors are numbers. The formats are those of agents/wire/framing.py and agents/wire/datagrams.py.
 --
 -- Messages do not begin where packets do, so their headers are followed from one to the next by sequence numbers
 -- (agents/wire/trail.py does the same). A header that the capture cut off is taken from the packet's comment, where gradwire notes it.
--- On a fabric with losses add `-o tcp.no_subdissector_on_error:FALSE`: else segments that came again or late are not looked into.
+-- On a fabric with losses add `-o tcp.no_subdissector_on_error:FALSE`; otherwise segments that came twice or late are not dissected.
 
 local names = gradwire_names or { tensors = {}, chunks = {}, ranks = {}, messages = {} }
 
@@ -62,7 +62,7 @@ local stream_of = Field.new("tcp.stream")
 local comments_of = Field.new("frame.comment")
 local dscp_of = Field.new("ip.dsfield.dscp")
 
--- Bytes as text, so that parts of a header can be put together.
+-- Returns bytes as text, so that parts of a header can be joined.
 
 local function bytes_of(tvb, offset, length)
   length = math.min(length, tvb:len() - offset)
@@ -85,7 +85,7 @@ local function distance(from, to)
   return (to - from + SEQUENCE_NUMBERS / 2) % SEQUENCE_NUMBERS - SEQUENCE_NUMBERS / 2
 end
 
--- The trail of one stream: where its next header begins, and what of it is there already.
+-- The trail of one stream: where its next header begins, and the part of it that has arrived.
 
 local trails, found_in = {}, {}
 
@@ -114,7 +114,7 @@ local function collect(trail, packet, offset, found)
   return nil
 end
 
--- Reads all headers of a packet; false if one must be in a packet before it that has not come yet.
+-- Reads all headers of a packet; false if a header must be in an earlier packet that has not come yet.
 local function read(trail, packet, found)
   while trail.next do
     local noted = trail.notes[trail.next]
@@ -171,7 +171,7 @@ local function notes_of_packet()
   return notes
 end
 
--- What is shown.
+-- Display.
 
 local function name_of_rank(rank) return names.ranks[rank] or ("rank " .. rank) end
 

@@ -15,14 +15,15 @@ _NEVER = np.iinfo(np.int64).max
 def worker_periods_s(messages: Messages, ranks: Int64, iterations: int) -> Float64:
     """Time of iterations 1, 2, ... of each of `ranks`, in seconds, shape (iterations - 1, ranks).
 
-    A worker's iteration lasts from the first byte of the first message that it sends in the one before to that of the first that
-    it sends in this one: its first message leaves as its computation begins to yield (a gradient) or to need (a parameter), when
-    nothing of its own waits in the network yet, so it keeps a constant distance to the iteration's end. NaN where a rank sent none.
+    A worker's iteration lasts from the first byte of the first message that it sends in the previous iteration to that of the first
+    message in this one. The first message leaves when the worker's computation begins to yield (a gradient) or to need (a parameter).
+    Nothing else of the worker waits in the network then, so the message keeps a constant distance to the end of the iteration. NaN if a
+    rank sent no message.
 
-    Measured on ResNet-50, four hosts, 1 Gbit/s: each iteration within 0.22 % of the same worker's in the agents' logs, over ten
-    strategies. What is sent last, or the mean over all messages, tells it worse (up to 5 % with P3), for it tells how long the network
-    took. One worker's iterations are not those from barrier to barrier of all workers: where no barrier holds them together, as
-    in P3, the mean of three iterations differs by 0.3 %, and less the more they are.
+    On ResNet-50 with four hosts at 1 Gbit/s, each iteration was within 0.22 % of the same worker's in the agents' logs, over ten
+    strategies. The last message, or the mean over all messages, is less accurate (up to 5 % with P3), because it depends on how long the
+    network took. A worker's iterations differ from those between barriers of all workers: without a barrier, as in P3, the mean of three
+    iterations differs by 0.3 %, and by less for more iterations.
     """
     first_ns: Int64 = np.full((iterations, len(ranks)), _NEVER)
     column = np.searchsorted(ranks, messages.src_rank)
@@ -34,9 +35,9 @@ def worker_periods_s(messages: Messages, ranks: Int64, iterations: int) -> Float
 
 
 def timed_workers(plan: Plan, endpoint: int, messages: Messages) -> Int64:
-    """The ranks whose iterations a port at `endpoint` tells, ascending: the workers there, else all that send something past it.
+    """The ranks whose iterations a port at `endpoint` shows, ascending: the workers there, or else all workers.
 
-    Only those that send anything past it; none if no worker does.
+    Only workers that send something past the port count; empty if there are none.
     """
     seen = np.intersect1d(plan.workers, messages.src_rank)
     own = seen[plan.rank_host[seen] == endpoint]

@@ -1,8 +1,8 @@
-"""Reads captured packets: what each took of its line, and when each message was on the way.
+"""Reads captured packets: how much of the line each one took, and when each message was under way.
 
-Files are streamed with scapy's raw readers, so any pcap or pcapng file will do, however large; headers are read by
-agents/wire/headers.py and messages followed by agents/wire/trail.py, as scapy's dissection takes 0.2 ms a packet. A packet may be a burst
-(GSO) of many frames: what the frames take is computed from the sizes of headers and payload, as tc and the line count them.
+Files are streamed with scapy's raw readers, so any pcap or pcapng file can be read, however large. Headers are read by
+agents/wire/headers.py and messages followed by agents/wire/trail.py, because scapy's dissection takes 0.2 ms per packet. A packet may be
+a burst (GSO) of many frames: the bytes of the frames are computed from the sizes of headers and payload, as tc and the line count them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gradwire.topo.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, PREAMBLE_FCS_
 
 Bool = npt.NDArray[np.bool_]
 NOT_YET = -1
-"""Time of a last byte that was not seen."""
+"""Stands for the time of a last byte that was not captured."""
 NO_BAND = -1
 OUTBOUND = 2
 """Direction of a packet in pcapng's flags."""
@@ -38,33 +38,30 @@ _BANDS = {dscp_of_band(band): band for band in range(MAX_BANDS)}
 
 @dataclass(frozen=True)
 class Packets:
-    """One row a packet, in the order of the capture.
+    """Packets in columns, one row per packet in the order of the capture."""
 
-    time_ns: since the capture's start. outbound: it left the device that the port belongs to. band: by its DSCP, NO_BAND for others.
-    frames: on the line. frame_bytes: of all frames without preamble, FCS and gap, as tc counts them.
-    stream_bytes: of a connection's messages, their framing included; 0 for ACKs and datagrams.
-    """
-
+    #: Time since the capture's start.
     time_ns: Int64
+    #: Whether the packet left the device that the port belongs to.
     outbound: Bool
+    #: Band of its DSCP; NO_BAND for other DSCPs.
     band: Int64
+    #: Number of its frames on the line.
     frames: Int64
+    #: Bytes of all frames without preamble, FCS and gap, as tc counts them.
     frame_bytes: Int64
+    #: Bytes of a connection's messages, framing included; 0 for ACKs and datagrams.
     stream_bytes: Int64
 
     @property
     def line_bytes(self) -> Int64:
-        """What the frames take of the line's time."""
+        """Bytes of the frames on the line, all overhead included."""
         return self.frame_bytes + PREAMBLE_FCS_GAP_BYTES * self.frames
 
 
 @dataclass(frozen=True)
 class Messages:
-    """One row a message, in the order of their headers; columns are named as in agents/wire/framing.py.
-
-    workers: how many contributed. wire_bytes: header and payload. first_ns, last_ns: times of the packets with the first and last byte,
-    since the capture's start; last_ns is NOT_YET where the capture ended before.
-    """
+    """Messages in columns, one row per message in the order of their headers. Names are those of agents/wire/framing.py."""
 
     iteration: Int64
     message: Int64
@@ -74,23 +71,31 @@ class Messages:
     chunk: Int64
     size_bytes: Int64
     contributed_to: Int64
+    #: Number of workers that contributed.
     workers: Int64
+    #: Bytes of header and payload.
     wire_bytes: Int64
+    #: Whether the message left the device that the port belongs to.
     outbound: Bool
+    #: Time of the packet with the first byte, since the capture's start.
     first_ns: Int64
+    #: Time of the packet with the last byte, since the capture's start; NOT_YET if the capture ended before.
     last_ns: Int64
 
 
 @dataclass(frozen=True)
 class Capture:
-    """What a port's file says. lost_headers: messages whose header the file does not hold, each with some that follow it."""
+    """The contents of a port's file."""
 
+    #: All packets.
     packets: Packets
+    #: All messages whose header was read.
     messages: Messages
+    #: Messages whose header is not in the file; with each, some messages after it are missing too.
     lost_headers: int
 
     def save(self, path: Path) -> None:
-        """Writes the columns to an .npz file, which is there once it is whole."""
+        """Writes the columns to an .npz file, which appears only when it is complete."""
         columns = {
             f"{kind}.{f.name}": getattr(part, f.name)
             for kind, part in (("packets", self.packets), ("messages", self.messages))
@@ -111,27 +116,32 @@ class Capture:
 
 
 class RawPacket(NamedTuple):
-    """A packet as the file holds it. is_outbound: None where the file does not say. size_bytes: before it was cut."""
+    """A packet as stored in the file."""
 
+    #: Time since 1970.
     time_ns: int
+    #: The bytes that were kept.
     data: bytes
+    #: Size before the packet was cut.
     size_bytes: int
+    #: Direction; None if the file does not tell it.
     is_outbound: bool | None
+    #: Comments of the packet in the file.
     comments: tuple[str, ...]
 
 
 def raw_packets(path: Path) -> Iterator[RawPacket]:
-    """All packets of a pcap or pcapng file, one at a time. Raises InputFault if it is neither, or not of Ethernet."""
+    """Yields all packets of a pcap or pcapng file. Raises InputFault if it is neither, or not of Ethernet."""
     try:
         with RawPcapReader(str(path)) as reader:
-            for data, described in reader:
-                about: Any = described  # what it holds depends on the file's format
+            for data, metadata in reader:
+                about: Any = metadata  # its attributes depend on the file's format
                 if isinstance(reader, RawPcapNgReader):
                     ticks = (about.tshigh << 32) + about.tslow
                     time_ns = ticks * 1_000_000_000 // about.tsresol
                     comments = tuple(comment.decode(errors="replace") for comment in about.comments or ())
-                    way = None if about.direction is None else about.direction == OUTBOUND
-                    yield RawPacket(time_ns, data, about.wirelen, way, comments)
+                    is_outbound = None if about.direction is None else about.direction == OUTBOUND
+                    yield RawPacket(time_ns, data, about.wirelen, is_outbound, comments)
                 else:
                     time_ns = about.sec * 1_000_000_000 + about.usec * (1 if reader.nano else 1000)
                     yield RawPacket(time_ns, data, about.wirelen, None, ())
@@ -140,7 +150,7 @@ def raw_packets(path: Path) -> Iterator[RawPacket]:
 
 
 def is_noted(path: Path) -> bool:
-    """Whether a file is one of gradwire's, where the headers that are cut off are noted: its first block names who wrote it."""
+    """Whether gradwire wrote the file, with notes of the headers that were cut off; the first block names the writer."""
     try:
         with path.open("rb") as file:
             return APPLICATION.encode() in file.read(64)
@@ -151,8 +161,8 @@ def is_noted(path: Path) -> bool:
 def read_capture(path: Path, mtu_bytes: int, *, start_ns: int | None = None, address: str | None = None) -> Capture:
     """Reads a capture of one port.
 
-    start_ns: what times count from, nanoseconds since 1970; by default the first packet's time. address: the IPv4 address of the
-    port's host, for files that do not say which way packets went (tcpdump's). Raises InputFault where it is needed and missing.
+    `start_ns` is the origin of times in nanoseconds since 1970, by default the first packet's time. `address` is the IPv4 address of the
+    port's host, for files that do not tell the direction of packets (tcpdump's). Raises InputFault if it is needed and missing.
     """
     own = None if address is None else bytes(int(part) for part in address.split("."))
     reading = _Reading(mtu_bytes, own, path, has_notes=is_noted(path))
@@ -162,7 +172,7 @@ def read_capture(path: Path, mtu_bytes: int, *, start_ns: int | None = None, add
 
 
 class _Reading:
-    """A capture while it is read."""
+    """A capture that is being read."""
 
     def __init__(self, mtu_bytes: int, address: bytes | None, path: Path, *, has_notes: bool) -> None:
         self._mtu_bytes, self._address, self._path = mtu_bytes, address, path
@@ -195,7 +205,7 @@ class _Reading:
             return packet.is_outbound
         if self._address is None:
             raise InputFault(
-                f"{self._path}: does not say which way its packets went; give the address of the port's host"
+                f"{self._path}: does not tell the direction of its packets; give the address of the port's host"
             )
         return segment is not None and segment.flow[:4] == self._address
 
@@ -226,15 +236,15 @@ def _messages(seen: list[tuple[Seen, bool]], start_ns: int) -> Messages:
 
 
 class _Datagrams:
-    """Follows multicast messages: a datagram's header tells its flow and its number there, and the first one of a message says so."""
+    """Follows multicast messages: a datagram's header has its flow and its number there, and marks the first of a message."""
 
     def __init__(self, mtu_bytes: int) -> None:
         self._datagram_bytes = datagram_bytes(mtu_bytes)
-        self._known: set[tuple[bytes, int, int]] = set()
+        self._begun: set[tuple[bytes, int, int]] = set()
         self._open: dict[tuple[bytes, int, int], Seen] = {}
 
     def take(self, at_ns: int, segment: Segment, payload: memoryview) -> list[Seen]:
-        """Takes a packet of any kind; returns the messages that begin in it, and never one twice."""
+        """Takes a packet of any kind; returns the messages that begin in it, each message only once."""
         is_data = segment.target_port == REPORT_PORT or segment.flow[4] >= MULTICAST_FIRST
         if segment.protocol != UDP or not is_data or len(payload) < DATA.size:
             return []
@@ -245,8 +255,8 @@ class _Datagrams:
         count = -(-segment.payload_bytes // self._datagram_bytes)
         seen: list[Seen] = []
         header = bytes(payload[DATA.size : DATA.size + header_bytes_of(payload[DATA.size :])])
-        if flags & FIRST and is_header(header) and (source, number, first) not in self._known:
-            self._known.add((source, number, first))
+        if flags & FIRST and is_header(header) and (source, number, first) not in self._begun:
+            self._begun.add((source, number, first))
             message = Seen(first, header, at_ns)
             seen.append(message)
             after = first - (-message_bytes_of(header) // (self._datagram_bytes - DATA.size))

@@ -1,1 +1,1 @@
-"""Where an iteration's time went: its critical path, and what each piece of it waited for."""
+"""The critical path of an iteration, and what each piece of it waited for."""

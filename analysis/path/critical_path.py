@@ -1,8 +1,8 @@
 """The critical path of one iteration, and how the iteration's time divides along it.
 
-`critical_path` walks back from the slowest worker's end to the end of the iteration before (analysis/path/walk.py), cuts network time
-into line and waiting (analysis/path/attribution.py), and says in one sentence what the iteration's time went by with. The pieces are
-whole nanoseconds without gap or overlap, so they sum to the iteration time that analysis/iterations.py measures.
+`critical_path` walks back from the slowest worker's end to the end of the previous iteration (analysis/path/walk.py), splits network time
+into line and waiting (analysis/path/attribution.py), and sums up in one sentence where the iteration's time went. The pieces are whole
+nanoseconds without gaps or overlaps, so they sum to the iteration time that analysis/iterations.py measures.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PARTS: dict[str, tuple[Kind, ...]] = {
     "local": (Kind.LOCAL,),
     "other": (Kind.LATENESS, Kind.UNEXPLAINED),
 }
-"""The parts that an iteration divides into."""
+"""The parts of an iteration's time, and the kinds of segments in each."""
 PART_NAMES = {
     "compute": "compute",
     "network": "network",
@@ -41,25 +41,28 @@ PART_NAMES = {
     "other": "the emulator's own time",
 }
 WORTH_SAYING = 0.05
-"""Share of the time from which on a part is in the sentence."""
+"""Smallest share of the time with which a part is mentioned in the sentence."""
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """All pieces of a path that are about the same thing. what: in words, with the ranks. segments: in the order of time."""
+    """All pieces of a path that are about the same thing."""
 
+    #: Kind of the pieces.
     kind: Kind
+    #: Description with the ranks.
     what: str
+    #: The pieces, in order of time.
     segments: tuple[Segment, ...]
 
     @property
     def duration_ns(self) -> int:
-        """Their sum."""
+        """Total duration of the segments."""
         return sum(segment.duration_ns for segment in self.segments)
 
 
 class CriticalPath:
-    """The path of one iteration. iteration: its number. segments: in the order of time, from begin_ns to end_ns of the run's clock."""
+    """The path of one iteration, as segments in order of time that cover the whole iteration."""
 
     def __init__(self, logged: LoggedOps, fabric: Fabric | None, iteration: int, segments: tuple[Segment, ...]) -> None:
         self.iteration = iteration
@@ -70,25 +73,25 @@ class CriticalPath:
 
     @property
     def duration_ns(self) -> int:
-        """The iteration's time: the sum of all segments."""
+        """The iteration's time, which is the sum of all segments."""
         return sum(segment.duration_ns for segment in self.segments)
 
     @cached_property
     def kinds_ns(self) -> dict[Kind, int]:
-        """Time of every kind; their sum is the iteration's time."""
-        found = dict.fromkeys(Kind, 0)
+        """Time of each kind; the sum is the iteration's time."""
+        totals = dict.fromkeys(Kind, 0)
         for segment in self.segments:
-            found[segment.kind] += segment.duration_ns
-        return found
+            totals[segment.kind] += segment.duration_ns
+        return totals
 
     @property
     def shares(self) -> dict[str, float]:
-        """Share of the iteration's time of every part in PARTS; they sum to 1."""
+        """Share of each part in PARTS in the iteration's time; the sum is 1."""
         whole = max(self.duration_ns, 1)
         return {part: sum(self.kinds_ns[kind] for kind in kinds) / whole for part, kinds in PARTS.items()}
 
     def what(self, segment: Segment) -> str:
-        """A segment in words, with its ranks and layer but without its kind."""
+        """Describes a segment with its ranks and its layer, but without its kind."""
         ops, names = self.plan.ops, self.names
         send = int(ops.message[segment.op])
         if send >= 0:
@@ -97,49 +100,49 @@ class CriticalPath:
         return f"{names.rank(int(ops.rank[segment.op]))}: {names.op(segment.op)}"
 
     def merged(self, segments: Iterable[Segment] | None = None) -> list[Contribution]:
-        """The path in order, with segments that follow one another and are of one kind and about the same layer or tensor as one."""
-        found: list[tuple[Kind, str, list[Segment]]] = []
+        """The path in order; consecutive segments of the same kind and about the same layer or tensor are merged."""
+        groups: list[tuple[Kind, str, list[Segment]]] = []
         for segment in self.segments if segments is None else segments:
             what = self.what(segment)
-            if not found or found[-1][:2] != (segment.kind, what):
-                found.append((segment.kind, what, []))
-            found[-1][2].append(segment)
-        return [Contribution(kind, what, tuple(pieces)) for kind, what, pieces in found]
+            if not groups or groups[-1][:2] != (segment.kind, what):
+                groups.append((segment.kind, what, []))
+            groups[-1][2].append(segment)
+        return [Contribution(kind, what, tuple(pieces)) for kind, what, pieces in groups]
 
     def contributions(self) -> list[Contribution]:
-        """What the time went by with, the largest first: all segments of one kind and about the same thing, wherever on the path."""
-        found: dict[tuple[Kind, str], list[Segment]] = {}
+        """The contributions to the time, largest first, each with all segments of one kind and about the same thing on the whole path."""
+        groups: dict[tuple[Kind, str], list[Segment]] = {}
         for segment in self.segments:
-            found.setdefault((segment.kind, self.what(segment)), []).append(segment)
-        merged = [Contribution(kind, what, tuple(pieces)) for (kind, what), pieces in found.items()]
+            groups.setdefault((segment.kind, self.what(segment)), []).append(segment)
+        merged = [Contribution(kind, what, tuple(pieces)) for (kind, what), pieces in groups.items()]
         return sorted(merged, key=lambda contribution: -contribution.duration_ns)
 
     @cached_property
     def traffic(self) -> Traffic:
-        """Who shared which port."""
+        """The messages on the wire, which tell who shared which port."""
         return Traffic(self._logged, self._fabric)
 
     def sentence(self) -> str:
-        """How the iteration's time divides, and the largest cause beside computation, in one sentence."""
+        """One sentence on how the iteration's time divides, and on the largest cause other than computation."""
         shares = self.shares
         parts = sorted(PARTS, key=lambda part: -shares[part])
-        said = [part for part in parts if shares[part] >= WORTH_SAYING] or parts[:1]
-        texts = [f"{shares[part]:.0%} {PART_NAMES[part]}" for part in said]
-        texts[0] = f"{shares[said[0]]:.0%} of iteration {self.iteration} is {PART_NAMES[said[0]]}"
+        mentioned = [part for part in parts if shares[part] >= WORTH_SAYING] or parts[:1]
+        texts = [f"{shares[part]:.0%} {PART_NAMES[part]}" for part in mentioned]
+        texts[0] = f"{shares[mentioned[0]]:.0%} of iteration {self.iteration} is {PART_NAMES[mentioned[0]]}"
         listed = " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
-        causes = [part for part in said if part != "compute"]
+        causes = [part for part in mentioned if part != "compute"]
         return f"{listed}: {self._cause(causes[0]) if causes else 'hardly anything else is on its critical path'}."
 
     def _cause(self, part: str) -> str:
         if part == "network":
             return self._network_cause()
-        largest = next(found for found in self.contributions() if found.kind in PARTS[part])
+        largest = next(piece for piece in self.contributions() if piece.kind in PARTS[part])
         if part == "straggler":
             return f"at least half of the other workers wait for {largest.what}"
         return f"most of the {PART_NAMES[part]} is {largest.what}"
 
     def _network_cause(self) -> str:
-        """The message that the most network time is about, who waits for it, and what was in its way."""
+        """The message with the most network time, who waits for it, and what delayed it."""
         about: dict[str, list[Segment]] = {}
         for segment in self.segments:
             if segment.kind in NETWORK:
@@ -153,15 +156,15 @@ class CriticalPath:
         if sum(in_front.values()) * 2 > sum(piece.duration_ns for piece in pieces):
             more = f" and {len(in_front) - 1} more" if len(in_front) > 1 else ""
             text += f", behind {max(in_front, key=lambda name: in_front[name])}{more} in its send queue"
-        found = self.traffic.contention(max(pieces, key=lambda piece: piece.duration_ns))
-        if found is None:
+        contention = self.traffic.contention(max(pieces, key=lambda piece: piece.duration_ns))
+        if contention is None:
             return text
-        if found.flows < 2:
-            return f"{text}; it has {found.place} to itself"
-        return f"{text}; {found.flows} flows share {found.place}"
+        if contention.flows < 2:
+            return f"{text}; it has {contention.place} to itself"
+        return f"{text}; {contention.flows} flows share {contention.place}"
 
     def _awaited(self, segment: Segment) -> str:
-        """Who waits for what from whom in a network segment."""
+        """Says who waits for what from whom in a network segment."""
         ops, names = self.plan.ops, self.names
         send = segment.behind if segment.behind >= 0 else int(ops.message[segment.op])
         waits = "wait" if ops.group[send] else "waits"
@@ -172,8 +175,8 @@ class CriticalPath:
 def critical_path(plan: Plan, log: OpLog, iteration: int, fabric: Fabric | None = None) -> CriticalPath:
     """The critical path of an iteration (0 is the first, warm-up included).
 
-    fabric: with it, network time is divided into line and waiting for others; without it, a message's way is one TRANSFER.
-    Raises InputFault for an iteration that the log does not have, InternalFault where the log is incomplete.
+    With `fabric`, network time is split into line and waiting for others; without it, a message's way is a single TRANSFER.
+    Raises InputFault for an iteration that the log does not have, InternalFault if the log is incomplete.
     """
     logged = LoggedOps.of(plan, log)
     if not 0 <= iteration < logged.iterations:

@@ -1,4 +1,4 @@
-"""A critical path as tables: what its time divides into, the largest contributions, and the path in order."""
+"""A critical path as tables: the parts of its time, the largest contributions, and the path in order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gradwire.analysis.report.tables import TextTable
 MOST_CONTRIBUTIONS = 10
 MOST_LINES = 40
 ALWAYS = ("compute", "network", "straggler", "aggregation")
-"""Parts that every table has."""
+"""Parts that are shown even if they took no time."""
 MEANING = {
     Kind.COMPUTE: "GPUs compute",
     Kind.TRANSFER: "messages are on their way",
@@ -29,7 +29,7 @@ MEANING = {
 
 
 def parts_table(path: CriticalPath) -> TextTable:
-    """One row a kind of time; network is divided further. Kinds that no iteration need have are left out where they took no time."""
+    """One row per kind of time, several for the network. Parts outside ALWAYS are left out if they took no time."""
     rows = []
     for part, kinds in PARTS.items():
         for kind in kinds:
@@ -42,41 +42,44 @@ def parts_table(path: CriticalPath) -> TextTable:
 
 
 def contributions_table(path: CriticalPath, most: int = MOST_CONTRIBUTIONS) -> TextTable:
-    """The largest contributions, first the largest; network ones with what was in their way."""
-    rows = tuple((*_row(path, found), _in_the_way(path, found)) for found in path.contributions()[:most])
+    """The contributions, largest first; those of the network with what delayed them."""
+    rows = tuple(
+        (*_row(path, contribution), _in_the_way(path, contribution)) for contribution in path.contributions()[:most]
+    )
     headers = ("what", "kind", "ms", "share", "in its way")
     return TextTable("Largest contributions", headers, rows, 2, ("",) * len(rows))
 
 
 def path_table(path: CriticalPath, most: int | None = MOST_LINES) -> TextTable:
-    """The path in order, segments of one kind and about the same thing as one line.
+    """The path in order; consecutive segments of the same kind and about the same thing share a line.
 
-    most: lines; beyond it only the longest segments have their own, and those between them are summed up. None: all.
+    `most` limits the lines: if there are more segments, only the longest have their own line, and those between them are summed up.
+    None shows all.
     """
     merged = path.merged()
     kept = _longest(merged, len(merged) if most is None else most)
     begin_ns = path.segments[0].begin_ns if path.segments else 0
     rows: list[tuple[str, ...]] = []
     for has_line, group in groupby(range(len(merged)), key=lambda index: index in kept):
-        found = [merged[index] for index in group]
+        pieces = [merged[index] for index in group]
         if has_line:
-            rows += [(piece.what, *_times(path, [piece], begin_ns), str(piece.kind)) for piece in found]
+            rows += [(piece.what, *_times(path, [piece], begin_ns), str(piece.kind)) for piece in pieces]
         else:
-            what = f"{len(found)} shorter segment{'s' if len(found) > 1 else ''}"
-            rows.append((what, *_times(path, found, begin_ns), ""))
+            what = f"{len(pieces)} shorter segment{'s' if len(pieces) > 1 else ''}"
+            rows.append((what, *_times(path, pieces, begin_ns), ""))
     headers = ("what", "at ms", "ms", "share", "kind")
     foot = "" if len(kept) == len(merged) else f"{len(merged)} segments; --all lists each."
     return TextTable("The path in order", headers, tuple(rows), 1, ("",) * len(rows), foot)
 
 
-def _times(path: CriticalPath, found: Sequence[Contribution], begin_ns: int) -> tuple[str, str, str]:
-    """When pieces that follow one another begin, how long they take together, and their share of the iteration."""
-    spent_ns = sum(piece.duration_ns for piece in found)
-    return _ms(found[0].segments[0].begin_ns - begin_ns), _ms(spent_ns), _share(spent_ns, path)
+def _times(path: CriticalPath, pieces: Sequence[Contribution], begin_ns: int) -> tuple[str, str, str]:
+    """Begin and total duration of consecutive pieces, and their share of the iteration."""
+    spent_ns = sum(piece.duration_ns for piece in pieces)
+    return _ms(pieces[0].segments[0].begin_ns - begin_ns), _ms(spent_ns), _share(spent_ns, path)
 
 
 def _longest(merged: Sequence[Contribution], most: int) -> set[int]:
-    """Which segments get a line. A gap between two of them takes a line as well, so as many are kept as fit with their gaps."""
+    """Which segments get a line of their own. A gap between two of them takes a line too, so as many are kept as fit with their gaps."""
     if len(merged) <= most:
         return set(range(len(merged)))
     by_length = sorted(range(len(merged)), key=lambda index: -merged[index].duration_ns)
@@ -92,12 +95,17 @@ def _gaps(kept: set[int], count: int) -> int:
     return sum(index not in kept and (index == 0 or index - 1 in kept) for index in range(count))
 
 
-def _row(path: CriticalPath, found: Contribution) -> tuple[str, str, str, str]:
-    return found.what, str(found.kind), _ms(found.duration_ns), _share(found.duration_ns, path)
+def _row(path: CriticalPath, contribution: Contribution) -> tuple[str, str, str, str]:
+    return (
+        contribution.what,
+        str(contribution.kind),
+        _ms(contribution.duration_ns),
+        _share(contribution.duration_ns, path),
+    )
 
 
-def _in_the_way(path: CriticalPath, found: Contribution) -> str:
-    contention = path.traffic.contention(max(found.segments, key=lambda segment: segment.duration_ns))
+def _in_the_way(path: CriticalPath, contribution: Contribution) -> str:
+    contention = path.traffic.contention(max(contribution.segments, key=lambda segment: segment.duration_ns))
     if contention is None:
         return ""
     if contention.flows < 2:

@@ -1,11 +1,11 @@
-"""Walks back from the end of an iteration along what ended last, and says of every nanosecond what it went by with.
+"""Walks back from the end of an iteration along what ended last, and attributes every nanosecond to a kind of time.
 
-From an op one goes to whatever ended last of what it waited for: a dependency, the message of a RECV, or what its stream or send queue
-did before. In between lies the op's own time. The log says enough for this to be exact (agents/interpreter.py): timed ops start at the
-nominal end of what held them; a SEND starts in the turn in which its last dependency was acted on or its queue's last message was
-handed over, plus its latency; a RECV ends in the turn in which its message is whole or its last dependency is acted on.
+The walk goes from an op to whatever ended last of the things that it waited for: a dependency, the message of a RECV, or the op before it
+on its stream or send queue. In between lies the op's own time. The log makes this exact (agents/interpreter.py): timed ops start at the
+nominal end of what they waited for; a SEND starts in the turn in which its last dependency was acted on or its queue's last message was
+handed over, plus its latency; a RECV ends in the turn in which its message is complete or its last dependency is acted on.
 
-What waits for a straggler: see `_Straggler`.
+`_Straggler` explains how waiting for a straggler is recognised.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from gradwire.workloads.plan import OpKind, Role
 
 
 class Kind(StrEnum):
-    """What a piece of the critical path went by with."""
+    """What the time of a piece of the critical path was spent on."""
 
     COMPUTE = "compute"
     STRAGGLER = "straggler"
     """Others wait for what a worker computes."""
     AGGREGATION = "aggregation"
     TRANSFER = "transfer"
-    """A message on its way, where the fabric is not known; otherwise one of the next two."""
+    """A message is on its way, if the fabric is unknown; otherwise one of the next two applies."""
     SERIALISATION = "on the line"
-    """As long as the message takes on an empty network."""
+    """The time that the message takes on an empty network."""
     SHARING = "shared port"
-    """What it took longer: other messages had the links, or it waited behind them in its own connection."""
+    """The time beyond that: other messages had the links, or it waited behind them in its own connection."""
     QUEUEING = "send queue"
     """Other messages of its send queue went before it."""
     LATENCY = "software latency"
-    """The latency that the plan gives a message, and whatever a rank does beside its GPU and its additions: copies, a cycle's wait."""
+    """The latency that the plan gives a message, and what a rank does besides GPU work and additions: copies, waiting for a cycle."""
     LOCAL = "inside a machine"
     """Between ranks of one host: its own link and latency."""
     LATENESS = "emulator late"
     """An agent acted later than it should have, which the verdict bounds."""
     UNEXPLAINED = "unexplained"
-    """Nothing in the plan held the op back: it had no dependency."""
+    """Nothing in the plan delayed the op: it had no dependency."""
 
 
 NETWORK = (Kind.TRANSFER, Kind.SERIALISATION, Kind.SHARING, Kind.QUEUEING)
@@ -51,27 +51,29 @@ NETWORK = (Kind.TRANSFER, Kind.SERIALISATION, Kind.SHARING, Kind.QUEUEING)
 
 @dataclass(frozen=True)
 class Segment:
-    """A piece of the critical path, in nanoseconds of the run's clock.
+    """A piece of the critical path, in nanoseconds of the run's clock."""
 
-    iteration, op: what the time belongs to; for QUEUEING the message in front, for STRAGGLER what the straggler computes.
-    behind: for QUEUEING the SEND that waits behind it and that the path is about, else -1.
-    """
-
+    #: Begin of the piece.
     begin_ns: int
+    #: End of the piece.
     end_ns: int
+    #: What its time was spent on.
     kind: Kind
+    #: Iteration of `op`.
     iteration: int
+    #: The op that the time belongs to; for QUEUEING the message in front, for STRAGGLER what the straggler computes.
     op: int
+    #: For QUEUEING the SEND on the path, which waits behind `op`; else -1.
     behind: int = -1
 
     @property
     def duration_ns(self) -> int:
-        """Its length."""
+        """Length of the piece."""
         return self.end_ns - self.begin_ns
 
 
 def walk_back(logged: LoggedOps, iteration: int, op: int, begin_ns: int) -> list[Segment]:
-    """The path that ends with `op` of `iteration`, back to `begin_ns`, in the order of time; the pieces tile the time without a gap.
+    """The path that ends with `op` of `iteration` and goes back to `begin_ns`, in order of time and without gaps.
 
     Raises InternalFault if the log lacks the op.
     """
@@ -86,7 +88,7 @@ def walk_back(logged: LoggedOps, iteration: int, op: int, begin_ns: int) -> list
 
 
 class _Walk:
-    """A walk under way. segments: latest first. `_now` is how far back it has come."""
+    """A walk in progress. `segments` has the latest first; `_now` is the time that the walk has reached."""
 
     def __init__(self, logged: LoggedOps, end_ns: int, begin_ns: int) -> None:
         self.segments: list[Segment] = []
@@ -103,7 +105,7 @@ class _Walk:
         return self._now <= self._begin
 
     def cut(self, kind: Kind, since_ns: int, iteration: int, op: int) -> None:
-        """Gives the time from `since_ns` to where the walk has come to an op."""
+        """Attributes the time from `since_ns` to the current position to an op."""
         since_ns = max(min(since_ns, self._now), self._begin)
         if since_ns < self._now:
             behind = self._awaited if kind is Kind.QUEUEING else -1
@@ -111,7 +113,7 @@ class _Walk:
         self._now = since_ns
 
     def step(self, iteration: int, op: int) -> tuple[int, int] | None:
-        """Explains an op's own time; returns what held it back until then."""
+        """Attributes an op's own time; returns the op that it waited for last."""
         kind = self._plan.ops.kind[op]
         self._straggler.at(int(self._plan.ops.rank[op]))
         if kind == OpKind.RECV:
@@ -129,8 +131,8 @@ class _Walk:
             if late_since is not None:
                 self.cut(Kind.STRAGGLER, max(nominal, late_since), iteration, op)
         self.cut(kind, nominal, iteration, op)
-        held = [*self._dependencies(iteration, op), *self._lane_before(iteration, op)]
-        gate = max(held, key=lambda other: self._logged.finish[other], default=None)
+        awaited = [*self._dependencies(iteration, op), *self._lane_before(iteration, op)]
+        gate = max(awaited, key=lambda other: self._logged.finish[other], default=None)
         if gate is not None:
             self.cut(Kind.UNEXPLAINED, int(self._logged.finish[gate]), iteration, op)
         self._joined, self._in_queue = (iteration, op), False
@@ -151,8 +153,8 @@ class _Walk:
         latency = Kind.LATENCY if remote else Kind.LOCAL
         self.cut(latency, start - int(ops.duration_ns[op]), iteration, op)
         self._straggler.leaves(op, self._joined)
-        held = self._dependencies(iteration, op)
-        gate = max(held, key=lambda other: self._logged.end[other], default=None)
+        dependencies = self._dependencies(iteration, op)
+        gate = max(dependencies, key=lambda other: self._logged.end[other], default=None)
         in_front = self._logged.lane_before(iteration, op)
         self._in_queue = in_front is not None and (gate is None or self._logged.end[in_front] > self._logged.end[gate])
         gate = in_front if self._in_queue else gate
@@ -163,9 +165,9 @@ class _Walk:
 
     def _received(self, iteration: int, op: int) -> tuple[int, int]:
         self._in_queue = False
-        held = self._dependencies(iteration, op)
-        gate = max(held, key=lambda other: self._logged.end[other], default=None)
-        # An agent acts on a dependency and on the RECV that it held in one turn, so both have one time.
+        dependencies = self._dependencies(iteration, op)
+        gate = max(dependencies, key=lambda other: self._logged.end[other], default=None)
+        # An agent acts on a dependency and on the RECV that waited for it in the same turn, so both have the same time.
         if gate is not None and self._logged.end[gate] == self._logged.end[iteration, op]:
             self._straggler.leaves(op, None)
             self._joined = None
@@ -182,17 +184,17 @@ class _Walk:
 
 
 class _Straggler:
-    """Tells which of a worker's computation others wait for.
+    """Finds the part of a worker's computation that others wait for.
 
-    Where contributions of all workers come together, and the path comes from worker w, w is a straggler from the moment at which at
-    least half of the other workers had come as far, until w had. "As far" is: had their own gradient of the same chunk (the op that
-    `Plan.produces` names), for a message with gradients; had their own message to the same op ready, for control messages. What w
-    computes on the path in that time is the others' waiting for a straggler; its waiting for the network stays the network's, and its
-    computation before that moment is computation like everybody's.
+    Where contributions of all workers come together and the path comes from worker w, w is a straggler from the moment when at least
+    half of the other workers had come as far until w had too. For a message with gradients, a worker has come as far when it has its
+    own gradient of the same chunk (the op that `Plan.produces` names); for a control message, when its own message to the same op is
+    ready. What w computes on the path in that time counts as the others' waiting for a straggler. Its waiting for the network still
+    counts as network, and its computation before that moment as ordinary computation.
 
-    Limits: it says that workers waited, not why the straggler was late: where messages made it late, their time on the path is in the
-    network's share. With equal computation times all of a late worker's computation may count, although it would be needed without
-    straggling as well. A worker that is late at the boundary of the iteration before is not seen.
+    Limits: this shows that workers waited, not why the straggler was late. If messages delayed it, their time on the path is in the
+    network's share. With equal computation times, all of a late worker's computation may count, although it would be needed without
+    straggling too. A worker that is late at the boundary of the previous iteration is not recognised.
     """
 
     def __init__(self, logged: LoggedOps) -> None:
@@ -205,12 +207,15 @@ class _Straggler:
             self._produced.setdefault(op, set()).add(chunk)
 
     def at(self, rank: int) -> None:
-        """The walk has come to an op of this rank."""
+        """Called when the walk reaches an op of this rank."""
         if rank != self._rank:
             self._rank, self._chunk, self._late_since = rank, -1, None
 
     def leaves(self, op: int, joined: tuple[int, int] | None) -> None:
-        """Worker's data leave with `op`, a SEND, or are added to with `op`, a RECV; `joined`: the op that a control message released."""
+        """Called when a worker's data leave with `op`, a SEND, or are added with `op`, a RECV.
+
+        `joined` is the op that a control message released.
+        """
         if self._plan.rank_role[self._rank] != Role.WORKER:
             return
         chunk = int(self._plan.ops.chunk[op])
@@ -221,7 +226,7 @@ class _Straggler:
             self._note(own, others)
 
     def late_since_ns(self, iteration: int, op: int) -> int | None:
-        """Since when the rank's computation, `op` or what it did before, keeps others waiting; None: it does not."""
+        """The time since which the rank's computation (`op` or what it did before) keeps others waiting; None if it does not."""
         if self._chunk in self._produced.get(op, ()):
             producers = self._plan.produces[self._plan.produces[:, 1] == self._chunk, 0]
             workers = producers[self._plan.rank_role[self._plan.ops.rank[producers]] == Role.WORKER]
@@ -234,7 +239,7 @@ class _Straggler:
         return self._late_since
 
     def _at_join(self, iteration: int, op: int, rank: int) -> tuple[int | None, list[int]]:
-        """When `rank` and when other workers had ready what released `op`."""
+        """When `rank`, and when each of the other workers, had its part of what released `op` ready."""
         ops, own, others = self._plan.ops, None, []
         for at, on in self._logged.dependencies(iteration, op):
             source, ready = int(ops.rank[on]), int(self._logged.finish[at, on])

@@ -1,1 +1,1 @@
-"""One iteration over time, for trace viewers."""
+"""The timeline of one iteration, for trace viewers."""

@@ -1,13 +1,13 @@
 """One iteration as a trace for Perfetto or chrome://tracing, in the Trace Event Format (JSON).
 
-A process a rank, with a track for each of its streams, each send queue and each queue that it receives from; one more process
-for the network, with a counter a link and direction. Of a message one sees how long it waited in its send queue ("waiting"), when it
-was handed to the kernel (the send queue's track), when it was taken from it (the receiver's track), and an arrow between the two.
+Each rank is a process with a track per stream, per send queue and per queue that it receives from. Another process stands for the
+network, with a counter per link and direction. The trace shows how long a message waited in its send queue ("waiting"), when it was
+handed to the kernel (the send queue's track), when it was taken from it (the receiver's track), and an arrow between the two.
 
-Times are microseconds since the iteration's begin. What began before is cut off there, which its arguments say.
+Times are microseconds since the iteration's begin. Slices that began earlier are cut off there, and their arguments say so.
 
-What readers of the format need (learnt from Perfetto's importer): thread ids that no two processes share; slices of a thread that do not
-overlap; a flow event right behind the slice that it belongs to; and no displayTimeUnit, which older ones took for the unit of "ts".
+Requirements of the format's readers (learnt from Perfetto's importer): thread ids are unique across processes; slices of a thread do not
+overlap; a flow event directly follows its slice; and there is no displayTimeUnit, which older readers took for the unit of "ts".
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
 
 BINS = 500
-"""Of the link loads over the iteration."""
+"""Bins of the link loads over the iteration."""
 Event = dict[str, Any]
 
 
@@ -45,8 +45,8 @@ def trace_events(
 ) -> list[Event]:
     """The events of one iteration, sorted by time. Raises InputFault for an iteration that the log does not have.
 
-    Everything that overlaps the iteration's time is in it, whichever iteration it belongs to, and all that belongs to the iteration
-    and comes later (pushes behind the last backward op, where there is no barrier). spine_of: see `link_loads`.
+    The trace contains everything that overlaps the iteration's time, whichever iteration it belongs to, and everything that belongs to
+    the iteration but comes later (pushes after the last backward op if there is no barrier). See `link_loads` for `spine_of`.
     """
     logged = LoggedOps.of(plan, log)
     if not 0 <= iteration < logged.iterations:
@@ -65,7 +65,7 @@ def trace_events(
 
 
 def write_trace(path: Path, events: Sequence[Event], about: Mapping[str, str]) -> None:
-    """Writes events as a JSON object, compressed if the name ends in .gz. about: what the trace is of, for whoever opens the file."""
+    """Writes events as a JSON object, compressed if the name ends in .gz. `about` describes the trace to people who open the file."""
     if path.suffix == ".gz":
         with gzip.open(path, "wt") as file:
             file.writelines(_lines(events, about))
@@ -83,17 +83,17 @@ def _lines(events: Sequence[Event], about: Mapping[str, str]) -> Iterator[str]:
 
 def _processes(names: Names, ranks: int) -> list[Event]:
     labels = [names.process(rank) for rank in range(ranks)] + ["network: load of links"]
-    found = []
+    events = []
     for number, label in enumerate(labels, start=1):
-        found.append(_meta("process_name", number, number, name=label))
-        found.append(_meta("process_sort_index", number, number, sort_index=number))
-    return found
+        events.append(_meta("process_name", number, number, name=label))
+        events.append(_meta("process_sort_index", number, number, sort_index=number))
+    return events
 
 
 class _Writer:
-    """Turns tracks into events. Process ids are ranks + 1, as readers take 0 for the idle process, and then that of the network.
+    """Turns tracks into events. Process ids are ranks + 1, as readers take 0 for the idle process; the network comes last.
 
-    threads: names of the threads so far; their ids follow those of the processes.
+    `threads` collects events with the names of threads, whose ids follow those of the processes.
     """
 
     def __init__(self, ranks: int, begin_ns: int) -> None:
@@ -107,7 +107,7 @@ class _Writer:
         return max(time_ns - self._begin_ns, 0) / 1e3
 
     def slices(self, tracks: Sequence[Track]) -> Iterator[Event]:
-        """Events of all slices, each with the arrows that start or end there right behind it. At one time, senders come first."""
+        """Events of all slices, each directly followed by the arrows that start or end there. At equal times, senders come first."""
         placed = []
         for track in tracks:
             for number, row in enumerate(track.rows()):
@@ -139,7 +139,7 @@ class _Writer:
             yield {"ph": "f", "bp": "e", "id": piece.flow_in, **flow}
 
     def queue_counters(self, waits: Sequence[Track]) -> Iterator[Event]:
-        """How many messages wait in each send queue, where any ever does."""
+        """Number of messages waiting in each send queue over time, for queues in which any message waits."""
         for track in waits:
             changes: dict[int, int] = {}
             for piece in track.slices:
@@ -152,7 +152,7 @@ class _Writer:
                 yield self._counter(track.rank + 1, f"{track.name}:", time_ns, "messages", waiting)
 
     def link_counter(self, load: LinkLoad, edges_ns: Int64) -> list[Event]:
-        """Load of a link in each bin, in percent of its line rate, and 0 behind the last."""
+        """Load of a link in each bin, in percent of its line rate, and 0 after the last."""
         unit = f"% of {load.rate_bps / 1e9:g} Gbit/s"
         values = [*np.round(load.share * 100, 2).tolist(), 0.0]
         return [

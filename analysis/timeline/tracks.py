@@ -1,4 +1,4 @@
-"""What a timeline shows of one iteration, as named tracks of slices: streams, send queues, what waits in them, and receives."""
+"""The timeline of one iteration as named tracks of slices: streams, send queues, messages waiting in them, and receives."""
 
 from __future__ import annotations
 
@@ -16,33 +16,44 @@ from gradwire.analysis.wire import Bool
 from gradwire.workloads.plan import OpKind, Role
 
 MOST_WAITING_ROWS = 8
-"""A send queue: messages that are drawn waiting at the same time; its counter shows how many more there are."""
+"""How many messages of a send queue are drawn waiting at the same time; its counter shows how many there are in all."""
 
 
 @dataclass(frozen=True)
 class Slice:
-    """Something that took from begin_ns to end_ns of the run's clock. flow_out, flow_in: ids of the arrows that start or end here."""
+    """An interval with a name, in nanoseconds of the run's clock."""
 
+    #: Begin of the interval.
     begin_ns: int
+    #: End of the interval.
     end_ns: int
+    #: Name for people.
     name: str
+    #: Details for the viewer.
     arguments: Mapping[str, Any]
+    #: Ids of the arrows that start here.
     flow_out: tuple[int, ...] = ()
+    #: Id of the arrow that ends here.
     flow_in: int | None = None
 
 
 @dataclass
 class Track:
-    """Slices of one rank that belong together. most_rows: how many are drawn that are under way at the same time; 0: all."""
+    """Slices of one rank that belong together."""
 
+    #: The rank.
     rank: int
+    #: Name for people.
     name: str
+    #: Category of the trace events.
     category: str
+    #: The slices themselves.
     slices: list[Slice] = field(default_factory=list)
+    #: How many simultaneous slices are drawn; 0 draws all.
     most_rows: int = 0
 
     def rows(self) -> list[list[Slice]]:
-        """The slices in rows in which none overlaps another, as few as possible, each in the order of time."""
+        """The slices in as few rows without overlaps as possible, each in order of time."""
         taken: list[tuple[int, int]] = []
         free: list[int] = []
         rows: list[list[Slice]] = []
@@ -61,14 +72,14 @@ class Track:
 
 
 class Tracks:
-    """The tracks of all that overlaps begin_ns to end_ns of the run's clock, and all of `iteration` that comes later."""
+    """The tracks of everything that overlaps begin_ns to end_ns of the run's clock, and of later parts of `iteration`."""
 
     def __init__(self, logged: LoggedOps, iteration: int, begin_ns: int, end_ns: int) -> None:
         self._logged, self._plan, self._names = logged, logged.plan, Names(logged.plan)
         self._begin_ns = begin_ns
         self._shown = []
         for at in range(logged.iterations):
-            # What takes no time belongs to the iteration that it is of, also at its very begin.
+            # An op without duration at the boundary is shown in its own iteration only.
             since_ns = begin_ns if at == iteration else begin_ns + 1
             shown = (logged.end[at] != MISSING) & (logged.end[at] >= since_ns)
             if at != iteration:
@@ -88,7 +99,7 @@ class Tracks:
                 yield iteration, op
 
     def streams(self) -> list[Track]:
-        """Computation and additions, at their nominal times; ops that take no time are left out."""
+        """Computation and additions at their nominal times, without ops that take no time."""
         ops, tracks = self._plan.ops, dict[tuple[int, int], Track]()
         for iteration, op in self._each(OpKind.COMPUTE, OpKind.REDUCE):
             begin, end = int(self._logged.nominal[iteration, op]), int(self._logged.finish[iteration, op])
@@ -109,7 +120,7 @@ class Tracks:
         return "compute" if lane == 0 and self._plan.rank_role[rank] == Role.WORKER else f"stream {lane}"
 
     def sends(self) -> list[Track]:
-        """Messages from first to last byte handed to the kernel, one after the other in each queue."""
+        """Messages from the first to the last byte handed to the kernel, one after the other in each queue."""
         tracks: dict[int, Track] = {}
         for iteration, op in self._each(OpKind.SEND):
             queue = int(self._plan.ops.lane[op])
@@ -124,7 +135,7 @@ class Tracks:
         return [tracks[queue] for queue in sorted(tracks)]
 
     def waits(self) -> list[Track]:
-        """Messages between ready and start: what is in front of them is on the queue's own track."""
+        """Messages between ready and start; those in front of them are on the queue's own track."""
         tracks: dict[int, Track] = {}
         for iteration, op in self._each(OpKind.SEND):
             ready, start = int(self._logged.nominal[iteration, op]), int(self._logged.start[iteration, op])
@@ -138,7 +149,7 @@ class Tracks:
         return [tracks[queue] for queue in sorted(tracks)]
 
     def receives(self) -> list[Track]:
-        """Messages from header read to RECV ended, a track a send queue that they come from."""
+        """Messages from the reading of the header to the end of the RECV, one track per send queue that they come from."""
         ops, tracks = self._plan.ops, dict[tuple[int, int], Track]()
         for iteration, op in self._each(OpKind.RECV):
             send = int(ops.message[op])
@@ -157,20 +168,20 @@ class Tracks:
         return {"op": op, "iteration": iteration, **columns}
 
     def _flow(self, iteration: int, recv: int) -> int:
-        """A number for each message and receiver."""
+        """A unique number per message and receiver."""
         return iteration * len(self._plan.ops) + recv + 1
 
     @cached_property
     def _recvs_of(self) -> dict[int, list[int]]:
         """RECVs of each SEND."""
-        found: dict[int, list[int]] = {}
+        recvs: dict[int, list[int]] = {}
         for recv in np.flatnonzero(self._plan.ops.kind == OpKind.RECV).tolist():
-            found.setdefault(int(self._plan.ops.message[recv]), []).append(recv)
-        return found
+            recvs.setdefault(int(self._plan.ops.message[recv]), []).append(recv)
+        return recvs
 
     @cached_property
     def _receivers_of(self) -> dict[int, str]:
-        """To whom each send queue sends: one receiver, or how many."""
+        """The receiver of each send queue, or the number of its receivers."""
         receivers: dict[int, set[str]] = {}
         for send in np.flatnonzero(self._plan.ops.kind == OpKind.SEND).tolist():
             receivers.setdefault(int(self._plan.ops.lane[send]), set()).add(self._names.receiver(send))

@@ -1,1 +1,1 @@
-"""How much of a port's line is used over time, from captured packets: numbers, charts, and a report."""
+"""The use of a port's line over time, from captured packets: numbers, charts, and a report."""

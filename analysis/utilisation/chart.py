@@ -1,4 +1,4 @@
-"""Charts of a port's use over time, in the manner of P3's Figs. 8 and 9, and of Geryon's Fig. 2 where computation is beside it."""
+"""Charts of a port's use over time, in the style of P3's Figs. 8 and 9, and with computation, of Geryon's Fig. 2."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OUTBOUND_COLOR, INBOUND_COLOR, COMPUTE_COLOR = PALETTE[0], PALETTE[1], PALETTE[2
 
 
 def utilisation_chart(used: Utilisation, compute: Float64 | None, edges_ns: Int64, title: str) -> Figure:
-    """Each direction over time, with thin lines between iterations; below, where given, the share of time that GPUs compute."""
+    """Chart of each direction over time, with thin lines between iterations, above the share of time that GPUs compute, if given."""
     with mpl.rc_context(STYLE):
         rows = 2 if compute is None else 3
         figure = Figure(figsize=(8.0, 1.0 + 1.35 * rows), layout="constrained")

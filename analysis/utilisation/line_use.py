@@ -1,4 +1,4 @@
-"""How much of a port's line is used over time, from captured packets; and how that goes with computation. Pure."""
+"""The use of a port's line over time, from captured packets, and its relation to computation. Pure."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ Float64 = npt.NDArray[np.float64]
 BIN_S = 0.01
 """P3 measures with bwm-ng "at a 10 millisecond granularity" (section 5)."""
 IDLE_SHARE = 0.01
-"""A bin that carries less than this share of its line is idle: ACKs alone take as much."""
+"""A bin with less than this share of its line rate is idle: ACKs alone take as much."""
 
 
 @dataclass(frozen=True)
 class Utilisation:
-    """Both directions of a port in bins of `bin_s` from `start_s` of the run's clock on.
+    """Use of both directions of a port, in bins."""
 
-    rate_bps: line rate of each direction. inbound_bps, outbound_bps: what the line carried, all overhead of frames included,
-    shape (bins,).
-    """
-
+    #: Start of the first bin, on the run's clock.
     start_s: float
+    #: Length of a bin.
     bin_s: float
+    #: Line rate of each direction.
     rate_bps: float
+    #: What the inbound line carried, all overhead of frames included, shape (bins,).
     inbound_bps: Float64
+    #: What the outbound line carried, likewise.
     outbound_bps: Float64
 
     @property
@@ -43,44 +44,46 @@ class Utilisation:
 
 @dataclass(frozen=True)
 class Use:
-    """One direction, as shares of the line rate: mean, and in the busiest bin. idle: share of the bins that are idle (IDLE_SHARE).
+    """Use of one direction."""
 
-    The busiest may be a little above 1: what a port may send above its rate after a pause (HTB's burst).
-    """
-
+    #: Mean share of the line rate.
     mean: float
+    #: Share of the bins that are idle (IDLE_SHARE).
     idle: float
+    #: Share of the line rate in the busiest bin. May be a little above 1: a port may exceed its rate after a pause (HTB's burst).
     busiest: float
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A stretch of time at a port.
+    """Use of a port over a stretch of time."""
 
-    both_idle: share of the bins in which neither direction is used. overlap: of what the less used direction carries, the part that the
-    other's traffic of the same bin covers: 1 where both always go together, 0 where they take turns.
-    """
-
+    #: Use of the inbound direction.
     inbound: Use
+    #: Use of the outbound direction.
     outbound: Use
+    #: Share of the bins in which neither direction is used.
     both_idle: float
+    #: Share of the less used direction's traffic that the other's traffic covers bin by bin: 1 if both always go together, 0 if they
+    #: take turns.
     overlap: float
 
 
 def utilisation(packets: Packets, rate_bps: float, start_s: float, end_s: float, bin_s: float = BIN_S) -> Utilisation:
     """The use of a port's line in whole bins between two times of the run's clock.
 
-    A packet is a burst that takes its line for its bytes over the rate from the moment on that it has left its queue, and is counted
-    where it does. Raises InputFault if no bin fits between the times.
+    A packet is a burst that occupies its line for its bytes over the rate, from the moment when it left its queue, and is counted in the
+    bins that it occupies. Raises InputFault if no bin fits between the times.
     """
     bins = int((end_s - start_s) / bin_s + 1e-9)
     if bins < 1:
         raise InputFault(f"no bin of {bin_s:g} s fits into {end_s - start_s:g} s: choose a smaller one")
     edges_s = _edges(start_s, bin_s, bins)
-    ways = [
-        np.diff(_carried_bits(packets, way, rate_bps, edges_s)) / bin_s for way in (~packets.outbound, packets.outbound)
+    directions = [
+        np.diff(_carried_bits(packets, direction, rate_bps, edges_s)) / bin_s
+        for direction in (~packets.outbound, packets.outbound)
     ]
-    return Utilisation(start_s, bin_s, rate_bps, ways[0], ways[1])
+    return Utilisation(start_s, bin_s, rate_bps, directions[0], directions[1])
 
 
 def _edges(start_s: float, bin_s: float, bins: int) -> Float64:
@@ -89,7 +92,7 @@ def _edges(start_s: float, bin_s: float, bins: int) -> Float64:
 
 
 def _carried_bits(packets: Packets, mine: Bool, rate_bps: float, at_s: Float64) -> Float64:
-    """Bits that the line has carried of the chosen packets at each time of `at_s`, shape as it."""
+    """Bits of the chosen packets that the line has carried by each time of `at_s`, in the same shape."""
     begin_s = np.sort(packets.time_ns[mine]) / 1e9
     bits = 8.0 * packets.line_bytes[mine][np.argsort(packets.time_ns[mine], kind="stable")]
     begun = np.searchsorted(begin_s, at_s, side="right")
@@ -100,7 +103,7 @@ def _carried_bits(packets: Packets, mine: Bool, rate_bps: float, at_s: Float64) 
     end_s = begin_s + bits / rate_bps
     order = np.argsort(end_s, kind="stable")
     ended = np.searchsorted(end_s[order], at_s, side="right")
-    # All that has begun, less what is still to come of it: the rate times what is left of its time.
+    # All packets that have begun, less their remaining bits: the rate times their remaining time.
     begun_sum = np.concatenate([[0.0], np.cumsum(end_s)])[begun]
     ended_sum = np.concatenate([[0.0], np.cumsum(end_s[order])])[ended]
     left_s = (begun_sum - ended_sum) - (begun - ended) * at_s
@@ -109,7 +112,7 @@ def _carried_bits(packets: Packets, mine: Bool, rate_bps: float, at_s: Float64) 
 
 
 def summary(used: Utilisation) -> Summary:
-    """What a stretch of time amounts to."""
+    """Summarises a stretch of time."""
     inbound, outbound = used.inbound_bps / used.rate_bps, used.outbound_bps / used.rate_bps
     less = min(inbound.sum(), outbound.sum())
     return Summary(
@@ -125,7 +128,7 @@ def _use(shares: Float64) -> Use:
 
 
 def compute_share(plan: Plan, log: OpLog, ranks: Collection[int], edges_s: Float64) -> Float64:
-    """Share of each bin in which ranks compute (forward and backward, not what they add up), the mean over them; shape (bins,)."""
+    """Mean share of each bin in which the ranks compute (forward and backward, but not additions); shape (bins,)."""
     ops = plan.ops
     computes = (ops.kind[log.op] == OpKind.COMPUTE) & np.isin(ops.rank[log.op], list(ranks))
     start_s, end_s = np.sort(log.start_ns[computes]) / 1e9, np.sort(log.end_ns[computes]) / 1e9
@@ -135,7 +138,7 @@ def compute_share(plan: Plan, log: OpLog, ranks: Collection[int], edges_s: Float
 
 
 def _elapsed(since_s: Float64, at_s: Float64) -> Float64:
-    """Sum over the times that are past of how long they are; shape as `at_s`."""
+    """At each time of `at_s`, the sum of the durations since all earlier times of `since_s`; in the shape of `at_s`."""
     past = np.searchsorted(since_s, at_s, side="right")
     elapsed: Float64 = past * at_s - np.concatenate([[0.0], np.cumsum(since_s)])[past]
     return elapsed
@@ -148,7 +151,7 @@ def received_while_idle(used: Utilisation, compute: Float64) -> float:
 
 
 def by_iteration(packets: Packets, rate_bps: float, edges_ns: Int64, bin_s: float = BIN_S) -> list[Summary]:
-    """A summary of each iteration between its boundaries (analysis/iterations.py), its bins beginning with it."""
+    """A summary of each iteration between its boundaries (analysis/iterations.py), with bins that begin at its start."""
     edges_s = edges_ns / 1e9
     return [
         summary(utilisation(packets, rate_bps, start, end, bin_s))

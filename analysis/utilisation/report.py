@@ -1,4 +1,4 @@
-"""What a captured port was used for: the chart, its bins, and a table an iteration, cross-checked with the port's counters."""
+"""The use of a captured port: a chart, its bins, and a table by iteration, cross-checked with the port's counters."""
 
 from __future__ import annotations
 
@@ -47,16 +47,17 @@ HEADERS = (
 
 @dataclass(frozen=True)
 class PortUse:
-    """A port over the measured iterations.
+    """The use of a port over the measured iterations."""
 
-    used: in bins. compute: share of each bin that its host's workers compute, None where it has none. iterations: one a measured
-    iteration. counted_share: line bytes by packets over those by the ports' counters, of the whole replay, outbound and inbound.
-    """
-
+    #: Interface name.
     port: str
+    #: Use in bins.
     used: Utilisation
+    #: Share of each bin in which its host's workers compute; None if it has none.
     compute: Float64 | None
+    #: A summary of each measured iteration.
     iterations: tuple[Summary, ...]
+    #: Line bytes by packets over those by the ports' counters, in the whole replay, outbound and inbound.
     counted_share: tuple[float, float]
 
 
@@ -71,7 +72,7 @@ def port_use(
         raise InputFault(f"port {port!r} was not captured in this run; captured were {', '.join(ports)}")
     packets = captures[ports.index(port)].packets
     place = place_of(fabric, port)
-    rate_bps = next(rate for known, rate in fabric.ports() if known.interface == port)
+    rate_bps = next(rate for end, rate in fabric.ports() if end.interface == port)
     if np.isinf(rate_bps):
         raise InputFault(f"port {port} has no line rate, so no part of it is used: it is an aggregator's")
     edges_ns = iteration_ends_ns(plan, log, record.iterations)[record.warmup :]
@@ -86,15 +87,16 @@ def port_use(
 
 
 def _counted(record: PointRecord, port: str) -> int:
-    """Line bytes by a port's counters: tc counts frames, and their bytes without preamble, FCS and gap."""
+    """Line bytes by a port's counters: tc counts frames and their bytes without preamble, FCS and gap."""
     bands = [band for band in record.counts.bands if band.port == port]
     return sum(band.bytes_sent + PREAMBLE_FCS_GAP_BYTES * band.packets_sent for band in bands)
 
 
 def use_table(use: PortUse, plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, capture: Capture) -> TextTable:
-    """One row a measured iteration, and one for all of them.
+    """One row per measured iteration, and one for all of them.
 
-    Times: from barrier to barrier of all workers, of the port's own workers by their agents' logs, and the latter from packets alone.
+    Each row has three times: from barrier to barrier of all workers, of the port's own workers by their agents' logs, and of the same
+    workers by packets alone.
     """
     times_s = iteration_times_s(plan, log, record.iterations)
     ranks = timed_workers(plan, place_of(fabric, use.port).endpoint or 0, capture.messages)
@@ -122,7 +124,7 @@ def use_table(use: PortUse, plan: Plan, fabric: Fabric, log: OpLog, record: Poin
 
 
 def _mean(seconds: Float64) -> float:
-    """Mean, NaN of nothing."""
+    """The mean; NaN of an empty array."""
     return float(seconds.mean()) if seconds.size else math.nan
 
 

@@ -1,1 +1,1 @@
-"""Whether a run's numbers may be believed: every check, and the verdict that they make."""
+"""The checks that decide whether a run's numbers can be trusted, and the verdict that follows from them."""

@@ -1,8 +1,8 @@
 """Checks that the plan's bytes, the agents' counts and the ports' counters agree: no more and no less traffic than planned.
 
-tc counts whole frames without preamble, FCS and gap: 1514 bytes for 1448 bytes of payload at MTU 1500 (66 bytes of headers a
-segment). A message adds a header of framing, and its last segment need not be full. Pure ACKs travel in the control band: at
-most one of 66 bytes every two segments (RFC 5681), far fewer where bursts are merged on arrival.
+tc counts whole frames without preamble, FCS and gap: 1514 bytes for 1448 bytes of payload at MTU 1500 (66 bytes of headers per
+segment). A message adds a framing header, and its last segment need not be full. Pure ACKs travel in the control band: at most one
+of 66 bytes for every two segments (RFC 5681), far fewer if bursts are merged on arrival.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from gradwire.topo.fabric import (
 from gradwire.workloads.plan import Int64, OpKind, Plan, Role
 
 FRAMING_LIMIT_BYTES = 256
-"""Most that a message's header may take, contribution set included."""
+"""Upper limit of a message's header, contribution set included."""
 PORT_SLACK_BYTES = 200
-"""A message's last, partly filled segment and its framing, as a port counts them."""
+"""Allowance per message for its partly filled last segment and its framing, as a port counts them."""
 PORT_TOLERANCE = 0.01
-"""Lets 1 % of traffic through that is not the plan's, or segments that are not full. In 1,939 points at MTU 1500 with more than 1 GB
+"""Tolerates 1 % of traffic that is not the plan's, or segments that are not full. In 1,939 points at MTU 1500 with more than 1 GB
 of TCP, ports counted 0.10 to 0.28 % more than full frames, ACKs included."""
 BAND_TOLERANCE = 0.02
-"""Lets 2 % of a class's bytes through that travelled in another band. Of 4,200 points none used more than 34 % of this and the slack
-beside it together."""
+"""Tolerates 2 % of a class's bytes in another band. None of 4,200 points used more than 34 % of this and the other slack
+together."""
 FLOOR_BYTES = 100_000
-"""What a sum of counters may differ by anyway, however little the plan sends: less than two GSO bursts."""
+"""Allowed difference of a sum of counters, however little the plan sends: less than two GSO bursts."""
 HANDSHAKE_BYTES = 500
-"""Of a connection in each direction: SYN, FIN, their answers and the first bytes that name it, with headers."""
+"""Allowance per connection and direction: SYN, FIN, their answers and the first bytes that name it, with headers."""
 LOSS_FACTOR = 3
-"""A lost burst is sent again, partly twice: how many times the loss share bytes may exceed the plan's."""
+"""By how many times the loss share the bytes may exceed the plan's: a lost burst is sent again, partly twice."""
 
 
 def agent_bytes_check(plan: Plan, record: PointRecord) -> Check:
-    """Agents sent the plan's remote payload and at most FRAMING_LIMIT_BYTES a message, and received all that was sent.
+    """Agents sent the plan's remote payload plus at most FRAMING_LIMIT_BYTES per message, and received everything that was sent.
 
-    A multicast message is sent once and received by every member of its group, so that plans with groups have two totals.
+    A multicast message is sent once and received by every member of its group, so plans with groups have two totals.
     """
     moved = transfers(plan)
     sent, received = sum(a.bytes_sent for a in record.agents), sum(a.bytes_received for a in record.agents)
@@ -63,7 +63,7 @@ def agent_bytes_check(plan: Plan, record: PointRecord) -> Check:
         f"{out_bytes} to {out_limit} sent, "
         + (f"{in_bytes} to {in_limit} received" if grouped else "as many received"),
         ok,
-        "Agents moved other bytes than the plan's, so another workload was measured.",
+        "The agents' bytes differ from the plan's, so another workload was measured.",
     )
 
 
@@ -74,10 +74,11 @@ def _remote_receives(plan: Plan) -> Int64:
 
 
 def port_bytes_check(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
-    """What left all hosts by their ports' counters is the plan's payload as frames, within PORT_TOLERANCE, ACKs aside.
+    """The bytes that left all hosts by their ports' counters are the plan's payload as frames, within PORT_TOLERANCE, plus ACKs.
 
-    Not less than the payload alone. Not more than payload as full frames x 1.01, one ACK every two segments,
-    PORT_SLACK_BYTES a message, HANDSHAKE_BYTES a possible connection and FLOOR_BYTES. Only ports "h*-eth0" count; aggregators have none.
+    The lower limit is the payload alone. The upper limit is the payload as full frames x 1.01, one ACK for every two segments,
+    PORT_SLACK_BYTES per message, HANDSHAKE_BYTES per possible connection, and FLOOR_BYTES. Only ports "h*-eth0" count; aggregators
+    have none.
     """
     moved = _from_hosts(plan, fabric, transfers(plan))
     first = moved.first
@@ -94,7 +95,7 @@ def port_bytes_check(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
         f"{counted} bytes",
         f"{payload} to {limit} bytes",
         payload <= counted <= limit,
-        "The network carried less than the plan, or traffic that is not the plan's was measured with it.",
+        "The network carried less than the plan's traffic, or other traffic was measured with it.",
     )
 
 
@@ -114,28 +115,29 @@ def _frame_bytes(plan: Plan, fabric: Fabric, moved: Transfers) -> Float64:
 
 
 def _ack_share(fabric: Fabric) -> float:
-    """Bytes of pure ACKs a byte of data frames, at most."""
+    """Upper limit of the bytes of pure ACKs per byte of data frames."""
     return (IP_TCP_HEADER_BYTES + ETHERNET_HEADER_BYTES) / (2 * (fabric.mtu_bytes + ETHERNET_HEADER_BYTES))
 
 
 @dataclass(frozen=True)
 class _Place:
-    """A set of ports that together carry a known part of the plan: `transfer` says which rows of the transfers.
+    """A set of ports that together carry a known part of the plan."""
 
-    pairs: ordered pairs of hosts whose packets pass here.
-    """
-
+    #: Name in the report.
     name: str
+    #: Interface names of the ports.
     ports: frozenset[str]
+    #: Number of ordered pairs of hosts whose packets pass here.
     pairs: int
+    #: Which rows of the transfers pass here.
     transfer: Bool
 
 
 def band_bytes_check(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     """At each host port, each switch port towards a host, and each leaf's uplinks, every band carries its class's bytes.
 
-    A data band must agree with the plan's frames within BAND_TOLERANCE, PORT_SLACK_BYTES a message, HANDSHAKE_BYTES a pair of hosts
-    and FLOOR_BYTES; the control band also has the ACKs, so it is only bounded from above. The place and band that use most of their
+    A data band must agree with the plan's frames within BAND_TOLERANCE, PORT_SLACK_BYTES per message, HANDSHAKE_BYTES per pair of hosts
+    and FLOOR_BYTES. The control band also carries the ACKs, so it has only an upper limit. The place and band that use most of their
     slack are reported.
     """
     moved = transfers(plan)
@@ -154,7 +156,7 @@ def band_bytes_check(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
             slack = tolerance * expected + HANDSHAKE_BYTES * place.pairs + FLOOR_BYTES
             slack += PORT_SLACK_BYTES * int(mine.sum()) * record.iterations
             if number == 0:
-                # ACKs of what this place carries the other way are not known here: those of the whole plan bound them.
+                # The ACKs of the opposite direction are unknown here; those of the whole plan are an upper limit.
                 slack += _ack_share(fabric) * float(frames.sum())
             used = max(0.0, measured - expected) / slack if number == 0 else abs(measured - expected) / slack
             places += 1
@@ -163,9 +165,9 @@ def band_bytes_check(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     return Check(
         "bytes by class",
         f"{text} ({worst:.0%} of the slack used)",
-        f"{tolerance:.0%}, {PORT_SLACK_BYTES} B a message, {HANDSHAKE_BYTES} B a pair and {FLOOR_BYTES} B at each of {places} bands",
+        f"{tolerance:.0%}, {PORT_SLACK_BYTES} B per message, {HANDSHAKE_BYTES} B per pair and {FLOOR_BYTES} B at each of {places} bands",
         0 <= worst <= 1,
-        "Messages travelled in another band than their class's, so that priorities did not act as planned.",
+        "Messages travelled in another band than that of their class, so priorities did not act as planned.",
     )
 
 

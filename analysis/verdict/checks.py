@@ -1,4 +1,4 @@
-"""One check of a verdict, as frozen data."""
+"""A check of a verdict, as frozen data."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Check:
-    """One check of a run.
+    """The outcome of one check of a run."""
 
-    value, limit: as text, with their units. meaning: one sentence on what it means if the check fails.
-    """
-
+    #: What was checked.
     name: str
+    #: The measured value as text, with its unit.
     value: str
+    #: The limit as text, with its unit.
     limit: str
+    #: Whether the check passed.
     ok: bool
+    #: One sentence on what a failure of this check means.
     meaning: str

@@ -1,4 +1,4 @@
-"""Checks that captured packets, the plan, the agents' logs and the ports' counters agree: the same traffic, seen four ways."""
+"""Checks that captured packets, the plan, the agents' logs and the ports' counters agree: four views of the same traffic."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
 
 TIME_TOLERANCE = 0.01
-"""As much as `gradwire reproduce` counts as a tie. A period by packets lasts from one first message to the next, and not from barrier
-to barrier: single iterations of ten strategies differed by up to 0.22 %, the means of 68 captured points by up to 0.02 %."""
+"""The difference that `gradwire reproduce` counts as a tie. A period by packets lasts from one first message to the next, not from
+barrier to barrier: single iterations of ten strategies differed by up to 0.22 %, the means of 68 captured points by up to 0.02 %."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a port is. far_port: its link's other end.
+    """Location of a port in the fabric."""
 
-    endpoint: index of the host or aggregator at its link, None between switches. is_near: the port is that endpoint's own.
-    """
-
+    #: Interface name of the port.
     port: str
+    #: The port at the other end of its link.
     far_port: str
+    #: Index of the host or aggregator at its link; None between switches.
     endpoint: int | None
+    #: Whether the port belongs to that endpoint.
     is_near: bool
 
 
@@ -48,20 +49,18 @@ def place_of(fabric: Fabric, port: str) -> Place:
             far = link.b if near else link.a
             endpoint = names.index(link.a.device) if link.a.device in names else None
             return Place(port, far.interface, endpoint, near and endpoint is not None)
-    raise InternalFault(f"a capture is of port {port}, and the fabric has none of that name")
+    raise InternalFault(f"a capture names port {port}, which the fabric does not have")
 
 
 def capture_checks(
     plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, captures: Sequence[Capture], complete: bool
 ) -> list[Check]:
-    """All checks of captured packets, none without captures. complete: the op log is, so that its iterations have times.
+    """All checks of captured packets; empty without captures. `complete` tells that the op log is, so its iterations have times.
 
     Raises InternalFault unless there is one capture for each of `record.captures`, in that order.
     """
     if len(captures) != len(record.captures):
-        raise InternalFault(
-            f"{len(record.captures)} ports were captured, and {len(captures)} captures are to be judged"
-        )
+        raise InternalFault(f"{len(record.captures)} ports were captured, and {len(captures)} captures were given")
     if not captures:
         return []
     placed = [(place_of(fabric, about.port), capture) for about, capture in zip(record.captures, captures, strict=True)]
@@ -75,7 +74,7 @@ def capture_checks(
 
 
 def _kept(record: PointRecord) -> Check:
-    """The kernel dropped no packet for lack of room, and every other one is in the file."""
+    """The kernel dropped no packet for lack of room, and all packets are in the file."""
     written = sum(about.packets for about in record.captures)
     seen, dropped = sum(a.seen for a in record.captures), sum(a.dropped for a in record.captures)
     return Check(
@@ -83,14 +82,14 @@ def _kept(record: PointRecord) -> Check:
         f"{written} of {seen} packets at {len(record.captures)} ports, {dropped} dropped",
         "all, 0 dropped",
         written == seen and dropped == 0,
-        "The capture has gaps, so that bytes, messages and times read from it are not those of the run.",
+        "The capture has gaps, so the bytes, messages and times read from it are not those of the run.",
     )
 
 
 def _counted(fabric: Fabric, record: PointRecord, placed: list[tuple[Place, Capture]]) -> Check:
-    """What left and reached a port by its packets is what it and its link's other end counted.
+    """The captured bytes in each direction of a port are those that the port and the other end of its link counted.
 
-    But for HANDSHAKE_BYTES a pair of endpoints and band: a capture begins before the counters are read and ends after.
+    HANDSHAKE_BYTES per pair of endpoints and band are tolerated: a capture begins before the counters are read and ends after.
     """
     counted: dict[str, int] = {}
     for count in record.counts.bands:
@@ -109,18 +108,18 @@ def _counted(fabric: Fabric, record: PointRecord, placed: list[tuple[Place, Capt
         text,
         f"equal within {limit} bytes",
         0 <= worst <= limit,
-        "Packets passed a port that the capture has not, or other sizes were read from it than the port counted.",
+        "The capture lacks packets that passed the port, or the sizes read from it differ from the port's count.",
     )
 
 
 def expected_messages(plan: Plan, endpoint: int, *, outbound: bool) -> Int64:
-    """The messages (op numbers) of one iteration that leave an endpoint through its port, or reach it."""
+    """The messages (op numbers) of one iteration that leave an endpoint through its port, or arrive there."""
     moved = transfers(plan)
     return np.unique(moved.op[(moved.src if outbound else moved.dst) == endpoint])
 
 
 def _messages(plan: Plan, record: PointRecord, at_hosts: list[tuple[Place, Capture]]) -> Check:
-    """Every message that the plan sends through a port was captured there once in each iteration, and no other."""
+    """Every message that the plan sends through a port was captured there once per iteration, and no other message was."""
     expected = missing = repeated = foreign = 0
     for place, capture in at_hosts:
         messages = capture.messages
@@ -128,26 +127,26 @@ def _messages(plan: Plan, record: PointRecord, at_hosts: list[tuple[Place, Captu
             wanted = expected_messages(plan, place.endpoint or 0, outbound=outbound == place.is_near)
             mine = messages.outbound == outbound
             keys = messages.iteration[mine] * len(plan.ops) + messages.message[mine]
-            known = np.isin(messages.message[mine], wanted) & (messages.iteration[mine] < record.iterations)
-            known &= (
+            planned = np.isin(messages.message[mine], wanted) & (messages.iteration[mine] < record.iterations)
+            planned &= (
                 messages.size_bytes[mine] == plan.ops.size_bytes[np.clip(messages.message[mine], 0, len(plan.ops) - 1)]
             )
-            found, times = np.unique(keys[known], return_counts=True)
+            captured, times = np.unique(keys[planned], return_counts=True)
             expected += len(wanted) * record.iterations
-            missing += len(wanted) * record.iterations - len(found)
+            missing += len(wanted) * record.iterations - len(captured)
             repeated += int((times - 1).sum())
-            foreign += int((~known).sum())
+            foreign += int((~planned).sum())
     return Check(
         "captured messages",
         f"{expected - missing} of {expected}, {repeated} repeated, {foreign} foreign",
-        "each message once an iteration, with the plan's size",
+        "each message once per iteration, with the plan's size",
         missing == repeated == foreign == 0,
-        "The packets hold other messages than the plan sends through these ports.",
+        "The messages in the packets are not those that the plan sends through these ports.",
     )
 
 
 def _stream_bytes(plan: Plan, fabric: Fabric, at_hosts: list[tuple[Place, Capture]]) -> Check:
-    """TCP's payload is the captured messages and a hello a connection, to the byte; on a lossy fabric more, as some is sent twice."""
+    """TCP's payload is the captured messages and one hello per connection, to the byte; on a lossy fabric, resent bytes add to it."""
     ops = plan.ops
     streamed = expected = 0
     connections = _connections(plan)
@@ -162,21 +161,21 @@ def _stream_bytes(plan: Plan, fabric: Fabric, at_hosts: list[tuple[Place, Captur
         f"{streamed} bytes of TCP",
         f"{'at least ' if fabric.loss else ''}{expected} of messages and their connections",
         streamed >= expected if fabric.loss else streamed == expected,
-        "Some bytes of a connection belong to no message that was read from it.",
+        "Some bytes of a connection belong to none of the messages read from it.",
     )
 
 
 def _connections(plan: Plan) -> Counter[int]:
-    """How many of the plan's connections begin or end at each endpoint."""
+    """Number of the plan's connections that begin or end at each endpoint."""
     return Counter(endpoint for c in connections_of(plan) for endpoint in (c.src_host, c.dst_host))
 
 
 def _times(plan: Plan, log: OpLog, record: PointRecord, at_hosts: list[tuple[Place, Capture]]) -> list[Check]:
-    """The mean of a worker's measured iterations is the same from packets alone and from its agent's log, within TIME_TOLERANCE.
+    """The mean of a worker's measured iterations is the same by packets alone and by its agent's log, within TIME_TOLERANCE.
 
-    Of all captured hosts the one that is furthest off is told. No check if no worker sends anything past a captured port.
+    The captured host with the largest difference is reported. There is no check if no worker sends anything past a captured port.
     """
-    first = max(record.warmup, 1)  # packets of iteration 0 have none before them to count from
+    first = max(record.warmup, 1)  # an iteration by packets begins with the one before it, which iteration 0 lacks
     logged_s = worker_times_s(plan, log, record.iterations)[first:].mean(axis=0)
     worst, text = -1.0, ""
     for place, capture in at_hosts:
@@ -198,6 +197,6 @@ def _times(plan: Plan, log: OpLog, record: PointRecord, at_hosts: list[tuple[Pla
             f"{text}, {worst:.2%} apart",
             f"{TIME_TOLERANCE:.0%}",
             0 <= worst <= TIME_TOLERANCE,
-            "The agents' clock or logs do not tell what happened on the wire.",
+            "The agents' clock or logs disagree with what happened on the wire.",
         )
     ]

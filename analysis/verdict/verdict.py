@@ -1,7 +1,7 @@
-"""The verdict on a run: whether its numbers may be believed. A run that fails one check is invalid and is never shown as a result.
+"""The verdict on a run: whether its numbers can be trusted. A run that fails a single check is invalid and never shown as a result.
 
-What each check compares is said at its function. Priority leakage (a low class sent while a high one waits) cannot be derived from
-counters; what the checks do see is its usual cause, bytes that travel in another band than their class's, at every port.
+Each check's function documents what it compares. Priority leakage (a low class sent while a high one waits) cannot be derived from
+counters, but the checks see its usual cause at every port: bytes that travel in another band than that of their class.
 """
 
 from __future__ import annotations
@@ -24,36 +24,39 @@ from gradwire.workloads.plan import Plan
 
 VIRTUAL_CLOCK = "virtual"
 RATE_TOLERANCE = 0.015
-"""Between what sound and unsound links gave: of 4,224 points of the papers' scenarios, the probe was within 0.0035 of 1 in 4,206
-(calibration knows of 1.0034 at most), within 0.009 in 4, and 2.46 or more in 14."""
+"""Separates sound from unsound links: of 4,224 points of the papers' scenarios, the probe was within 0.0035 of 1 in 4,206
+(the largest value in calibration is 1.0034), within 0.009 in 4, and 2.46 or more in 14."""
 LATENESS_SHARE = 0.01
-"""As much as `gradwire reproduce` counts as a tie. Lateness does not add up along a stream, so that the latest timer makes an iteration
-about this much longer at most. Of 4,200 points 25 came to more than a tenth of the limit."""
+"""The difference that `gradwire reproduce` counts as a tie. Lateness does not add up along a stream, so the latest timer makes an
+iteration longer by about as much at most. Of 4,200 points, 25 exceeded a tenth of the limit."""
 LATENESS_FLOOR_NS = 50_000
-"""A GSO burst at 10 Gbit/s takes as long; being later than that is what could change which message goes first."""
+"""Duration of a GSO burst at 10 Gbit/s; only a greater lateness could change which message goes first."""
 BOUND_SLACK = 0.999
-"""Lets a mean through that is 0.1 % too short. In virtual time none of 4,200 points needed it: the closest was at its bound, to six
+"""Tolerates a mean that is 0.1 % too short. In virtual time none of 4,200 points needed it: the closest one equalled its bound to six
 digits."""
 CPU_SATURATION_LIMIT = 0.9
-"""Lets a machine through whose busiest core was idle for a tenth of the replay. It is a mean, which hides a shorter shortage: that is
-for the agents' lateness to show. From which share on times suffer has not been measured."""
+"""Accepts a machine whose busiest core was idle for a tenth of the replay. As a mean it hides short overloads, which the agents'
+lateness shows. The share above which times suffer has not been measured."""
 UPCALLS_PER_FLOW = 2
-"""The first packet of a flow asks; a second one may be under way before the answer is installed."""
+"""The first packet of a flow causes an upcall; a second one may follow before the answer is installed."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a run is valid, why, and every check that was made."""
+    """Whether a run is valid, and why."""
 
+    #: Whether all checks passed.
     valid: bool
+    #: Every check that was made.
     checks: tuple[Check, ...]
+    #: "valid", or "invalid: " and the failed checks.
     summary: str
 
 
 def judge(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, captures: Sequence[Capture] = ()) -> Verdict:
-    """Makes every check on a run of `record.iterations` iterations, the first `record.warmup` of which are warm-up.
+    """Makes all checks on a run of `record.iterations` iterations, the first `record.warmup` of which are warm-up.
 
-    captures: one for each of `record.captures`.
+    `captures` has one entry for each of `record.captures`.
     """
     complete = _completeness(plan, log, record.iterations)
     checks = [
@@ -75,19 +78,19 @@ def judge(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, captures:
 
 
 def verdict_of(checks: list[Check]) -> Verdict:
-    """The verdict that follows from the checks: valid if none failed, else "invalid: " and every check that did."""
+    """The verdict that follows from the checks: "valid" if none failed, else "invalid: " and all failed checks."""
     failed = [f"{check.name} {check.value} (limit {check.limit})" for check in checks if not check.ok]
     return Verdict(not failed, tuple(checks), "invalid: " + "; ".join(failed) if failed else "valid")
 
 
 def failed_run(reason: str) -> Verdict:
-    """The verdict on a run that did not end: `reason` is what ended it."""
-    check = Check("run", reason, "runs to its end", False, "The run did not end, so there is nothing to measure.")
+    """The verdict on a run that was cut short for `reason`."""
+    check = Check("run", reason, "runs to its end", False, "The run was cut short, so there is nothing to measure.")
     return Verdict(False, (check,), f"invalid: {reason}")
 
 
 def _completeness(plan: Plan, log: OpLog, iterations: int) -> Check:
-    """Every op of the plan is logged exactly once in each iteration, and nothing else is."""
+    """Every op of the plan is logged exactly once per iteration, and nothing else is logged."""
     expected = len(plan.ops) * iterations
     inside = (log.iteration >= 0) & (log.iteration < iterations) & (log.op >= 0) & (log.op < len(plan.ops))
     seen = np.bincount(log.iteration[inside] * len(plan.ops) + log.op[inside], minlength=expected)
@@ -95,18 +98,18 @@ def _completeness(plan: Plan, log: OpLog, iterations: int) -> Check:
     return Check(
         "ops logged",
         f"{expected - missing} of {expected}, {repeated} repeated, {foreign} foreign",
-        "each op once an iteration",
+        "each op once per iteration",
         missing == repeated == foreign == 0,
-        "An agent skipped, repeated or lost a part of the plan, so that another workload was measured.",
+        "An agent skipped, repeated or lost a part of the plan, so another workload was measured.",
     )
 
 
 def _drops(fabric: Fabric, record: PointRecord) -> Check:
-    """No port dropped a packet; with a lossy fabric, no more than it was asked to (six standard deviations and ten)."""
+    """No port dropped a packet; on a lossy fabric, the drops exceed the requested loss by at most six standard deviations and ten."""
     drops = sum(band.drops for band in record.counts.bands)
     packets = sum(band.packets_sent for band in record.counts.bands)
-    asked = fabric.loss * packets
-    limit = 0 if fabric.loss == 0 else int(asked + 6 * np.sqrt(asked) + 10)
+    requested = fabric.loss * packets
+    limit = 0 if fabric.loss == 0 else int(requested + 6 * np.sqrt(requested) + 10)
     return Check(
         "drops",
         str(drops),
@@ -117,7 +120,7 @@ def _drops(fabric: Fabric, record: PointRecord) -> Check:
 
 
 def _retransmits(fabric: Fabric, record: PointRecord) -> Check:
-    """TCP sent nothing twice; with a lossy fabric, at most every segment of each dropped burst twice."""
+    """TCP sent nothing again; on a lossy fabric, at most every segment of each dropped burst twice."""
     sent = record.counts.tcp_retransmits
     drops = sum(band.drops for band in record.counts.bands)
     limit = 0 if fabric.loss == 0 else 2 * drops * max(1, fabric.gso_bytes // fabric.mss_bytes())
@@ -126,15 +129,15 @@ def _retransmits(fabric: Fabric, record: PointRecord) -> Check:
         str(sent),
         str(limit),
         sent <= limit,
-        "TCP took a segment for lost: data went twice and a congestion window shrank.",
+        "TCP took a segment for lost: data was sent twice and a congestion window shrank.",
     )
 
 
 def _upcalls(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
-    """Each datapath flow asks the switch process once, and maybe once more before the answer arrives.
+    """Each datapath flow causes one upcall to the switch process, and maybe a second one before the answer arrives.
 
-    There can be one flow an ordered pair of hosts, band and switch on the way, and one a multicast group and switch. Where hosts have
-    several ranks, more connections than that can open at once, and each may ask for both of its directions.
+    There can be one flow per ordered pair of hosts, band and switch on the path, and one per multicast group and switch. If hosts have
+    several ranks, more connections than that can open at once, and each may cause upcalls in both of its directions.
     """
     switches_on_path = 3 if fabric.topology is Topology.LEAF_SPINE else 1
     groups = max(0, len(plan.group_start) - 1)
@@ -151,32 +154,32 @@ def _upcalls(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
 
 
 def _table_misses(record: PointRecord) -> Check:
-    """The controller's flows matched every packet."""
+    """Every packet matched a flow of the controller."""
     missed = record.counts.table_miss_packets
     return Check(
         "table misses",
         str(missed),
         "0",
         missed == 0,
-        "The controller had installed no flow for some packets, which the switch then dropped.",
+        "The controller had installed no flow for some packets, so the switch dropped them.",
     )
 
 
 def _rate_probe(fabric: Fabric, record: PointRecord) -> Check:
-    """The burst before iteration 0 took as long as the configured line rate says; with losses, no less (they slow TCP down)."""
+    """The burst before iteration 0 took as long as the configured line rate implies; with losses, at least as long (they slow TCP)."""
     slow, fast = record.rate_probe - 1 > RATE_TOLERANCE, 1 - record.rate_probe > RATE_TOLERANCE
     return Check(
         "rate probe",
         f"{record.rate_probe:.4f} of the ideal time",
         f"1 within {RATE_TOLERANCE:.1%}" if fabric.loss == 0 else f"at least {1 - RATE_TOLERANCE:.3f}",
         not (fast or (slow and fabric.loss == 0)),
-        "The links did not run at the rate that was configured, so every time is that of another network.",
+        "The links did not run at the configured rate, so all times are those of another network.",
     )
 
 
 def _timing(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, complete: bool) -> list[Check]:
-    """The checks that need an iteration time; an incomplete log fails them, as it has none."""
-    late_meaning = "Computation ended later than its profile says: the emulation did not keep up with its clock."
+    """The checks that need an iteration time; an incomplete log has none and fails them."""
+    late_meaning = "Computation took longer than in its profile: the emulation did not keep up with its clock."
     bound_meaning = "Faster than possible: bytes, computation or dependencies went missing, or a link ran too fast."
     if not complete:
         unknown = "unknown, the op log is incomplete"
@@ -192,7 +195,7 @@ def _timing(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, complet
 
 
 def _lateness(record: PointRecord, mean_s: float, meaning: str) -> Check:
-    """Agents acted on timers in time: the worst timer in virtual time, the worst 1 % aside on a wall clock, which has an OS's noise."""
+    """Agents acted on timers in time: on all of them in virtual time, on 99 % on a wall clock because of the OS's noise."""
     virtual = record.clock == VIRTUAL_CLOCK
     worst = max((a.lateness_ns_max if virtual else a.lateness_ns_p99 for a in record.agents), default=0)
     limit = max(LATENESS_SHARE * mean_s * 1e9, LATENESS_FLOOR_NS)
@@ -201,7 +204,7 @@ def _lateness(record: PointRecord, mean_s: float, meaning: str) -> Check:
 
 
 def _lower_bound(plan: Plan, fabric: Fabric, mean_s: float, exact_timers: bool, meaning: str) -> Check:
-    """The mean of the measured iterations is no shorter than computation, bytes and dependencies allow, but for the grain of the ports."""
+    """The mean of the measured iterations is not shorter than computation, bytes and dependencies allow, up to the grain of the ports."""
     lower = bounds(plan, fabric, fabric.grain_s(exact_timers=exact_timers))
     limit_s = lower.lower_bound_s * BOUND_SLACK
     return Check(
@@ -214,11 +217,11 @@ def _lower_bound(plan: Plan, fabric: Fabric, mean_s: float, exact_timers: bool, 
 
 
 def _cpu_saturation(record: PointRecord) -> Check:
-    """On a wall clock the machine had time to spare."""
+    """The machine had time to spare; checked only on a wall clock."""
     return Check(
         "CPU saturation",
         f"{record.cpu_saturation:.2f}",
         f"below {CPU_SATURATION_LIMIT}",
         record.cpu_saturation < CPU_SATURATION_LIMIT,
-        "The machine was busy, so that times show its speed and not the network's: raise the scale.",
+        "The machine was busy, so times show its speed and not the network's: raise the scale.",
     )

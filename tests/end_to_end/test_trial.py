@@ -99,10 +99,10 @@ RUN = ("run", "two.toml", "--out", "results")
     ("program", "what", "remedy"),
     [
         (f"{FILTER}refuse({PTRACE}, {EPERM})", "a seccomp filter is in force here", "--cap-add SYS_PTRACE"),
-        (f"{FILTER}refuse_argument({PTRACE}, {PTRACE_SETREGSET}, {EFAULT})", "larger register state", "clearcpuid"),
-        (f"{FILTER}refuse_argument({PTRACE}, {PTRACE_SYSEMU}, {EIO})", "only a part of ptrace", "virtual machine"),
-        ("import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (100 << 20,) * 2)", "limit on the size of files", "ulimit -f"),
-        ("import resource as r; r.setrlimit(r.RLIMIT_AS, (2 << 30,) * 2)", "a limit on memory", "ulimit -v"),
+        (f"{FILTER}refuse_argument({PTRACE}, {PTRACE_SETREGSET}, {EFAULT})", "register state is larger", "clearcpuid"),
+        (f"{FILTER}refuse_argument({PTRACE}, {PTRACE_SYSEMU}, {EIO})", "ptrace only in part", "virtual machine"),
+        ("import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (100 << 20,) * 2)", "limit on file sizes", "ulimit -f"),
+        ("import resource as r; r.setrlimit(r.RLIMIT_AS, (2 << 30,) * 2)", "a memory limit", "ulimit -v"),
     ],
     ids=["seccomp", "register-state", "part-of-ptrace", "file-size", "address-space"],
 )  # fmt: skip
@@ -188,7 +188,7 @@ def test_inside_gradwires_own_kernel(virtual_kernel: Path, tmp_path: Path) -> No
         kernel=virtual_kernel,
     )
     assert status == 1
-    assert "this is gradwire's own user-mode kernel" in said[-2]
+    assert "this is a user-mode kernel, gradwire's own or another" in said[-2]
     assert said[-1] == "remedy: run gradwire on the machine itself, not inside one of its points"
 
 

@@ -31,8 +31,8 @@ def test_a_table_is_named_as_a_whole_and_a_claim_after_a_slash() -> None:
         ("geryon-tabel2", "no scenario 'geryon-tabel2'; did you mean 'geryon-table2'"),
         ("nobody-table2", "no scenario 'nobody-table2'; there are geryon-..., p3-..."),
         ("geryon-table2/yolo-gerion", "no claim 'yolo-gerion'; did you mean 'yolo-geryon'"),
-        ("geryon-table2/order", "no printed number of a single point"),
-        ("geryon-table4/geryon-1024K", "no printed number of a single point"),
+        ("geryon-table2/order", "not a printed number of a single point"),
+        ("geryon-table4/geryon-1024K", "not a printed number of a single point"),
     ],
 )
 def test_a_claim_that_cannot_stand_beside_a_point_is_rejected(name: str, complaint: str) -> None:

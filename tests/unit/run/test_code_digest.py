@@ -1,4 +1,4 @@
-"""The hash of the code a result depends on: all that runs in the machine counts; comments, layout and other code do not."""
+"""The hash of the code that a result depends on: all code that runs in the machine counts; comments, layout and other code do not."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`gradwire compare`: which strategies take part and how, and a run of it without a machine."""
+"""`gradwire compare`: which strategies take part and with which settings, and a comparison without a machine."""
 
 from __future__ import annotations
 
@@ -45,24 +45,24 @@ def test_a_strategy_is_called_random_just_if_its_plans_differ_by_seed(contender:
 
 
 def test_seeds_belong_to_strategies_with_random_orders() -> None:
-    found = scenario(SMALL, "vanilla", "ring", "p3")
+    comparison = scenario(SMALL, "vanilla", "ring", "p3")
     seeds = {
-        name: [p.section.run.seed for p in found.points if p.section.strategy.name == name]
+        name: [p.section.run.seed for p in comparison.points if p.section.strategy.name == name]
         for name in ("vanilla", "ring", "p3")
     }
     assert seeds == {"vanilla": [1, 2, 3], "ring": [1], "p3": [1]}
-    assert {p.section.transport.unsent for p in found.points if p.section.strategy.name == "p3"} == {256_000}
-    assert found.chart == "ranking"
+    assert {p.section.transport.unsent for p in comparison.points if p.section.strategy.name == "p3"} == {256_000}
+    assert comparison.chart == "ranking"
 
 
 def test_where_spines_are_chosen_by_seed_every_strategy_has_several() -> None:
-    found = scenario(Question("alexnet", 4, "10gbit", oversubscription=2.0), "ring", "hierarchical-ring")
-    assert sorted((p.section.strategy.name, p.section.run.seed) for p in found.points) == [
+    comparison = scenario(Question("alexnet", 4, "10gbit", oversubscription=2.0), "ring", "hierarchical-ring")
+    assert sorted((p.section.strategy.name, p.section.run.seed) for p in comparison.points) == [
         (name, seed) for name in ("hierarchical-ring", "ring") for seed in (1, 2, 3)
     ]
-    fabric = found.points[0].section.fabric
+    fabric = comparison.points[0].section.fabric
     assert (fabric.topology, fabric.leaves, fabric.spines, fabric.oversubscription) == ("leaf-spine", 2, 2, 2.0)
-    assert found.points[3].section.strategy.options["group"] == 2
+    assert comparison.points[3].section.strategy.options["group"] == 2
 
 
 def test_the_question_names_the_folder_and_finds_a_device() -> None:
@@ -89,18 +89,18 @@ def test_a_title_says_what_is_set() -> None:
 
 
 def test_a_seed_that_is_set_is_the_first() -> None:
-    found = scenario(settled("run.seed=7"), "vanilla", "ring")
-    assert [(p.section.strategy.name, p.section.run.seed) for p in found.points] == [
+    comparison = scenario(settled("run.seed=7"), "vanilla", "ring")
+    assert [(p.section.strategy.name, p.section.run.seed) for p in comparison.points] == [
         *(("vanilla", seed) for seed in (7, 8, 9)),
         ("ring", 7),
     ]
 
 
 def test_what_is_set_goes_before_a_contenders_own_settings() -> None:
-    found = scenario(settled("transport.unsent=64KiB"), "p3", "ring")
-    assert {p.section.transport.unsent for p in found.points} == {65536}
-    found = scenario(settled("transport.buffer=1MiB"), "p3", "ring")
-    assert [p.section.transport.unsent for p in found.points] == [256_000, 1 << 20]
+    comparison = scenario(settled("transport.unsent=64KiB"), "p3", "ring")
+    assert {p.section.transport.unsent for p in comparison.points} == {65536}
+    comparison = scenario(settled("transport.buffer=1MiB"), "p3", "ring")
+    assert [p.section.transport.unsent for p in comparison.points] == [256_000, 1 << 20]
 
 
 @pytest.mark.parametrize(
@@ -119,19 +119,21 @@ def test_what_the_line_up_decides_cannot_be_set(setting: str, key: str) -> None:
 
 def test_what_cannot_run_is_left_out_with_its_reason(tmp_path: Path) -> None:
     question = Question("alexnet", 3, "10gbit")
-    found, prepared = plan_comparison(question, contenders(["ring", "butterfly", "hierarchical-ring"]), 2, tmp_path)
+    comparison, prepared = plan_comparison(
+        question, contenders(["ring", "butterfly", "hierarchical-ring"]), 2, tmp_path
+    )
     assert [ready.point.section.strategy.name for ready in prepared] == ["ring"]
-    assert "power of two" in found.left_out["butterfly"]
-    assert "--leaf-spine" in found.left_out["hierarchical-ring"]
+    assert "power of two" in comparison.left_out["butterfly"]
+    assert "--leaf-spine" in comparison.left_out["hierarchical-ring"]
     with pytest.raises(InputFault, match=r"no strategy can run: .*power of two"):
         plan_comparison(question, contenders(["butterfly"]), 2, tmp_path)
 
 
 def test_what_is_wrong_for_all_is_said_without_what_one_lacks_besides(tmp_path: Path) -> None:
     question = Question("alexnet", 4, "10gbit", device="k04")
-    with pytest.raises(InputFault, match="'k04' is not known") as refused:
+    with pytest.raises(InputFault, match="'k04' is not known") as raised:
         plan_comparison(question, contenders(["ring", "hierarchical-ring"]), 2, tmp_path)
-    assert "--leaf-spine" not in str(refused.value)
+    assert "--leaf-spine" not in str(raised.value)
 
 
 def test_strategies_are_ranked_at_one_setting() -> None:
@@ -143,7 +145,7 @@ def test_strategies_are_ranked_at_one_setting() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "messages"),
     [
         (["--model", "alexnte"], ["model 'alexnte' is not known", "did you mean 'alexnet'"]),
         (["--device", "k41"], ["device 'k41' is not known", "Devices with a time for 'alexnet': k40"]),
@@ -162,11 +164,11 @@ def test_strategies_are_ranked_at_one_setting() -> None:
     ],
 )
 def test_wrong_input_ends_with_2_before_anything_runs(
-    call: Any, tmp_path: Path, words: list[str], said: list[str]
+    call: Any, tmp_path: Path, words: list[str], messages: list[str]
 ) -> None:
     status, out, err = call("compare", *_with_defaults(words))
     assert (status, out) == (2, "")
-    for text in said:
+    for text in messages:
         assert text in err
     assert not (tmp_path / "runs").exists()
 

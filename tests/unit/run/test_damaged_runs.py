@@ -1,4 +1,4 @@
-"""Run folders with damaged or foreign files, and places that cannot be written: one message each, never a traceback."""
+"""Run folders with damaged or foreign files, and paths that cannot be written: each gives one message and never a traceback."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ OF_A_POINT = ("task.json", "completed.json", "record.json", "ops.npz", "plan-0.n
 
 @pytest.fixture
 def point(folder: Path) -> Path:
-    """Folder of the named point, in a run folder whose points all came to their end."""
+    """Folder of the named point, in a run folder whose points have all finished."""
     (folder / "clock.json").write_text('{"name": "virtual", "scale": 1}')
     return next((folder / "points").glob("64_ring*"))
 
 
-def told(call: Any, *words: str) -> str:
+def error_of(call: Any, *words: str) -> str:
     status, out, err = call(*words)
     assert (status, out) == (2, "")
     assert err.startswith("error (input): ")
@@ -41,9 +41,9 @@ def test_a_truncated_file_of_a_point_is_named(
     call: Any, folder: Path, point: Path, command: str, name: str, size: int
 ) -> None:
     (point / name).write_bytes((point / name).read_bytes()[:size])
-    said = told(call, command, str(folder), *READERS[command])
-    assert f"{point / name}: is damaged" in said
-    assert f"remove the folder {point}, and the next `gradwire run`" in said
+    message = error_of(call, command, str(folder), *READERS[command])
+    assert f"{point / name}: is damaged" in message
+    assert f"remove the folder {point}, and the next `gradwire run`" in message
 
 
 @pytest.mark.parametrize("command", ["report", "why"])
@@ -52,7 +52,7 @@ def test_a_file_of_another_version_is_said_to_be_one(
     call: Any, folder: Path, point: Path, command: str, name: str
 ) -> None:
     (point / name).write_text('{"plans": [], "agents": []}')
-    assert f"{point / name}: was made by another version of gradwire" in told(
+    assert f"{point / name}: was made by another version of gradwire" in error_of(
         call, command, str(folder), *READERS[command]
     )
 
@@ -61,7 +61,7 @@ def test_a_damaged_point_of_the_store_is_named_where_it_is_kept(call: Any, folde
     kept = point.rename(folder.parent / "kept")
     point.symlink_to(kept)
     (kept / "record.json").write_text("")
-    assert f"remove the folder {kept}, and" in told(call, "why", str(folder), POINT)
+    assert f"remove the folder {kept}, and" in error_of(call, "why", str(folder), POINT)
 
 
 @pytest.mark.parametrize("text", ['{"valid": tr', "{}", None])
@@ -71,7 +71,7 @@ def test_a_verdict_that_cannot_be_read_is_judged_again(call: Any, folder: Path, 
     if text is not None:
         verdict.write_text(text)
     for command in ("why", "trace"):
-        assert "`gradwire report` of the run folder writes it anew" in told(call, command, str(folder), POINT)
+        assert "`gradwire report` of the run folder writes it anew" in error_of(call, command, str(folder), POINT)
     assert call("report", str(folder))[0] == 0
     assert call("why", str(folder), POINT)[0] == 0
 
@@ -80,15 +80,15 @@ def test_a_verdict_that_cannot_be_read_is_judged_again(call: Any, folder: Path, 
 @pytest.mark.parametrize("text", ["[clus", SCENARIO + "[frobnicate]\n", "title = '\xff"])
 def test_a_scenario_that_cannot_be_read(call: Any, folder: Path, command: str, text: str) -> None:
     (folder / "scenario.toml").write_text(text, encoding="latin-1")
-    said = told(call, command, str(folder), *READERS[command])
-    assert str(folder / "scenario.toml") in said
-    assert f"`gradwire run` of the scenario with --out {folder} writes it anew" in said
+    message = error_of(call, command, str(folder), *READERS[command])
+    assert str(folder / "scenario.toml") in message
+    assert f"`gradwire run` of the scenario with --out {folder} writes it anew" in message
 
 
 @pytest.mark.parametrize("text", ['{"name": ', "{}x", '{"hour": 1}', "[]"])
 def test_a_clock_that_cannot_be_read(call: Any, folder: Path, text: str) -> None:
     (folder / "clock.json").write_text(text)
-    assert f"{folder / 'clock.json'}: " in told(call, "report", str(folder))
+    assert f"{folder / 'clock.json'}: " in error_of(call, "report", str(folder))
 
 
 def test_a_report_writes_its_rows_again(call: Any, folder: Path, point: Path) -> None:
@@ -102,11 +102,11 @@ def test_a_report_writes_its_rows_again(call: Any, folder: Path, point: Path) ->
 def test_a_trace_goes_to_a_file(call: Any, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     words = ("trace", str(folder), POINT, "--out")
-    assert f"--out {tmp_path}: is a folder; give a file" in told(call, *words, str(tmp_path))
-    assert "file: is a file, where a folder is wanted" in told(call, *words, str(tmp_path / "file" / "trace.json"))
-    # Root may write everywhere, and is told by the system's own answer that nothing can be made there.
+    assert f"--out {tmp_path}: is a folder; give a file" in error_of(call, *words, str(tmp_path))
+    assert "file: is a file, where a folder is wanted" in error_of(call, *words, str(tmp_path / "file" / "trace.json"))
+    # Root may write anywhere, so the message is that of the system, which cannot create anything there.
     refusal = "/proc/nope: cannot be written" if os.geteuid() == 0 else "/proc: may not be written"
-    assert refusal in told(call, *words, "/proc/nope/x.json")
+    assert refusal in error_of(call, *words, "/proc/nope/x.json")
 
 
 @pytest.mark.parametrize(
@@ -120,13 +120,13 @@ def test_a_trace_goes_to_a_file(call: Any, folder: Path, tmp_path: Path) -> None
 def test_a_run_goes_to_a_folder(call: Any, tmp_path: Path, words: list[str], out: str) -> None:
     (tmp_path / "small.toml").write_text(SCENARIO)
     (tmp_path / "file").write_text("")
-    assert "file: is a file, where a folder is wanted; give another --out" in told(call, *words, "--out", out)
+    assert "file: is a file, where a folder is wanted; give another --out" in error_of(call, *words, "--out", out)
 
 
 @pytest.mark.parametrize("out", ["file", "/proc/nope"])
 def test_a_reproduction_that_could_not_be_written_does_not_begin(call: Any, tmp_path: Path, out: str) -> None:
     (tmp_path / "file").write_text("")
-    assert f"{out}: cannot be written" in told(call, "reproduce", "geryon-fig5", "--out", out)
+    assert f"{out}: cannot be written" in error_of(call, "reproduce", "geryon-fig5", "--out", out)
 
 
 def test_a_full_disk_is_the_machines_fault(tmp_path: Path) -> None:

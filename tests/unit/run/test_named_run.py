@@ -1,4 +1,4 @@
-"""Points of a run folder by name, and what `gradwire trace` and `gradwire why` say of them."""
+"""Finding points of a run folder by name, and the output of `gradwire trace` and `gradwire why` for them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ strategy = { name = "vanilla" }
 
 
 def replaying_job(folder: Path, on_line: Callable[[str], None]) -> int:
-    """Replays the point's plan on the simulated network of the interpreter's tests; vanilla with batch 128 does not come to its end."""
+    """Replays the point's plan on the simulated network of the interpreter's tests; vanilla with batch 128 does not finish."""
     task = read_json(folder / "task.json", PointTask)
     label, path = task.plans[0].label, task.plans[0].file
     if folder.name.startswith("128_vanilla"):
@@ -61,12 +61,12 @@ def iteration(stored: StoredRun, wanted: int | None) -> int:
 
 
 def test_a_point_is_found_by_its_folder_a_part_of_it_or_its_parameters(folder: Path) -> None:
-    found = named_run(folder, "batch=64,strategy=ring")
-    assert (found.parameters["batch"], found.parameters["strategy"]) == ("64", "ring")
-    assert named_run(folder, "64_ring").folder == named_run(folder, found.folder.name).folder == found.folder
-    assert found.plan().name == "ring"
-    assert iteration(found, None) in (1, 2, 3)
-    assert iteration(found, 0) == 0
+    run = named_run(folder, "batch=64,strategy=ring")
+    assert (run.parameters["batch"], run.parameters["strategy"]) == ("64", "ring")
+    assert named_run(folder, "64_ring").folder == named_run(folder, run.folder.name).folder == run.folder
+    assert run.plan().name == "ring"
+    assert iteration(run, None) in (1, 2, 3)
+    assert iteration(run, 0) == 0
 
 
 @pytest.mark.parametrize(
@@ -117,9 +117,9 @@ def test_why_prints_the_path_and_ends_with_a_sentence(call: Any, folder: Path) -
 
 def test_trace_writes_a_file_that_loads(call: Any, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "trace.json"
-    status, said, err = call("trace", str(folder), "64_ring", "--iteration", "1", "--out", str(out))
+    status, output, err = call("trace", str(folder), "64_ring", "--iteration", "1", "--out", str(out))
     assert (status, err) == (0, "")
-    assert str(out) in said
+    assert str(out) in output
     trace = json.loads(out.read_text())
     assert trace_event_format.defects(trace) == []
     assert trace["otherData"]["iteration"] == "1"

@@ -1,4 +1,4 @@
-"""What the doctor's proof says; the flow itself is in tests/end_to_end/test_trial.py."""
+"""Findings of the doctor's proof; the flow itself is tested in tests/end_to_end/test_trial.py."""
 
 from __future__ import annotations
 

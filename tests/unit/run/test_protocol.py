@@ -1,4 +1,4 @@
-"""Messages between the halves of the run loop: what is an event, and files of other versions."""
+"""Messages between the halves of the run loop: which lines are events, and files of other versions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EARLIER_TASK = {
     "clock": "virtual",
     "switch_prefix": "",
 }
-"""As it was written before ports could be captured, and before there were typed messages."""
+"""A task of a version without captured ports and typed messages."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The reproduction's run loop without any machine: what is shared, kept, narrowed, and what failures do."""
+"""The reproduction's run loop without a machine: shared points, kept points, narrowed scenarios, and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The outer run loop without any machine: keys, resuming, failures that stay with their point, and Ctrl-C."""
+"""The outer run loop without a machine: keys, resuming, failures that affect only their point, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def planned_runs(out: Path, *settings: str, clock: Clock | None = None) -> list[
 
 
 class Silent:
-    """A watcher that remembers."""
+    """A watcher that records its calls."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -89,7 +89,7 @@ class Silent:
 
 
 def machine(monkeypatch: pytest.MonkeyPatch, job: Job) -> None:
-    """Replaces the machine by `job`, told the folder and where to send lines; judging is replaced by a good verdict."""
+    """Replaces the machine by `job`, which gets the folder and a taker of lines, and judging by a good verdict."""
 
     def run_job(module: str, folder: Path, clock: Clock, *, on_line: Callable[[str], None], **_: Any) -> int:
         assert module == "gradwire.run.point"
@@ -104,7 +104,7 @@ def say(on_line: Callable[[str], None], event: str, **values: Any) -> None:
 
 
 def good_job(folder: Path, on_line: Callable[[str], None]) -> int:
-    """What a point writes when its replay is over: every op of every iteration in the same made-up time."""
+    """Writes the files of a finished replay, in which every op of every iteration takes the same made-up time."""
     task = read_json(folder / "task.json", PointTask)
     label = task.plans[0].label
     plan = Plan.load(folder / task.plans[0].file)
@@ -137,7 +137,7 @@ def run(out: Path, points: list[PlannedRun], jobs: int = 1) -> tuple[list[Judged
 
 
 def reported(out: Path, points: list[Point]) -> list[JudgedRun]:
-    """The runs as `gradwire report` judges them."""
+    """The runs, judged as by `gradwire report`."""
     stored = runs_of(out, points)
     return [judge_stored(one, point, Clock()) for one, point in zip(stored, points, strict=True)]
 
@@ -214,7 +214,7 @@ def test_a_changed_point_is_run_again(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_failure_stays_with_its_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One point's agents die, the machine of another breaks; the third is measured, and a second run mends the others."""
+    """The agents of one point die and the machine of another breaks. The third is measured, and a second run completes the others."""
 
     def job(folder: Path, on_line: Callable[[str], None]) -> int:
         if folder.name.startswith("64_"):
@@ -280,9 +280,9 @@ def test_a_kept_run_is_judged_anew_and_an_invalid_one_is_run_again(
     points = planned_runs(tmp_path)
     run(tmp_path, points)
     monkeypatch.setattr(judged, "judge", lambda *_: failed_run("it went wrong"))
-    found = kept(points[0])
-    assert found is not None
-    assert not found.result.valid
+    stored_run = kept(points[0])
+    assert stored_run is not None
+    assert not stored_run.result.valid
     _, watcher = run(tmp_path, points)
     assert len(watcher.begun) == 2
 
@@ -401,7 +401,7 @@ def test_a_kernel_that_dies_in_one_point_is_that_points_fault_and_told_in_one_li
         runs = Campaign(planned_runs(tmp_path), tmp_path, 1, watcher, lambda _: None).run()
     assert [each.result.valid for each in runs] == [False, True]
     assert runs[0].result.verdict.endswith("panic")
-    said = console.export_text()
-    assert said.count("the kernel died: of a cause") == 1
-    assert "remedy" not in said
-    assert "panic" not in said
+    output = console.export_text()
+    assert output.count("the kernel died: of a cause") == 1
+    assert "remedy" not in output
+    assert "panic" not in output

@@ -1,4 +1,4 @@
-"""Run folders as they lie: read whatever version of gradwire made them, under today's names of points and under others."""
+"""Stored run folders are readable whichever version of gradwire made them, under the current names of points and under others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.unit.test_command_line import call as call  # noqa: PLC0414
 
 @pytest.fixture
 def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[PlannedRun]:
-    """Two points, with batches of 64 and 128, that came to their end in tmp_path/runs/mine."""
+    """Two finished points, with batches of 64 and 128, in tmp_path/runs/mine."""
     machine(monkeypatch, good_job)
     folder = tmp_path / "runs" / "mine"
     points = planned_runs(folder)
@@ -35,7 +35,7 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[PlannedRun]:
 
 
 def of_another_version(planned: PlannedRun, digits: str = "0a1b2c") -> Path:
-    """Renames a point's folder as a version would have named it whose hash was of other keys."""
+    """Renames a point's folder as a version that hashes other keys would have named it."""
     name = f"{planned.folder.name.rpartition('-')[0]}-{digits}"
     return planned.folder.rename(planned.folder.with_name(name))
 
@@ -56,7 +56,7 @@ def test_a_name_is_of_what_is_set_alone(tmp_path: Path) -> None:
 
 def test_a_new_key_with_a_default_renames_no_folder(tmp_path: Path) -> None:
     class Later(PointSection):
-        """As a later version may have it."""
+        """The schema of a later version."""
 
         answer: int = 42
 
@@ -128,7 +128,7 @@ def test_of_two_that_read_alike_none_is_taken(
 
 
 def test_once_this_version_runs_there_no_other_name_counts(ran: list[PlannedRun]) -> None:
-    """What this version has not run yet may have been run with other settings before."""
+    """A point that this version has not run yet may have been run with other settings before."""
     of_another_version(ran[0])
     with pytest.raises(InputFault, match=r"64_alexnet.*has not run"):
         verdicts(ran)

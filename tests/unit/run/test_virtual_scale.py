@@ -1,4 +1,4 @@
-"""Networks that send more together than the virtual clock carries are divided, and their users told."""
+"""Networks whose hosts together send more than the virtual clock carries are scaled down, and users are told."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def test_a_known_cause_is_told_without_the_console_and_an_unknown_one_with_its_l
         "Kernel panic - not syncing: Segfault with no mm",
     ]
     silent = str(kernel_died("it died", ending("", 3), Surroundings()))
-    assert silent.splitlines()[0] == "it died: without a word (status 3)"
+    assert silent.splitlines()[0] == "it died: without a message (status 3)"
     assert "last words" not in silent
 
 

@@ -37,9 +37,9 @@ def test_a_whole_program_is_no_damage(kernel: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "seen"),
     [
-        (b"", "is no kernel: it has 0 bytes"),
-        (b"#!/bin/sh\n" * 20, "is no kernel: it has 200 bytes and begins with b'#!/bin/s'"),
-        (elf()[:40], "is no kernel: it has 40 bytes"),
+        (b"", "is not a kernel: it has 0 bytes"),
+        (b"#!/bin/sh\n" * 20, "is not a kernel: it has 200 bytes and begins with b'#!/bin/s'"),
+        (elf()[:40], "is not a kernel: it has 40 bytes"),
         (elf()[:-1], f"is cut short: it has {len(elf()) - 1} of {len(elf())} bytes"),
         (elf()[: ELF_HEADER.size + 10], "is cut short"),
         (elf(machine=183), "another processor than x86-64 (ELF machine 183)"),
@@ -51,7 +51,7 @@ def test_a_damaged_file_is_told_before_anything_boots(kernel: Path, content: byt
         try_kernel(kernel)
     assert raised.value.cause.name == "kernel file"
     assert seen in raised.value.cause.what
-    assert raised.value.cause.remedy == "build the kernel anew: `gradwire kernel --force`"
+    assert raised.value.cause.remedy == "build the kernel again: `gradwire kernel --force`"
 
 
 def test_a_file_without_the_right_to_be_run_or_read(kernel: Path) -> None:
