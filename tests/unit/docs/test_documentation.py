@@ -249,7 +249,9 @@ def test_files_that_are_named_exist(page: Path) -> None:
     shown = {name for snippet in all_snippets() if snippet.file for name in (snippet.file, Path(snippet.file).name)}
     readers = {*shown, *WRITTEN_BY_RUNS, "workloads/strategies/two_tree.py"}
     named = {match["path"] for match in FILE_NAME.finditer(page.read_text())}
-    missing = {path for path in named - readers if not (ROOT / path).exists() and not path.startswith(("runs/", "dist/"))}
+    missing = {
+        path for path in named - readers if not (ROOT / path).exists() and not path.startswith(("runs/", "dist/"))
+    }
     assert missing == set()
 
 
