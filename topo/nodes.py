@@ -147,6 +147,12 @@ class BatchSwitch(LateShell, OVSSwitch):  # type: ignore[misc]
 
     isSetup = True  # noqa: N815
 
+    def __init__(self, name: str, **parameters: Any) -> None:
+        """Mininet raises the loopback interface with ifconfig, in a shell for each switch, unless told that it is in a namespace."""
+        super().__init__(name, **{**parameters, "inNamespace": True})
+        self.inNamespace = False
+        self.controlIntf = QuietIntf("lo", self, port=0, address=("127.0.0.1", 8))
+
     def start(self, controllers: Sequence[Any]) -> None:
         """Nothing: the network makes all bridges in one transaction."""
 

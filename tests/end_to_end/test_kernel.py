@@ -165,7 +165,7 @@ with Network(Fabric(2, 1e9), probe_kernel(), controller_port=6653, owns_kernel=T
     h1, h2 = network.net.hosts
     print(h1.cmd("ls /sys/class/net").split())
     print(h2.popen("ls /sys/class/net").communicate()[0].split())
-    print(h2.cmd("ip -brief address show h2-eth0").split()[-1])
+    print(h2.cmd("ip -color=never -brief address show h2-eth0").split()[-1])
 """
     assert job.run(sys.executable, "-c", script, env={"PYTHONPATH": str(PACKAGE.parent)}, openvswitch=True) == 0
     assert job.lines == ["['h1-eth0', 'lo']", "[b'h2-eth0', b'lo']", "10.0.0.2/16"]
