@@ -194,7 +194,11 @@ def test_inside_gradwires_own_kernel(virtual_kernel: Path, tmp_path: Path) -> No
 
 MOUNTS_OF_ITS_OWN = ("unshare", "--mount", "sh", "-c")
 BARRED = "mount --bind {0} {0} && mount -o remount,bind,noexec {0}"
-NOEXEC = " && ".join([*map(BARRED.format, ("/dev/shm", "/tmp")), 'exec "$@"'])
+ALLOWED = "mount --bind {0} {0} && mount -o remount,bind,exec {0}"
+"""For the repository and the Python environment, which may lie in /tmp."""
+NOEXEC = " && ".join(
+    [*map(BARRED.format, ("/dev/shm", "/tmp")), *map(ALLOWED.format, (PACKAGE.parent, sys.prefix)), 'exec "$@"']
+)
 HIDDEN = 'mount -t tmpfs none /usr/share/openvswitch && exec "$@"'
 
 
