@@ -150,7 +150,8 @@ def others_gradients_share(plan: Plan, capture: Capture, rate_bps: float) -> flo
     data = carries_data(plan, capture) & (messages.last_ns >= 0)
     gradients = data & (plan.rank_role[messages.src_rank] == Role.WORKER)
     bytes_per_bin = rate_bps / 8 * BIN_S
-    edges_ns = np.arange(messages.first_ns[data].min(), messages.last_ns[data].max() + BIN_S * 1e9, BIN_S * 1e9)
+    bin_ns = round(BIN_S * 1e9)
+    edges_ns = np.arange(messages.first_ns[data].min(), messages.last_ns[data].max() + bin_ns, bin_ns)
 
     def binned(chosen: Bool) -> Float64:
         begun, ended = messages.first_ns[chosen].astype(float), messages.last_ns[chosen].astype(float)
