@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from gradwire import command_line
+from gradwire.commands import terminal
 
 Answer = tuple[int, str, str]
 
@@ -15,8 +16,8 @@ Answer = tuple[int, str, str]
 def gradwire_says(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> Answer:
     """What `gradwire WORDS` gives: exit status, standard output and standard error."""
     monkeypatch.setattr(sys, "argv", ["gradwire", *words])
-    monkeypatch.setattr(command_line, "console", Console(soft_wrap=True))
-    monkeypatch.setattr(command_line, "errors", Console(stderr=True, soft_wrap=True))
+    monkeypatch.setattr(terminal, "console", Console(soft_wrap=True))
+    monkeypatch.setattr(terminal, "errors", Console(stderr=True, soft_wrap=True))
     with pytest.raises(SystemExit) as ended:
         command_line.main()
     out, err = capsys.readouterr()

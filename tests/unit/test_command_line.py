@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from gradwire import command_line
+from gradwire.commands import machine as machine_commands
+from gradwire.commands import running
 from gradwire.faults import InputFault, InternalFault, MachineFault
 from gradwire.run import campaign, replay
 from gradwire.run.campaign import Campaign
@@ -136,7 +137,7 @@ def test_faults_and_ctrl_c_of_a_run(
         raise error
 
     monkeypatch.setattr(Campaign, "run", run)
-    monkeypatch.setattr(command_line, "_ensure_kernel", lambda: None)
+    monkeypatch.setattr(machine_commands, "make_kernel_ready", lambda: None)
     ended, _, err = call("run", str(scenario), "--out", "results")
     assert ended == status
     assert said in err
@@ -187,8 +188,9 @@ def test_what_would_hit_every_point_is_told_once_and_none_starts(
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("no machine is to boot")
 
-    monkeypatch.setattr(command_line, "_ensure_kernel", lambda: None)
-    monkeypatch.setattr(command_line, "trial_on", lambda _: fail)
+    monkeypatch.setattr(machine_commands, "make_kernel_ready", lambda: None)
+    for commands in (running, machine_commands):
+        monkeypatch.setattr(commands, "trial_on", lambda _: fail)
     monkeypatch.setattr(campaign, "run_job", never)
     monkeypatch.setattr(replay, "run_job", never)
     monkeypatch.setattr(PointStore, "judge_point", lambda *_: None)
@@ -204,8 +206,8 @@ def test_what_would_hit_every_point_is_told_once_and_none_starts(
 def test_the_doctor_ends_with_a_fault_of_the_machine_if_something_required_is_wrong(
     call: Any, monkeypatch: pytest.MonkeyPatch, ok: bool, required: bool, status: int
 ) -> None:
-    monkeypatch.setattr(command_line, "diagnose", lambda: [Finding("tc", True, "there")])
-    monkeypatch.setattr(command_line, "proof", lambda _: Finding("network", ok, "seen", "mend it", required))
+    monkeypatch.setattr(machine_commands, "diagnose", lambda: [Finding("tc", True, "there")])
+    monkeypatch.setattr(machine_commands, "proof", lambda _: Finding("network", ok, "seen", "mend it", required))
     ended, out, _ = call("doctor")
     assert ended == status
     assert "mend it" in out

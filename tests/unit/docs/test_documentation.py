@@ -18,6 +18,7 @@ import pytest
 import typer
 
 from gradwire import command_line
+from gradwire.commands.scenarios import scenario_path
 from gradwire.run.reproduce import wanted_scenarios
 from gradwire.workloads import models
 from gradwire.workloads.compilation import compile_point
@@ -142,9 +143,7 @@ def parsed(words: Sequence[str]) -> tuple[str, dict[str, Any]]:
 
 def loaded(parameters: dict[str, Any]) -> Scenario:
     """The scenario of a call, with models, strategies and options that exist."""
-    scenario = load_scenario(
-        command_line._scenario_path(parameters["scenario"].expanduser()), parameters["settings"] or []
-    )
+    scenario = load_scenario(scenario_path(parameters["scenario"].expanduser()), parameters["settings"] or [])
     for point in scenario.points:
         chosen = strategy(point.section.strategy.name)
         chosen.options.model_validate(point.section.strategy.options)

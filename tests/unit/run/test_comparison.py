@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from gradwire import command_line
+from gradwire.commands import machine as machine_commands
+from gradwire.commands import running
 from gradwire.faults import InputFault
 from gradwire.run.campaign import no_trial
 from gradwire.run.comparison import Question, plan_comparison
@@ -180,8 +181,9 @@ def _with_defaults(words: list[str]) -> list[str]:
 
 def test_a_comparison_runs_reports_and_resumes(call: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     machine(monkeypatch, replaying_job)
-    monkeypatch.setattr(command_line, "_ensure_kernel", lambda: None)
-    monkeypatch.setattr(command_line, "trial_on", lambda _: no_trial)
+    monkeypatch.setattr(machine_commands, "make_kernel_ready", lambda: None)
+    for commands in (running, machine_commands):
+        monkeypatch.setattr(commands, "trial_on", lambda _: no_trial)
     words = ["compare", "--model", "alexnet", "--workers", "3", "--rate", "10gbit", "--seeds", "2"]
     words += ["--strategy", "vanilla", "--strategy", "ring", "--strategy", "butterfly"]
     status, out, err = call(*words)

@@ -1,0 +1,77 @@
+"""Commands about the machine: `doctor`, `kernel` and `calibrate`; and what makes it ready for a command that runs points."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from gradwire.commands import terminal
+from gradwire.faults import InputFault, MachineFault
+from gradwire.run.calibrate import calibrate_fabric
+from gradwire.run.proof import proof, trial_on
+from gradwire.run.terminal.listings import calibration_table, findings_table
+from gradwire.run.terminal.progress import kernel_progress
+from gradwire.vm.doctor import diagnose
+from gradwire.vm.kernel import build_kernel, cached_kernel, ensure_kernel, share_kernel
+from gradwire.vm.machines import DEFAULT_MEMORY_MB, Clock
+from gradwire.workloads.scenario.units import rate_bps
+
+
+def chosen_clock(name: str, scale: int) -> Clock:
+    """The clock of `--clock` and `--scale`. Raises InputFault if they name none."""
+    if name not in ("virtual", "wall"):
+        raise InputFault(f"--clock {name}: must be virtual or wall")
+    if name == "virtual" and scale != 1:
+        raise InputFault("--scale belongs to --clock wall: the virtual clock chooses its own")
+    return Clock(name, scale)
+
+
+def make_kernel_ready() -> None:
+    """Builds the virtual-time kernel, with a progress bar, unless it is there. Raises MachineFault."""
+    if kernel := cached_kernel():
+        share_kernel(kernel)
+    else:
+        with kernel_progress(terminal.errors) as show_step:
+            ensure_kernel(show_step)
+
+
+def kernel(*, force: bool, check: bool) -> None:
+    """`gradwire kernel`."""
+    if check and not cached_kernel():
+        terminal.console.print("kernel: none yet")
+        raise typer.Exit(1)
+    if force:
+        with kernel_progress(terminal.errors) as show_step:
+            build_kernel(show_step, anew=True)
+    make_kernel_ready()
+    terminal.console.print(f"kernel: {cached_kernel()}", highlight=False, soft_wrap=True)
+
+
+def doctor() -> None:
+    """`gradwire doctor`."""
+    doing = "looking around, booting the kernel, sending a flow"
+    with terminal.interruptible("interrupted"), terminal.errors.status(doing):
+        findings = diagnose()
+        findings.append(proof(findings))
+    terminal.console.print(findings_table(findings))
+    if not all(finding.ok for finding in findings if finding.required):
+        raise typer.Exit(MachineFault.exit_status)
+
+
+def calibrate(hosts: int, rate: str, clock_name: str, scale: int, *, as_json: bool) -> None:
+    """`gradwire calibrate`."""
+    try:
+        line_rate_bps = rate_bps(rate)
+    except ValueError as error:
+        raise InputFault(f"--rate: {error}") from error
+    clock = chosen_clock(clock_name, scale)
+    if clock.name == "virtual":
+        make_kernel_ready()
+    with terminal.interruptible("interrupted"), terminal.errors.status("calibrating") as status:
+        trial_on(clock)(DEFAULT_MEMORY_MB)
+        result = calibrate_fabric(hosts, line_rate_bps, clock, lambda name: status.update(f"calibrating: {name} done"))
+    if as_json:
+        print(json.dumps(result.as_dict(), indent=1))
+    else:
+        terminal.console.print(calibration_table(result))

@@ -1,0 +1,64 @@
+"""Commands that read a run folder: `report`, `trace`, `why` and `utilisation`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.markup import escape
+
+from gradwire.analysis.report.tables import rich_table
+from gradwire.analysis.utilisation.line_use import BIN_S
+from gradwire.commands import terminal
+from gradwire.commands.running import report_on
+from gradwire.run.judged import judge_stored, write_judgement
+from gradwire.run.out_paths import refuse_unusable_file, writing
+from gradwire.run.stored.named_run import named_run
+from gradwire.run.stored.point_folders import runs_of
+from gradwire.run.stored.port_use import write_port_use
+from gradwire.run.stored.run_folder import run_folder, stored_clock, stored_scenario
+from gradwire.run.stored.timeline import timeline_of
+from gradwire.run.terminal.listings import critical_path_shown, invalid_notice
+
+
+def report(run: Path) -> None:
+    """`gradwire report`."""
+    folder = run_folder(run)
+    loaded = stored_scenario(folder)
+    clock = stored_clock(folder)
+    runs = []
+    for point, stored in zip(loaded.points, runs_of(folder, loaded.points), strict=True):
+        runs.append(judge_stored(stored, point, clock))
+        with writing(folder):
+            write_judgement(runs[-1])
+    report_on(loaded, runs, folder)
+
+
+def trace(run: Path, point: str, iteration: int | None, out: Path | None) -> None:
+    """`gradwire trace`."""
+    if out:
+        refuse_unusable_file(out)
+    stored = named_run(run, point)
+    timeline = timeline_of(stored, iteration)
+    path = out or stored.folder / f"trace-{timeline.iteration}.json"
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        timeline.write(path)
+    shown = f"iteration {timeline.iteration} of {escape(stored.label)}: {len(timeline.events):,} events"
+    terminal.console.print(shown, highlight=False)
+    terminal.name_files({"trace, to be opened at https://ui.perfetto.dev": path})
+
+
+def why(run: Path, point: str, iteration: int | None, *, every: bool) -> None:
+    """`gradwire why`."""
+    for part in critical_path_shown(named_run(run, point), iteration, every=every):
+        terminal.console.print(part)
+
+
+def utilisation(run: Path, point: str, port: str, bin_s: float | None) -> None:
+    """`gradwire utilisation`."""
+    stored = named_run(run, point)
+    with writing(stored.folder):
+        used = write_port_use(stored, port, bin_s or BIN_S)
+    for part in (*invalid_notice(stored), rich_table(used.table)):
+        terminal.console.print(part)
+    terminal.name_files({"chart": used.chart})

@@ -1,0 +1,144 @@
+"""Commands that compile and run points: `plan`, `run`, `compare` and `reproduce`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+from rich.markup import escape
+
+from gradwire.analysis.compare import check_cells
+from gradwire.analysis.papers import quick_score
+from gradwire.analysis.papers.score import Evaluated
+from gradwire.commands import machine, terminal
+from gradwire.commands.scenarios import scenario_path
+from gradwire.faults import InputFault
+from gradwire.run.campaign import Campaign
+from gradwire.run.comparison import Question, plan_comparison
+from gradwire.run.judged import JudgedRun
+from gradwire.run.out_paths import refuse_unusable, writing
+from gradwire.run.planned import PlannedRun, plan_runs, scale_warning, virtual_clock
+from gradwire.run.proof import trial_on
+from gradwire.run.reporting import printed_cells, write_report
+from gradwire.run.reproduce import Reproduction, judge_claims, wanted_scenarios, write_reproduction
+from gradwire.run.stored.run_folder import RUNS, write_run_folder
+from gradwire.run.terminal.listings import plan_lines
+from gradwire.run.terminal.progress import LiveProgress
+from gradwire.vm.machines import Clock
+from gradwire.workloads.lineup import contenders
+from gradwire.workloads.scenario.loading import Scenario, load_scenario
+
+
+def plan(scenario: Path, settings: Sequence[str]) -> None:
+    """`gradwire plan`."""
+    loaded = load_scenario(scenario_path(scenario), settings)
+    for planned in plan_runs(loaded.points, RUNS / loaded.name, Clock()):
+        terminal.console.print(*plan_lines(planned), sep="\n", highlight=False)
+
+
+def run(
+    scenario: Path, settings: Sequence[str], jobs: int | None, out: Path | None, clock_name: str, scale: int
+) -> None:
+    """`gradwire run`."""
+    clock = machine.chosen_clock(clock_name, scale)
+    loaded = load_scenario(scenario_path(scenario), settings)
+    clock = _virtual_clock(loaded) if clock.name == "virtual" else clock
+    folder = out or RUNS / loaded.name
+    refuse_unusable(folder)
+    check_cells([point.parameters for point in loaded.points], printed_cells(loaded))
+    _run(loaded, plan_runs(loaded.points, folder, clock), folder, clock, jobs)
+
+
+def compare(question: Question, strategies: Sequence[str], seeds: int, jobs: int | None, out: Path | None) -> None:
+    """`gradwire compare`."""
+    chosen = contenders(strategies)
+    folder = out or RUNS / question.name
+    refuse_unusable(folder)
+    loaded, planned = plan_comparison(question, chosen, seeds, folder)
+    _run(loaded, planned, folder, _virtual_clock(loaded), jobs)
+
+
+def _virtual_clock(loaded: Scenario) -> Clock:
+    """Returns the virtual clock at the scale that the scenario's networks need, and warns if that is not 1."""
+    clock = virtual_clock(loaded.points)
+    if clock.scale > 1:
+        terminal.errors.print(f"WARNING: {scale_warning(loaded.points, clock)}")
+    return clock
+
+
+def _run(loaded: Scenario, planned: list[PlannedRun], folder: Path, clock: Clock, jobs: int | None) -> None:
+    if clock.name == "virtual":
+        machine.make_kernel_ready()
+    with writing(folder):
+        write_run_folder(folder, loaded, clock)
+    parallel = 1 if clock.name == "wall" else min(jobs or _cores(), len(planned))
+    with _watched(len(planned)) as progress:
+        runs = Campaign(planned, folder, parallel, progress, trial_on(clock)).run()
+    report_on(loaded, runs, folder)
+    if not all(judged.result.valid for judged in runs):
+        raise typer.Exit(1)
+
+
+def report_on(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> None:
+    """Writes and prints the report of runs, and names its files."""
+    with writing(folder):
+        shown = write_report(scenario, runs, folder)
+    terminal.console.print(shown)
+    terminal.name_files(
+        {"report": folder / "report.html", "chart": folder / "chart.png", "rows": folder / "points.csv"}
+    )
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+@contextmanager
+def _watched(points: int) -> Iterator[LiveProgress]:
+    message = "interrupted; what was complete is kept, and the same command goes on from there"
+    with LiveProgress(terminal.console, points) as progress, terminal.interruptible(message):
+        yield progress
+
+
+def reproduce(
+    names: Sequence[str], jobs: int | None, out: Path | None, *, quick: bool, check: bool, accept: bool
+) -> None:
+    """`gradwire reproduce`."""
+    if (check or accept) and (names or not quick):
+        raise InputFault("--check and --accept compare the whole quick score: give --quick, and no names")
+    scenarios = wanted_scenarios(names, quick=quick)
+    folder = out or RUNS / "-".join(["reproduction", *(["quick"] if quick else []), *names])
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    machine.make_kernel_ready()
+    parallel = jobs or _cores()
+    reproduction = Reproduction([scenario for _, scenario in scenarios], quick=quick)
+    with _watched(reproduction.points) as progress:
+        gathered = reproduction.gather(parallel, progress, trial_on(Clock()))
+    evaluated = judge_claims(scenarios, gathered, quick=quick)
+    with writing(folder):
+        reproduction.write_run_folders(gathered, folder / "runs")
+        shown = write_reproduction(folder, evaluated, gathered, parallel)
+    terminal.console.print(shown)
+    files = {"report": "report.html", "claims": "claims.csv", "table": "reproduction.md"}
+    terminal.name_files({what: folder / name for what, name in files.items()})
+    if gathered.failed or not _quick_score_kept(evaluated, check=check, accept=accept):
+        raise typer.Exit(1)
+
+
+def _quick_score_kept(evaluated: Sequence[Evaluated], *, check: bool, accept: bool) -> bool:
+    """Keeps or compares the quick score, as asked. Returns False if a claim that held no longer does."""
+    results = [result for scenario in evaluated for result in scenario.results]
+    if accept:
+        quick_score.keep(results)
+    if not check:
+        return True
+    change = quick_score.compare(results)
+    for line in change.lost:
+        terminal.errors.print(f"[red]no longer holds[/red]: {escape(line)}", highlight=False)
+    if change.gained:
+        terminal.console.print(f"new: {', '.join(change.gained)}; `--accept` keeps them", highlight=False)
+    return not change.lost

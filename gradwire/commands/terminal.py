@@ -1,0 +1,33 @@
+"""The terminal: where commands print their results and their errors, and how Ctrl-C ends one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+PLAIN_COLUMNS = 120
+"""Width of tables if the output is not a terminal."""
+
+console = Console(width=None if sys.stdout.isatty() else PLAIN_COLUMNS)
+errors = Console(stderr=True, soft_wrap=True)
+
+
+@contextmanager
+def interruptible(message: str) -> Iterator[None]:
+    """Ends the command with status 130 and a one-line message on Ctrl-C."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        errors.print(message)
+        raise typer.Exit(130) from None
+
+
+def name_files(files: dict[str, Path]) -> None:
+    """Prints one line per file. Lines are never wrapped, so that each path can be copied."""
+    for what, path in files.items():
+        console.print(f"{what}: {path}", markup=False, highlight=False, soft_wrap=True)
