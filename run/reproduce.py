@@ -22,7 +22,7 @@ from rich.console import RenderableType
 from gradwire import PACKAGE
 from gradwire.analysis.papers import report
 from gradwire.analysis.papers.causes import from_critical_path
-from gradwire.analysis.papers.evidence import ModelFacts, NoEvidence, Points, StoredPoint
+from gradwire.analysis.papers.evidence import ModelFacts, NoEvidence, PointEvidence, Points
 from gradwire.analysis.papers.reference import Paper, ScenarioReference, chosen, load_papers
 from gradwire.analysis.papers.score import Evaluated, evaluate, load_bindings, write_claims_csv
 from gradwire.analysis.points import PointResult, write_points_csv
@@ -55,7 +55,7 @@ class Gathered:
     """What became of every point."""
 
     #: Points by the name of their scenario file.
-    by_run: dict[str, list[StoredPoint]] = field(default_factory=dict)
+    by_run: dict[str, list[PointEvidence]] = field(default_factory=dict)
     #: Label and reason of each point whose run is no result.
     failed: list[tuple[str, str]] = field(default_factory=list)
     #: Folders of the points that ran now; the others had run before.
@@ -203,7 +203,7 @@ class Reproduction:
             write_points_csv(folder / "points.csv", rows)
 
 
-def _evidence(point: Point, judged: JudgedRun) -> StoredPoint:
+def _evidence(point: Point, judged: JudgedRun) -> PointEvidence:
     """A measured point as evidence. A run that did not come to its end has only its row, which says why."""
     result = replace(judged.result, parameters=point.parameters)
     stored = judged.stored
@@ -212,10 +212,10 @@ def _evidence(point: Point, judged: JudgedRun) -> StoredPoint:
         raise NoEvidence(f"{' '.join(point.parameters.values())}: {result.verdict}")
 
     plan, log, record = (stored.plan, stored.log, stored.record) if judged.ended else (absent, absent, absent)
-    return StoredPoint(point.parameters, result, judged.fabric, model_facts(point), plan, log, record, judged.folder)
+    return PointEvidence(point.parameters, result, judged.fabric, model_facts(point), plan, log, record, judged.folder)
 
 
-def _only_compiled(point: Point) -> StoredPoint:
+def _only_compiled(point: Point) -> PointEvidence:
     """A point that is not run, as evidence: its plan is compiled when it is asked for."""
 
     def plan() -> Plan:
@@ -224,7 +224,7 @@ def _only_compiled(point: Point) -> StoredPoint:
     def absent() -> NoReturn:
         raise NoEvidence(f"{' '.join(point.parameters.values())}: was only compiled, not run")
 
-    return StoredPoint(
+    return PointEvidence(
         point.parameters, None, ResolvedPoint(point.section).fabric, model_facts(point), plan, absent, absent
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from gradwire.analysis.iterations import iteration_ends_ns
 from gradwire.analysis.packets.captures import read_captures
 from gradwire.analysis.packets.reading import Bool, Capture
-from gradwire.analysis.papers.evidence import NoEvidence, StoredPoint
+from gradwire.analysis.papers.evidence import NoEvidence, PointEvidence
 from gradwire.analysis.parameters import describe
 from gradwire.analysis.utilisation.line_use import Utilisation, utilisation
 from gradwire.workloads.plan import Plan
@@ -19,7 +19,7 @@ FROM_PACKETS = "from captured packets"
 """A claim's detail says so where its value comes from here."""
 
 
-def capture_of(point: StoredPoint, host: str = "h1") -> Capture:
+def capture_of(point: PointEvidence, host: str = "h1") -> Capture:
     """What was captured at a host's port. Raises NoEvidence where nothing was, and where the point's verdict is not valid."""
     name = describe(dict(point.parameters))
     if point.result is None or point.folder is None:
@@ -34,7 +34,7 @@ def capture_of(point: StoredPoint, host: str = "h1") -> Capture:
     return read_captures(point.folder, point.fabric, record)[ports.index(wanted)]
 
 
-def use_of_port(point: StoredPoint, bin_s: float, host: str = "h1") -> Utilisation:
+def use_of_port(point: PointEvidence, bin_s: float, host: str = "h1") -> Utilisation:
     """Both directions of a host's port, in bins over all measured iterations. Raises NoEvidence as `capture_of` does."""
     capture, record = capture_of(point, host), point.record()
     edges_ns = iteration_ends_ns(point.plan(), point.log(), record.iterations)[record.warmup :]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.analysis.papers.evidence import NoEvidence, Points, StoredPoint
+from gradwire.analysis.papers.evidence import NoEvidence, PointEvidence, Points
 from gradwire.analysis.papers.reference import Claim
 from gradwire.analysis.path.critical_path import CriticalPath, critical_path
 
@@ -19,7 +19,7 @@ def from_critical_path(points: Points, claim: Claim) -> str:
     )
 
 
-def _single(points: Points, where: dict[str, str | int | float]) -> StoredPoint:
+def _single(points: Points, where: dict[str, str | int | float]) -> PointEvidence:
     matching = points.stored(**where) if where else []
     rest = {tuple((k, v) for k, v in p.parameters.items() if k != "seed") for p in matching}
     if len(rest) != 1:
@@ -27,19 +27,19 @@ def _single(points: Points, where: dict[str, str | int | float]) -> StoredPoint:
     return points.point(**where)
 
 
-def _name(point: StoredPoint, points: Points) -> str:
+def _name(point: PointEvidence, points: Points) -> str:
     """The parameters that tell a point from the others."""
     all_points = points.stored()
     varied = [k for k in point.parameters if len({other.parameters.get(k) for other in all_points}) > 1 and k != "seed"]
     return " ".join(point.parameters[key] for key in varied if point.parameters[key]) or "the point"
 
 
-def sentence(point: StoredPoint) -> str:
+def sentence(point: PointEvidence) -> str:
     """How the slowest measured iteration's time divides, and the largest cause beside computation."""
     return path_of_slowest(point).sentence()
 
 
-def path_of_slowest(point: StoredPoint) -> CriticalPath:
+def path_of_slowest(point: PointEvidence) -> CriticalPath:
     """The critical path of the slowest measured iteration."""
     plan, log, record = point.plan(), point.log(), point.record()
     times_s = iteration_times_s(plan, log, record.iterations)

@@ -64,7 +64,7 @@ class ModelFacts:
 
 
 @dataclass(frozen=True)
-class StoredPoint:
+class PointEvidence:
     """One point of one seed. Plan, log and record are read when they are asked for."""
 
     #: As in points.csv, and `run`, the name of the scenario file.
@@ -86,7 +86,7 @@ class Points:
     Everything raises NoEvidence where nothing fits, and where a run that fits is invalid: what is left would be a choice of points.
     """
 
-    def __init__(self, stored: Sequence[StoredPoint]) -> None:
+    def __init__(self, stored: Sequence[PointEvidence]) -> None:
         self._stored = tuple(stored)
 
     def only(self, **where: Value) -> Points:
@@ -133,14 +133,14 @@ class Points:
             raise InternalFault(f"several points of {describe(where)} have the same {key}: say which series is meant")
         return pairs
 
-    def stored(self, **where: Value) -> list[StoredPoint]:
+    def stored(self, **where: Value) -> list[PointEvidence]:
         """The points with these parameters as they are kept, one per seed, valid or not, run or only compiled."""
         matching = [point for point in self._stored if fits(point.parameters, where)]
         if not matching:
             raise NoEvidence(f"no point with {describe(where) or 'any parameters'} was run")
         return matching
 
-    def point(self, **where: Value) -> StoredPoint:
+    def point(self, **where: Value) -> PointEvidence:
         """The one point with these parameters, the first seed of several. Raises InternalFault where several fit."""
         matching = self.stored(**where)
         if len({tuple(sorted((k, v) for k, v in p.parameters.items() if k != "seed")) for p in matching}) > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NoReturn
 
-from gradwire.analysis.papers.evidence import ModelFacts, StoredPoint
+from gradwire.analysis.papers.evidence import ModelFacts, PointEvidence
 from gradwire.analysis.points import VALID, PointResult
 from gradwire.topo.fabric import Fabric
 
@@ -21,8 +21,8 @@ def _nothing() -> NoReturn:
     raise AssertionError("this test has no plans or logs")
 
 
-def stored(time_s: float, verdict: str = VALID, ci95_s: float | None = None, **parameters: object) -> StoredPoint:
+def stored(time_s: float, verdict: str = VALID, ci95_s: float | None = None, **parameters: object) -> PointEvidence:
     """A point that took `time_s` an iteration; nan: it was only compiled."""
     texts = {key: str(value) for key, value in parameters.items()}
     row = None if math.isnan(time_s) else result(texts, time_s, verdict, ci95_s)
-    return StoredPoint(texts, row, Fabric(2, 1e9), NO_MODEL, _nothing, _nothing, _nothing)
+    return PointEvidence(texts, row, Fabric(2, 1e9), NO_MODEL, _nothing, _nothing, _nothing)

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from gradwire.analysis.papers.causes import sentence
-from gradwire.analysis.papers.evidence import Points, StoredPoint
+from gradwire.analysis.papers.evidence import PointEvidence, Points
 from gradwire.analysis.papers.explanations import explains, premise
 from gradwire.analysis.papers.geryon.points import (
     FC,
@@ -62,7 +62,7 @@ def slices_gain_little(exposed_s: float, iteration_s: float, orders: int, fc_sha
     )
 
 
-def _exposed_s(point: StoredPoint) -> float:
+def _exposed_s(point: PointEvidence) -> float:
     """How long after the last gradient has arrived a server still adds, in iteration 1."""
     plan, log = point.plan(), point.log()
     now = log.iteration == 1

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradwire.analysis.papers.captured import FROM_PACKETS, capture_of, carries_data, use_of_port
 from gradwire.analysis.papers.curves import draws
-from gradwire.analysis.papers.evidence import Measured, Points, StoredPoint, measures
+from gradwire.analysis.papers.evidence import Measured, PointEvidence, Points, measures
 from gradwire.analysis.papers.geryon.points import FC, SKEWED, share_of_kind
 from gradwire.analysis.papers.reference import Claim, printed_number
 from gradwire.analysis.papers.shapes import (
@@ -168,7 +168,7 @@ def _potential_curves(points: Points) -> Mapping[str, Series]:
     return {device: _potential(points, device) for device in ("k40", "v100")}
 
 
-def _urgent_s(point: StoredPoint) -> float:
+def _urgent_s(point: PointEvidence) -> float:
     """Transfer time of the urgent parameter, chunk 0: from its first byte handed over to its last byte received."""
     plan, log = point.plan(), point.log()
     now = (log.iteration == 1) & (plan.ops.chunk[log.op] == 0)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gradwire.analysis.papers.evidence import ModelFacts, StoredPoint
+from gradwire.analysis.papers.evidence import ModelFacts, PointEvidence
 from gradwire.analysis.papers.timelines import forward_wait_s
 from gradwire.workloads.plan import OpKind, Plan
 
@@ -24,12 +24,12 @@ def share_of_kind(model: ModelFacts, of_layer: Sequence[float], kind: str) -> fl
     return sum(v for v, k in zip(of_layer, model.layer_kinds, strict=True) if k == kind) / sum(of_layer)
 
 
-def has_slices(point: StoredPoint, size: int) -> bool:
+def has_slices(point: PointEvidence, size: int) -> bool:
     """Whether a point has this slicing threshold."""
     return f"slice_parameters={size}" in point.parameters["options"]
 
 
-def forward_s(point: StoredPoint) -> float:
+def forward_s(point: PointEvidence) -> float:
     """A worker's forward pass, merging of slices included."""
     plan = point.plan()
     ops, worker = plan.ops, plan.workers[0]
@@ -37,7 +37,7 @@ def forward_s(point: StoredPoint) -> float:
     return float(ops.duration_ns[passes].sum()) / 1e9 - sum(point.model.backward_s)
 
 
-def wait_ms(point: StoredPoint) -> float:
+def wait_ms(point: PointEvidence) -> float:
     """How long the slowest worker of iteration 1 waits for parameters before its forward pass is done."""
     plan, log, pass_s = point.plan(), point.log(), forward_s(point)
     return max(forward_wait_s(plan, log, worker, 1, pass_s) for worker in plan.workers.tolist()) * 1e3

@@ -13,8 +13,8 @@ from gradwire.analysis.papers.evidence import (
     Measured,
     NoEvidence,
     Order,
+    PointEvidence,
     Points,
-    StoredPoint,
     measures,
     ranked,
 )
@@ -337,7 +337,7 @@ def _server_load(points: Points, _: Claim) -> Measured:
     return Measured("; ".join(seen), holds=right, detail="counted in the compiled plans")
 
 
-def _one(points: Points, **where: str | int) -> StoredPoint:
+def _one(points: Points, **where: str | int) -> PointEvidence:
     matching = points.stored(**where)
     if len(matching) != 1:
         raise NoEvidence(f"{len(matching)} points fit {where}")

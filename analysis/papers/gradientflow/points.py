@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradwire.analysis.papers.evidence import ModelFacts, Points, StoredPoint
+from gradwire.analysis.papers.evidence import ModelFacts, PointEvidence, Points
 from gradwire.analysis.papers.reference import Where
 from gradwire.analysis.points import PointResult
 from gradwire.workloads.plan import OpKind
@@ -135,7 +135,7 @@ class Account:
 
 def account(points: Points, row: PointResult) -> Account:
     """Where the last iteration of a point went. Raises NoEvidence where its log is missing."""
-    point: StoredPoint = points.point(**row.parameters)
+    point: PointEvidence = points.point(**row.parameters)
     plan, log = point.plan(), point.log()
     ops = plan.ops
     now = log.iteration == log.iteration.max()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from gradwire.analysis.papers.curves import draws
-from gradwire.analysis.papers.evidence import Measured, ModelFacts, Points, StoredPoint, measures
+from gradwire.analysis.papers.evidence import Measured, ModelFacts, PointEvidence, Points, measures
 from gradwire.analysis.papers.reference import Claim, printed_number
 from gradwire.analysis.papers.shapes import VISIBLE, Series, dominates, interior_maximum, knee_x, peak_x, unimodal
 from gradwire.workloads.plan import Combine, OpKind, Plan, Role
@@ -104,7 +104,7 @@ def _forward_and_backward(plan: Plan, layer: int) -> tuple[int, int]:
     return forward, backward
 
 
-def _time_s(point: StoredPoint, op: int, iteration: int, *, end: bool) -> float:
+def _time_s(point: PointEvidence, op: int, iteration: int, *, end: bool) -> float:
     log = point.log()
     at = (log.op == op) & (log.iteration == iteration)
     return float((log.end_ns if end else log.start_ns)[at][0]) / 1e9
@@ -128,7 +128,7 @@ def _delay(points: Points, claim: Claim) -> Measured:
     return Measured(units / first_come, detail=f"{units:.2f} against {first_come:.2f} units, from the op logs")
 
 
-def _bytes_during(point: StoredPoint, start_s: float, end_s: float) -> float:
+def _bytes_during(point: PointEvidence, start_s: float, end_s: float) -> float:
     """Bytes that all ranks together received between two moments."""
     plan, log = point.plan(), point.log()
     rows = np.flatnonzero((plan.ops.kind == OpKind.RECV)[log.op])
@@ -160,7 +160,7 @@ def _overlap_of_passes(points: Points, _: Claim) -> Measured:
     return Measured(text, holds=idle < 0.02 and min(during_forward, during_backward) > 0.1, detail="from the op logs")
 
 
-def _synchronisation_s(point: StoredPoint, iteration: int = 1) -> tuple[float, float, float]:
+def _synchronisation_s(point: PointEvidence, iteration: int = 1) -> tuple[float, float, float]:
     """When the first gradient leaves, when the last one has arrived, and when the last parameter is back."""
     plan, log = point.plan(), point.log()
     ops, now = plan.ops, log.iteration == iteration

@@ -12,7 +12,7 @@ from gradwire.analysis.iterations import iteration_ends_ns
 from gradwire.analysis.packets.reading import Bool
 from gradwire.analysis.papers.captured import FROM_PACKETS, use_of_port
 from gradwire.analysis.papers.curves import draws
-from gradwire.analysis.papers.evidence import Measured, Points, StoredPoint, measures
+from gradwire.analysis.papers.evidence import Measured, PointEvidence, Points, measures
 from gradwire.analysis.papers.reference import Claim
 from gradwire.analysis.papers.shapes import VISIBLE, Series
 from gradwire.analysis.utilisation.line_use import BIN_S, Float64
@@ -58,7 +58,7 @@ class Traffic:
         return [float(chosen[self.iteration == number].mean()) for number in np.unique(self.iteration)]
 
 
-def traffic(point: StoredPoint, host: str = "h1") -> Traffic:
+def traffic(point: PointEvidence, host: str = "h1") -> Traffic:
     """A host's traffic, from the packets that were captured at its port."""
     used, record = use_of_port(point, BIN_S, host), point.record()
     ends_s = iteration_ends_ns(point.plan(), point.log(), record.iterations)[record.warmup :] / 1e9

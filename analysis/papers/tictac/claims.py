@@ -13,8 +13,8 @@ from gradwire.analysis.papers.evidence import (
     Measured,
     ModelFacts,
     Order,
+    PointEvidence,
     Points,
-    StoredPoint,
     measures,
     ranked,
 )
@@ -130,7 +130,7 @@ def _inference_gains_more(points: Points, _: Claim) -> Measured:
     return ranked(*orders, detail="mean gain over the numbers of servers")
 
 
-def loads_s(point: StoredPoint) -> tuple[float, float]:
+def loads_s(point: PointEvidence) -> tuple[float, float]:
     """A worker's communication and computation in an iteration: how long TIC's run kept its channels and its GPU busy."""
     record = point.record()
     upper_s = float(schedules(point.plan(), point.log(), record.iterations).upper_s[record.warmup :].mean())
@@ -138,7 +138,7 @@ def loads_s(point: StoredPoint) -> tuple[float, float]:
     return upper_s - computed_s, computed_s
 
 
-def efficiency_of(point: StoredPoint) -> float:
+def efficiency_of(point: PointEvidence) -> float:
     """Scheduling efficiency E, the mean over workers and measured iterations."""
     record = point.record()
     return float(schedules(point.plan(), point.log(), record.iterations).efficiency[record.warmup :].mean())
@@ -250,7 +250,7 @@ def _case_2(points: Points, _: Claim) -> Measured:
     return ranked(Order(scores), detail="by arrival, from the op log")
 
 
-def _arrivals_ns(point: StoredPoint) -> dict[int, int]:
+def _arrivals_ns(point: PointEvidence) -> dict[int, int]:
     """When each tensor has reached the first worker in the first measured iteration."""
     plan, log, record = point.plan(), point.log(), point.record()
     ops, worker = plan.ops, int(plan.workers[0])

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.analysis.papers.curves import draws
-from gradwire.analysis.papers.evidence import Measured, Points, StoredPoint, measures
+from gradwire.analysis.papers.evidence import Measured, PointEvidence, Points, measures
 from gradwire.analysis.papers.reference import Claim
 from gradwire.analysis.papers.shapes import VISIBLE, Series, interior_maximum
 from gradwire.analysis.papers.tictac.claims import BASELINE, WORKLOADS, gains_by, halves, models_of
@@ -25,7 +25,7 @@ from gradwire.analysis.scheduling import (
 Float64 = npt.NDArray[np.float64]
 
 
-def _schedules(point: StoredPoint) -> Schedules:
+def _schedules(point: PointEvidence) -> Schedules:
     """Schedules of the measured iterations, shape (iterations, workers)."""
     record = point.record()
     judged = schedules(point.plan(), point.log(), record.iterations)
@@ -38,7 +38,7 @@ _judged: dict[Path, tuple[float, float]] = {}
 """E and straggler effect by the folder of the point, which never changes: claims and drawings ask for each point a few times."""
 
 
-def _efficiency_and_straggler(point: StoredPoint) -> tuple[float, float]:
+def _efficiency_and_straggler(point: PointEvidence) -> tuple[float, float]:
     """The maximum over iterations, as the paper reports both (Sec. 6); E is the mean of the workers'."""
     assert point.folder is not None
     if point.folder not in _judged:
@@ -48,11 +48,11 @@ def _efficiency_and_straggler(point: StoredPoint) -> tuple[float, float]:
     return _judged[point.folder]
 
 
-def _efficiency(point: StoredPoint) -> float:
+def _efficiency(point: PointEvidence) -> float:
     return _efficiency_and_straggler(point)[0]
 
 
-def _straggler(point: StoredPoint) -> float:
+def _straggler(point: PointEvidence) -> float:
     return _efficiency_and_straggler(point)[1]
 
 

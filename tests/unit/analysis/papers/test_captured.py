@@ -15,7 +15,7 @@ from gradwire.agents.records import CAPTURE_FOLDER, OpLog, PointRecord
 from gradwire.analysis.packets.reading import Capture, read_capture
 from gradwire.analysis.papers.captured import capture_of, use_of_port
 from gradwire.analysis.papers.curves import drawings_of
-from gradwire.analysis.papers.evidence import NoEvidence, Points, StoredPoint, measure_of
+from gradwire.analysis.papers.evidence import NoEvidence, PointEvidence, Points, measure_of
 from gradwire.analysis.papers.p3.explanations import others_gradients_share
 from gradwire.analysis.papers.p3.traffic import traffic
 from gradwire.analysis.papers.reference import Claim, load_paper
@@ -97,10 +97,10 @@ def recorded(capture: Capture) -> PointRecord:
     return replace(record_of(capture), iterations=ITERATIONS, warmup=WARMUP, capture_start_ns=0)
 
 
-def stored(folder: Path, record: PointRecord, log: OpLog, verdict: str = VALID) -> StoredPoint:
+def stored(folder: Path, record: PointRecord, log: OpLog, verdict: str = VALID) -> PointEvidence:
     parameters = {"seed": "1"}
     row = result(parameters, 0.1, verdict)
-    return StoredPoint(parameters, row, FABRIC, NO_MODEL, lambda: PLAN, lambda: log, lambda: record, folder)
+    return PointEvidence(parameters, row, FABRIC, NO_MODEL, lambda: PLAN, lambda: log, lambda: record, folder)
 
 
 @pytest.fixture
@@ -109,11 +109,11 @@ def capture(tmp_path: Path) -> Capture:
 
 
 @pytest.fixture
-def point(capture: Capture, tmp_path: Path) -> StoredPoint:
+def point(capture: Capture, tmp_path: Path) -> PointEvidence:
     return stored(tmp_path, recorded(capture), log_of())
 
 
-def test_the_curve_is_the_packets(capture: Capture, point: StoredPoint) -> None:
+def test_the_curve_is_the_packets(capture: Capture, point: PointEvidence) -> None:
     """Iterations end with the computation of each, at 80 ms of every 100."""
     used = use_of_port(point, 0.01)
     assert used.start_s == pytest.approx(0.08)
@@ -126,14 +126,14 @@ def test_the_curve_is_the_packets(capture: Capture, point: StoredPoint) -> None:
     assert np.flatnonzero(used.inbound_bps[:10] > 0).tolist() == [2, 3, 4, 5, 6], "the pull of the next iteration"
 
 
-def test_traffic_of_a_machine_is_its_shares_of_the_line(point: StoredPoint) -> None:
+def test_traffic_of_a_machine_is_its_shares_of_the_line(point: PointEvidence) -> None:
     seen = traffic(point)
     assert seen.iteration.tolist() == [1] * 10 + [2] * 10
     np.testing.assert_allclose(seen.outbound, use_of_port(point, 0.01).outbound_bps / FABRIC.rate_bps)
     assert seen.idle_ms == pytest.approx(100), "single packets of 10 kB are no 5 % of 10 ms"
 
 
-def test_a_pull_lasts_as_long_as_its_packets_arrive(point: StoredPoint) -> None:
+def test_a_pull_lasts_as_long_as_its_packets_arrive(point: PointEvidence) -> None:
     """The GPU computes in the last 10 of the pull's 40 ms, and for 38 of its 48 ms after it."""
     load_bindings()
     (claim,) = (c for s in load_paper("geryon").scenario if s.id == "geryon-fig2" for c in s.claim)
@@ -145,7 +145,7 @@ def test_a_pull_lasts_as_long_as_its_packets_arrive(point: StoredPoint) -> None:
     assert found.detail.startswith("from captured packets")
 
 
-def test_the_timeline_draws_what_the_packets_say(point: StoredPoint) -> None:
+def test_the_timeline_draws_what_the_packets_say(point: PointEvidence) -> None:
     load_bindings()
     (drawing,) = drawings_of("geryon-fig2")
     curves = drawing.curves(Points([point]))
@@ -180,7 +180,7 @@ def test_a_port_that_was_not_captured_is_no_evidence(capture: Capture, tmp_path:
         capture_of(replace(stored(tmp_path, recorded(capture), log_of()), result=None))
 
 
-def test_the_part_of_gradients_in_what_comes_in_while_gradients_leave(point: StoredPoint) -> None:
+def test_the_part_of_gradients_in_what_comes_in_while_gradients_leave(point: PointEvidence) -> None:
     """Pull and push never share an interval of 10 ms, unless the pull lasts into the push."""
     capture = capture_of(point)
     messages = capture.messages

@@ -9,7 +9,7 @@ import pytest
 
 from gradwire.agents.records import AgentSummary, NetworkCounts, OpLog, PointRecord
 from gradwire.analysis.papers.causes import from_critical_path
-from gradwire.analysis.papers.evidence import NoEvidence, Points, StoredPoint
+from gradwire.analysis.papers.evidence import NoEvidence, PointEvidence, Points
 from gradwire.analysis.papers.reference import Claim
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
@@ -30,13 +30,13 @@ def log_of(plan: Plan) -> OpLog:
     return OpLog(np.repeat([0, 1], len(plan.ops)), ops, starts, starts, np.tile(end, 2) + shift)
 
 
-def point(**parameters: str) -> StoredPoint:
+def point(**parameters: str) -> PointEvidence:
     plan = small_plan()
     counts = NetworkCounts((), 0, 0, 0, 0)
     agent = AgentSummary((0, 1), 1, 1, 0, 0, 0, 0)
     record = PointRecord("virtual", 2, 1, (agent,), counts, 1.0, 0.0, "prio")
     row = replace(result(parameters, 4.0))
-    return StoredPoint(parameters, row, Fabric(2, 1e9), NO_MODEL, lambda: plan, lambda: log_of(plan), lambda: record)
+    return PointEvidence(parameters, row, Fabric(2, 1e9), NO_MODEL, lambda: plan, lambda: log_of(plan), lambda: record)
 
 
 def claim(**fields: object) -> Claim:

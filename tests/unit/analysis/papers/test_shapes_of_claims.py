@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from gradwire.analysis.papers.evidence import Points, StoredPoint, measure_of
+from gradwire.analysis.papers.evidence import PointEvidence, Points, measure_of
 from gradwire.analysis.papers.reference import load_paper
 from gradwire.analysis.papers.score import load_bindings
 from tests.shared.stored_points import stored
 
 
-def judged(paper: str, scenario: str, claim: str, points: list[StoredPoint]) -> bool | None:
+def judged(paper: str, scenario: str, claim: str, points: list[PointEvidence]) -> bool | None:
     """What the claim's function says of the points."""
     load_bindings()
     measure = measure_of(scenario, claim)
@@ -21,7 +21,7 @@ def judged(paper: str, scenario: str, claim: str, points: list[StoredPoint]) -> 
     return measure(Points(points), next(c for c in found.claim if c.id == claim)).holds
 
 
-def sliced(throughputs: Mapping[int, float]) -> list[StoredPoint]:
+def sliced(throughputs: Mapping[int, float]) -> list[PointEvidence]:
     """By slicing threshold."""
     return [
         stored(1 / y, run="geryon-fig7", strategy="partition-slicing", options=f"slice_parameters={size}")
@@ -105,7 +105,7 @@ def test_gains_fade_with_modules_that_compute(
     assert judged("netops", "netops-fig10", "decrease", points) is answer
 
 
-def conditions(times_s: Mapping[tuple[str, str], float]) -> list[StoredPoint]:
+def conditions(times_s: Mapping[tuple[str, str], float]) -> list[PointEvidence]:
     """By rate and strategy: one model, 32 workers."""
     return [
         stored(time_s, run="netops-bandwidth", model="vgg16-299", workers=32, rate=rate, strategy=strategy)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from gradwire.analysis.papers.evidence import Measured, Points, StoredPoint, measure_of
+from gradwire.analysis.papers.evidence import Measured, PointEvidence, Points, measure_of
 from gradwire.analysis.papers.p3.traffic import Traffic
 from gradwire.analysis.papers.reference import Claim, load_paper
 from gradwire.analysis.papers.score import Status, evaluate, load_bindings
@@ -23,7 +23,7 @@ def bound() -> None:
     load_bindings()
 
 
-def measured(scenario: str, claim_id: str, points: list[StoredPoint]) -> Measured:
+def measured(scenario: str, claim_id: str, points: list[PointEvidence]) -> Measured:
     (claim,) = (c for s in PAPER.scenario if s.id == scenario for c in s.claim if c.id == claim_id)
     measure = measure_of(scenario, claim_id)
     assert measure is not None
@@ -37,7 +37,7 @@ def test_parameters_by_layer_are_the_papers() -> None:
     assert [result.status for result in results] == [Status.HOLDS] * len(scenario.claim)
 
 
-def curve(model: str, strategy: str, times_s: tuple[float, ...]) -> list[StoredPoint]:
+def curve(model: str, strategy: str, times_s: tuple[float, ...]) -> list[PointEvidence]:
     return [stored(t, model=model, strategy=strategy, rate=f"{r}gbit") for r, t in zip(RATES, times_s, strict=True)]
 
 
@@ -46,7 +46,7 @@ P3 = (3.9, 1.6, 1.0, 1.0)
 MODELS = ("resnet50", "inception-v3-mxnet", "vgg19", "sockeye")
 
 
-def sweep(p3: tuple[float, ...], slicing: tuple[float, ...] = BASELINE) -> list[StoredPoint]:
+def sweep(p3: tuple[float, ...], slicing: tuple[float, ...] = BASELINE) -> list[PointEvidence]:
     return [
         point
         for model in MODELS
@@ -72,7 +72,7 @@ def test_gains_that_are_not_the_papers_do_not_hold() -> None:
     assert not measured("p3-fig7", "slicing-helps-big-layers", sweep(P3)).holds
 
 
-def slices(resnet: tuple[float, ...], vgg: tuple[float, ...]) -> list[StoredPoint]:
+def slices(resnet: tuple[float, ...], vgg: tuple[float, ...]) -> list[PointEvidence]:
     sizes = (5_000, 50_000, 500_000)
     return [
         stored(t, model=model, slice_parameters=size)
