@@ -107,11 +107,14 @@ def plan(scenario: ScenarioFile, settings: Settings = None) -> None:
 
 
 @app.command()
-def report(run_path: RunPath) -> None:
+def report(
+    run_path: RunPath,
+    out: Annotated[Path | None, typer.Option(help="folder for the report; default: the run folder")] = None,
+) -> None:
     """Writes and prints the report of a run folder again, without running anything, whichever version of gradwire ran it."""
     from gradwire.commands import reading
 
-    reading.report(run_path)
+    reading.report(run_path, out)
 
 
 @app.command()

@@ -164,7 +164,7 @@ def carry_out(planned: PlannedRun, cpu: int, watcher: Watcher, stop: threading.E
     watcher.started(planned)
     folder = planned.folder
     folder.mkdir(parents=True, exist_ok=True)
-    for name in RESULT_FILES:
+    for name in (*RESULT_FILES, OUTPUT_FILE):
         (folder / name).unlink(missing_ok=True)
     listener = _Listener(planned, watcher)
     try:

@@ -62,6 +62,25 @@ class JudgedRun:
         return self.speed is not None
 
 
+def verdict_of(stored: StoredRun) -> Verdict:
+    """The verdict that was written when the run ended; judged anew where that file cannot be read.
+
+    Raises InputFault if the run cannot be judged either.
+    """
+    try:
+        return stored.last_verdict()
+    except InputFault:
+        completion = stored.completion()
+        if completion is None:
+            raise
+        return _judged(stored, completion.plan)
+
+
+def _judged(stored: StoredRun, label: str) -> Verdict:
+    fabric, record = stored.fabric(), stored.record()
+    return judge(stored.plan_labelled(label), fabric, stored.log(), record, stored.captures(fabric, record))
+
+
 def judge_run(stored: StoredRun, point: Point, completion: Completion) -> JudgedRun:
     """Judges a run that came to its end. Raises InputFault for a file that cannot be read."""
     plan, fabric, log, record = stored.plan_labelled(completion.plan), stored.fabric(), stored.log(), stored.record()

@@ -9,7 +9,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -51,6 +51,14 @@ class PlannedRun:
     def iterations(self) -> int:
         """All iterations, warm-up included."""
         return self.point.section.run.warmup + self.point.section.run.iterations
+
+    def moved_to(self, out: Path) -> PlannedRun:
+        """The same run in the run folder `out`."""
+        return replace(self, folder=out / "points" / self.folder.name)
+
+    def keyed_anew(self) -> PlannedRun:
+        """The same run with its key of today: the kernel is a part of it, and may have been built since."""
+        return replace(self, key=_key(self.point, self.fabric, self.plans, self.clock))
 
     @property
     def label(self) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import RenderableType
 
 from gradwire.analysis.compare import PrintedCell, cells_of_claims
+from gradwire.analysis.parameters import fits
 from gradwire.analysis.points import write_points_csv
 from gradwire.analysis.report.ranking import rank
 from gradwire.analysis.report.report import report
@@ -17,7 +20,7 @@ from gradwire.faults import InputFault
 from gradwire.run.judged import JudgedRun
 from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.lineup import FAMILIES, PARTIAL
-from gradwire.workloads.scenario.loading import Scenario, origin_named
+from gradwire.workloads.scenario.loading import Point, Scenario, origin_named, resolve
 from gradwire.workloads.scenario.schema import SourcedDuration, SourcedRate, SourcedVariation
 
 COST_UNITS = {SourcedRate: "bytes/s", SourcedDuration: "s", SourcedVariation: "of the mean"}
@@ -29,6 +32,43 @@ def printed_cells(scenario: Scenario) -> list[PrintedCell]:
     with origin_named(scenario.points[0]):
         own = [PrintedCell(**cell.model_dump()) for cell in scenario.printed]
         return [*own, *cells_of_claims(scenario.printed_claims)]
+
+
+def without_foreign_values(scenario: Scenario, original: Scenario) -> Scenario:
+    """Leaves out the printed values that are of other settings than the scenario's, where `--set` changed what `original` has.
+
+    A value stays if the points that it is compared with are points of `original` too, whatever the length of their runs.
+    """
+    printed = printed_cells(scenario)
+    known = {_measured_section(point) for point in original.points}
+    kept = [cell for cell in printed if _is_of(cell, scenario, known)]
+    if len(kept) == len(printed):
+        return scenario
+    note = f"printed values left out, whose settings no point has: {len(printed) - len(kept)} of {len(printed)}"
+    changed = {
+        "printed": [_without_defaults(cell) for cell in kept],
+        "printed_claims": [],
+        "notes": [*scenario.notes, note],
+    }
+    resolved = resolve({**scenario.document, **changed}, scenario.points[0].origin, scenario.name)
+    return replace(resolved, settings=scenario.settings)
+
+
+def _is_of(cell: PrintedCell, scenario: Scenario, known: Container[str]) -> bool:
+    for where in (cell.where, {**cell.where, **cell.baseline}):
+        points = [point for point in scenario.points if fits(point.parameters, where)]
+        if not points or any(_measured_section(point) not in known for point in points):
+            return False
+    return True
+
+
+def _measured_section(point: Point) -> str:
+    """What decides what a point measures, however long, and with whichever seed."""
+    return point.section.model_dump_json(exclude={"run"})
+
+
+def _without_defaults(cell: PrintedCell) -> dict[str, Any]:
+    return {field.name: value for field in fields(cell) if (value := getattr(cell, field.name)) not in (False, "", {})}
 
 
 def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> RenderableType:
@@ -43,7 +83,7 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) ->
         _constants(runs),
         [run.verdict for run in runs],
         labels=scenario.labels,
-        notes=[*_naming_notes(runs), *_speed_notes(runs)],
+        notes=[*scenario.notes, *_naming_notes(runs), *_speed_notes(runs)],
         ranking=rank(rows, FAMILIES, PARTIAL, scenario.left_out) if scenario.chart == "ranking" else None,
     )
 

@@ -27,13 +27,14 @@ def chosen_clock(name: str, scale: int) -> Clock:
     return Clock(name, scale)
 
 
-def make_kernel_ready() -> None:
-    """Builds the virtual-time kernel, with a progress bar, unless it is there. Raises MachineFault."""
+def make_kernel_ready() -> bool:
+    """Builds the virtual-time kernel, with a progress bar, unless it is there; returns whether it was built. Raises MachineFault."""
     if kernel := cached_kernel():
         share_kernel(kernel)
-    else:
-        with kernel_progress(terminal.errors) as show_step:
-            ensure_kernel(show_step)
+        return False
+    with kernel_progress(terminal.errors) as show_step:
+        ensure_kernel(show_step)
+    return True
 
 
 def kernel(*, force: bool, check: bool) -> None:

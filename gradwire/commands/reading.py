@@ -10,8 +10,8 @@ from gradwire.analysis.report.tables import rich_table
 from gradwire.analysis.utilisation.line_use import BIN_S
 from gradwire.commands import terminal
 from gradwire.commands.running import report_on
-from gradwire.run.judged import judge_stored, write_judgement
-from gradwire.run.out_paths import refuse_unusable_file, writing
+from gradwire.run.judged import judge_stored
+from gradwire.run.out_paths import refuse_unusable, refuse_unusable_file, writing
 from gradwire.run.stored.named_run import named_run
 from gradwire.run.stored.point_folders import runs_of
 from gradwire.run.stored.port_use import write_port_use
@@ -20,17 +20,17 @@ from gradwire.run.stored.timeline import timeline_of
 from gradwire.run.terminal.listings import critical_path_shown, invalid_notice
 
 
-def report(run: Path) -> None:
+def report(run: Path, out: Path | None) -> None:
     """`gradwire report`."""
     folder = run_folder(run)
+    refuse_unusable(out or folder)
     loaded = stored_scenario(folder)
     clock = stored_clock(folder)
-    runs = []
-    for point, stored in zip(loaded.points, runs_of(folder, loaded.points), strict=True):
-        runs.append(judge_stored(stored, point, clock))
-        with writing(folder):
-            write_judgement(runs[-1])
-    report_on(loaded, runs, folder)
+    if out:
+        with writing(out):
+            out.mkdir(parents=True, exist_ok=True)
+    points = zip(loaded.points, runs_of(folder, loaded.points), strict=True)
+    report_on(loaded, [judge_stored(stored, point, clock) for point, stored in points], out or folder)
 
 
 def trace(run: Path, point: str, iteration: int | None, out: Path | None) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -22,8 +23,10 @@ from gradwire.run.judged import JudgedRun
 from gradwire.run.out_paths import refuse_unusable, writing
 from gradwire.run.planned import PlannedRun, plan_runs, scale_warning, virtual_clock
 from gradwire.run.proof import trial_on
-from gradwire.run.reporting import printed_cells, write_report
+from gradwire.run.reporting import printed_cells, without_foreign_values, write_report
 from gradwire.run.reproduce import Reproduction, judge_claims, wanted_scenarios, write_reproduction
+from gradwire.run.stored.lock import locked
+from gradwire.run.stored.place import Place, place_for, take_over
 from gradwire.run.stored.run_folder import RUNS, write_run_folder
 from gradwire.run.terminal.listings import plan_lines
 from gradwire.run.terminal.progress import LiveProgress
@@ -44,21 +47,25 @@ def run(
 ) -> None:
     """`gradwire run`."""
     clock = machine.chosen_clock(clock_name, scale)
-    loaded = load_scenario(scenario_path(scenario), settings)
+    path = scenario_path(scenario)
+    loaded = load_scenario(path, settings)
+    if settings:
+        loaded = without_foreign_values(loaded, load_scenario(path))
     clock = _virtual_clock(loaded) if clock.name == "virtual" else clock
-    folder = out or RUNS / loaded.name
-    refuse_unusable(folder)
+    place = _usable_place(loaded, clock, out)
     check_cells([point.parameters for point in loaded.points], printed_cells(loaded))
-    _run(loaded, plan_runs(loaded.points, folder, clock), folder, clock, jobs)
+    _run(loaded, plan_runs(loaded.points, place.folder, clock), place, clock, jobs)
 
 
 def compare(question: Question, strategies: Sequence[str], seeds: int, jobs: int | None, out: Path | None) -> None:
     """`gradwire compare`."""
     chosen = contenders(strategies)
-    folder = out or RUNS / question.name
-    refuse_unusable(folder)
-    loaded, planned = plan_comparison(question, chosen, seeds, folder)
-    _run(loaded, planned, folder, _virtual_clock(loaded), jobs)
+    refuse_unusable(out or RUNS)
+    loaded, planned = plan_comparison(question, chosen, seeds, out or RUNS / question.name)
+    loaded = replace(loaded, settings=question.settings)
+    clock = _virtual_clock(loaded)
+    place = _usable_place(loaded, clock, out)
+    _run(loaded, [run.moved_to(place.folder) for run in planned], place, clock, jobs)
 
 
 def _virtual_clock(loaded: Scenario) -> Clock:
@@ -69,15 +76,31 @@ def _virtual_clock(loaded: Scenario) -> Clock:
     return clock
 
 
-def _run(loaded: Scenario, planned: list[PlannedRun], folder: Path, clock: Clock, jobs: int | None) -> None:
-    if clock.name == "virtual":
-        machine.make_kernel_ready()
-    with writing(folder):
-        write_run_folder(folder, loaded, clock)
-    parallel = 1 if clock.name == "wall" else min(jobs or _cores(), len(planned))
-    with _watched(len(planned)) as progress:
-        runs = Campaign(planned, folder, parallel, progress, trial_on(clock)).run()
-    report_on(loaded, runs, folder)
+def _usable_place(loaded: Scenario, clock: Clock, out: Path | None) -> Place:
+    """The run folder of a scenario, which can be written; says if it is not the one of the scenario's name."""
+    place = place_for(loaded, clock, out)
+    refuse_unusable(place.folder)
+    if place.others:
+        held = ", ".join(map(str, place.others))
+        terminal.console.print(f"{held}: other settings ran there; this goes to {place.folder}", highlight=False)
+    return place
+
+
+def _run(loaded: Scenario, planned: list[PlannedRun], place: Place, clock: Clock, jobs: int | None) -> None:
+    folder = place.folder
+    with ExitStack() as held:
+        with writing(folder):
+            held.enter_context(locked(folder))
+            place_for(loaded, clock, folder)  # which another command may have taken since
+            write_run_folder(folder, loaded, clock)
+        if clock.name == "virtual" and machine.make_kernel_ready():
+            planned = [run.keyed_anew() for run in planned]
+        with writing(folder):
+            take_over(planned, place.others)
+        parallel = 1 if clock.name == "wall" else min(jobs or _cores(), len(planned))
+        with _watched(len(planned)) as progress:
+            runs = Campaign(planned, folder, parallel, progress, trial_on(clock)).run()
+        report_on(loaded, runs, folder)
     if not all(judged.result.valid for judged in runs):
         raise typer.Exit(1)
 
@@ -111,17 +134,18 @@ def reproduce(
         raise InputFault("--check and --accept compare the whole quick score: give --quick, and no names")
     scenarios = wanted_scenarios(names, quick=quick)
     folder = out or RUNS / "-".join(["reproduction", *(["quick"] if quick else []), *names])
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    machine.make_kernel_ready()
     parallel = jobs or _cores()
     reproduction = Reproduction([scenario for _, scenario in scenarios], quick=quick)
-    with _watched(reproduction.points) as progress:
-        gathered = reproduction.gather(parallel, progress, trial_on(Clock()))
-    evaluated = judge_claims(scenarios, gathered, quick=quick)
-    with writing(folder):
-        reproduction.write_run_folders(gathered, folder / "runs")
-        shown = write_reproduction(folder, evaluated, gathered, parallel)
+    with ExitStack() as held:
+        with writing(folder):
+            held.enter_context(locked(folder))
+        machine.make_kernel_ready()
+        with _watched(reproduction.points) as progress:
+            gathered = reproduction.gather(parallel, progress, trial_on(Clock()))
+        evaluated = judge_claims(scenarios, gathered, quick=quick)
+        with writing(folder):
+            reproduction.write_run_folders(gathered, folder / "runs")
+            shown = write_reproduction(folder, evaluated, gathered, parallel)
     terminal.console.print(shown)
     files = {"report": "report.html", "claims": "claims.csv", "table": "reproduction.md"}
     terminal.name_files({what: folder / name for what, name in files.items()})

@@ -9,6 +9,7 @@ from pathlib import Path
 import tomli_w
 
 from gradwire.faults import InputFault
+from gradwire.files import replacing
 from gradwire.run.protocol import write_json
 from gradwire.run.stored.files import reading
 from gradwire.vm.machines import Clock
@@ -50,8 +51,10 @@ def _names(folder: Path) -> list[str]:
 def write_run_folder(folder: Path, scenario: Scenario, clock: Clock) -> None:
     """Makes a run folder, with the resolved scenario and the clock of its runs."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / SCENARIO_FILE).write_text(tomli_w.dumps(scenario.document))
-    write_json(folder / CLOCK_FILE, clock)
+    with replacing(folder / CLOCK_FILE) as partial:
+        write_json(partial, clock)
+    with replacing(folder / SCENARIO_FILE) as partial:
+        partial.write_text(tomli_w.dumps(scenario.document))
 
 
 def stored_scenario(folder: Path) -> Scenario:

@@ -154,8 +154,7 @@ class StoredRun:
     def last_verdict(self) -> Verdict:
         """The verdict that was last written."""
         path = self.folder / VERDICT_FILE
-        ended = (self.folder / COMPLETION_FILE).exists()
-        with reading(path, "`gradwire report` of the run folder writes it anew" if ended else ""):
+        with reading(path):
             return read_json(path, Verdict)
 
 

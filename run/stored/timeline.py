@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradwire.analysis.timeline.trace import Event, trace_events, write_trace
+from gradwire.run.judged import verdict_of
 from gradwire.run.stored.named_run import chosen_iteration
 from gradwire.run.stored.spines import Spines
 from gradwire.run.stored.stored_run import StoredRun
@@ -31,7 +32,7 @@ class Timeline:
 def timeline_of(stored: StoredRun, iteration: int | None) -> Timeline:
     """The timeline of an iteration, by default the slowest measured one. Raises InputFault for a number that the run does not have."""
     plan, fabric, log, record = stored.plan(), stored.built_fabric(), stored.log(), stored.record()
-    verdict = stored.last_verdict()
+    verdict = verdict_of(stored)
     chosen = chosen_iteration(iteration, stored.label, plan, log, record)
     events = trace_events(plan, log, chosen, fabric, Spines(fabric).spine_of)
     return Timeline(stored.label, chosen, verdict.summary, events)

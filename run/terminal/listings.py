@@ -15,6 +15,7 @@ from gradwire.analysis.path.tables import MOST_LINES, contributions_table, parts
 from gradwire.analysis.report.tables import rich_table
 from gradwire.faults import InputFault
 from gradwire.run.calibrate import Calibration
+from gradwire.run.judged import verdict_of
 from gradwire.run.planned import PlannedRun
 from gradwire.run.stored.named_run import chosen_iteration, slowest_iteration
 from gradwire.run.stored.stored_run import StoredRun
@@ -80,7 +81,7 @@ def findings_table(findings: Sequence[Finding]) -> Table:
 
 def invalid_notice(stored: StoredRun) -> Iterator[Text]:
     """One line if the run's verdict is not valid, to be shown before any of its numbers."""
-    verdict = stored.last_verdict()
+    verdict = verdict_of(stored)
     if not verdict.valid:
         yield Text(f"{verdict.summary}: its times are no results", style="red")
 

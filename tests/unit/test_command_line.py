@@ -137,7 +137,7 @@ def test_faults_and_ctrl_c_of_a_run(
         raise error
 
     monkeypatch.setattr(Campaign, "run", run)
-    monkeypatch.setattr(machine_commands, "make_kernel_ready", lambda: None)
+    monkeypatch.setattr(machine_commands, "make_kernel_ready", lambda: False)
     ended, _, err = call("run", str(scenario), "--out", "results")
     assert ended == status
     assert said in err
@@ -188,7 +188,7 @@ def test_what_would_hit_every_point_is_told_once_and_none_starts(
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("no machine is to boot")
 
-    monkeypatch.setattr(machine_commands, "make_kernel_ready", lambda: None)
+    monkeypatch.setattr(machine_commands, "make_kernel_ready", lambda: False)
     for commands in (running, machine_commands):
         monkeypatch.setattr(commands, "trial_on", lambda _: fail)
     monkeypatch.setattr(campaign, "run_job", never)

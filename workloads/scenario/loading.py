@@ -8,7 +8,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -51,6 +51,9 @@ class Scenario:
     chart: str = "auto"
     left_out: Mapping[str, str] = field(default_factory=dict)
     printed_claims: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    #: What `--set` set, as it was written.
+    settings: tuple[str, ...] = ()
 
 
 def load_scenario(path: Path, settings: Sequence[str] = ()) -> Scenario:
@@ -68,7 +71,9 @@ def load_scenario(path: Path, settings: Sequence[str] = ()) -> Scenario:
         raise InputFault(f"{path}: not valid TOML: {error}") from error
     for setting in settings:
         apply_setting(document, setting)
-    return resolve(document, str(path), path.stem)
+    if settings and isinstance(document.get("title"), str):
+        document["title"] += f", with {', '.join(settings)}"
+    return replace(resolve(document, str(path), path.stem), settings=tuple(settings))
 
 
 def resolve(document: dict[str, Any], origin: str, name: str) -> Scenario:
@@ -97,6 +102,7 @@ def resolve(document: dict[str, Any], origin: str, name: str) -> Scenario:
         about_file.chart,
         about_file.left_out,
         tuple(about_file.printed_claims),
+        tuple(about_file.notes),
     )
 
 

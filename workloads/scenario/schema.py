@@ -250,5 +250,7 @@ class FileSection(Section):
     cases: list[dict[str, list[Any]]] = Field(default_factory=list)
     #: "ranking" draws one bar per strategy, the fastest first.
     chart: Literal["auto", "ranking"] = "auto"
+    #: Sentences for the end of the report.
+    notes: list[str] = Field(default_factory=list)
     #: Strategies that cannot run here, and why.
     left_out: dict[str, str] = Field(default_factory=dict)

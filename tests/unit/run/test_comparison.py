@@ -181,7 +181,7 @@ def _with_defaults(words: list[str]) -> list[str]:
 
 def test_a_comparison_runs_reports_and_resumes(call: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     machine(monkeypatch, replaying_job)
-    monkeypatch.setattr(machine_commands, "make_kernel_ready", lambda: None)
+    monkeypatch.setattr(machine_commands, "make_kernel_ready", lambda: False)
     for commands in (running, machine_commands):
         monkeypatch.setattr(commands, "trial_on", lambda _: no_trial)
     words = ["compare", "--model", "alexnet", "--workers", "3", "--rate", "10gbit", "--seeds", "2"]
