@@ -9,9 +9,9 @@ from rich.markup import escape
 from gradwire.analysis.report.tables import rich_table
 from gradwire.analysis.utilisation.line_use import BIN_S
 from gradwire.commands import terminal
+from gradwire.commands.out_paths import refuse_unusable, refuse_unusable_file, writing
 from gradwire.commands.running import report_on
 from gradwire.run.judged import judge_stored
-from gradwire.run.out_paths import refuse_unusable, refuse_unusable_file, writing
 from gradwire.run.stored.named_run import named_run
 from gradwire.run.stored.point_folders import runs_of
 from gradwire.run.stored.port_use import write_port_use

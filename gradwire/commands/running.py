@@ -15,13 +15,14 @@ from gradwire.analysis.compare import check_cells
 from gradwire.analysis.papers import quick_score
 from gradwire.analysis.papers.score import Evaluated
 from gradwire.commands import machine, terminal
+from gradwire.commands.out_paths import refuse_unusable, writing
 from gradwire.commands.scenarios import scenario_path
 from gradwire.faults import InputFault
 from gradwire.run.campaign import Campaign
 from gradwire.run.comparison import Question, plan_comparison
+from gradwire.run.expected_cost import Expectation, announcement, warnings
 from gradwire.run.judged import JudgedRun
-from gradwire.run.out_paths import refuse_unusable, writing
-from gradwire.run.planned import PlannedRun, plan_runs, scale_warning, virtual_clock
+from gradwire.run.planned import PlannedRun, planning, scale_warning, virtual_clock
 from gradwire.run.proof import trial_on
 from gradwire.run.reporting import printed_cells, without_foreign_values, write_report
 from gradwire.run.reproduce import Reproduction, judge_claims, wanted_scenarios, write_reproduction
@@ -38,8 +39,13 @@ from gradwire.workloads.scenario.loading import Scenario, load_scenario
 def plan(scenario: Path, settings: Sequence[str]) -> None:
     """`gradwire plan`."""
     loaded = load_scenario(scenario_path(scenario), settings)
-    for planned in plan_runs(loaded.points, RUNS / loaded.name, Clock()):
-        terminal.console.print(*plan_lines(planned), sep="\n", highlight=False)
+    runs = []
+    with terminal.interruptible("interrupted"):
+        for planned in planning(loaded.points, RUNS / loaded.name, Clock()):
+            terminal.console.print(*plan_lines(planned), sep="\n", highlight=False)
+            runs.append(planned)
+    _warn_of(runs)
+    terminal.console.print(announcement(runs, _cores()), highlight=False)
 
 
 def run(
@@ -54,7 +60,9 @@ def run(
     clock = _virtual_clock(loaded) if clock.name == "virtual" else clock
     place = _usable_place(loaded, clock, out)
     check_cells([point.parameters for point in loaded.points], printed_cells(loaded))
-    _run(loaded, plan_runs(loaded.points, place.folder, clock), place, clock, jobs)
+    with terminal.interruptible("interrupted; nothing has run"):
+        planned = _compiled(loaded, place.folder, clock)
+    _run(loaded, planned, place, clock, jobs)
 
 
 def compare(question: Question, strategies: Sequence[str], seeds: int, jobs: int | None, out: Path | None) -> None:
@@ -74,6 +82,21 @@ def _virtual_clock(loaded: Scenario) -> Clock:
     if clock.scale > 1:
         terminal.errors.print(f"WARNING: {scale_warning(loaded.points, clock)}")
     return clock
+
+
+def _compiled(loaded: Scenario, folder: Path, clock: Clock) -> list[PlannedRun]:
+    """The points ready to run, with a line that says how far it is."""
+    planned: list[PlannedRun] = []
+    with terminal.errors.status("compiling") as status:
+        for run in planning(loaded.points, folder, clock):
+            planned.append(run)
+            status.update(f"compiling: {len(planned)} of {len(loaded.points)} points")
+    return planned
+
+
+def _warn_of(runs: Sequence[PlannedRun]) -> None:
+    for warning in warnings(runs):
+        terminal.errors.print(f"WARNING: {warning}", markup=False, highlight=False)
 
 
 def _usable_place(loaded: Scenario, clock: Clock, out: Path | None) -> Place:
@@ -96,9 +119,12 @@ def _run(loaded: Scenario, planned: list[PlannedRun], place: Place, clock: Clock
         if clock.name == "virtual" and machine.make_kernel_ready():
             planned = [run.keyed_anew() for run in planned]
         with writing(folder):
-            take_over(planned, place.others)
+            take_over(planned)
         parallel = 1 if clock.name == "wall" else min(jobs or _cores(), len(planned))
-        with _watched(len(planned)) as progress:
+        to_run = [run for run in planned if not run.stored.is_of(run.key)]
+        _warn_of(to_run)
+        terminal.console.print(announcement(to_run, parallel), highlight=False)
+        with _watched(len(planned), Expectation(to_run, parallel)) as progress:
             runs = Campaign(planned, folder, parallel, progress, trial_on(clock)).run()
         report_on(loaded, runs, folder)
     if not all(judged.result.valid for judged in runs):
@@ -120,9 +146,9 @@ def _cores() -> int:
 
 
 @contextmanager
-def _watched(points: int) -> Iterator[LiveProgress]:
+def _watched(points: int, expectation: Expectation | None = None) -> Iterator[LiveProgress]:
     message = "interrupted; what was complete is kept, and the same command goes on from there"
-    with LiveProgress(terminal.console, points) as progress, terminal.interruptible(message):
+    with terminal.interruptible(message), LiveProgress(terminal.console, points, expectation) as progress:
         yield progress
 
 

@@ -23,6 +23,8 @@ def interruptible(message: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
+        if errors.is_terminal:
+            errors.print()  # the terminal has echoed ^C on the line
         errors.print(message)
         raise typer.Exit(130) from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import re
 import shutil
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,7 @@ class Place:
     """A run folder for a scenario, which may not exist yet."""
 
     folder: Path
-    #: Folders of the same name that hold the runs of other scenarios, some of whose points may be the same.
+    #: Folders of the same name that hold the runs of other scenarios.
     others: tuple[Path, ...] = ()
 
 
@@ -87,16 +88,22 @@ def _sections(scenario: Scenario) -> set[str]:
     return {point.section.model_dump_json() for point in scenario.points}
 
 
-def take_over(planned: Sequence[PlannedRun], others: Sequence[Path]) -> int:
-    """Copies points that ran before in other folders, so that they need not run again; returns how many."""
+def take_over(planned: Sequence[PlannedRun]) -> int:
+    """Copies points that ran before in other folders of runs/, so that they need not run again; returns how many."""
     taken = 0
     for run in planned:
         if run.stored.is_of(run.key):
             continue
-        for other in others:
-            there = other / "points" / run.folder.name
-            if StoredRun(there).is_of(run.key):
+        for there in sorted(RUNS.glob(f"*/points/{glob.escape(run.folder.name)}")):
+            if there != run.folder and _can_be_taken(there, run):
                 shutil.copytree(there, run.folder, dirs_exist_ok=True)
                 taken += 1
                 break
     return taken
+
+
+def _can_be_taken(there: Path, run: PlannedRun) -> bool:
+    try:
+        return StoredRun(there).is_of(run.key)
+    except InputFault:  # it is damaged, which concerns only those who read it
+        return False

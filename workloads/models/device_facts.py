@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+GIB = 1 << 30
+
 
 @dataclass(frozen=True)
 class Fact:
@@ -34,6 +36,8 @@ class Device:
     #: Share of the peak rate that training reaches.
     efficiency: float = 0.0
     efficiency_source: str = ""
+    #: Of one device as sold, by its data sheet; of the larger one where there are two. None where the source does not name the device.
+    memory_bytes: float | None = None
 
 
 def _rate(name: str, batch: int, samples_per_s: float, source: str) -> Fact:
@@ -103,6 +107,7 @@ DEVICES: dict[str, Device] = {
             _inferred("resnet50", 64, 0.882, "Geryon Table II, ResNet-50, vanilla"),
             _inferred("yolo-v1", 64, 2.650, "Geryon Table II, YOLO, vanilla"),
         ),
+        memory_bytes=12 * GIB,
     ),
     "p4000": Device(
         "NVIDIA Quadro P4000, P3's testbed. No single-GPU times are printed: those of a P100, of the same architecture, at 5.3 of its "
@@ -118,6 +123,7 @@ DEVICES: dict[str, Device] = {
             "resnet50-slim": "resnet50",
             "vgg19": "vgg16",
         },
+        memory_bytes=8 * GIB,
     ),
     "m60-half": Device(
         "One of the two GPUs of an NVIDIA Tesla M60, as in P3's AWS g3.4xlarge machines. No single-GPU times are printed: those of a "
@@ -126,6 +132,7 @@ DEVICES: dict[str, Device] = {
             _by_peak("resnet50", 32, 16 / 0.15962, _TORCH_TITAN_X, 4.8 / 6.6),
             _by_peak("vgg19", 32, 16 / 0.22514, _TORCH_TITAN_X, 4.8 / 6.6),
         ),
+        memory_bytes=8 * GIB,
     ),
     "k80-half": Device(
         "One of the two GPUs of an NVIDIA Tesla K80, as in TicTac's envG (Azure NC6)",
@@ -140,6 +147,7 @@ DEVICES: dict[str, Device] = {
             _rate("alexnet-v2", 512, 656, _TF_K80),
         ),
         _SLIM_ALIKE,
+        memory_bytes=12 * GIB,
     ),
     "xeon-32": Device(
         "32 cores of Intel Broadwell (two Xeon E5-2686 v4 of an EC2 r4.16xlarge), as in TicTac's envC ('32 core'); for AVX, as "
@@ -204,17 +212,20 @@ DEVICES: dict[str, Device] = {
         flops_per_s=125e12,
         efficiency=0.30,
         efficiency_source="Megatron-LM, Shoeybi et al. 2019: 39 TFLOP/s, 30 % of the peak",
+        memory_bytes=32 * GIB,
     ),
     "a100": Device(
         "NVIDIA A100 SXM, bf16 dense (data sheet: 312 TFLOP/s)",
         flops_per_s=312e12,
         efficiency=0.44,
         efficiency_source="Narayanan et al. 2021, Table 1: 137 TFLOP/s a GPU for GPT 1.7 B, 44 % of the peak",
+        memory_bytes=80 * GIB,
     ),
     "h100": Device(
         "NVIDIA H100 SXM, bf16 dense (data sheet: 989 TFLOP/s)",
         flops_per_s=989e12,
         efficiency=0.40,
         efficiency_source="The Llama 3 Herd of Models, 2024, Table 4: 38 to 43 % model-FLOPs utilisation",
+        memory_bytes=80 * GIB,
     ),
 }

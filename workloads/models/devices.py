@@ -42,6 +42,11 @@ class ComputeTime:
         return sum(self.forward_s) + sum(self.backward_s)
 
 
+def device_memory_bytes(device: str) -> float | None:
+    """Memory of a device, if it is known."""
+    return DEVICES[device].memory_bytes if device in DEVICES else None
+
+
 def compute_time(
     profile: Profile,
     device: str,

@@ -14,13 +14,15 @@ from typing import Any
 import pytest
 
 from gradwire.faults import InputFault, MachineFault
+from gradwire.run.campaign import Campaign
 from gradwire.run.reporting import printed_cells, without_foreign_values
 from gradwire.run.stored.lock import HOLDER_FILE, locked
-from gradwire.run.stored.place import Place, default_name, place_for
+from gradwire.run.stored.place import Place, default_name, place_for, take_over
 from gradwire.run.stored.run_folder import write_run_folder
 from gradwire.vm.machines import Clock
 from gradwire.workloads.scenario.loading import Scenario, load_scenario
 from tests.shared.snippets import ROOT
+from tests.unit.run.test_run_loop import Silent, good_job, machine, planned_runs
 from tests.unit.test_command_line import SCENARIO
 
 TABLE_2 = ROOT / "scenarios" / "geryon-table2.toml"
@@ -157,3 +159,16 @@ def test_one_command_at_a_time_runs_points_in_a_folder() -> None:
     with locked(folder):
         assert json.loads((folder / HOLDER_FILE).read_text())["pid"] == os.getpid()
     assert not (folder / HOLDER_FILE).exists()
+
+
+def test_points_that_ran_in_another_folder_are_copied_and_do_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(monkeypatch, good_job)
+    ran = planned_runs(Path("runs/first"))
+    Campaign(ran, Path("runs/first"), 1, Silent()).run()
+    wanted = [run.moved_to(Path("runs/second")) for run in ran]
+    (ran[1].folder / "completed.json").write_text("damaged")
+    assert take_over(wanted) == len(wanted) - 1
+    watcher = Silent()
+    Campaign(wanted, Path("runs/second"), 1, watcher).run()
+    assert [run.folder for run in watcher.begun] == [wanted[1].folder]
+    assert take_over(wanted) == 0
