@@ -28,4 +28,5 @@ def main() -> None:
     serve(Fabric.from_json(arguments.fabric.read_text()), arguments.port, arguments.ready_file)
 
 
-main()
+if __name__ == "__main__":
+    main()

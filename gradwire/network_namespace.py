@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from gradwire.faults import MachineFault
@@ -26,37 +26,40 @@ def network_namespace(path: str) -> Iterator[None]:
     Sockets created inside belong to that namespace for good, and processes started inside live in it. Raises MachineFault if the
     namespace is gone or may not be entered.
     """
-    with _restored():
-        try:
-            target = os.open(path, os.O_RDONLY)
-        except OSError as error:
-            raise MachineFault(f"cannot open network namespace {path}: {error.strerror}") from error
-        try:
-            _check(_libc.setns(target, CLONE_NEWNET), f"enter network namespace {path} (it needs CAP_SYS_ADMIN)")
-        finally:
-            os.close(target)
-        yield
+    try:
+        target = os.open(path, os.O_RDONLY)
+    except OSError as error:
+        raise MachineFault(f"cannot open network namespace {path}: {error.strerror}") from error
+    try:
+        with _entered(
+            lambda: _libc.setns(target, CLONE_NEWNET), f"enter network namespace {path} (it needs CAP_SYS_ADMIN)"
+        ):
+            yield
+    finally:
+        os.close(target)
 
 
 @contextmanager
 def fresh_network_namespace() -> Iterator[None]:
     """Moves the calling thread into a new, empty network namespace, which disappears when the block ends."""
-    with _restored():
-        _check(_libc.unshare(CLONE_NEWNET), "make a network namespace (it needs root, or the virtual clock)")
+    with _entered(
+        lambda: _libc.unshare(CLONE_NEWNET), "make a network namespace (it needs root, or the virtual clock)"
+    ):
         yield
 
 
 @contextmanager
-def _restored() -> Iterator[None]:
-    """Returns to the current network namespace when the block ends."""
+def _entered(enter: Callable[[], int], action: str) -> Iterator[None]:
+    """Enters a namespace, and returns to the current one when the block ends. To return takes the same rights as to enter."""
     home = os.open(OWN_NAMESPACE, os.O_RDONLY)
     try:
-        yield
-    finally:
+        _check(enter(), action)
         try:
-            _check(_libc.setns(home, CLONE_NEWNET), "return to the original network namespace")
+            yield
         finally:
-            os.close(home)
+            _check(_libc.setns(home, CLONE_NEWNET), "return to the original network namespace")
+    finally:
+        os.close(home)
 
 
 def _check(status: int, action: str) -> None:

@@ -20,6 +20,7 @@ from typing import Protocol
 from gradwire.agents.connections import SocketOptions
 from gradwire.analysis.points import write_points_csv
 from gradwire.faults import Fault, InternalFault, MachineFault
+from gradwire.run.code_digest import RUN_MODULES
 from gradwire.run.judged import JudgedRun, judge_failure, judge_kept, write_judgement
 from gradwire.run.planned import PlannedRun, rename_older_folder
 from gradwire.run.protocol import (
@@ -220,6 +221,7 @@ def _run_machine(planned: PlannedRun, cpu: int, listener: _Listener, stop: threa
         "gradwire.run.point",
         planned.folder,
         planned.clock,
+        imports=RUN_MODULES,
         cpu=cpu,
         memory_mb=run.memory_mb,
         time_limit_s=run.time_limit,

@@ -15,6 +15,7 @@ from pathlib import Path
 from gradwire.agents.connections import SocketOptions
 from gradwire.agents.records import NetworkCounts, OpLog
 from gradwire.faults import MachineFault
+from gradwire.run.code_digest import RUN_MODULES
 from gradwire.run.point import Reading, bench, run_inside
 from gradwire.run.protocol import (
     REPLAY_TASK_FILE,
@@ -88,7 +89,9 @@ def replay_plans(
         )
         write_json(folder / REPLAY_TASK_FILE, task)
         output = _Output(list(scaled), on_plan)
-        status = run_job("gradwire.run.replay", folder, clock, time_limit_s=TIME_LIMIT_S, on_line=output.line)
+        status = run_job(
+            "gradwire.run.replay", folder, clock, imports=RUN_MODULES, time_limit_s=TIME_LIMIT_S, on_line=output.line
+        )
         if status:
             raise MachineFault(f"the replay failed with status {status}: {output.last_words()}")
         return {name: _replayed(plan, fabric, folder, number) for number, (name, plan) in enumerate(scaled.items())}

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import compileall
 import json
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from gradwire import PACKAGE
+from gradwire.vm.byte_code import FOLDER_VARIABLE, byte_code_folder
 from gradwire.vm.host import run_on_host
 from gradwire.vm.machine import JOB_FOLDER, run_virtual
 
@@ -35,6 +34,7 @@ def run_job(
     folder: Path,
     clock: Clock,
     *,
+    imports: Sequence[str],
     time_limit_s: float,
     on_line: Callable[[str], None],
     cpu: int | None = None,
@@ -45,6 +45,8 @@ def run_job(
 
     In virtual time the folder has another name inside, which is replaced by the real one in the lines that `on_line` gets. Lines are
     JSON.
+
+    imports: the modules that the job and its own processes start with.
     """
     program = [sys.executable, "-m", module]
     # Needed because the source folder may not be where packages are installed, and the job starts in another folder.
@@ -56,8 +58,8 @@ def run_job(
         "stop": stop,
     }
     path = str(folder.absolute())
-    _write_byte_code()
     if clock.name == "virtual":
+        common["env"][FOLDER_VARIABLE] = str(byte_code_folder(tuple(imports)))
         outside = json.dumps(path)[1:-1]
         return run_virtual(
             [*program, JOB_FOLDER],
@@ -66,11 +68,3 @@ def run_job(
             **common,
         )
     return run_on_host([*program, path], on_line=on_line, **common)
-
-
-@lru_cache
-def _write_byte_code() -> None:
-    """Compiles the job's modules, since jobs write no byte code themselves: so all jobs find the same files, or all have to compile."""
-    # The folders are listed because compile_dir does not follow links to folders.
-    for folder in (".", "agents", "controller", "run", "topo", "vm", "workloads"):
-        compileall.compile_dir(PACKAGE / folder, quiet=2)

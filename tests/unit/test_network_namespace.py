@@ -35,6 +35,19 @@ def test_the_namespace_of_a_process_that_is_gone_is_named() -> None:
         pytest.fail("entered the namespace of no process")
 
 
+def test_a_namespace_that_may_not_be_entered_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    if may_make_namespaces():
+        monkeypatch.setattr("gradwire.network_namespace.CLONE_NEWNET", 1)  # no kind of namespace, which is refused too
+    own = namespace_of(os.getpid())
+    with (
+        pytest.raises(
+            MachineFault, match=f"cannot enter network namespace {own} .*: (Operation not permitted|Invalid)"
+        ),
+        network_namespace(own),
+    ):
+        pytest.fail("entered a namespace that may not be entered")
+
+
 @needs_root
 def test_the_namespace_is_left_even_after_an_error() -> None:
     home = own_namespace()

@@ -1,0 +1,19 @@
+"""A job that prints, as JSON, which of the modules that a run imports have no byte code where it is looked for."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+from gradwire.run.code_digest import RUN_MODULES
+
+if __name__ == "__main__":
+    for name in RUN_MODULES:
+        importlib.import_module(name)
+    prefix = sys.pycache_prefix or "none"
+    lacking = [
+        name
+        for name, module in sorted(sys.modules.items())
+        if (cached := getattr(module, "__cached__", None)) and not (cached.startswith(prefix) and Path(cached).exists())
+    ]
+    print(json.dumps({"prefix": prefix, "lacking": lacking}))
