@@ -9,9 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
-
 from gradwire.faults import InputFault
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.job import Cluster, Costs, Job
@@ -22,7 +19,7 @@ from gradwire.workloads.models.profile import Profile
 from gradwire.workloads.models.synthetic import base_name
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.registry import strategy
-from gradwire.workloads.scenario.explanations import reason
+from gradwire.workloads.scenario.options import validated_options
 from gradwire.workloads.scenario.schema import ClusterSection, CostsSection, ModelSection, PointSection
 from gradwire.workloads.stand_in import StandIn
 from gradwire.workloads.strategy import Options, Strategy
@@ -47,13 +44,7 @@ class ResolvedPoint:
     @cached_property
     def options(self) -> Options:
         """The strategy's options."""
-        model_of_options = self.strategy.options
-        try:
-            return model_of_options.model_validate(self.section.strategy.options)
-        except ValidationError as error:
-            known = ", ".join(model_of_options.model_fields) or "none"
-            defects = "; ".join(": ".join([*map(str, d["loc"]), _defect(d)]) for d in error.errors())
-            raise InputFault(f"strategy.options of '{self.strategy.name}': {defects} (options: {known})") from error
+        return validated_options(self.strategy, self.section.strategy.options)
 
     @cached_property
     def job(self) -> Job:
@@ -202,10 +193,6 @@ def _compute(wanted: ModelSection, profile: Profile, batch: int) -> ComputeTime:
         text = f"forward pass of {wanted.forward_time:g} s: {own}; backward pass: {computed.source}"
         return replace(computed, source=text)
     return computed
-
-
-def _defect(defect: ErrorDetails) -> str:
-    return "unknown option" if defect["type"] == "extra_forbidden" else reason(defect)
 
 
 def _fabric(section: PointSection, job: Job, needed_classes: int) -> Fabric:

@@ -84,7 +84,10 @@ def test_a_shipped_scenario_is_found_by_its_name_alone(call: Any, tmp_path: Path
             ["plan", "small.toml", "--set", "strategy.name=rng"],
             ["small.toml: strategy.name: strategy 'rng' is unknown"],
         ),
-        (["plan", "small.toml", "--set", "strategy.options.x=3"], ["small.toml: strategy.options of 'vanilla': x"]),
+        (
+            ["plan", "small.toml", "--set", "strategy.options.x=3"],
+            ["small.toml: strategy.options.x: 'vanilla' has no such option"],
+        ),
         (["plan", "small.toml", "--set", "cluster.stands_for=3"], ["small.toml: cluster.stands_for: not known"]),
         (["plan", "small.toml", "--set", "cluster.workers_per_host=3"], ["small.toml: cluster.workers_per_host = 3: "]),
         (["run", "small.toml", "--set", "fabric.gso=1kB"], ["small.toml: fabric.gso = 1000: must be 1514"]),
