@@ -196,4 +196,4 @@ def _errors(kind: type[BaseModel], document: Mapping[str, Any]) -> list[Any]:
 
 def _of_several_values(defect: Any, document: Mapping[str, Any]) -> bool:
     """Whether only a whole point shows a defect: another part may give what is missing, or mend a contradiction."""
-    return defect["type"] == "missing" or is_of_section(defect, document)
+    return defect["type"] == "missing" or is_of_section(PointSection, defect, document)

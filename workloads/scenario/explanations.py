@@ -31,7 +31,7 @@ def explain(kind: type[BaseModel], defect: Any, document: Mapping[str, Any], pre
     if defect["type"] == "extra_forbidden":
         names = [str(step) for step in place]
         return [_unknown(key, _hint(kind, names), _known_at(kind, names[:-1]))]
-    if is_of_section(defect, document):
+    if is_of_section(kind, defect, document):
         # Messages of a section's own validator begin with one of its keys.
         return [f"{key}{'.' if key else ''}{line}" for line in reason_of(defect).splitlines()]
     expected = kind_at(kind, place)
@@ -74,9 +74,11 @@ def shown(value: Any) -> str:
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
-def is_of_section(defect: Any, document: Mapping[str, Any]) -> bool:
+def is_of_section(kind: type[BaseModel], defect: Any, document: Mapping[str, Any]) -> bool:
     """Whether a defect is of a whole section, whose keys contradict one another, and of none of its values."""
-    return defect["type"] == "value_error" and isinstance(value_at(document, _place_in(document, defect["loc"])), dict)
+    place = _place_in(document, defect["loc"])
+    expected = kind_at(kind, place)
+    return defect["type"] == "value_error" and expected is not None and expected.section is not None
 
 
 def value_at(document: Any, place: Sequence[str | int]) -> Any:

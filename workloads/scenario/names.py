@@ -73,7 +73,7 @@ def _of_another(name: str, options: Mapping[str, Any], chosen: Strategy, users: 
         f'strategy = [{{ name = "{owner.name}", options = {{ {name} = {value} }} }}, {{ name = "{chosen.name}" }}]'
     )
     return (
-        f"{KEY}.{name}: no option of '{chosen.name}', which gets it too, because what is swept is merged into the file's tables and "
+        f"{KEY}.{name}: no option of '{chosen.name}', which gets it too, because swept values are merged into the file's tables and "
         f"combined with other sweeps; give it to '{owner.name}' alone, like {example} in [sweep], or sweep the two in [[cases]] of their own"
     )
 
@@ -96,10 +96,11 @@ def _distinct(points: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Strategy, M
     seen: set[str] = set()
     for document in points:
         table = document.get("strategy")
-        if not isinstance(table, dict) or table.get("name") not in known:
+        name = value_at(document, ["strategy", "name"])
+        if not isinstance(table, dict) or not isinstance(name, str) or name not in known:
             continue
         options = table.get("options", {})
-        text = json.dumps([table["name"], options], default=str, sort_keys=True)
+        text = json.dumps([name, options], default=str, sort_keys=True)
         if isinstance(options, dict) and text not in seen:
             seen.add(text)
-            yield known[table["name"]], options
+            yield known[name], options

@@ -57,7 +57,7 @@ def _text(path: Path, content: bytes) -> str:
         line = content.count(b"\n", 0, error.start) + 1
         byte = content[error.start]
         raise InputFault(
-            f"{path}: not valid TOML: line {line} has the byte 0x{byte:02x} ('{chr(byte)}' in Latin-1), which is not UTF-8; save the file as UTF-8"
+            f"{path}: not valid TOML: line {line} has the byte 0x{byte:02x} ('{chr(byte)}' in Latin-1), not UTF-8; save it as UTF-8"
         ) from error
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from gradwire.topo.fabric import MAX_BANDS, MAX_GSO_BYTES, MAX_HOSTS, Topology
+from gradwire.topo.fabric import MAX_BANDS, MAX_GSO_BYTES, Topology
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.scenario import units
 from gradwire.workloads.scenario.expectations import Because
@@ -52,7 +52,11 @@ RateBps = Annotated[
 SizeBytes = Annotated[int, _quantity(units.SIZE, round), units.SIZE]
 BytesPerS = Annotated[float, _quantity(units.BYTE_RATE), units.BYTE_RATE]
 DurationS = Annotated[float, _quantity(units.DURATION), units.DURATION, Field(le=LONGEST_S)]
-Hosts = Annotated[int, Field(ge=1, le=MAX_HOSTS), Because("there are no more addresses in 10.0.0.0/16")]
+MOST_WORKERS = 1024
+"""Workers of a cluster, and servers beside them. A network of 1,024 hosts was built in the kernel's default memory, half a minute after its
+boot; 2,000 workers in a ring take gigabytes and minutes to compile."""
+BY_STAND_IN = Because("for more, let a few stand for all: cluster.stands_for")
+Workers = Annotated[int, Field(ge=1, le=MOST_WORKERS), BY_STAND_IN]
 
 
 class Section(BaseModel):
@@ -64,13 +68,13 @@ class Section(BaseModel):
 class ClusterSection(Section):
     """The workers and servers, and the hosts that they run on."""
 
-    workers: Hosts
+    workers: Workers
     #: Parameter servers; as many as workers by default.
-    servers: Hosts | None = None
+    servers: Workers | None = None
     #: Whether servers share the workers' hosts.
     colocated: bool = True
     #: GPUs of one machine.
-    workers_per_host: Hosts = 1
+    workers_per_host: Workers = 1
     #: Workers of a larger cluster that this one stands for (workloads/stand_in.py). Costs and rates are those of the larger cluster.
     stands_for: int | None = Field(None, ge=2, le=LARGEST_CLUSTER)
     #: GPUs of one machine of that larger cluster.
@@ -85,8 +89,8 @@ class FabricSection(Section):
 
     rate: RateBps
     topology: Topology = Topology.SINGLE_SWITCH
-    leaves: int = Field(1, ge=1, le=MAX_HOSTS)
-    spines: int = Field(0, ge=0, le=MAX_HOSTS)
+    leaves: int = Field(1, ge=1, le=MOST_WORKERS)
+    spines: int = Field(0, ge=0, le=MOST_WORKERS)
     oversubscription: float = Field(1.0, ge=1 / LARGEST_RATIO, le=LARGEST_RATIO)
     #: Traffic classes; at least as many as the strategy needs.
     classes: int | None = Field(None, ge=1, le=MAX_BANDS - 1)
@@ -234,7 +238,7 @@ class RunSection(Section):
     time_limit: DurationS = Field(1800.0, gt=0)
     #: Memory of the virtual-time kernel.
     memory_mb: int = Field(3072, ge=512, le=MOST_MEMORY_MB)
-    #: Hosts, switches or ports whose packets are written to files: "h1", "s1-eth2", or "all" for every host's port.
+    #: Workers, switches or ports whose packets are written to files: "h1", "s1-eth2", or "all" for every host's port.
     capture: Names = ()
     #: Bytes kept of each packet; framing headers are always kept.
     capture_snaplen: int = Field(160, ge=128, le=262144)

@@ -20,7 +20,7 @@ _OCTETS = re.compile(r"(?P<prefix>[kmgt]i?|)(?P<unit>b|bytes?)", re.IGNORECASE)
 _SECOND_WORDS = {
     **dict.fromkeys(("sec", "second", "seconds"), "s"),
     **dict.fromkeys(("msec", "millisecond", "milliseconds"), "ms"),
-    **dict.fromkeys(("usec", "µs", "μs", "microsecond", "microseconds"), "us"),  # noqa: RUF001 - micro sign, and Greek mu
+    **dict.fromkeys(("usec", "µs", "μs", "microsecond", "microseconds"), "us"),
     **dict.fromkeys(("nsec", "nanosecond", "nanoseconds"), "ns"),
     **dict.fromkeys(("minute", "minutes"), "min"),
     **dict.fromkeys(("hour", "hours"), "h"),

@@ -154,7 +154,7 @@ def test_strategies_are_ranked_at_one_setting() -> None:
         (["--rate", "fast"], ["gradwire compare: fabric.rate", "10gbit"]),
         (["--workers", "0"], ["cluster.workers = 0"]),
         (["--strategy", "rign"], ["strategy 'rign' is unknown", "did you mean 'ring'"]),
-        (["--workers", "3", "--leaf-spine"], ["multiple of leaves"]),
+        (["--workers", "3", "--leaf-spine"], ["must divide"]),
         (["--seeds", "1"], ["--seeds"]),
         (["--set", "fabric.spines=x"], ["gradwire compare: fabric.spines = 'x'", "integer"]),
         (["--leaf-spine", "--set", "fabric.leaves=x", "--strategy", "hierarchical-ring"], ["fabric.leaves = 'x'"]),
