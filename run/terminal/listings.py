@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.markup import escape
@@ -22,14 +23,32 @@ from gradwire.run.stored.stored_run import StoredRun
 from gradwire.vm.doctor import Finding
 from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.registry import strategy, strategy_names, strategy_origins
+from gradwire.workloads.scenario.effective import common_settings, used_settings
 from gradwire.workloads.summary import summary_lines
 
 
-def plan_lines(planned: PlannedRun) -> Iterator[str]:
-    """A point and its compiled plans, in rich's markup."""
-    resolved = ResolvedPoint(planned.point.section)
+def plans_lines(runs: Sequence[PlannedRun]) -> Iterator[str]:
+    """All points: the settings that they share, then each with its own and with its compiled plans, in rich's markup."""
+    resolved = [ResolvedPoint(planned.point.section) for planned in runs]
+    settings = [used_settings(point.section, point.options) for point in resolved]
+    common = common_settings(settings)
+    yield f"[bold]settings of {'all ' if len(runs) > 1 else ''}{len(runs)} point{'s' if len(runs) > 1 else ''}[/bold], defaults included"
+    for section, members in itertools.groupby(common.items(), key=lambda setting: setting[0].partition(".")[0]):
+        yield f"  {escape(f'[{section}]')} {escape(_listed((key.partition('.')[2], text) for key, text in members))}"
+    for planned, point, used in zip(runs, resolved, settings, strict=True):
+        yield from _plan_lines(planned, point, {key: text for key, text in used.items() if key not in common})
+
+
+def _listed(settings: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"{key} = {text}" for key, text in settings)
+
+
+def _plan_lines(planned: PlannedRun, resolved: ResolvedPoint, own: Mapping[str, str]) -> Iterator[str]:
+    """A point with the settings that not all have, and its compiled plans."""
     chosen, job = resolved.strategy, resolved.job
     yield f"[bold]{escape(planned.label)}[/bold]  {escape(chosen.summary)} [dim]({escape(chosen.source)})[/dim]"
+    if own:
+        yield f"  its own settings: {escape(_listed(own.items()))}"
     yield f"  compute {job.compute_s:.4f} s an iteration: {escape(job.compute.source)}"
     for label, plan in planned.plans.items():
         yield f"  plan '{escape(label)}', digest {plan.digest()}"

@@ -69,8 +69,8 @@ def requirement(expected: Kind | None, defect: Any, value: Any, *, may_be_swept:
 
 
 def shown(value: Any) -> str:
-    """A value as Python writes it, cut if it is long."""
-    text = repr(value)
+    """A value as it may have been written, cut if it is long."""
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
