@@ -30,7 +30,6 @@ from gradwire.workloads.plan import Plan
 from gradwire.workloads.scaling import scaled_fabric, scaled_plan, virtual_scale
 from gradwire.workloads.scenario.loading import Point, origin_named
 
-
 LOGGED_BYTES = 2 * 5 * 8
 """What an op's row in the log takes: five columns of 64 bits (agents/replay/oplog.py), copied once at the end."""
 LOGS_SHARE = 0.5
@@ -118,7 +117,10 @@ def scale_warning(points: Sequence[Point], clock: Clock) -> str:
 
 
 def plan_runs(points: Sequence[Point], out: Path, clock: Clock) -> list[PlannedRun]:
-    """Compiles every point for the run folder `out`, and writes nothing. Raises Fault: all misfits, or the first that does not compile."""
+    """Compiles every point for the run folder `out`, and writes nothing.
+
+    Raises InputFault with all misfits, or Fault for the first point that does not compile.
+    """
     _refuse_misfits(points)
     return [plan_run(point, clock, partial(_in_run_folder, out, point)) for point in points]
 

@@ -95,6 +95,7 @@ def test_a_shipped_scenario_is_found_by_its_name_alone(call: Any, tmp_path: Path
         (["run", "small.toml", "--scale", "10"], ["--scale belongs to --clock wall"]),
         (["run", "small.toml", "--scale", "0", "--clock", "wall"], ["--scale"]),
         (["calibrate", "--rate", "fast"], ["--rate", "10gbit"]),
+        (["calibrate", "--rate", "1bit"], ["--rate 1bit: must be 10mbit to 10000gbit"]),
         (["calibrate", "--clock", "foo"], ["--clock foo"]),
         (["report", "."], ["no scenario.toml", "gradwire run"]),
         (["reproduce", "p3-fig99"], ["p3-fig99: no such paper or scenario", "geryon-table2"]),

@@ -108,14 +108,15 @@ class Kind:
         if self.annotation in PLAIN:
             is_short = any(getattr(each, "min_length", None) for each in self.constraints)
             return f"{PLAIN[self.annotation]}{' that is not empty' if is_short else ''}{self._range()}"
+        several = self._without_none(self.annotation)
+        return _alternatives([Kind(each).words for each in several]) if len(several) > 1 else self._container_words()
+
+    def _container_words(self) -> str:
         if self.is_list:
             return f"a list, each element {self.element.words}" if self.element.words else "a list"
-        if self.is_table:
-            return "a table of keys"
         if self.section is not None:
             return f"a table with the keys {', '.join(self.section.model_fields)}"
-        several = self._without_none(self.annotation)
-        return _alternatives([Kind(each).words for each in several]) if len(several) > 1 else ""
+        return "a table of keys" if self.is_table else ""
 
     def _range(self) -> str:
         above, least, below, most = (self._bound_text(name) for name in BOUNDS)

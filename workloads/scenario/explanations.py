@@ -84,12 +84,11 @@ def is_of_section(kind: type[BaseModel], defect: Any, document: Mapping[str, Any
 def value_at(document: Any, place: Sequence[str | int]) -> Any:
     """The value at a place in a document, or None."""
     for step in place:
-        if isinstance(document, dict) and step in document:
-            document = document[step]
-        elif isinstance(document, list) and isinstance(step, int) and step < len(document):
-            document = document[step]
-        else:
+        in_table = isinstance(document, dict) and step in document
+        in_list = isinstance(document, list) and isinstance(step, int) and step < len(document)
+        if not in_table and not in_list:
             return None
+        document = document[step]
     return document
 
 

@@ -6,7 +6,26 @@ import pytest
 
 from gradwire.workloads.scenario.units import BYTE_RATE, DURATION, RATE, SIZE, Quantity
 
-TEN_GIGABIT = "10gbit 10Gbit 10GBIT 10gbits 10gbit/s 10Gbps 10gbps 10Gb 10Gb/s 10Gb/sec 10G 10g 10GbE 10gbe 10GBE 10GE 1e1G 10_000M".split()
+TEN_GIGABIT = [
+    "10gbit",
+    "10Gbit",
+    "10GBIT",
+    "10gbits",
+    "10gbit/s",
+    "10Gbps",
+    "10gbps",
+    "10Gb",
+    "10Gb/s",
+    "10Gb/sec",
+    "10G",
+    "10g",
+    "10GbE",
+    "10gbe",
+    "10GBE",
+    "10GE",
+    "1e1G",
+    "10_000M",
+]
 REFUSED = (
     [(RATE, text) for text in ("10", "gbit", "-1gbit", "1..5gbit", "", "10GB", "10 GB/s", "10GBps", "10 zbit", "10e", "10/s", "1e999gbit")]
     + [(SIZE, text) for text in ("4", "4M", "4Mb", "64Kib", "4 gbit", "5s", "B", "-1B", "1e999GB")]
@@ -46,7 +65,7 @@ def test_usual_spellings(kind: Quantity, text: str, value: float) -> None:
 
 @pytest.mark.parametrize(("kind", "text"), REFUSED)
 def test_what_is_refused_is_told_with_what_is_accepted(kind: Quantity, text: str) -> None:
-    with pytest.raises(ValueError, match="such as|finite") as refused:
+    with pytest.raises(ValueError, match=r"such as|finite") as refused:
         kind.parse(text)
     assert kind.name in str(refused.value)
 

@@ -4,6 +4,7 @@ in another section; the same for the options of every strategy. A new key is cov
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -58,7 +59,7 @@ def put(document: dict[str, Any], place: Sequence[str | int], value: Any) -> dic
     """A copy of the document with the value at a place. A 0 in the place is the only element of a list."""
     changed = copy.deepcopy(document)
     at: Any = changed
-    for step, following in zip(place, place[1:], strict=False):
+    for step, following in itertools.pairwise(place):
         if isinstance(at, list):
             at = at[0]
         elif following == 0:
