@@ -160,8 +160,8 @@ def _refuse_large_logs(point: Point, plans: Mapping[str, Plan], clock: Clock) ->
         return
     more = " or more memory (run.memory_mb)" if clock.name == "virtual" else ""
     raise InputFault(
-        f"run.iterations = {run.iterations}: each iteration logs the {ops:,} ops of the plan, and the log of {run.warmup + run.iterations:,} "
-        f"would not fit in half of the memory of {memory_bytes >> 20:,} MiB; take at most {max(0, most - run.warmup):,} iterations{more}"
+        f"run.iterations = {run.iterations}: each iteration logs the {ops:,} ops of the plan, and the log of "
+        f"{run.warmup + run.iterations:,} would not fit in half of the memory of {memory_bytes >> 20:,} MiB; take at most {max(0, most - run.warmup):,} iterations{more}"
     )
 
 

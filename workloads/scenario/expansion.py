@@ -17,10 +17,10 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from gradwire.faults import InputFault
-from gradwire.validation import validated
 from gradwire.workloads.scenario.explanations import explain, is_of_section, value_at
 from gradwire.workloads.scenario.schema import FileSection, PointSection
 from gradwire.workloads.scenario.settings import flattened, merge_key
+from gradwire.workloads.scenario.strict import validated
 
 FILE_KEYS = frozenset(FileSection.model_fields)
 MOST_POINTS = 10_000

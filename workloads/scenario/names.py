@@ -74,7 +74,7 @@ def _of_another(name: str, options: Mapping[str, Any], chosen: Strategy, users: 
     )
     return (
         f"{KEY}.{name}: no option of '{chosen.name}', which gets it too, because swept values are merged into the file's tables "
-        f"and combined with other sweeps; give it to '{owner.name}' alone, like {example} in [sweep], or sweep the two in [[cases]] of their own"
+        f"and combined with other sweeps; give it to '{owner.name}' alone, like {example} in [sweep], or sweep each in one of [[cases]]"
     )
 
 

@@ -8,9 +8,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from gradwire.faults import InputFault
-from gradwire.validation import reason_of, validated
+from gradwire.validation import reason_of
 from gradwire.workloads.scenario.expectations import kind_at
 from gradwire.workloads.scenario.explanations import close, requirement, shown
+from gradwire.workloads.scenario.strict import validated
 from gradwire.workloads.strategy import Options, Strategy
 
 KEY = "strategy.options"

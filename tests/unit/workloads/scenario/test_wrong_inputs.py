@@ -14,7 +14,8 @@ from tests.unit.workloads.scenario.wrong_inputs import RIGHT, Wrong, put, wrong_
 
 WRONG = wrong_inputs()
 JARGON = re.compile(
-    r"Input should|unable to parse|Value error|Extra inputs|Field required|valid (string|integer|number|boolean|array|dictionary|list|tuple)"
+    r"Input should|unable to parse|Value error|Extra inputs|Field required"
+    r"|valid (string|integer|number|boolean|array|dictionary|list|tuple)"
     r"|pydantic|Traceback|NoneType|<class|_type\b|greater than or equal|less than or equal"
 )
 
