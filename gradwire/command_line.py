@@ -259,11 +259,9 @@ def main() -> None:
         _tell(fault)
         sys.exit(fault.exit_status)
     except PermissionError as error:  # also from looking whether a file is there, wherever a command looks
-        fault = InputFault(
-            f"{error.filename}: {error.strerror}; make it readable and writable for this user, or give another place"
-        )
-        _tell(fault)
-        sys.exit(fault.exit_status)
+        reason = f"{error.filename}: {error.strerror}"
+        _tell(InputFault(f"{reason}; make it readable and writable for this user, or give another place"))
+        sys.exit(InputFault.exit_status)
 
 
 def _tell(fault: Fault) -> None:

@@ -156,7 +156,7 @@ def test_strategies_are_ranked_at_one_setting() -> None:
         (["--strategy", "rign"], ["strategy 'rign' is unknown", "did you mean 'ring'"]),
         (["--workers", "3", "--leaf-spine"], ["must divide"]),
         (["--seeds", "1"], ["--seeds"]),
-        (["--set", "fabric.spines=x"], ["gradwire compare: fabric.spines = 'x'", "integer"]),
+        (["--set", "fabric.spines=x"], ["gradwire compare: fabric.spines = 'x'", "whole number"]),
         (["--leaf-spine", "--set", "fabric.leaves=x", "--strategy", "hierarchical-ring"], ["fabric.leaves = 'x'"]),
         (["--set", "fabric.oversubscription=4"], ["fabric.oversubscription = 4: needs fabric.topology = 'leaf-spine'"]),
         (["--oversubscription", "inf"], ["gradwire compare: fabric.oversubscription = inf", "finite"]),
