@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -267,7 +268,7 @@ def shipped() -> list[Path]:
 def test_shipped_scenarios_resolve_and_come_back_from_what_a_run_writes(path: Path) -> None:
     loaded = load_scenario(path, ["run.seed=[1,2]"])
     again = resolve(tomllib.loads(tomli_w.dumps(loaded.document)), "again.toml", path.stem)
-    assert again == loaded
+    assert replace(again, settings=loaded.settings) == loaded
     assert len(loaded.points) % 2 == 0
 
 
