@@ -6,17 +6,44 @@ What a command does is imported when it is called, so that the help and the shel
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from gradwire.commands.scenarios import scenario_names
-from gradwire.faults import STATUSES, Fault
+from gradwire.faults import STATUSES, Fault, InputFault
 
 PURPOSE = "Measures what communication strategies do to distributed training, on real networks in virtual time."
 
-app = typer.Typer(no_args_is_help=True, help=PURPOSE, epilog=STATUSES, pretty_exceptions_enable=False)
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        raise typer.Exit(130) from None
+
+
+class Commands(typer.core.TyperGroup):
+    """The commands, each of which ends with one line and status 130 on Ctrl-C, whatever it is at."""
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        """Reads the command line."""
+        with _interruptible():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command that was given."""
+        with _interruptible():
+            return super().invoke(ctx)
+
+
+app = typer.Typer(cls=Commands, no_args_is_help=True, help=PURPOSE, epilog=STATUSES, pretty_exceptions_enable=False)
 
 
 def _scenarios_like(begun: str) -> list[str]:
@@ -24,10 +51,16 @@ def _scenarios_like(begun: str) -> list[str]:
 
 
 Jobs = Annotated[int | None, typer.Option(min=1, help="points that run in parallel; default: one per core")]
-RunFolder = Annotated[Path | None, typer.Option(help="run folder; default: one in runs/, named after what is run")]
+RunFolder = Annotated[
+    Path | None, typer.Option(readable=False, help="run folder; default: one in runs/, named after what is run")
+]
 ScenarioFile = Annotated[
     Path,
-    typer.Argument(help="scenario file (TOML), or the name of one in scenarios/", autocompletion=_scenarios_like),
+    typer.Argument(
+        readable=False,  # what cannot be read is told as all wrong input is
+        help="scenario file (TOML), or the name of one in scenarios/",
+        autocompletion=_scenarios_like,
+    ),
 ]
 Settings = Annotated[
     list[str] | None,
@@ -37,7 +70,7 @@ Settings = Annotated[
         "strategy.options.thresholds=[[0.5]]",
     ),
 ]
-RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="run folder, or the name of one in runs/")]
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", readable=False, help="run folder, or the name of one in runs/")]
 PointName = Annotated[
     str,
     typer.Argument(
@@ -225,6 +258,10 @@ def main() -> None:
     except Fault as fault:
         _tell(fault)
         sys.exit(fault.exit_status)
+    except PermissionError as error:  # also from looking whether a file is there, wherever a command looks
+        reason = f"{error.filename}: {error.strerror}"
+        _tell(InputFault(f"{reason}; make it readable and writable for this user, or give another place"))
+        sys.exit(InputFault.exit_status)
 
 
 def _tell(fault: Fault) -> None:

@@ -24,9 +24,10 @@ from gradwire.workloads.lineup import (
 )
 from gradwire.workloads.models import model
 from gradwire.workloads.models.devices import devices_for
-from gradwire.workloads.scenario.loading import Scenario, rate_text, resolve
+from gradwire.workloads.scenario.loading import Scenario, resolve
 from gradwire.workloads.scenario.schema import PointSection
 from gradwire.workloads.scenario.settings import apply_setting
+from gradwire.workloads.scenario.units import rate_text
 
 GIVEN = "given"
 """Name of the device where the iteration time is given."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gradwire.faults import InputFault
 from gradwire.run.code_digest import plan_digest, run_digest
 from gradwire.run.stored.point_folders import folder_name, older_folders
 from gradwire.run.stored.stored_run import StoredRun
@@ -27,6 +29,11 @@ from gradwire.workloads.compilation import ResolvedPoint, compile_point
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scaling import scaled_fabric, scaled_plan, virtual_scale
 from gradwire.workloads.scenario.loading import Point, origin_named
+
+LOGGED_BYTES = 2 * 5 * 8
+"""What an op's row in the log takes: five columns of 64 bits (agents/replay/oplog.py), copied once at the end."""
+LOGS_SHARE = 0.5
+"""Of the machine's memory; the rest is for the network and the plan."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +86,18 @@ def virtual_clock(points: Sequence[Point]) -> Clock:
 
     Raises InputFault for a fabric whose keys do not fit together.
     """
+    _refuse_misfits(points)
     return Clock(scale=max(map(_scale, points)))
+
+
+def _refuse_misfits(points: Sequence[Point]) -> None:
+    """Raises InputFault with every line that a point's parts give."""
+    lines: dict[str, None] = {}
+    for point in points:
+        for line in ResolvedPoint(point.section).misfits():
+            lines[f"{point.origin}: {line}" if point.origin else line] = None
+    if lines:
+        raise InputFault("\n".join(lines))
 
 
 def _scale(point: Point) -> int:
@@ -99,12 +117,16 @@ def scale_warning(points: Sequence[Point], clock: Clock) -> str:
 
 
 def plan_runs(points: Sequence[Point], out: Path, clock: Clock) -> list[PlannedRun]:
-    """Compiles every point for the run folder `out`, and writes nothing there. Raises Fault for the first that is wrong."""
+    """Compiles every point for the run folder `out`, and writes nothing there.
+
+    Raises InputFault with all misfits, or Fault for the first point that does not compile.
+    """
     return list(planning(points, out, clock))
 
 
 def planning(points: Sequence[Point], out: Path, clock: Clock) -> Iterator[PlannedRun]:
     """Like `plan_runs`, one after the other."""
+    _refuse_misfits(points)
     for point in points:
         yield plan_run(point, clock, partial(_in_run_folder, out, point))
 
@@ -122,6 +144,8 @@ def plan_run(point: Point, clock: Clock, folder_of: Callable[[str], Path]) -> Pl
         compiled = compile_point(point.section)
     fabric = scaled_fabric(compiled.fabric, clock.scale, keep_burst=clock.name == "virtual")
     plans = {label: scaled_plan(plan, clock.scale) for label, plan in compiled.plans.items()}
+    with origin_named(point):
+        _refuse_large_logs(point, plans, clock)
     key = _key(point, fabric, plans, clock)
     planned = PlannedRun(point, fabric, plans, folder_of(key), clock, key)
     if not planned.stored.is_of(key):
@@ -142,6 +166,23 @@ def _check_once(plan: Plan, relative_times: Sequence[float]) -> None:
     with suppress(OSError):  # without the note, it is checked again the next time
         note.parent.mkdir(parents=True, exist_ok=True)
         note.touch()
+
+
+def _refuse_large_logs(point: Point, plans: Mapping[str, Plan], clock: Clock) -> None:
+    """Raises InputFault if the agents' logs of all iterations would not fit in the machine's memory."""
+    run = point.section.run
+    physical_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    memory_bytes = run.memory_mb << 20 if clock.name == "virtual" else physical_bytes
+    ops = max(len(plan.ops) for plan in plans.values())
+    most = int(memory_bytes * LOGS_SHARE) // (ops * LOGGED_BYTES)
+    if run.warmup + run.iterations <= most:
+        return
+    more = " or more memory (run.memory_mb)" if clock.name == "virtual" else ""
+    raise InputFault(
+        f"run.iterations = {run.iterations}: each iteration logs the {ops:,} ops of the plan, and the log of "
+        f"{run.warmup + run.iterations:,} would not fit in half of the memory of {memory_bytes >> 20:,} MiB; take at most "
+        f"{max(0, most - run.warmup):,} iterations{more}"
+    )
 
 
 def rename_older_folder(planned: PlannedRun, out: Path) -> None:

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 from gradwire.faults import Fault
 from gradwire.run.calibrate import PatternResult, flow_bytes, measure_one_flow
-from gradwire.run.campaign import Trial, no_trial
+from gradwire.run.campaign import Trial
 from gradwire.vm.causes import KernelFault
 from gradwire.vm.doctor import KERNEL_MEMORY_MB, Finding
+from gradwire.vm.host import require_root
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machines import Clock
 from gradwire.vm.trial import try_kernel
@@ -23,8 +24,12 @@ TOLERANCE = 0.01
 
 
 def trial_on(clock: Clock) -> Trial:
-    """What to try before the first point on a clock: on the virtual one, whether its kernel, which must be there, runs here at all."""
-    return _try_cached_kernel if clock.name == "virtual" else no_trial
+    """What to try before the first point on a clock: whether its kernel, which must be there, runs here at all, or who the user is."""
+    return _try_cached_kernel if clock.name == "virtual" else _try_host
+
+
+def _try_host(_: int) -> None:
+    require_root()
 
 
 def _try_cached_kernel(memory_mb: int) -> None:

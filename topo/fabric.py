@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
@@ -38,6 +38,8 @@ MAX_BANDS = 16
 """TCQ_PRIO_BANDS: the bands that sch_prio can have."""
 MAX_HOSTS = 2**16 - 2
 """Host addresses in 10.0.0.0/16."""
+LEAST_TC_RATE_BPS, MOST_TC_RATE_BPS = 8.0, 2.0**63
+"""tc counts rates in whole bytes per second, in 64 bits."""
 MAX_GROUPS = 2**16
 """Group addresses in 239.77.0.0/16, part of the range that an organisation assigns itself (RFC 2365)."""
 
@@ -115,39 +117,50 @@ class Fabric:
     groups: tuple[MulticastGroup, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raises InputFault for a fabric that cannot be built."""
-        if not 1 <= self.hosts <= MAX_HOSTS:
-            raise InputFault(f"fabric.hosts = {self.hosts}: must be 1 to {MAX_HOSTS} (addresses of 10.0.0.0/16)")
+        """Raises InputFault for a fabric that cannot be built, with a line for each reason."""
+        defects = [*self._shape_defects(), *self._address_defects()]
+        if defects:
+            raise InputFault("\n".join(defects))
+
+    def _shape_defects(self) -> Iterator[str]:
         if self.rate_bps <= 0:
-            raise InputFault(f"fabric.rate = {self.rate_bps}: must be above 0")
+            yield f"fabric.rate = {self.rate_bps}: must be above 0"
         if not 1 <= self.classes < MAX_BANDS:
-            raise InputFault(f"fabric.classes = {self.classes}: must be 1 to {MAX_BANDS - 1} (one band is for control)")
+            yield f"fabric.classes = {self.classes}: must be 1 to {MAX_BANDS - 1} (one band is for control)"
         if not self.mtu_bytes + ETHERNET_HEADER_BYTES <= self.gso_bytes <= MAX_GSO_BYTES:
-            raise InputFault(
+            yield (
                 f"fabric.gso = {self.gso_bytes}: must be {self.mtu_bytes + ETHERNET_HEADER_BYTES} (one frame) "
                 f"to {MAX_GSO_BYTES} (the largest IPv4 packet)"
             )
         if self.topology is Topology.LEAF_SPINE:
-            if self.leaves < 1 or self.spines < 1:
-                raise InputFault("fabric.topology = 'leaf-spine' needs leaves and spines of at least 1")
-            if self.hosts % self.leaves:
-                raise InputFault(f"fabric.hosts = {self.hosts}: must be a multiple of leaves = {self.leaves}")
-            if self.oversubscription <= 0:
-                raise InputFault(f"fabric.oversubscription = {self.oversubscription}: must be above 0")
-        self._check_extras()
+            yield from self._leaf_spine_defects()
 
-    def _check_extras(self) -> None:
-        if self.endpoints > MAX_HOSTS:
-            raise InputFault(
+    def _leaf_spine_defects(self) -> Iterator[str]:
+        if self.leaves < 1 or self.spines < 1:
+            yield "fabric.topology = 'leaf-spine' needs leaves and spines of at least 1"
+            return
+        if self.hosts % self.leaves:
+            yield f"fabric.leaves = {self.leaves}: must divide the {self.hosts} hosts"
+        if self.oversubscription <= 0:
+            yield f"fabric.oversubscription = {self.oversubscription}: must be above 0"
+        elif not LEAST_TC_RATE_BPS <= self.uplink_rate_bps < MOST_TC_RATE_BPS:
+            yield (
+                f"fabric.oversubscription = {self.oversubscription:g}: makes uplinks of {self.uplink_rate_bps:g} bit/s; tc shapes ports to "
+                f"{LEAST_TC_RATE_BPS:g} to {MOST_TC_RATE_BPS:g} bit/s"
+            )
+
+    def _address_defects(self) -> Iterator[str]:
+        if not 1 <= self.hosts <= MAX_HOSTS:
+            yield f"fabric.hosts = {self.hosts}: must be 1 to {MAX_HOSTS} (addresses of 10.0.0.0/16)"
+        elif self.endpoints > MAX_HOSTS:
+            yield (
                 f"fabric.hosts = {self.hosts}: with an aggregator per switch there are more than {MAX_HOSTS} addresses"
             )
         if len(self.groups) > MAX_GROUPS:
-            raise InputFault(
-                f"the plans need {len(self.groups)} multicast groups, and there are {MAX_GROUPS} addresses"
-            )
+            yield f"the plans need {len(self.groups)} multicast groups, and there are {MAX_GROUPS} addresses"
         for group in self.groups:
             if not group.members or group.source in group.members or max(group.members) >= self.hosts:
-                raise InputFault(f"{group}: members must be other hosts of the fabric's {self.hosts}")
+                yield f"{group}: members must be other hosts of the fabric's {self.hosts}"
 
     @property
     def bands(self) -> int:

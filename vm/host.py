@@ -28,6 +28,14 @@ OVS_MAX_IDLE_MS = 3_600_000
 through ovs-vswitchd and the next ones did not, and TCP took the packets that arrived out of order for lost (5 retransmits in 375 MB)."""
 
 
+def require_root() -> None:
+    """Raises MachineFault for users other than root."""
+    if os.geteuid() != 0:
+        raise MachineFault(
+            "--clock wall needs root for network namespaces and tc: run it with sudo, or use --clock virtual"
+        )
+
+
 def run_on_host(
     argv: Sequence[str],
     *,
@@ -49,10 +57,7 @@ def run_on_host(
     The job has to remove the network devices that it creates: when a run is ended early (or the calling process dies), the job
     gets SIGTERM, and its process group is killed END_LIMIT_S later.
     """
-    if os.geteuid() != 0:
-        raise MachineFault(
-            "--clock wall needs root for network namespaces and tc: run it with sudo, or use --clock virtual"
-        )
+    require_root()
     workdir.mkdir(parents=True, exist_ok=True)
     command = list(argv) if cpu is None else ["taskset", "-c", str(cpu), *argv]
     with _openvswitch(needed=openvswitch) as ovs_env:

@@ -12,10 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from gradwire.faults import InputFault
 from gradwire.workloads.plan import CONTROL_CLASS, OP_DTYPES, Combine, Discipline, Int64, OpKind, Ops, Plan, Role
 
 CONTROL_BYTES = 64
 """Size of a request or token: one small frame."""
+
+MOST_OPS = 8_000_000
+"""Five times the largest plan that agents replay with a machine's default settings (README, Limitations). A larger one would compile for
+minutes and take gigabytes before an agent dies of it."""
 
 Columns = int | Sequence[int] | Int64
 
@@ -140,12 +145,21 @@ class PlanBuilder:
         ]
         return send, recvs
 
+    def _count_up(self, count: int) -> None:
+        """Numbers further ops. Raises InputFault if they are too many."""
+        self._count += count
+        if self._count > MOST_OPS:
+            raise InputFault(
+                f"the plan of '{self.name}' has more than {MOST_OPS:,} ops: take fewer workers (cluster.workers), fewer messages "
+                "(strategy.options), or fuse small tensors (model.fused_parameters)"
+            )
+
     def _add(self, kind: OpKind, rank: int, **values: int) -> int:
         defaults = {"lane": -1, "chunk": -1, "peer": -1, "message": -1, "layer": -1, "traffic_class": CONTROL_CLASS}
         row = {"kind": int(kind), "rank": rank, **defaults, **values}
         for column, cells in self._columns.items():
             cells.append(row.get(column, 0))
-        self._count += 1
+        self._count_up(1)
         return self._count - 1
 
     def add_columns(self, kind: OpKind, count: int, **values: Columns) -> range:
@@ -164,10 +178,10 @@ class PlanBuilder:
         if unknown := values.keys() - OP_DTYPES.keys():
             raise TypeError(f"ops have no column {', '.join(sorted(unknown))}")
         row: dict[str, Columns] = {"kind": int(kind), **defaults, **values}
+        self._count_up(count)
         for column, cells in self._columns.items():
             block = np.broadcast_to(np.asarray(row.get(column, 0), dtype=OP_DTYPES[column]), (count,))
             cells.frombytes(np.ascontiguousarray(block).tobytes())
-        self._count += count
         return range(self._count - count, self._count)
 
     def message_columns(

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
+from typing import TypeVar
 
 from gradwire.faults import InputFault
 from gradwire.topo.fabric import Fabric
@@ -22,10 +20,12 @@ from gradwire.workloads.models.profile import Profile
 from gradwire.workloads.models.synthetic import base_name
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.registry import strategy
-from gradwire.workloads.scenario.explanations import reason
+from gradwire.workloads.scenario.options import validated_options
 from gradwire.workloads.scenario.schema import ClusterSection, CostsSection, ModelSection, PointSection
 from gradwire.workloads.stand_in import StandIn
 from gradwire.workloads.strategy import Options, Strategy
+
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,7 @@ class ResolvedPoint:
     @cached_property
     def options(self) -> Options:
         """The strategy's options."""
-        model_of_options = self.strategy.options
-        try:
-            return model_of_options.model_validate(self.section.strategy.options)
-        except ValidationError as error:
-            known = ", ".join(model_of_options.model_fields) or "none"
-            defects = "; ".join(": ".join([*map(str, d["loc"]), _defect(d)]) for d in error.errors())
-            raise InputFault(f"strategy.options of '{self.strategy.name}': {defects} (options: {known})") from error
+        return validated_options(self.strategy, self.section.strategy.options)
 
     @cached_property
     def job(self) -> Job:
@@ -73,7 +67,32 @@ class ResolvedPoint:
     def fabric(self) -> Fabric:
         """The fabric that the point needs."""
         classes = self.strategy.classes(self.options)
-        return replace(_fabric(self.section, self.job, classes), aggregators=self.strategy.aggregators)
+        built = _fabric(self.section, self.job.cluster.hosts, self.job.rate_bps, classes)
+        return replace(built, aggregators=self.strategy.aggregators)
+
+    def misfits(self) -> list[str]:
+        """Describes what does not exist or fit together, one line each, for every part that can be told without the others."""
+        lines: list[str] = []
+
+        def attempt(part: Callable[[], Part]) -> Part | None:
+            try:
+                return part()
+            except InputFault as fault:
+                lines.extend(str(fault).splitlines())
+                return None
+
+        options = attempt(lambda: self.options)
+        profile = attempt(lambda: _profile(self.section.model))
+        if profile is not None:
+            attempt(lambda: _compute_time(self.section.model, profile))
+        cluster = attempt(
+            lambda: _cluster(self.section.cluster, needs_servers=options is None or self.strategy.needs_servers)
+        )
+        if cluster is not None:
+            classes = 1 if options is None else self.strategy.classes(options)
+            attempt(lambda: _fabric(self.section, cluster.hosts, None, classes))
+        attempt(lambda: self.fabric)
+        return list(dict.fromkeys(lines))
 
 
 @dataclass(frozen=True)
@@ -110,27 +129,31 @@ def _blamed(key: str) -> Iterator[None]:
         raise InputFault(f"{key}: {fault}") from fault
 
 
-def _model(name: str) -> Profile:
+def _profile(wanted: ModelSection) -> Profile:
+    if wanted.layers:
+        return made_up(wanted)
     with _blamed("model.name"):
-        return model(name)
+        return model(wanted.name)
+
+
+def _compute_time(wanted: ModelSection, profile: Profile) -> ComputeTime:
+    return made_up_times(wanted) if wanted.layers else _compute(wanted, profile, wanted.batch or profile.batch)
+
+
+def _cluster(wanted: ClusterSection, *, needs_servers: bool) -> Cluster:
+    servers = (wanted.servers or wanted.workers) if needs_servers else 0
+    return Cluster(wanted.workers, servers, wanted.colocated, wanted.workers_per_host)
 
 
 def _job(section: PointSection, *, needs_servers: bool) -> Job:
     """The job as the scenario says it, before a cluster stands for a larger one."""
     wanted = section.model
-    profile = made_up(wanted) if wanted.layers else _model(wanted.name)
-    batch = wanted.batch or profile.batch
-    workers = section.cluster.workers
+    profile = _profile(wanted)
     return Job(
         profile=profile.fused(wanted.fused_parameters),
-        compute=made_up_times(wanted) if wanted.layers else _compute(wanted, profile, batch),
-        cluster=Cluster(
-            workers,
-            (section.cluster.servers or workers) if needs_servers else 0,
-            section.cluster.colocated,
-            section.cluster.workers_per_host,
-        ),
-        batch=batch,
+        compute=_compute_time(wanted, profile),
+        cluster=_cluster(section.cluster, needs_servers=needs_servers),
+        batch=wanted.batch or profile.batch,
         seed=section.run.seed,
         costs=_costs(section.costs),
         rate_bps=section.fabric.rate,
@@ -204,19 +227,15 @@ def _compute(wanted: ModelSection, profile: Profile, batch: int) -> ComputeTime:
     return computed
 
 
-def _defect(defect: ErrorDetails) -> str:
-    return "unknown option" if defect["type"] == "extra_forbidden" else reason(defect)
-
-
-def _fabric(section: PointSection, job: Job, needed_classes: int) -> Fabric:
+def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_classes: int) -> Fabric:
     wanted = section.fabric
     if wanted.classes is not None and wanted.classes < needed_classes:
         raise InputFault(
             f"fabric.classes = {wanted.classes}: strategy '{section.strategy.name}' needs at least {needed_classes}"
         )
     return Fabric(
-        hosts=job.cluster.hosts,
-        rate_bps=job.rate_bps or wanted.rate,
+        hosts=hosts,
+        rate_bps=rate_bps or wanted.rate,
         topology=wanted.topology,
         leaves=wanted.leaves,
         spines=wanted.spines,

@@ -16,7 +16,7 @@ from gradwire.workloads.stand_in import Load
 class Options(BaseModel):
     """Base of every strategy's options. Rejects unknown keys; on its own, it is for strategies that have no options."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def one_class(_: Any) -> int:

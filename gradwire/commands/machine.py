@@ -15,7 +15,8 @@ from gradwire.run.terminal.progress import kernel_progress
 from gradwire.vm.doctor import diagnose
 from gradwire.vm.kernel import build_kernel, cached_kernel, ensure_kernel, share_kernel
 from gradwire.vm.machines import DEFAULT_MEMORY_MB, Clock
-from gradwire.workloads.scenario.units import rate_bps
+from gradwire.workloads.scenario.schema import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
+from gradwire.workloads.scenario.units import rate_bps, rate_text
 
 
 def chosen_clock(name: str, scale: int) -> Clock:
@@ -65,7 +66,10 @@ def calibrate(hosts: int, rate: str, clock_name: str, scale: int, *, as_json: bo
     try:
         line_rate_bps = rate_bps(rate)
     except ValueError as error:
-        raise InputFault(f"--rate: {error}") from error
+        raise InputFault(f"--rate {rate}: {error}") from error
+    if not LOWEST_RATE_BPS <= line_rate_bps <= HIGHEST_RATE_BPS:
+        bounds = f"{rate_text(LOWEST_RATE_BPS)} to {rate_text(HIGHEST_RATE_BPS)}"
+        raise InputFault(f"--rate {rate}: must be {bounds}")
     clock = chosen_clock(clock_name, scale)
     if clock.name == "virtual":
         make_kernel_ready()

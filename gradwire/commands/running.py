@@ -29,7 +29,7 @@ from gradwire.run.reproduce import Reproduction, judge_claims, wanted_scenarios,
 from gradwire.run.stored.lock import locked
 from gradwire.run.stored.place import Place, place_for, take_over
 from gradwire.run.stored.run_folder import RUNS, write_run_folder
-from gradwire.run.terminal.listings import plan_lines
+from gradwire.run.terminal.listings import plan_lines, settings_lines, shared_settings
 from gradwire.run.terminal.progress import LiveProgress
 from gradwire.vm.machines import Clock
 from gradwire.workloads.lineup import contenders
@@ -39,10 +39,12 @@ from gradwire.workloads.scenario.loading import Scenario, load_scenario
 def plan(scenario: Path, settings: Sequence[str]) -> None:
     """`gradwire plan`."""
     loaded = load_scenario(scenario_path(scenario), settings)
-    runs = []
+    runs: list[PlannedRun] = []
+    shared = shared_settings(loaded.points)
     with terminal.interruptible("interrupted"):
         for planned in planning(loaded.points, RUNS / loaded.name, Clock()):
-            terminal.console.print(*plan_lines(planned), sep="\n", highlight=False)
+            heading = () if runs else settings_lines(shared, len(loaded.points))
+            terminal.console.print(*heading, *plan_lines(planned, shared), sep="\n", highlight=False)
             runs.append(planned)
     _warn_of(runs)
     terminal.console.print(announcement(runs, _cores()), highlight=False)

@@ -61,7 +61,7 @@ def stored_scenario(folder: Path) -> Scenario:
     """The scenario of a run folder. Raises InputFault if it cannot be read, or has keys that this version does not know."""
     path = folder / SCENARIO_FILE
     try:
-        return replace(load_scenario(path), name=folder.name)
+        return replace(load_scenario(path, as_run=True), name=folder.name)
     except InputFault as fault:
         raise InputFault(
             f"{fault}\nThis is the copy that a run left: it was changed, or made by another version of gradwire; "

@@ -120,8 +120,7 @@ def _check(batch: int, iteration_s: float | None, forward_share: float, speedup:
 def _fact(profile: Profile, device: str, batch: int) -> Fact:
     """Returns the time of `batch` samples of `profile` on `device`, scaled from the nearest fact or derived from the peak rate."""
     if device not in DEVICES:
-        near = difflib.get_close_matches(device, DEVICES, n=1, cutoff=0.0)[0]
-        raise InputFault(f"device '{device}' is not known; did you mean '{near}'? {_known_for(profile)}")
+        raise InputFault(f"{_unknown(device)} {_known_for(profile)}")
     listed = DEVICES[device]
     base = base_name(profile.name)
     for name in (base, listed.alike.get(base)):
@@ -138,6 +137,18 @@ def _fact(profile: Profile, device: str, batch: int) -> Fact:
     return Fact(
         profile.name, batch, seconds, f"{listed.efficiency:.0%} of {listed.description}: {listed.efficiency_source}"
     )
+
+
+def known_device(name: str) -> str:
+    """The name itself. Raises InputFault, with all names and the nearest one, if there is no such device."""
+    if name not in DEVICES:
+        raise InputFault(f"{_unknown(name)} Known: {', '.join(DEVICES)}")
+    return name
+
+
+def _unknown(device: str) -> str:
+    near = difflib.get_close_matches(device, DEVICES, n=1, cutoff=0.0)[0]
+    return f"device '{device}' is not known; did you mean '{near}'?"
 
 
 def devices_for(profile: Profile) -> list[str]:

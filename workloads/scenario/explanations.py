@@ -4,63 +4,103 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from gradwire.validation import key_of, reason_of
+from gradwire.validation import reason_of
+from gradwire.workloads.scenario.expectations import Kind, kind_at
 from gradwire.workloads.scenario.schema import FileSection, PointSection
 
-NO_LIST = ("list_type", "tuple_type")
 MOST_HINTS = 3
 """With more candidates than this, no key is suggested."""
+OUT_OF_RANGE = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
+LONGEST_SHOWN = 60
+"""Characters of a wrong value that are shown."""
 
 
-def explain(kind: type[BaseModel], defect: Any) -> str:
-    """Describes one defect of a `kind` of section, an entry of pydantic's `errors()`: the key, and what would be right."""
-    place = [str(step) for step in defect["loc"]]
-    key, value = key_of(defect), defect["input"]
+def explain(kind: type[BaseModel], defect: Any, document: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Describes one defect of a `kind` of section, an entry of pydantic's `errors()`: the key, and what would be right.
+
+    document: what was validated. prefix: goes before the key.
+    """
+    place = _place_in(document, defect["loc"])
+    key, value = prefix + ".".join(map(str, place)), value_at(document, place)
     if defect["type"] == "extra_forbidden":
-        return _unknown(key, _hint(kind, place), _known_at(kind, place[:-1]))
+        names = [str(step) for step in place]
+        return [_unknown(key, _hint(kind, names), _known_at(kind, names[:-1]))]
+    if is_of_section(kind, defect, document):
+        # Messages of a section's own validator begin with one of its keys.
+        return [f"{key}{'.' if key else ''}{line}" for line in reason_of(defect).splitlines()]
+    expected = kind_at(kind, place)
+    words = expected.words if expected else ""
     if defect["type"] == "missing":
-        return f"{key}: missing"
-    if defect["type"] == "model_type":
-        return _no_table(key, value, keys_at(kind, place))
-    if place[-1] == "[key]":
-        allowed = re.findall(r"'([^']+)'", defect["ctx"]["expected"])
-        return _unknown(".".join(place[:-1]), _close(place[-2], allowed), allowed)
-    if defect["type"] == "value_error" and isinstance(value, dict):
-        return f"{key}.{reason(defect)}"  # messages of a section's own validator begin with one of its keys
-    return f"{key} = {value!r}: {reason(defect, may_be_swept=kind is PointSection)}"
+        return [f"{key}: missing; write {words}" if words else f"{key}: missing"]
+    table = kind_at(kind, place[:-1])
+    if table and table.keys and str(place[-1]) not in table.keys:
+        return [_unknown(key, close(str(place[-1]), table.keys), table.keys)]
+    if expected and expected.section and not isinstance(value, dict):
+        return [_no_table(key, value, list(expected.section.model_fields))]
+    return [f"{key} = {shown(value)}: {requirement(expected, defect, value, may_be_swept=kind is PointSection)}"]
 
 
-def reason(defect: Any, *, may_be_swept: bool = True) -> str:
-    """Describes what is wrong with a value, without its key.
+def requirement(expected: Kind | None, defect: Any, value: Any, *, may_be_swept: bool) -> str:
+    """What a value must be, without its key.
 
     `may_be_swept` says whether the key may be swept, in which case a list means several values.
     """
-    if may_be_swept and defect["type"] in NO_LIST:
-        value = json.dumps(defect["input"], default=str)
-        return f"must be a list, like [{value}]; where lists are swept, in --set and [sweep], one list is set by [[{value}]]"
-    if defect["type"] == "dict_type":
-        return "must be a table of keys"
-    return reason_of(defect)
+    if expected and may_be_swept and expected.is_list and not isinstance(value, list):
+        text = json.dumps(value, default=str)
+        return (
+            f"must be a list, like [{text}]; where lists are swept, in --set and [sweep], one list is set by [[{text}]]"
+        )
+    if expected and expected.quantity and isinstance(value, str) and defect["type"] == "value_error":
+        return reason_of(defect)
+    words = expected.words if expected else ""
+    if not words:
+        return reason_of(defect)
+    if defect["type"] == "finite_number":
+        return f"must be {words}, and finite"
+    near = close(value, [str(choice) for choice in expected.choices]) if expected and isinstance(value, str) else ""
+    because = expected.because if expected and defect["type"] in OUT_OF_RANGE else ""
+    return f"must be {words}{because}" + (f"; {near.rstrip()}" if near else "")
 
 
-def keys_at(kind: type[BaseModel], place: Sequence[str]) -> list[str]:
-    """Returns the keys that the section at `place` takes."""
+def shown(value: Any) -> str:
+    """A value as it may have been written, cut if it is long."""
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+
+
+def is_of_section(kind: type[BaseModel], defect: Any, document: Mapping[str, Any]) -> bool:
+    """Whether a defect is of a whole section, whose keys contradict one another, and of none of its values."""
+    place = _place_in(document, defect["loc"])
+    expected = kind_at(kind, place)
+    return defect["type"] == "value_error" and expected is not None and expected.section is not None
+
+
+def value_at(document: Any, place: Sequence[str | int]) -> Any:
+    """The value at a place in a document, or None."""
     for step in place:
-        if step.isdigit():  # the index in a list of sections
-            continue
-        field = kind.model_fields.get(step)
-        section = _section_of(field.annotation) if field else None
-        if section is None:
-            return []
-        kind = section
-    return list(kind.model_fields)
+        in_table = isinstance(document, dict) and step in document
+        in_list = isinstance(document, list) and isinstance(step, int) and step < len(document)
+        if not in_table and not in_list:
+            return None
+        document = document[step]
+    return document
+
+
+def _place_in(document: Any, location: Sequence[str | int]) -> list[str | int]:
+    """The part of pydantic's location that is in the document, or one step beyond: not the branches of unions that it tried."""
+    place: list[str | int] = []
+    for step in location:
+        if not isinstance(document, dict | list):
+            break
+        place.append(step)
+        document = value_at(document, [step])
+    return place
 
 
 def dotted_keys(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
@@ -84,12 +124,13 @@ def _hint(kind: type[BaseModel], place: Sequence[str]) -> str:
     name = place[-1]
     if name in by_last_part:
         return _did_you_mean(by_last_part[name])
-    return _close(name, _known_at(kind, place[:-1])) or _did_you_mean(
+    return close(name, _known_at(kind, place[:-1])) or _did_you_mean(
         [key for near in difflib.get_close_matches(name, by_last_part, n=1) for key in by_last_part[near]]
     )
 
 
-def _close(name: str, allowed: Sequence[str]) -> str:
+def close(name: str, allowed: Sequence[str]) -> str:
+    """Asks whether the nearest of the allowed names is meant, if one is near, with a space behind the question."""
     return _did_you_mean(difflib.get_close_matches(name, allowed, n=1))
 
 
@@ -101,17 +142,18 @@ def _did_you_mean(keys: Sequence[str]) -> str:
 
 
 def _known_at(kind: type[BaseModel], place: Sequence[str]) -> list[str]:
-    """Returns what `keys_at` does; at the top level, the keys of the file come after the sections of a point."""
-    keys = keys_at(kind, place)
+    """The keys that the section at `place` takes; at the top level, the keys of the file come after the sections of a point."""
+    at = kind_at(kind, [int(step) if step.isdigit() else step for step in place])
+    keys = list(at.section.model_fields) if at and at.section else []
     return [*keys, *FileSection.model_fields] if kind is PointSection and not place else keys
 
 
 def _no_table(key: str, value: Any, allowed: Sequence[str]) -> str:
     if "source" in allowed:
-        return f'{key}: write where it comes from as well, like {{ value = {json.dumps(value)}, source = "measured" }}'
+        return f'{key}: write where it comes from as well, like {{ value = {json.dumps(value, default=str)}, source = "measured" }}'
     if "name" in allowed and isinstance(value, str):
-        return f"{key} = {value!r}: is a table of keys, not a value: write {key}.name={value}"
-    return f"{key} = {value!r}: is a table of keys, not a value. Known here: {', '.join(allowed)}"
+        return f"{key} = {shown(value)}: is a table of keys, not a value: write {key}.name={value}"
+    return f"{key} = {shown(value)}: is a table of keys, not a value. Known here: {', '.join(allowed)}"
 
 
 def _section_of(annotation: Any) -> type[BaseModel] | None:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import copy
-import itertools
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import Any
 
 from gradwire.faults import InputFault
-from gradwire.topo.fabric import BITS_PER_S
-from gradwire.workloads.scenario.explanations import explain
-from gradwire.workloads.scenario.schema import FileSection, PointSection, PrintedSection
-from gradwire.workloads.scenario.settings import apply_setting, flattened, set_key
-
-Model = TypeVar("Model", bound=BaseModel)
-FILE_KEYS = frozenset(FileSection.model_fields)
+from gradwire.workloads.scenario.expansion import Expansion
+from gradwire.workloads.scenario.names import name_defects
+from gradwire.workloads.scenario.reading import read_document
+from gradwire.workloads.scenario.schema import PointSection, PrintedSection
+from gradwire.workloads.scenario.settings import apply_setting
+from gradwire.workloads.scenario.units import rate_text
 
 
 @dataclass(frozen=True)
@@ -56,81 +51,89 @@ class Scenario:
     settings: tuple[str, ...] = ()
 
 
-def load_scenario(path: Path, settings: Sequence[str] = ()) -> Scenario:
+def load_scenario(path: Path, settings: Sequence[str] = (), *, as_run: bool = False) -> Scenario:
     """Reads a scenario file and applies `key=value` settings.
 
-    Raises InputFault, naming the file, the key and what would be right, if the file cannot be read or is not a valid scenario.
+    as_run: the file is the copy in a run folder. Names of models, devices, strategies and options are then taken as they are: another
+    version of gradwire may have known others.
+
+    Raises InputFault, naming the file, the key and what would be right for everything that is wrong, if the file cannot be read or is not
+    a valid scenario. What settings replace has to be right as well.
     """
-    try:
-        document = tomllib.loads(path.read_text())
-    except FileNotFoundError as error:
-        raise InputFault(f"{path}: no such scenario file") from error
-    except OSError as error:
-        raise InputFault(f"{path}: cannot be read as a scenario file: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputFault(f"{path}: not valid TOML: {error}") from error
-    for setting in settings:
-        apply_setting(document, setting)
+    document = read_document(path)
+    overridden = _defects_of_values(Expansion(document), not as_run) if settings else []
+    document = copy.deepcopy(document)
+    refused = list(_refused(document, settings))
+    if refused:
+        raise InputFault("\n".join([*(f"{path}: {line}" for line in dict.fromkeys(overridden)), *refused]))
     if settings and isinstance(document.get("title"), str):
         document["title"] += f", with {', '.join(settings)}"
-    return replace(resolve(document, str(path), path.stem), settings=tuple(settings))
+    resolved = _resolved(document, str(path), path.stem, check_names=not as_run, overridden=overridden)
+    return replace(resolved, settings=tuple(settings))
+
+
+def _refused(document: dict[str, Any], settings: Sequence[str]) -> Iterator[str]:
+    """Applies the settings; yields what is wrong with those that cannot be applied."""
+    for setting in settings:
+        try:
+            apply_setting(document, setting)
+        except InputFault as fault:
+            yield str(fault)
 
 
 def resolve(document: dict[str, Any], origin: str, name: str) -> Scenario:
     """Validates a scenario's content and expands its sweeps into points.
 
-    Raises InputFault, with a message that begins with `origin`, if the content is not a valid scenario.
+    Raises InputFault, with lines that begin with `origin`, if the content is not a valid scenario. Names are looked up when a point is
+    compiled.
     """
-    common = {key: value for key, value in document.items() if key not in FILE_KEYS}
-    about_file = _validated(FileSection, {k: v for k, v in document.items() if k in FILE_KEYS}, origin)
-    sweeps = [{**about_file.sweep, **case} for case in about_file.cases] or [about_file.sweep]
-    for sweep in sweeps:
-        for key, values in sweep.items():
-            if not values:
-                raise InputFault(f"{origin}: sweep.{key}: the list of values is empty")
-    points = _distinct_points(point for sweep in sweeps for point in _points(common, sweep, origin))
-    if about_file.chart == "ranking":
+    return _resolved(document, origin, name)
+
+
+def _resolved(
+    document: dict[str, Any], origin: str, name: str, *, check_names: bool = False, overridden: Sequence[str] = ()
+) -> Scenario:
+    """Resolves a document. overridden: what is wrong with values that settings replaced."""
+    expansion = Expansion(document)
+    lines = [*overridden, *_defects_of_values(expansion, check_names)]
+    sections, misfits = expansion.sections()
+    lines += misfits
+    about = expansion.about
+    if lines or about is None:
+        raise InputFault("\n".join(f"{origin}: {line}" for line in dict.fromkeys(lines)))
+    points = _distinct_points(Point(_parameters(section, swept), section, origin) for section, swept in sections)
+    if about.chart == "ranking":
         _check_one_network(points, origin)
     return Scenario(
         name,
-        about_file.title,
-        about_file.about,
-        about_file.labels,
-        tuple(about_file.printed),
+        about.title,
+        about.about,
+        about.labels,
+        tuple(about.printed),
         points,
         document,
-        about_file.chart,
-        about_file.left_out,
-        tuple(about_file.printed_claims),
-        tuple(about_file.notes),
+        about.chart,
+        about.left_out,
+        tuple(about.printed_claims),
+        tuple(about.notes),
     )
+
+
+def _defects_of_values(expansion: Expansion, check_names: bool) -> list[str]:
+    """Describes what is wrong by itself, wherever it stands."""
+    points = [document for document, _ in expansion.points]  # first, for it adds to the file's defects
+    names = name_defects(expansion.parts, points) if check_names else ()
+    return [*expansion.file_defects, *expansion.value_defects(), *names]
 
 
 @contextmanager
 def origin_named(point: Point) -> Iterator[None]:
-    """Prefixes the message of any InputFault that the block raises with the point's origin."""
+    """Prefixes each line of any InputFault that the block raises with the point's origin."""
     try:
         yield
     except InputFault as fault:
-        raise InputFault(f"{point.origin}: {fault}" if point.origin else str(fault)) from fault
-
-
-def _points(common: dict[str, Any], sweep: Mapping[str, list[Any]], origin: str) -> Iterator[Point]:
-    """Yields the points of one sweep, whose first key varies slowest.
-
-    Keys that sweep tables come last, sorted by name, because TOML writers put tables wherever they like. Where both a table and a key
-    inside it are swept, the key is set after the table.
-    """
-    tables = sorted(key for key, values in sweep.items() if any(isinstance(value, dict) for value in values))
-    sweep = {key: sweep[key] for key in (*(key for key in sweep if key not in tables), *tables)}
-    outer_first = sorted(sweep, key=lambda key: key.count("."))
-    for values in itertools.product(*sweep.values()):
-        document = copy.deepcopy(common)
-        swept = dict(zip(sweep, values, strict=True))
-        for key in outer_first:
-            set_key(document, key, copy.deepcopy(swept[key]))
-        section = _validated(PointSection, document, origin)
-        yield Point(_parameters(section, swept), section, origin)
+        prefix = f"{point.origin}: " if point.origin else ""
+        raise InputFault("\n".join(f"{prefix}{line}" for line in str(fault).splitlines())) from fault
 
 
 def _distinct_points(points: Iterable[Point]) -> tuple[Point, ...]:
@@ -193,23 +196,3 @@ def _value_text(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key}={_value_text(item)}" for key, item in value.items())
     return str(value)
-
-
-def rate_text(rate_bps: float) -> str:
-    """Formats a rate as scenario files do: 10gbit, 2.5gbit, 100mbit."""
-    for unit in ("gbit", "mbit", "kbit"):
-        if rate_bps >= BITS_PER_S[unit]:
-            return f"{rate_bps / BITS_PER_S[unit]:g}{unit}"
-    return f"{rate_bps:g}bit"
-
-
-def _validated(kind: type[Model], document: dict[str, Any], origin: str) -> Model:
-    if "sweep" in document:
-        document = {**document, "sweep": flattened(document["sweep"])}
-    if isinstance(document.get("cases"), list):
-        document = {**document, "cases": [flattened(case, "cases") for case in document["cases"]]}
-    try:
-        return kind.model_validate(document)
-    except ValidationError as error:
-        lines = [f"{origin}: {explain(kind, defect)}" for defect in error.errors()]
-        raise InputFault("\n".join(lines)) from error

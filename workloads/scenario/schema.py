@@ -7,52 +7,78 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from gradwire.topo.fabric import Topology
+from gradwire.topo.fabric import MAX_BANDS, MAX_GSO_BYTES, Topology
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.scenario import units
+from gradwire.workloads.scenario.expectations import Because
 
 
-def _quantity(parse: Callable[[str], float]) -> BeforeValidator:
+def _quantity(kind: units.Quantity, convert: Callable[[float], float] = float) -> BeforeValidator:
     """Parses strings only. A number has no unit, so it is turned into a string and fails as one without a unit."""
-    return BeforeValidator(lambda value: parse(value if isinstance(value, str) else f"{value}"))
+    return BeforeValidator(lambda value: convert(kind.parse(value if isinstance(value, str) else f"{value}")))
 
 
 def _names(value: Any) -> Any:
     """Splits a string at its commas. That is how --set gives several names, since a list there would be a sweep."""
-    return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return tuple(name.strip() for name in value.split(",") if name.strip())
+    return tuple(value) if isinstance(value, list) else value
 
 
+LOWEST_RATE_BPS, HIGHEST_RATE_BPS = 10e6, 10e12
+"""Line rates that are accepted: from the first Ethernet's to six times that of the fastest (1.6 Tbit/s, IEEE P802.3dj). At 3 Mbit/s a
+burst of 64 KiB takes so long that the probe of the rates is 8 % off; at both ends of the range it is within the verdict's limit."""
+LARGEST_LOSS = 0.1
+"""TCP waits for a timer that doubles with each loss. Two workers that exchange 320 KiB at 1 Gbit/s took 1.5 % more than without losses at a
+loss of 0.01, three hundred times as long at 0.1, and 1,044 s at 0.2; at 0.3 the connections broke."""
 LONGEST_S = 1e7
 """The longest duration accepted, four months: ops are timed in nanoseconds, in 64 bits."""
 LARGEST_SOCKET_BYTES = 2**31 - 1
 """The largest socket buffer accepted: the kernel takes these sizes as ints."""
+LARGEST_TENSOR_BYTES = 2**40
+LARGEST_CLUSTER = 10**6
+"""Workers of a cluster that a smaller one stands for."""
+MOST_ITERATIONS = 10**6
+MOST_SAMPLES = 10**9
+MOST_MEMORY_MB = 2**20
+LARGEST_SEED = 2**63 - 1
+LARGEST_RATIO = 1e6
+"""The largest factor between two speeds, and its inverse the smallest."""
+OF_ETHERNET = Because("from the slowest Ethernet to beyond the fastest")
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
-RateBps = Annotated[float, _quantity(units.rate_bps)]
-SizeBytes = Annotated[int, _quantity(units.size_bytes)]
-BytesPerS = Annotated[float, _quantity(units.bytes_per_s)]
-DurationS = Annotated[float, _quantity(units.duration_s), Field(le=LONGEST_S)]
+RateBps = Annotated[
+    float, _quantity(units.RATE), units.RATE, Field(ge=LOWEST_RATE_BPS, le=HIGHEST_RATE_BPS), OF_ETHERNET
+]
+SizeBytes = Annotated[int, _quantity(units.SIZE, round), units.SIZE]
+BytesPerS = Annotated[float, _quantity(units.BYTE_RATE), units.BYTE_RATE]
+DurationS = Annotated[float, _quantity(units.DURATION), units.DURATION, Field(le=LONGEST_S)]
+MOST_WORKERS = 1024
+"""Workers of a cluster, and servers beside them. A network of 1,024 hosts was built in the kernel's default memory, half a minute after its
+boot; 2,000 workers in a ring take gigabytes and minutes to compile."""
+BY_STAND_IN = Because("for more, let a few stand for all: cluster.stands_for")
+Workers = Annotated[int, Field(ge=1, le=MOST_WORKERS), BY_STAND_IN]
 
 
 class Section(BaseModel):
     """Base of all sections. Rejects unknown keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class ClusterSection(Section):
     """The workers and servers, and the hosts that they run on."""
 
-    workers: int = Field(ge=1)
+    workers: Workers
     #: Parameter servers; as many as workers by default.
-    servers: int | None = Field(None, ge=1)
+    servers: Workers | None = None
     #: Whether servers share the workers' hosts.
     colocated: bool = True
     #: GPUs of one machine.
-    workers_per_host: int = Field(1, ge=1)
+    workers_per_host: Workers = 1
     #: Workers of a larger cluster that this one stands for (workloads/stand_in.py). Costs and rates are those of the larger cluster.
-    stands_for: int | None = Field(None, ge=2)
+    stands_for: int | None = Field(None, ge=2, le=LARGEST_CLUSTER)
     #: GPUs of one machine of that larger cluster.
-    stands_for_per_host: int = Field(1, ge=1)
+    stands_for_per_host: int = Field(1, ge=1, le=LARGEST_CLUSTER)
 
 
 LEAF_SPINE_KEYS = ("leaves", "spines", "oversubscription")
@@ -61,24 +87,28 @@ LEAF_SPINE_KEYS = ("leaves", "spines", "oversubscription")
 class FabricSection(Section):
     """The network; see gradwire.topo.fabric.Fabric."""
 
-    rate: RateBps = Field(gt=0)
+    rate: RateBps
     topology: Topology = Topology.SINGLE_SWITCH
-    leaves: int = Field(1, ge=1)
-    spines: int = Field(0, ge=0)
-    oversubscription: float = Field(1.0, gt=0, allow_inf_nan=False)
+    leaves: int = Field(1, ge=1, le=MOST_WORKERS)
+    spines: int = Field(0, ge=0, le=MOST_WORKERS)
+    oversubscription: float = Field(1.0, ge=1 / LARGEST_RATIO, le=LARGEST_RATIO)
     #: Traffic classes; at least as many as the strategy needs.
-    classes: int | None = Field(None, ge=1)
+    classes: int | None = Field(None, ge=1, le=MAX_BANDS - 1)
     mtu_bytes: int = Field(1500, ge=576, le=9000)
-    gso: SizeBytes = Field(65536, ge=576)
-    loss: float = Field(0.0, ge=0, lt=1, allow_inf_nan=False)
+    gso: SizeBytes = Field(65536, ge=576, le=MAX_GSO_BYTES)
+    #: Share of frames that switches drop; up to LARGEST_LOSS, beyond which TCP makes no progress.
+    loss: Annotated[float, Because("beyond that TCP waits for its timers for minutes, or gives up")] = Field(
+        0.0, ge=0, le=LARGEST_LOSS
+    )
     fair_queues: bool = True
 
     @model_validator(mode="after")
     def _nothing_without_effect(self) -> Self:
-        for key in LEAF_SPINE_KEYS:
-            value = getattr(self, key)
-            if self.topology is Topology.SINGLE_SWITCH and value != FabricSection.model_fields[key].default:
-                raise ValueError(f"{key} = {value:g}: needs fabric.topology = '{Topology.LEAF_SPINE}'")
+        values = {key: getattr(self, key) for key in LEAF_SPINE_KEYS if self.topology is Topology.SINGLE_SWITCH}
+        idle = {key: value for key, value in values.items() if value != FabricSection.model_fields[key].default}
+        if idle:
+            needed = f"needs fabric.topology = '{Topology.LEAF_SPINE}'"
+            raise ValueError("\n".join(f"{key} = {value:g}: {needed}" for key, value in idle.items()))
         return self
 
 
@@ -88,7 +118,7 @@ class LayerSection(Section):
     name: str = Field(min_length=1)
     kind: LayerKind = LayerKind.OTHER
     #: Bytes of the layer's gradients, one size per tensor.
-    size: list[SizeBytes] = Field(default_factory=list)
+    size: list[Annotated[SizeBytes, Field(ge=0, le=LARGEST_TENSOR_BYTES)]] = Field(default_factory=list)
     forward: DurationS = Field(ge=0)
     backward: DurationS = Field(ge=0)
     #: Names of the layers that it reads; by default, the layer before it.
@@ -105,7 +135,7 @@ class ModelSection(Section):
     modules_device: str | None = None
     #: Layers of a made-up model, such as a paper's toy, in place of a built-in model. They have times of their own and need no device.
     layers: list[LayerSection] = Field(default_factory=list)
-    batch: int | None = Field(None, ge=1)
+    batch: int | None = Field(None, ge=1, le=MOST_SAMPLES)
     #: Time of an iteration of one worker alone, in place of the device's.
     iteration_time: DurationS | None = Field(None, gt=0)
     #: Where `iteration_time` comes from.
@@ -115,9 +145,11 @@ class ModelSection(Section):
     #: Where `forward_time` comes from.
     forward_time_source: str | None = None
     #: How many times faster than on the device layers compute, by kind of layer.
-    speedup: dict[LayerKind, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default_factory=dict)
+    speedup: dict[LayerKind, Annotated[float, Field(ge=1 / LARGEST_RATIO, le=LARGEST_RATIO)]] = Field(
+        default_factory=dict
+    )
     #: Consecutive tensors travel as one until they have this many parameters (Profile.fused). With 0, each travels by itself.
-    fused_parameters: int = Field(0, ge=0)
+    fused_parameters: int = Field(0, ge=0, le=LARGEST_TENSOR_BYTES)
 
     @model_validator(mode="after")
     def _one_source_of_times(self) -> Self:
@@ -147,7 +179,7 @@ class StrategySection(Section):
 class SourcedRate(Section):
     """A rate of bytes and where it comes from."""
 
-    value: BytesPerS = Field(gt=0)
+    value: BytesPerS = Field(ge=1)
     source: str = Field(min_length=1)
 
 
@@ -161,7 +193,7 @@ class SourcedDuration(Section):
 class SourcedVariation(Section):
     """A coefficient of variation, standard deviation over mean, and where it comes from."""
 
-    value: float = Field(ge=0, le=10, allow_inf_nan=False)
+    value: float = Field(ge=0, le=10)
     source: str = Field(min_length=1)
 
 
@@ -196,17 +228,17 @@ class RunSection(Section):
     """The length of a run, its limits, and what it captures."""
 
     #: Iterations at the beginning that are dropped.
-    warmup: int = Field(1, ge=0)
+    warmup: int = Field(1, ge=0, le=MOST_ITERATIONS)
     #: Measured iterations, after the warm-up.
-    iterations: int = Field(3, ge=1)
+    iterations: int = Field(3, ge=1, le=MOST_ITERATIONS)
     #: Iterations of each candidate plan.
-    search_iterations: int = Field(1, ge=1)
-    seed: int = 1
+    search_iterations: int = Field(1, ge=1, le=MOST_ITERATIONS)
+    seed: int = Field(1, ge=-LARGEST_SEED, le=LARGEST_SEED)
     #: Wall time that one point may take.
     time_limit: DurationS = Field(1800.0, gt=0)
     #: Memory of the virtual-time kernel.
-    memory_mb: int = Field(3072, ge=512)
-    #: Hosts, switches or ports whose packets are written to files: "h1", "s1-eth2", or "all" for every host's port.
+    memory_mb: int = Field(3072, ge=512, le=MOST_MEMORY_MB)
+    #: Workers, switches or ports whose packets are written to files: "h1", "s1-eth2", or "all" for every host's port.
     capture: Names = ()
     #: Bytes kept of each packet; framing headers are always kept.
     capture_snaplen: int = Field(160, ge=128, le=262144)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gradwire.faults import InputFault
@@ -107,6 +107,27 @@ def set_key(document: dict[str, Any], key: str, value: Any) -> None:
         if not isinstance(document, dict):
             raise InputFault(f"{key}: '{section}' is a value, not a table")
     document[last] = value
+
+
+def merge_key(document: dict[str, Any], key: str, value: Any) -> None:
+    """Sets a dotted key as `set_key` does; a table is merged into the table that is there, key by key."""
+    if not isinstance(value, dict):
+        set_key(document, key, value)
+        return
+    for step in key.split("."):
+        document = document.setdefault(step, {})
+        if not isinstance(document, dict):
+            raise InputFault(f"{key}: '{step}' is a value, not a table")
+    _merge(document, value)
+
+
+def _merge(table: dict[str, Any], above: Mapping[str, Any]) -> None:
+    for key, value in above.items():
+        there = table.get(key)
+        if isinstance(there, dict) and isinstance(value, dict):
+            _merge(there, value)
+        else:
+            table[key] = value
 
 
 def _remove_key(document: dict[str, Any], key: str) -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import tomli_w
 
 from gradwire.faults import InputFault
-from gradwire.topo.fabric import MAX_HOSTS
 from gradwire.workloads.checker import check
 from gradwire.workloads.compilation import compile_point
 from gradwire.workloads.scenario import units
-from gradwire.workloads.scenario.loading import Scenario, load_scenario, parameter_names, rate_text, resolve
+from gradwire.workloads.scenario.loading import Scenario, load_scenario, parameter_names, resolve
 from gradwire.workloads.scenario.settings import apply_setting
 
 SCENARIOS = Path(__file__).resolve().parents[4] / "scenarios"
@@ -118,29 +118,19 @@ def test_parameters_with_the_same_last_part_keep_their_whole_key() -> None:
     ("rate_bps", "text"), [(10e9, "10gbit"), (2.5e9, "2.5gbit"), (1e8, "100mbit"), (1500, "1.5kbit"), (3, "3bit")]
 )
 def test_rates_as_text_and_back(rate_bps: float, text: str) -> None:
-    assert rate_text(rate_bps) == text
+    assert units.rate_text(rate_bps) == text
     assert units.rate_bps(text) == rate_bps
-
-
-def test_units() -> None:
-    assert units.size_bytes("64KiB") == 65536
-    assert units.size_bytes("1.5 kB") == 1500
-    assert units.bytes_per_s("2GB/s") == 2e9
-    assert units.duration_s("4.4us") == pytest.approx(4.4e-6)
-    for text in ("10", "gbit", "-1gbit", "10 GBIT", "10gbit/s", "1..5gbit", ""):
-        with pytest.raises(ValueError, match="like '10gbit'"):
-            units.rate_bps(text)
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (["cluster.workers=0"], ["cluster.workers = 0", "greater than or equal to 1"]),
-        (["cluster.workers=many"], ["cluster.workers = 'many'", "integer"]),
+        (["cluster.workers=0"], ["cluster.workers = 0: must be a whole number of 1 to 1024"]),
+        (["cluster.workers=many"], ["cluster.workers = 'many': must be a whole number"]),
         (["cluster.servers=0"], ["cluster.servers = 0"]),
         (["model.nmae=vgg19"], ["model.nmae: unknown key", "did you mean 'name'", "Known here: name, device"]),
         (["fabirc.rate=1gbit"], ["fabirc: unknown key", "did you mean 'fabric'"]),
-        (["fabric.rate=10Gb"], ["fabric.rate = '10Gb'", "10gbit"]),
+        (["fabric.rate=10GB"], ["fabric.rate = '10GB'", "10gbit", "this is a size"]),
         (["fabric.rate=0gbit"], ["fabric.rate"]),
         (["fabric.rate=[]"], ["sweep.fabric.rate: the list of values is empty"]),
         (["fabric.topology=ring"], ["fabric.topology", "leaf-spine"]),
@@ -155,11 +145,14 @@ def test_units() -> None:
         (["model.device=p4000"], ["no time for model 'alexnet'", "k40"]),
         (["strategy.name=vanila"], ["'vanila'", "did you mean 'vanilla'"]),
         (["strategy.name=zzz"], ["'zzz' is unknown. Known: "]),
-        (["strategy.options.slices=3"], ["strategy.options of 'vanilla'", "slices: unknown option", "options: none"]),
+        (["strategy.options.slices=3"], ["strategy.options.slices: 'vanilla' has no such option; Its options: none"]),
         (["costs.copy_rate=2GB/s"], ["costs.copy_rate: write where", 'value = "2GB/s", source = "measured"']),
-        (["strategy.name=geryon", "strategy.options.rule=fine"], ["rule", "'coarse'", "thresholds"]),
+        (
+            ["strategy.name=geryon", "strategy.options.rule=fine"],
+            ["strategy.options.rule = 'fine': must be", '"coarse"', "an option of 'geryon'"],
+        ),
         (["strategy.name=geryon", "fabric.classes=1"], ["fabric.classes = 1", "needs at least 2"]),
-        ([f"cluster.workers={MAX_HOSTS + 1}"], [f"must be 1 to {MAX_HOSTS}", "addresses"]),
+        (["cluster.workers=10000"], ["must be a whole number of 1 to 1024", "cluster.stands_for"]),
         (["costs.aggregation_rate.value=2GB/s"], ["costs.aggregation_rate.source: missing"]),
         (["cluster.workers"], ["write key=value"]),
         (["=3"], ["write key=value"]),
@@ -175,12 +168,12 @@ def test_units() -> None:
         ([f"fabric={{{NESTED}, oversubscription=inf}}"], ["fabric.oversubscription = inf", "finite"]),
         (["fabric.loss=nan"], ["fabric.loss = nan", "finite"]),
         (["model.speedup={conv=nan}"], ["test.toml: model.speedup.conv = nan", "finite"]),
-        (["model.speedup={conv=0.0}"], ["test.toml: model.speedup.conv = 0.0", "greater than 0"]),
-        (["model.speedup={conv=1e-320}"], ["too large or too small", "model.speedup"]),
+        (["model.speedup={conv=0.0}"], ["test.toml: model.speedup.conv = 0.0: must be a number of 1e-06 to 1e+06"]),
+        (["model.speedup={conv=1e-6}", "model.batch=1000000000"], ["too large or too small", "model.speedup"]),
         (["model.iteration_time=1e999s"], ["model.iteration_time = '1e999s'", "must be finite"]),
-        (["model.iteration_time=1e9s"], ["model.iteration_time = '1e9s'", "less than or equal to 10000000"]),
+        (["model.iteration_time=1e9s"], ["model.iteration_time = '1e9s'", "at most 10000000s"]),
         (["transport.unsent=1e999GB"], ["transport.unsent = '1e999GB'", "must be finite"]),
-        (["transport.unsent=2GiB"], ["transport.unsent = 2147483648", "less than or equal to 2147483647"]),
+        (["transport.unsent=2GiB"], ["transport.unsent = '2GiB'", "16KiB to 2147483647B"]),
         (["fabric.gso=1e999B"], ["fabric.gso = '1e999B'", "must be finite"]),
         (["fabric.rate=1e400gbit"], ["fabric.rate = '1e400gbit'", "must be finite"]),
         (["model.rate=1gbit"], ["did you mean 'fabric.rate'? Known here: name, device"]),
@@ -197,7 +190,7 @@ def test_units() -> None:
         ),
         (
             ["strategy.name=geryon", "strategy.options.thresholds=[0.5]"],
-            ["thresholds: must be a list, like [0.5]", "one list is set by [[0.5]]"],
+            ["thresholds = 0.5: must be a list, like [0.5]", "one list is set by [[0.5]]"],
         ),
         (["model.name=vgg19+2x"], ["model.name: model 'vgg19+2x'"]),
         (
@@ -236,7 +229,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for path, said in (
         (tmp_path / "none.toml", "no such scenario file"),
         (broken, "not valid TOML"),
-        (binary, "not valid TOML"),
+        (binary, "UTF-16"),
         (tmp_path, "cannot be read"),
     ):
         with pytest.raises(InputFault, match=said) as raised:
@@ -275,7 +268,7 @@ def shipped() -> list[Path]:
 def test_shipped_scenarios_resolve_and_come_back_from_what_a_run_writes(path: Path) -> None:
     loaded = load_scenario(path, ["run.seed=[1,2]"])
     again = resolve(tomllib.loads(tomli_w.dumps(loaded.document)), "again.toml", path.stem)
-    assert again == loaded
+    assert replace(again, settings=loaded.settings) == loaded
     assert len(loaded.points) % 2 == 0
 
 

@@ -109,7 +109,7 @@ def test_values_that_are_alike_are_one_point() -> None:
     [
         ("geryon-larger", ["cluster.workers=4", "fabric.rate=40gbit"], 4),
         ("geryon-fig7", ["strategy.name=p3", "run.seed=1"], 7),
-        ("geryon-fig7", ["strategy.options.slice_parameters=5000", "run.seed=1"], 2),
+        ("geryon-table4", ["strategy.options.slice_parameters=5000", "run.seed=1"], 2),
         ("geryon-fig7", ['strategy={name="ring"}', "run.seed=1"], 1),
     ],
 )

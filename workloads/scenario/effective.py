@@ -1,0 +1,58 @@
+"""The settings that a point uses in the end: those of its file, of sweeps and of the command line, and the defaults of all others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from gradwire.workloads.scenario.expectations import Kind, kind_at
+from gradwire.workloads.scenario.options import KEY
+from gradwire.workloads.scenario.schema import PointSection
+from gradwire.workloads.strategy import Options
+
+UNSET = "unset"
+
+
+def used_settings(section: PointSection, options: Options) -> dict[str, str]:
+    """Every setting of a point by its dotted key, each value as a scenario may say it; "unset" for what has none."""
+    settings: dict[str, str] = {}
+    for key, text in _settings(section, ""):
+        settings |= dict(_settings(options, f"{KEY}.")) if key == KEY else {key: text}
+    return settings
+
+
+def common_settings(points: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The settings that are the same in all points."""
+    first, *others = points
+    return {key: text for key, text in first.items() if all(other.get(key) == text for other in others)}
+
+
+def _settings(section: BaseModel, prefix: str) -> Iterator[tuple[str, str]]:
+    for name in type(section).model_fields:
+        value = getattr(section, name)
+        if isinstance(value, BaseModel):
+            yield from _settings(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", _text(value, kind_at(type(section), [name]))
+
+
+def _text(value: Any, kind: Kind | None) -> str:
+    if value is None:
+        return UNSET
+    if kind is not None and kind.quantity is not None:
+        return kind.quantity.text(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_text(each, kind.element if kind else None) for each in value)}]"
+    if isinstance(value, BaseModel):
+        return _table(_settings(value, ""))
+    if isinstance(value, dict):
+        return _table((key, _text(each, kind.element if kind else None)) for key, each in value.items())
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _table(settings: Iterable[tuple[str, str]]) -> str:
+    listed = ", ".join(f"{key} = {text}" for key, text in settings)
+    return f"{{ {listed} }}" if listed else "{}"

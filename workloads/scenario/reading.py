@@ -1,0 +1,68 @@
+"""Scenario files as they lie on the disk: read as TOML, or refused with what they are instead."""
+
+from __future__ import annotations
+
+import codecs
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from gradwire.faults import InputFault
+
+LARGEST_FILE_BYTES = 16 * 2**20
+"""A hundred times the largest scenario that comes with gradwire."""
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """The content of a scenario file, in UTF-8 with or without a byte order mark, with lines ended by LF or CRLF.
+
+    Raises InputFault, naming the file, if it cannot be read, or is something else than TOML.
+    """
+    text = _text(path, _content(path))
+    if not text.strip():
+        raise InputFault(f"{path}: is empty; a scenario has a title and the tables cluster, fabric, model and strategy")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputFault(f"{path}: not valid TOML: {error}{_unquoted(error)}") from error
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, brackets in thousands of brackets
+        raise InputFault(f"{path}: not valid TOML: a number is too long, or tables are nested too deeply") from error
+
+
+def _content(path: Path) -> bytes:
+    try:
+        status = path.stat()
+        if stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST_FILE_BYTES:
+            return path.read_bytes()
+    except FileNotFoundError as error:
+        raise InputFault(f"{path}: no such scenario file") from error
+    except OSError as error:
+        raise InputFault(f"{path}: cannot be read as a scenario file: {error.strerror}") from error
+    if stat.S_ISDIR(status.st_mode):
+        raise InputFault(f"{path}: cannot be read as a scenario file: is a folder; give a file in it")
+    if stat.S_ISREG(status.st_mode):
+        raise InputFault(f"{path}: cannot be read as a scenario file: has {status.st_size:,} bytes, too many for one")
+    # A pipe may never say anything, and a device never end.
+    raise InputFault(f"{path}: cannot be read as a scenario file: is a pipe or a device; write the scenario to a file")
+
+
+def _text(path: Path, content: bytes) -> str:
+    for mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        if content.startswith(mark):
+            raise InputFault(f"{path}: not valid TOML: is UTF-16; save it as UTF-8")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        byte = content[error.start]
+        raise InputFault(
+            f"{path}: not valid TOML: line {line} has the byte 0x{byte:02x} ('{chr(byte)}' in Latin-1), not UTF-8; save it as UTF-8"
+        ) from error
+
+
+def _unquoted(error: tomllib.TOMLDecodeError) -> str:
+    """A hint for the most common mistake, a text or a quantity without its quotation marks."""
+    if "Invalid value" not in str(error) and "Expected newline" not in str(error):
+        return ""
+    return '; texts and numbers with units are written in quotation marks, like rate = "10gbit"'
