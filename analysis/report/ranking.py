@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gradwire.analysis.contrast import LEVEL_MARGIN, MOST_SEEDS, Contrast, Outcome, Sample, contrast
@@ -82,20 +82,21 @@ class Ranking:
         assert self.best is not None
         return contrast(entry.sample, self.best.sample)
 
-    def sentence(self) -> str:
-        """The answer: which strategy is fastest, by how much, and whether the network still is the limit."""
+    def sentence(self, write: Callable[[str], str] = str) -> str:
+        """The answer: which strategy is fastest, by how much, and whether the network still is the limit. write: a name's label."""
         best = self.best
         if best is None or self.baseline is None:
             return "no run was valid, so there is no answer"
-        text = f"on this network {best.name} is fastest"
-        level = self._others(Outcome.LEVEL)
-        text += f", level with {_listed([entry.name for entry in level])} (within {LEVEL_MARGIN:.0%})" if level else ""
+        name = write(best.name)
+        text = f"on this network {name} is fastest"
+        level = [write(entry.name) for entry in self._others(Outcome.LEVEL)]
+        text += f", level with {_listed(level)} (within {LEVEL_MARGIN:.0%})" if level else ""
         text += f": {best.time_s:#.4g} s an iteration"
         if best is not self.baseline:
-            text += f", {self.speedup(best):.2f}x {self.baseline.name}{self._speedup_interval()}"
-        return f"{text}; {limit(best.row, best.name)}{self._doubt()}"
+            text += f", {self.speedup(best):.2f}x {write(self.baseline.name)}{self.speedup_interval()}"
+        return f"{text}; {limit(best.row, name)}{self._doubt(write)}"
 
-    def _speedup_interval(self) -> str:
+    def speedup_interval(self) -> str:
         """The 95 % interval of the best's speed-up over the baseline, in brackets; "" if nothing in it is random."""
         assert self.baseline is not None
         found = self.against_best(self.baseline).interval
@@ -111,12 +112,12 @@ class Ranking:
             if entry is not self.best and not entry.partial and self.against_best(entry).outcome is outcome
         ]
 
-    def _doubt(self) -> str:
+    def _doubt(self, write: Callable[[str], str]) -> str:
         """What too few seeds leave open, and how many would probably do; "" if nothing."""
         unclear = self._others(Outcome.UNCLEAR)
         if not unclear:
             return ""
-        text = f"; too few seeds to tell whether {_listed([entry.name for entry in unclear])}"
+        text = f"; too few seeds to tell whether {_listed([write(entry.name) for entry in unclear])}"
         text += " are slower" if len(unclear) > 1 else " is slower"
         return f"{text}: {seeds_wanted([self.against_best(entry) for entry in unclear])}"
 
@@ -228,7 +229,7 @@ def _interval(entry: Entry) -> str:
 def _slower_by(ranking: Ranking, entry: Entry) -> str:
     """How much longer an entry takes than the best, in percent: with its interval, and a mark for what is level or unclear."""
     if ranking.best is None or entry is ranking.best:
-        return "" if ranking.best is None else "fastest"
+        return "" if ranking.best is None else "0"
     found = ranking.against_best(entry)
     half = "" if not found.half else f" ± {found.half:.1%}"[:-1]
     mark = {Outcome.LEVEL: " =", Outcome.UNCLEAR: " ?"}.get(found.outcome, "")
