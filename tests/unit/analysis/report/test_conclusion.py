@@ -75,7 +75,7 @@ def test_intervals_and_open_questions_are_told() -> None:
 
 
 def test_a_parameter_of_some_strategies_alone_makes_no_setting_of_its_own() -> None:
-    rows = [row(1.0), row(1.5, strategy="p3", unsent="256KB")]
+    rows = [row(1.5, strategy="p3", unsent="256KB"), row(1.0)]
     assert concluded(*rows).startswith("On this network ring is fastest: 1.000 s an iteration, 1.50x p3; ")
 
 

@@ -142,9 +142,12 @@ def test_the_dark_is_readable(page: Path, tmp_path: Path) -> None:
     script = """
         const color = (name) => getComputedStyle(document.body)[name];
         const texts = [...document.querySelectorAll("figure svg [id^=text_] g")].map((text) => getComputedStyle(text).fill);
-        return [color("color"), color("backgroundColor"), [...new Set(texts)]];"""
-    ink, paper, texts = opened(dark, script, tmp_path).answer
+        const lines = [...document.querySelectorAll("figure svg path")].map((line) => getComputedStyle(line).stroke);
+        return [color("color"), color("backgroundColor"), [...new Set(texts)], [...new Set(lines)]];"""
+    ink, paper, texts, lines = opened(dark, script, tmp_path).answer
     assert ink != paper
+    assert ink in lines
+    assert "rgb(0, 0, 0)" not in lines
     assert ink in texts
     assert paper not in texts
     assert "rgb(0, 0, 0)" not in texts

@@ -96,6 +96,7 @@ def test_what_sends_a_part_is_ranked_but_is_no_answer() -> None:
     found = ranked(*VANILLA, row("csc", 0.5), row("ring", 1.0))
     assert [entry.name for entry in found.valid][:2] == ["csc", "ring"]
     assert "ring is fastest: " in found.sentence()
+    assert "ring is fastest: " in ranked(*VANILLA, row("csc", 1.001), row("ring", 1.0)).sentence(), "nor level with one"
     table = ranking_table(found)
     assert table.rows[0][1] == "csc*"
     assert "* sends a part of the gradients only" in table.foot
