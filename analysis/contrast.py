@@ -93,7 +93,7 @@ def contrast(other: Sample, reference: Sample) -> Contrast:
 
 def _outcome(ratio: float, half: float) -> Outcome:
     low, high = ratio - half - 1, ratio + half - 1
-    if -LEVEL_MARGIN <= low and high <= LEVEL_MARGIN:
+    if low >= -LEVEL_MARGIN and high <= LEVEL_MARGIN:
         return Outcome.LEVEL
     if low > 0:
         return Outcome.SLOWER
@@ -137,9 +137,7 @@ def _independent(other: Sample, reference: Sample, ratio: float) -> _Spread:
     if any(parts):
         weights = [part**2 / (len(times_s) - 1) for part, (times_s, _) in zip(parts, sides, strict=True)]
         freedom = sum(parts) ** 2 / sum(weights)
-    return _Spread(
-        math.sqrt(sum(parts)) / reference.mean_s, freedom, math.sqrt(sum(variances)) / reference.mean_s
-    )
+    return _Spread(math.sqrt(sum(parts)) / reference.mean_s, freedom, math.sqrt(sum(variances)) / reference.mean_s)
 
 
 def seeds_needed(difference: float, deviation: float) -> int | None:
@@ -154,7 +152,9 @@ def seeds_needed(difference: float, deviation: float) -> int | None:
 
     def chance(distance: float) -> np.typing.NDArray[np.float64]:
         """Chance that the interval stays clear of a value at this distance from the mean."""
-        beyond: np.typing.NDArray[np.float64] = special.nctdtr(seeds - 1, distance * np.sqrt(seeds) / deviation, critical)
+        beyond: np.typing.NDArray[np.float64] = special.nctdtr(
+            seeds - 1, distance * np.sqrt(seeds) / deviation, critical
+        )
         return 1 - beyond
 
     clear = chance(abs(difference)) >= POWER

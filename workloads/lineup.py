@@ -94,7 +94,9 @@ def shared_section(base: Mapping[str, Any]) -> PointSection:
         raise InputFault(
             f"--set {', '.join(swept)}: strategies are ranked at one setting; a list is swept by `gradwire run`"
         )
-    decided = [key for key in flattened({key: base[key] for key in DECIDED if key in base}) if not key.startswith(OPTIONS)]
+    decided = [
+        key for key in flattened({key: base[key] for key in DECIDED if key in base}) if not key.startswith(OPTIONS)
+    ]
     if decided:
         raise InputFault(
             f"--set {', '.join(decided)}: `gradwire compare` decides this itself (workloads/lineup.py); --strategy chooses strategies, "

@@ -13,6 +13,8 @@ from gradwire.analysis.report.ranking import COMPUTE_BOUND, Ranking, limit, rank
 
 NOT_A_SETTING = ("strategy", "options", "seed")
 """Parameters in which the points of one setting may differ."""
+PLURALS = {"model": "models", "rate": "rates", "workers": "numbers of workers", "batch": "batch sizes"}
+"""Several values of a parameter, in words."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,9 @@ def _strategies(settings: Sequence[Setting], write: Labels) -> str:
     where = f"{_all(counts[first], len(settings))} {_kinds(settings, write)}"
     others = dict.fromkeys(found.fastest[0] for found in settings if first not in found.fastest)
     rest = f", {' or '.join(write(name) for name in others)} elsewhere" if others else ""
-    return f"{write(first)} {verb} at {where}{rest}{_gain(settings, first, write)}; {_limits(settings)}{_doubt(settings)}"
+    return (
+        f"{write(first)} {verb} at {where}{rest}{_gain(settings, first, write)}; {_limits(settings)}{_doubt(settings)}"
+    )
 
 
 def _all(count: int, whole: int) -> str:
@@ -122,9 +126,9 @@ def _all(count: int, whole: int) -> str:
 
 
 def _kinds(settings: Sequence[Setting], write: Labels) -> str:
-    """What the settings are: "rates" is not known from "rate", so the parameter's name stays as it is."""
-    keys = [key for key in settings[0].parameters if key not in NOT_A_SETTING]
-    return f"values of {write(keys[0])}" if len(keys) == 1 else "settings"
+    """What the settings are, where they differ in one parameter alone."""
+    keys = list(settings[0].parameters)
+    return PLURALS.get(keys[0], f"values of {write(keys[0])}") if len(keys) == 1 else "settings"
 
 
 def _gain(settings: Sequence[Setting], first: str, write: Labels) -> str:
@@ -140,7 +144,8 @@ def _gain(settings: Sequence[Setting], first: str, write: Labels) -> str:
     names = dict.fromkeys(name for *_, name in gains)
     over = write(next(iter(names))) if len(names) == 1 else "the slowest"
     (least, *_), (most, where, _) = gains[0], gains[-1]
-    interval = where.ranking.speedup_interval() if where.ranking.best and where.ranking.best.name == first else ""
+    is_best = where.ranking.best is not None and where.ranking.best.name == first
+    interval = where.ranking.speedup_interval() if is_best else ""
     if f"{least:.2f}" == f"{most:.2f}":
         return f": {most:.2f}x {over}{interval}"
     return f": {least:.2f}x to {most:.2f}x{interval} {over}, most at {_where(where, write)}"
@@ -152,18 +157,22 @@ def _limits(settings: Sequence[Setting]) -> str:
     if not network:
         return f"the network is no longer the limit: at least {min(r.scaling_efficiency for r in rows):.0%} of the compute bound"
     least = min(row.scaling_efficiency for row in rows)
-    return f"the network is the limit at {_all(network, len(rows))} of them, where it leaves {least:.0%} of the compute bound or more"
+    return f"the network is the limit at {_all(network, len(rows))}, with {least:.0%} of the compute bound at worst"
 
 
 def _doubt(settings: Sequence[Setting]) -> str:
-    unclear = [
-        contrast
+    """What too few seeds leave open; "" if nothing."""
+    contrasts = [
+        found.ranking.against_best(entry)
         for found in settings
         for entry in found.ranking.valid
-        if not entry.partial and (contrast := found.ranking.against_best(entry)).outcome is Outcome.UNCLEAR
+        if entry is not found.ranking.best and not entry.partial
     ]
+    unclear = [contrast for contrast in contrasts if contrast.outcome is Outcome.UNCLEAR]
     if not unclear:
         return ""
+    if all(contrast.half is None for contrast in unclear):
+        return "; random orders ran with one seed each, so it is not known how much others would change"
     pairs = f"{len(unclear)} comparisons are" if len(unclear) > 1 else "1 comparison is"
     return f"; {pairs} open for want of seeds: {seeds_wanted(unclear)}"
 
@@ -175,4 +184,3 @@ def _where(setting: Setting, write: Labels) -> str:
 def _best_time_s(ranking: Ranking) -> float:
     assert ranking.best is not None
     return ranking.best.time_s
-

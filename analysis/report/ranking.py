@@ -97,12 +97,10 @@ class Ranking:
         return f"{text}; {limit(best.row, name)}{self._doubt(write)}"
 
     def speedup_interval(self) -> str:
-        """The 95 % interval of the best's speed-up over the baseline, in brackets; "" if nothing in it is random."""
+        """The 95 % interval of the best's speed-up over the baseline, in brackets; "" if it is exact, or not known from one seed."""
         assert self.baseline is not None
         found = self.against_best(self.baseline).interval
-        if found is None:
-            return " (of one seed)"
-        return "" if found[0] == found[1] else f" ({found[0]:.2f} to {found[1]:.2f})"
+        return "" if found is None or found[0] == found[1] else f" ({found[0]:.2f} to {found[1]:.2f})"
 
     def _others(self, outcome: Outcome) -> list[Entry]:
         """The entries with this outcome against the best, without those that send a part only."""
@@ -196,7 +194,18 @@ def _listed(names: Sequence[str]) -> str:
 def ranking_table(ranking: Ranking) -> TextTable:
     """One row per strategy: the valid ones, the fastest first, then the invalid ones, then those that cannot run."""
     against = ranking.baseline.name if ranking.baseline else BASELINE
-    headers = ("", "strategy", "options", "time (s)", "± 95 %", "slower by", f"x {against}", "x bound", "compute %", "verdict")
+    headers = (
+        "",
+        "strategy",
+        "options",
+        "time (s)",
+        "± 95 %",
+        "slower by",
+        f"x {against}",
+        "x bound",
+        "compute %",
+        "verdict",
+    )
     rows, tones = [], []
     for place, entry in enumerate(ranking.valid, start=1):
         row = entry.row

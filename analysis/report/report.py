@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from markupsafe import Markup
 from rich.console import Group, RenderableType
 from rich.text import Text
-from markupsafe import Markup
 
 from gradwire.analysis.compare import Comparison, PrintedCell, compare, parameter_names
 from gradwire.analysis.parameters import describe
@@ -188,9 +188,7 @@ def _shown_points(
     return points
 
 
-def _shown_point(
-    label: str, row: PointResult, verdict: Verdict | None, detail: PointDetails, own: str
-) -> ShownPoint:
+def _shown_point(label: str, row: PointResult, verdict: Verdict | None, detail: PointDetails, own: str) -> ShownPoint:
     facts = {
         "why": detail.why,
         "time": _distance(row),
@@ -215,7 +213,11 @@ def _distance(row: PointResult) -> str:
     bound = f"{quantity(row.lower_bound_s, 's')} ({row.lower_bound_kind})"
     if not row.valid:
         return f"no result; its lower bound is {bound}"
-    far = f", {row.iteration_time_s / row.lower_bound_s:.3f} times its lower bound of {bound}" if row.lower_bound_s else ""
+    far = (
+        f", {row.iteration_time_s / row.lower_bound_s:.3f} times its lower bound of {bound}"
+        if row.lower_bound_s
+        else ""
+    )
     return f"{quantity(row.iteration_time_s, 's')} an iteration{far}"
 
 

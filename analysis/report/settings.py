@@ -48,5 +48,7 @@ def settings_table(points: Sequence[Settings]) -> TextTable:
 
 def in_line(settings: Settings) -> str:
     """Settings in one line; a default is marked as such."""
-    words = [f"{key} = {found.value}{' (default)' if found.by == BY_DEFAULT else ''}" for key, found in settings.items()]
+    words = [
+        f"{key} = {found.value}{' (default)' if found.by == BY_DEFAULT else ''}" for key, found in settings.items()
+    ]
     return "; ".join(words)

@@ -175,7 +175,9 @@ def order_table(comparison: Comparison, labels: Mapping[str, str]) -> TextTable:
 
 def constants_table(constants: Sequence[Constant]) -> TextTable:
     """One row per constant."""
-    body = tuple((c.name, c.source, c.value if isinstance(c.value, str) else quantity(c.value, c.unit)) for c in constants)
+    body = tuple(
+        (c.name, c.source, c.value if isinstance(c.value, str) else quantity(c.value, c.unit)) for c in constants
+    )
     return TextTable("Constants", ("constant", "source", "value"), body, 2, ("",) * len(body))
 
 

@@ -89,7 +89,11 @@ def _resolved(section: PointSection, found: Mapping[str, Setting]) -> dict[str, 
             for key, value in point.options.model_dump().items()
         }
         servers = plain(point.job.cluster.servers) if point.strategy.needs_servers else "none: an allreduce"
-        known = {"cluster.servers": servers, "model.batch": plain(point.job.batch), "fabric.classes": plain(point.fabric.classes)}
+        known = {
+            "cluster.servers": servers,
+            "model.batch": plain(point.job.batch),
+            "fabric.classes": plain(point.fabric.classes),
+        }
     except InputFault:
         return {}
     left_open = {key: Setting(value, BY_DEFAULT) for key, value in known.items() if found[key].value == "unset"}

@@ -135,7 +135,10 @@ def test_options_are_varied_for_those_that_have_them(tmp_path: Path) -> None:
         "vanilla with wire": "it has no option 'wire', and takes part as it is",
         "vanilla with buffer_bytes": "it has no option 'buffer_bytes', and takes part as it is",
     }
-    assert question.name == "compare-alexnet-4-10gbit-strategy.options.wire=fp32,fp16-strategy.options.buffer_bytes=1000000"
+    assert (
+        question.name
+        == "compare-alexnet-4-10gbit-strategy.options.wire=fp32,fp16-strategy.options.buffer_bytes=1000000"
+    )
 
 
 def test_a_value_that_an_option_does_not_take_is_left_out_by_name(tmp_path: Path) -> None:

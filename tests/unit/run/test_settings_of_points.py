@@ -28,7 +28,12 @@ def test_every_key_of_a_scenario_is_there(tmp_path: Path) -> None:
 
 def test_values_have_units_and_say_who_decides(tmp_path: Path) -> None:
     found = settings_of(
-        point(tmp_path, "transport.unsent=256KB", 'costs.aggregation_rate={value="2GB/s",source="measured"}', "fabric.loss=0.01")
+        point(
+            tmp_path,
+            "transport.unsent=256KB",
+            'costs.aggregation_rate={value="2GB/s",source="measured"}',
+            "fabric.loss=0.01",
+        )
     )
     assert found["fabric.rate"] == Setting("10 Gbit/s", BY_SCENARIO)
     assert found["transport.unsent"] == Setting("256 kB", BY_SCENARIO)
@@ -51,7 +56,9 @@ def test_what_the_scenario_leaves_open_is_told_as_it_was_decided(tmp_path: Path)
 
 def test_a_strategy_that_is_gone_takes_only_its_options_with_it(tmp_path: Path) -> None:
     known = point(tmp_path)
-    gone = replace(known, section=known.section.model_copy(update={"strategy": StrategySection(name="of another package")}))
+    gone = replace(
+        known, section=known.section.model_copy(update={"strategy": StrategySection(name="of another package")})
+    )
     found = settings_of(gone)
     assert found["strategy.name"].value == "of another package"
     assert found["cluster.servers"].value == "unset"

@@ -26,7 +26,16 @@ FLAGS = (
 )  # fmt: skip
 LIMIT_S = 120
 ANSWER = "answer-of-the-test"
-TIMES_S = {"ring": 0.9, "vanilla": 10.5, "p3": 9.0, "tictac": 1.25, "butterfly": 2.0, "csc": 0.95, "horovod": 1.5, "kvstore": 3.0}
+TIMES_S = {
+    "ring": 0.9,
+    "vanilla": 10.5,
+    "p3": 9.0,
+    "tictac": 1.25,
+    "butterfly": 2.0,
+    "csc": 0.95,
+    "horovod": 1.5,
+    "kvstore": 3.0,
+}
 
 # Where tests must be complete, as in CI, a missing browser is a failure.
 pytestmark = pytest.mark.skipif(
@@ -48,7 +57,9 @@ class Opened:
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     rows = [
-        PointResult({"strategy": name, "seed": "1"}, t, None, None, 1 / t, 0.8 / t, 0, 1.0, 0.8, "compute", "00ff", "valid")
+        PointResult(
+            {"strategy": name, "seed": "1"}, t, None, None, 1 / t, 0.8 / t, 0, 1.0, 0.8, "compute", "00ff", "valid"
+        )
         for name, t in TIMES_S.items()
     ]
     details = [PointDetails({"fabric.rate": Setting("10 Gbit/s", BY_SCENARIO)}, "points/a", ("log.txt",)) for _ in rows]
@@ -103,7 +114,9 @@ def test_a_click_on_a_header_sorts(page: Path, tmp_path: Path) -> None:
     by_time = sorted(TIMES_S, key=TIMES_S.__getitem__)
     assert [name.rstrip("*") for name in first] == [*by_time, "aggregation-ps"]
     assert up == first
-    assert [name.rstrip("*") for name in down] == [*reversed(by_time), "aggregation-ps"], "what has no number comes last"
+    assert [name.rstrip("*") for name in down] == [*reversed(by_time), "aggregation-ps"], (
+        "what has no number comes last"
+    )
     assert by_name == sorted(first)
     assert direction == "ascending"
 
