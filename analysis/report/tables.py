@@ -22,7 +22,7 @@ MEANINGS = {
     "± 95 %": "Half of the 95 % confidence interval of the mean, over seeds, or over iterations where there is one seed",
     "samples/s": "Samples that all workers process per second",
     "eff. %": "Scaling efficiency: computing time of an iteration over its time; 100 means that the network costs nothing",
-    "printed": "Value that the paper prints; * marks those that a constant was fitted on",
+    "printed": "What the paper prints; * marks values that a constant was fitted on",
     "diff.": "Measured minus printed, in percentage points",
     "diff. %": "Measured minus printed, in per cent of the printed value",
     "slower by": "How much longer an iteration takes than the fastest's, in per cent, with the 95 % interval where seeds decide it",
