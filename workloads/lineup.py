@@ -140,7 +140,7 @@ def lacking(contender: Contender, asked: Mapping[str, list[Any]]) -> dict[str, s
     """What is asked of a contender that it does not have, in words, and what happens instead."""
     had = strategy(contender.strategy).options.model_fields
     return {
-        f"{contender.strategy} with {option}": f"it has no option '{option}', and takes part as it is"
+        f"{contender.strategy} with {option}": f"no option '{option}': takes part as it is"
         for option in asked
         if option not in had
     }

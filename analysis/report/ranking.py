@@ -56,7 +56,7 @@ class Ranking:
     valid: tuple[Entry, ...]
     #: Strategies whose runs are no results.
     invalid: tuple[Entry, ...]
-    #: Strategies that cannot run, with the reason.
+    #: Strategies that cannot run, and options that some do not have, with the reason.
     left_out: Mapping[str, str]
     #: What speed-ups are relative to; None if no run is valid.
     baseline: Entry | None
@@ -71,6 +71,12 @@ class Ranking:
         """Time that a worker computes in an iteration."""
         fastest = self.valid[0].row
         return fastest.scaling_efficiency * fastest.iteration_time_s
+
+    @property
+    def absent(self) -> list[str]:
+        """What is left out of strategies that take no part at all: others have a variant that does."""
+        present = {entry.row.parameters.get("strategy") for entry in (*self.valid, *self.invalid)}
+        return [name for name in self.left_out if name.partition(" ")[0] not in present]
 
     @property
     def best(self) -> Entry | None:
@@ -223,7 +229,7 @@ def ranking_table(ranking: Ranking) -> TextTable:
     for entry in ranking.invalid:
         rows.append(("", entry.name, entry.options, *(ABSENT,) * 6, INVALID))
         tones.append("bad")
-    for name in ranking.left_out:
+    for name in ranking.absent:
         rows.append(("", name, "", *(ABSENT,) * 6, "cannot run"))
         tones.append("quiet")
     return TextTable("Ranking", headers, tuple(rows), 3, tuple(tones), _foot(ranking))
@@ -246,12 +252,12 @@ def _slower_by(ranking: Ranking, entry: Entry) -> str:
 
 
 def reasons(ranking: Ranking) -> list[str]:
-    """Why some strategies are not ranked: one line per invalid one, and one for all that cannot run for the same reason."""
+    """Why some strategies are not ranked: one line per invalid one, and one for all that are left out for the same reason."""
     lines = [f"{entry.name}: {entry.row.verdict}" for entry in ranking.invalid]
     named: dict[str, list[str]] = {}
     for name, reason in ranking.left_out.items():
         named.setdefault(reason, []).append(name)
-    return [*lines, *(f"{', '.join(names)} cannot run here: {reason}" for reason, names in named.items())]
+    return [*lines, *(f"{', '.join(names)} left out here: {reason}" for reason, names in named.items())]
 
 
 def _foot(ranking: Ranking) -> str:

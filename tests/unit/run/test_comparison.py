@@ -131,9 +131,9 @@ def test_options_are_varied_for_those_that_have_them(tmp_path: Path) -> None:
     ]
     assert [ready.point for ready in prepared] == list(comparison.points)
     assert comparison.left_out == {
-        "ring with buffer_bytes": "it has no option 'buffer_bytes', and takes part as it is",
-        "vanilla with wire": "it has no option 'wire', and takes part as it is",
-        "vanilla with buffer_bytes": "it has no option 'buffer_bytes', and takes part as it is",
+        "ring with buffer_bytes": "no option 'buffer_bytes': takes part as it is",
+        "vanilla with wire": "no option 'wire': takes part as it is",
+        "vanilla with buffer_bytes": "no option 'buffer_bytes': takes part as it is",
     }
     assert (
         question.name
@@ -246,7 +246,7 @@ def test_a_comparison_runs_reports_and_resumes(call: Any, monkeypatch: pytest.Mo
     status, out, err = call(*words)
     assert (status, err) == (0, "")
     folder = tmp_path / "runs" / "compare-alexnet-3-10gbit"
-    assert "butterfly cannot run here: cluster.workers = 3: butterfly pairs workers" in out
+    assert "butterfly left out here: cluster.workers = 3: butterfly pairs workers" in out
     assert "On this network ring is fastest" in out
     assert len(list((folder / "points").iterdir())) == 3
     for name in ("report.html", "chart.png", "chart.svg", "points.csv", "table.md"):

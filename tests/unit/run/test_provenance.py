@@ -111,7 +111,7 @@ def test_a_run_leaves_all_that_its_report_shows(call: Any, monkeypatch: pytest.M
     monkeypatch.setattr(machine_commands, "make_kernel_ready", lambda: None)
     monkeypatch.setattr(running, "trial_on", lambda _: no_trial)
     (tmp_path / "mine.toml").write_text(TEXT)
-    words = ("run", "mine.toml", "--set", 'strategy.name=["ring","tictac"]', "--set", "model.batch=64")
+    words = ("run", "mine.toml", "--set", 'strategy.name=["ring","tictac"]', "--set", "model.batch=64", "--out", "runs/mine")
     status, out, err = call(*words)
     assert (status, err) == (0, "")
     last = next(line for line in reversed(out.splitlines()) if not line.startswith(("report:", "chart:", "rows:")))
@@ -120,12 +120,12 @@ def test_a_run_leaves_all_that_its_report_shows(call: Any, monkeypatch: pytest.M
     report = tmp_path / "runs" / "mine" / "report.html"
     page = report.read_text()
     for text in (
-        "gradwire run mine.toml --set &#39;strategy.name=[&#34;ring&#34;,&#34;tictac&#34;]&#39; --set model.batch=64",
+        "gradwire run mine.toml --set &#39;strategy.name=[&#34;ring&#34;,&#34;tictac&#34;]&#39; --set model.batch=64 --out runs/mine",
         "<dt>clock</dt><dd>virtual; bytes and rates are not divided</dd>",
         "<td>fabric.oversubscription</td><td>1</td>",
         "strategy.options.wire = fp32 (default)",
         "strategy.options.order = tic (default)",
-        "title = &#34;A test&#34;",
+        "title = &#34;A test",
         "of iteration ",
         "times its lower bound of",
     ):

@@ -128,10 +128,17 @@ def test_invalid_ones_and_those_that_cannot_run_are_listed_with_their_reasons() 
     table = ranking_table(found)
     assert [(r[1], r[-1]) for r in table.rows[2:]] == [("ring", "invalid"), ("butterfly", "cannot run")]
     assert all(cell == "–" for r in table.rows[2:] for cell in r[3:-1]), "no number of theirs is shown"
-    assert reasons(found) == ["ring: invalid: drops 3 (limit 0)", "butterfly cannot run here: needs a power of two"]
+    assert reasons(found) == ["ring: invalid: drops 3 (limit 0)", "butterfly left out here: needs a power of two"]
     assert table.rows[0][4] == "none"
     one_bad_seed = ranked(*VANILLA[:2], replace(VANILLA[2], verdict="invalid: drops"), row("p3", 1.0))
     assert [entry.name for entry in one_bad_seed.valid] == ["p3"]
+
+
+def test_an_option_that_a_strategy_lacks_is_a_reason_and_no_row() -> None:
+    lacking = dict.fromkeys(("p3 with wire", "ring with wire"), "no option 'wire': takes part as it is")
+    found = ranked(row("p3", 1.0), row("ring", 1.2), left_out={**lacking, "butterfly": "needs a power of two"})
+    assert [r[1] for r in ranking_table(found).rows] == ["p3", "ring", "butterfly"]
+    assert reasons(found)[0] == "p3 with wire, ring with wire left out here: no option 'wire': takes part as it is"
 
 
 def test_only_valid_strategies_are_drawn(tmp_path: Path) -> None:
