@@ -111,7 +111,16 @@ def test_a_run_leaves_all_that_its_report_shows(call: Any, monkeypatch: pytest.M
     monkeypatch.setattr(machine_commands, "make_kernel_ready", lambda: None)
     monkeypatch.setattr(running, "trial_on", lambda _: no_trial)
     (tmp_path / "mine.toml").write_text(TEXT)
-    words = ("run", "mine.toml", "--set", 'strategy.name=["ring","tictac"]', "--set", "model.batch=64", "--out", "runs/mine")
+    words = (
+        "run",
+        "mine.toml",
+        "--set",
+        'strategy.name=["ring","tictac"]',
+        "--set",
+        "model.batch=64",
+        "--out",
+        "runs/mine",
+    )
     status, out, err = call(*words)
     assert (status, err) == (0, "")
     last = next(line for line in reversed(out.splitlines()) if not line.startswith(("report:", "chart:", "rows:")))
