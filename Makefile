@@ -10,8 +10,9 @@ PACKAGES := openvswitch-switch iproute2 ethtool iputils-ping util-linux python3-
 BUILD_PACKAGES := gcc libc6-dev make patch flex bison bc libelf-dev xz-utils
 SOURCES := /usr/src/linux-source-*.tar.*
 
-# What only tests need. tshark: checks that Wireshark names the messages of captured runs.
-TEST_PACKAGES := tshark
+# What only tests need. tshark: checks that Wireshark names the messages of captured runs. chromium: opens reports, whose tables sort
+# by a script, and sees that they load nothing and that no browser complains.
+TEST_PACKAGES := tshark chromium
 
 .PHONY: demo test test-distributions lint format wheel setup packages test-packages build-packages kernel clean
 

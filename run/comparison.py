@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,13 @@ from gradwire.workloads.lineup import (
     SPINES,
     WARMUP,
     Contender,
+    asked_options,
+    check_options,
+    lacking,
     lineup,
     refusal,
     shared_section,
+    variants,
 )
 from gradwire.workloads.models import model
 from gradwire.workloads.models.devices import devices_for
@@ -31,6 +35,8 @@ from gradwire.workloads.scenario.units import rate_text
 
 GIVEN = "given"
 """Name of the device where the iteration time is given."""
+IN_NAMES = str.maketrans({"/": "_", **dict.fromkeys("[]\"' ")})
+"""What names of folders have instead of characters that shells and paths take for something else; None: nothing."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,7 @@ class Question:
         words = ["compare", self.model, self.device or self.iteration_time, f"{self.workers}", self.rate]
         words += [f"{self.servers}servers"] if self.servers else []
         words += [f"leaf-spine-{self.oversubscription or 1:g}"] if self._nested else []
-        return "-".join(word.replace("/", "_") for word in (*filter(None, words), *self.settings))
+        return "-".join(word.translate(IN_NAMES) for word in (*filter(None, words), *self.settings))
 
     @property
     def _nested(self) -> bool:
@@ -100,28 +106,58 @@ def plan_comparison(
     Raises InputFault if no strategy can run, or for what is wrong whatever the strategy.
     """
     base = question.document()
+    asked = asked_options(base)
     shared = shared_section(base)
+    check_options(chosen, asked)
     left_out: dict[str, str] = {}
     faults: list[str] = []
     ready: dict[str, PlannedRun] = {}
     able: list[Contender] = []
-    for contender in chosen:
-        points = resolve(lineup(base, [contender], seeds), ORIGIN, question.name).points
+    for contender in (variant for each in chosen for variant in variants(each, asked)):
         reason = refusal(contender, shared)
         try:
-            planned = [] if reason else plan_runs(points, out, virtual_clock(points))
+            settled, planned = (contender, []) if reason else _planned(base, contender, seeds, out, bool(asked))
         except InputFault as fault:
             reason = str(fault).removeprefix(f"{ORIGIN}: ")
             faults.append(reason)
         if reason:
-            left_out[contender.strategy] = reason
+            left_out[_name(contender, asked)] = reason
             continue
-        able.append(contender)
+        able.append(settled)
         ready.update({run.folder.name: run for run in planned})
     if not able:
         # A reason that all of them have is given once; what one strategy would need besides does not help.
         reasons = dict.fromkeys(faults or left_out.values())
         raise InputFault(f"{ORIGIN}: no strategy can run: {'; '.join(reasons)}")
+    for name in dict.fromkeys(contender.strategy for contender in able):
+        left_out |= lacking(Contender(name, ""), asked)
     document = {**lineup(base, able, seeds), "left_out": left_out}
     scenario = resolve(document, ORIGIN, question.name)
     return scenario, [ready[folder_name(point)] for point in scenario.points]
+
+
+def _name(contender: Contender, asked: Mapping[str, Sequence[Any]]) -> str:
+    """A contender's strategy, with what is asked of its options."""
+    words = [f"{option}={contender.options[option]}" for option in asked if option in contender.options]
+    return f"{contender.strategy} ({', '.join(words)})" if words else contender.strategy
+
+
+def _planned(
+    base: Mapping[str, Any], contender: Contender, seeds: int, out: Path, asked: bool
+) -> tuple[Contender, list[PlannedRun]]:
+    """A contender's points ready to run.
+
+    An option that was asked for may make an order random, so two seeds are compiled to see whether their plans differ.
+    """
+    if asked and not contender.random:
+        drawn = replace(contender, random=True)
+        digests = [
+            {label: plan.digest() for label, plan in run.plans.items()} for run in _plan_all(base, drawn, 2, out)
+        ]
+        contender = drawn if digests[0] != digests[-1] else contender
+    return contender, _plan_all(base, contender, seeds, out)
+
+
+def _plan_all(base: Mapping[str, Any], contender: Contender, seeds: int, out: Path) -> list[PlannedRun]:
+    points = resolve(lineup(base, [contender], seeds), ORIGIN, ORIGIN).points
+    return plan_runs(points, out, virtual_clock(points))

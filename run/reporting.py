@@ -8,23 +8,29 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import tomli_w
 from rich.console import RenderableType
 
 from gradwire.analysis.compare import PrintedCell, cells_of_claims
 from gradwire.analysis.parameters import fits
 from gradwire.analysis.points import write_points_csv
 from gradwire.analysis.report.ranking import rank
-from gradwire.analysis.report.report import report
+from gradwire.analysis.report.report import Background, PointDetails, report
 from gradwire.analysis.report.tables import Constant
 from gradwire.faults import InputFault
+from gradwire.run.campaign import OUTPUT_FILE
 from gradwire.run.judged import JudgedRun
+from gradwire.run.stored.explanation import explain
+from gradwire.run.stored.provenance import facts, provenance
+from gradwire.run.stored.run_folder import CLOCK_FILE, stored_clock
+from gradwire.run.stored.settings import COST_UNITS, settings_of
+from gradwire.run.stored.stored_run import ITERATIONS_FILE, RECORD_FILE, VERDICT_FILE
 from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.lineup import FAMILIES, PARTIAL
+from gradwire.workloads.lineup import FAMILIES, PARTIAL, is_random
 from gradwire.workloads.scenario.loading import Point, Scenario, origin_named, resolve
-from gradwire.workloads.scenario.schema import SourcedDuration, SourcedRate, SourcedVariation
 
-COST_UNITS = {SourcedRate: "bytes/s", SourcedDuration: "s", SourcedVariation: "of the mean"}
-"""Units of a scenario's costs by their types."""
+LINKED_FILES = (VERDICT_FILE, ITERATIONS_FILE, RECORD_FILE, OUTPUT_FILE)
+"""Files of a point that people read."""
 
 
 def printed_cells(scenario: Scenario) -> list[PrintedCell]:
@@ -75,6 +81,8 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) ->
     """Writes points.csv and the report of a run into its folder; returns what a terminal shows of it."""
     rows = [run.result for run in runs]
     write_points_csv(folder / "points.csv", rows)
+    random = [is_random(run.point.section) for run in runs]
+    ranked = scenario.chart == "ranking"
     return report(
         folder,
         rows,
@@ -84,8 +92,28 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) ->
         [run.verdict for run in runs],
         labels=scenario.labels,
         notes=[*scenario.notes, *_naming_notes(runs), *_speed_notes(runs)],
-        ranking=rank(rows, FAMILIES, PARTIAL, scenario.left_out) if scenario.chart == "ranking" else None,
+        ranking=rank(rows, FAMILIES, PARTIAL, scenario.left_out, random) if ranked else None,
+        partial=PARTIAL,
+        random=random,
+        details=[_details(run, folder) for run in runs],
+        background=_background(scenario, folder),
     )
+
+
+def _details(run: JudgedRun, folder: Path) -> PointDetails:
+    """What the report of a run folder shows of one of its runs."""
+    place = run.folder.relative_to(folder).as_posix() if run.folder.is_relative_to(folder) else ""
+    files = tuple(name for name in LINKED_FILES if (run.folder / name).exists())
+    settings = settings_of(run.point)
+    if not run.result.valid:
+        return PointDetails(settings, place, files)
+    found = explain(run.stored)
+    return PointDetails(settings, place, files, found.why, found.drawing, found.port)
+
+
+def _background(scenario: Scenario, folder: Path) -> Background:
+    clock = stored_clock(folder) if (folder / CLOCK_FILE).exists() else None
+    return Background(scenario.about.strip(), facts(provenance(folder), clock), tomli_w.dumps(scenario.document))
 
 
 def _constants(runs: Sequence[JudgedRun]) -> list[Constant]:

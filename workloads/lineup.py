@@ -8,8 +8,10 @@ software cost is left free unless it is set, so that what is compared is what th
 from __future__ import annotations
 
 import copy
+import difflib
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gradwire.faults import InputFault
@@ -21,7 +23,9 @@ from gradwire.workloads.scenario.settings import flattened
 
 ORIGIN = "gradwire compare"
 DECIDED = ("strategy", "chart", "left_out")
-"""Keys of a scenario that say what is ranked and how; the line-up alone sets them."""
+"""Keys of a scenario that say what is ranked and how; the line-up alone sets them, but for the strategies' options."""
+OPTIONS = "strategy.options."
+"""What keys of strategies' options begin with."""
 PARAMETER_SERVER, ALLREDUCE, SWITCHES, PLUG_IN = "parameter server", "allreduce", "support by switches", "plug-in"
 WARMUP, ITERATIONS = 1, 2
 LEAVES = SPINES = 2
@@ -69,6 +73,7 @@ CONTENDERS = (
     Contender("ring-multicast", SWITCHES),
 )
 FAMILIES = {contender.strategy: contender.family for contender in CONTENDERS}
+RANDOM = {contender.strategy: contender.random for contender in CONTENDERS}
 PARTIAL = tuple(contender.strategy for contender in CONTENDERS if contender.partial)
 
 
@@ -78,37 +83,97 @@ def contenders(names: Sequence[str] = ()) -> list[Contender]:
         strategy(name)
     known = {contender.strategy: contender for contender in CONTENDERS}
     installed = [*known, *(name for name in strategy_names() if name not in known)]
-    # Whether a plug-in draws from the seed cannot be known from here, so it is taken to.
+    # As in `is_random`, a plug-in is taken to draw from the seed.
     return [known.get(name, Contender(name, PLUG_IN, random=True)) for name in dict.fromkeys(names or installed)]
 
 
 def shared_section(base: Mapping[str, Any]) -> PointSection:
     """What all strategies share, validated. Raises InputFault for what is wrong whatever the strategy, and for what `base` may not say."""
-    if base.get("sweep"):
-        keys = ", ".join(base["sweep"])
-        raise InputFault(f"--set {keys}: strategies are ranked at one setting; a list is swept by `gradwire run`")
-    decided = flattened({key: base[key] for key in DECIDED if key in base})
+    swept = [key for key in base.get("sweep", {}) if not key.startswith(OPTIONS)]
+    if swept:
+        raise InputFault(
+            f"--set {', '.join(swept)}: strategies are ranked at one setting; a list is swept by `gradwire run`"
+        )
+    decided = [
+        key for key in flattened({key: base[key] for key in DECIDED if key in base}) if not key.startswith(OPTIONS)
+    ]
     if decided:
         raise InputFault(
             f"--set {', '.join(decided)}: `gradwire compare` decides this itself (workloads/lineup.py); --strategy chooses strategies, "
-            "and `gradwire run` runs a scenario with options of your own"
+            f"--set {OPTIONS}... sets an option of those that have it, and `gradwire run` runs a scenario of your own"
         )
-    document = {"title": ORIGIN, **base, "strategy": {"name": CONTENDERS[0].strategy}}
+    document = {"title": ORIGIN, **_without_options(base), "strategy": {"name": CONTENDERS[0].strategy}}
     return resolve(document, ORIGIN, ORIGIN).points[0].section
+
+
+def _without_options(base: Mapping[str, Any]) -> dict[str, Any]:
+    return copy.deepcopy({key: value for key, value in base.items() if key not in ("strategy", "sweep")})
+
+
+def asked_options(base: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The strategies' options that `base` sets or sweeps, each with its values."""
+    asked = {key: [value] for key, value in base.get("strategy", {}).get("options", {}).items()}
+    return asked | {key.removeprefix(OPTIONS): list(values) for key, values in base.get("sweep", {}).items()}
+
+
+def check_options(chosen: Sequence[Contender], asked: Mapping[str, list[Any]]) -> None:
+    """Rejects an option that none of the contenders has, and one without values. Raises InputFault."""
+    known = {option for contender in chosen for option in strategy(contender.strategy).options.model_fields}
+    for option, values in asked.items():
+        if not values:
+            raise InputFault(f"--set {OPTIONS}{option}: the list of values is empty")
+        if option not in known:
+            near = difflib.get_close_matches(option, known, 1)
+            hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(sorted(known)) or 'none'}"
+            raise InputFault(f"--set {OPTIONS}{option}: no strategy that takes part has this option; {hint}")
+
+
+def variants(contender: Contender, asked: Mapping[str, list[Any]]) -> list[Contender]:
+    """The contender with each combination of the asked values of options that it has; itself if it has none of them."""
+    had = [option for option in asked if option in strategy(contender.strategy).options.model_fields]
+    combinations = itertools.product(*(asked[option] for option in had))
+    settings = [dict(zip(had, values, strict=True)) for values in combinations]
+    return [replace(contender, options={**contender.options, **chosen}) for chosen in settings]
+
+
+def lacking(contender: Contender, asked: Mapping[str, list[Any]]) -> dict[str, str]:
+    """What is asked of a contender that it does not have, in words, and what happens instead."""
+    had = strategy(contender.strategy).options.model_fields
+    return {
+        f"{contender.strategy} with {option}": f"no option '{option}': takes part as it is"
+        for option in asked
+        if option not in had
+    }
+
+
+def is_random(section: PointSection) -> bool:
+    """Whether the seed decides a point's time: by a random order, the choice of spines, or workers' times.
+
+    Whether an option makes an order random is not known from here: it is known from points that ran with several seeds.
+    """
+    # Whether a plug-in draws from the seed cannot be known from here, so it is taken to.
+    return RANDOM.get(section.strategy.name, True) or _random_setting(section)
+
+
+def _random_setting(shared: PointSection) -> bool:
+    """Whether seeds decide times whatever the strategy."""
+    variation = shared.costs.compute_variation
+    return shared.fabric.spines > 1 or (variation is not None and variation.value > 0)
 
 
 def lineup(base: Mapping[str, Any], chosen: Sequence[Contender], seeds: int) -> dict[str, Any]:
     """The scenario document in which the contenders run on the cluster, network and model of `base`.
 
-    Those with a random order run with so many seeds, from the one of `base` on; where several spines share the traffic, all do, for
-    the seed decides which spine a pair of hosts uses. What `base` says goes before a contender's own settings. Raises InputFault.
+    Those with a random order run with so many seeds, from the one of `base` on. All do where several spines share the traffic, for
+    the seed decides which spine a pair of hosts uses, and where workers' times are drawn. What `base` says goes before a contender's own
+    settings; the options that it asks for are already the contenders' (`variants`). Raises InputFault.
     """
     shared = shared_section(base)
-    document = copy.deepcopy(dict(base))
+    document = _without_options(base)
     first = shared.run.seed
     cases: dict[tuple[bool, str], dict[str, list[Any]]] = {}
     for contender in chosen:
-        random = contender.random or shared.fabric.spines > 1
+        random = contender.random or _random_setting(shared)
         settings = {key: value for key, value in contender.settings.items() if not _says(base, key)}
         case = cases.setdefault((random, repr(settings)), {"strategy": []})
         case["strategy"].append({"name": contender.strategy, "options": _options(contender, shared)})

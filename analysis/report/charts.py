@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,12 @@ STYLE: Any = {
     "svg.hashsalt": "gradwire",
 }
 DPI = 200
+
+
+DOTTED_KEY = re.compile(r"[a-z_]+(\.[a-z_]+)+")
+"""A key of a scenario, of which the last part is shown: "2.5gbit" is none."""
+SPEAKING = ("model", "strategy", "device", "options")
+"""Parameters whose values need no name beside them."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +109,15 @@ class Labels:
 
     def __call__(self, text: str) -> str:
         """The given label, else the last part of the key with its dashes and underscores as spaces."""
-        return self.given.get(text) or text.rsplit(".", 1)[-1].replace("_", " ")
+        if text in ("True", "False"):
+            return text.lower()
+        short = text.rpartition(".")[2] if DOTTED_KEY.fullmatch(text) else text
+        return self.given.get(text) or short.replace("_", " ")
+
+    def pair(self, key: str, value: str) -> str:
+        """A parameter with its name where its value alone would not say what it is: "overlap = true", but "alexnet" and "10gbit"."""
+        speaks = value in self.given or key in SPEAKING or value.lower().endswith("bit")
+        return self(value) if speaks else f"{self(key)} = {self(value)}"
 
 
 def _series(rows: Sequence[PointResult], series_key: str) -> list[str]:
@@ -137,7 +152,8 @@ def _bars(rows: Sequence[PointResult], comparison: Comparison, metric: str, seri
             _measured_bar(axes, left, width, row, metric, fitted, _color(index), small)
             if cell is not None:
                 _printed_bar(axes, left + width, width, cell.value * axis.factor, cell.fitted, _color(index), small)
-    axes.set_xticks(range(len(groups)), ["\n".join(write(value) for value in group) or "all" for group in groups])
+    named = [[write.pair(key, value) for key, value in zip(keys, group, strict=True) if value] for group in groups]
+    axes.set_xticks(range(len(groups)), ["\n".join(words) or "all" for words in named])
     axes.set_xlim(-0.55, len(groups) - 0.45)
     axes.tick_params(axis="x", length=0)
     axes.set_xlabel(", ".join(write(key).capitalize() for key in keys))
@@ -255,10 +271,11 @@ def _lines(rows: Sequence[PointResult], x_key: str, series_key: str, write: Labe
                 axes, [r for r in inside if r.parameters.get(series_key) == name], x_key, index, 1e9 if is_rate else 1.0
             )
         if any(panel):
-            axes.set_title(", ".join(write(value) for value in panel), fontsize=9, fontweight="normal")
+            named = [write.pair(key, value) for key, value in zip(others, panel, strict=True) if value]
+            axes.set_title(", ".join(named), fontsize=9, fontweight="normal")
         axes.set_xlabel(write(x_key).capitalize() + (" (Gbit/s)" if is_rate else ""))
         axes.set_ylabel(METRIC_AXES["throughput_per_s"].label)
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.06 * _highest(rows, inside))
         axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
         _scale_x(
             axes, sorted({(parameter_number(r.parameters[x_key]) or 0.0) / (1e9 if is_rate else 1.0) for r in inside})
@@ -270,6 +287,13 @@ def _lines(rows: Sequence[PointResult], x_key: str, series_key: str, write: Labe
     ]
     _legend(figure, handles, 0)
     return figure
+
+
+def _highest(rows: Sequence[PointResult], inside: Sequence[PointResult]) -> float:
+    """The highest end of a panel's scale: panels are compared, so they share one, except across models, whose samples differ."""
+    models = {row.parameters.get("model") for row in inside}
+    compared = [row for row in rows if row.valid and row.parameters.get("model") in models]
+    return max((interval(row, "throughput_per_s")[1] for row in compared), default=1.0) or 1.0
 
 
 def _line(axes: Axes, rows: Sequence[PointResult], x_key: str, index: int, unit: float) -> None:

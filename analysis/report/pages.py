@@ -1,7 +1,11 @@
-"""HTML pages from the templates of this folder. Every text is escaped; only drawings are taken as they are."""
+"""HTML pages from the templates of this folder. Every text is escaped; only drawings are taken as they are.
+
+A page is one file that needs nothing else: its style and its script are in it, and its security policy forbids it to load anything.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,13 +13,23 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from gradwire.analysis.report.tables import TextTable
+from gradwire.analysis.report.tables import MEANINGS, TextTable
 
 TEMPLATES = Path(__file__).with_name("templates")
 SENTENCE_LETTERS = 40
 """A longer cell is no number, whatever its column, and is folded like words."""
 PARAGRAPH_LETTERS = 240
 """A longer cell gets a wide column, if its column is for words."""
+THEMED = {
+    "#ffffff": "var(--paper)",
+    "#000000": "currentColor",
+    "#dddddd": "var(--rule)",
+    "#666666": "var(--faint)",
+    "#777777": "var(--faint)",
+    "#999999": "var(--faint)",
+}
+"""Colours of drawings that follow the page's, so that a drawing is readable in the dark; the others tell strategies apart."""
+METADATA = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
 _environment = Environment(
     loader=FileSystemLoader(TEMPLATES),
     autoescape=True,
@@ -28,10 +42,11 @@ _environment = Environment(
 
 @dataclass(frozen=True)
 class HtmlCell:
-    """A cell of a table. kind: its class in the style sheet, or "" for none."""
+    """A cell of a table. kind: its class in the style sheet, or "" for none. meaning: of a header, "" for none."""
 
     text: str
     kind: str
+    meaning: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,14 +74,22 @@ def page(template: str, **values: Any) -> str:
 
 
 def drawing(svg: str) -> Markup:
-    """An SVG document as a part of a page: its prologue and document type may not stand there, and nothing in it is escaped."""
-    return Markup(svg[svg.index("<svg") :])
+    """An SVG document as a part of a page, in the page's colours.
+
+    Its prologue, document type and metadata may not stand there, and nothing in it is escaped.
+    """
+    inside = METADATA.sub("", svg[svg.index("<svg") :])
+    for color, themed in THEMED.items():
+        inside = inside.replace(color, themed).replace(color.upper(), themed)
+    return Markup(inside)
 
 
 def html_table(table: TextTable) -> HtmlTable:
     """A table with a class for each cell: words, paragraphs and numbers are set differently."""
     first = table.rows[0] if table.rows else table.headers
-    head = tuple(HtmlCell(header, _kind(table, i, first[i])) for i, header in enumerate(table.headers))
+    head = tuple(
+        HtmlCell(header, _kind(table, i, first[i]), MEANINGS.get(header, "")) for i, header in enumerate(table.headers)
+    )
     rows = tuple(
         HtmlRow(tuple(HtmlCell(cell, _kind(table, i, cell)) for i, cell in enumerate(row[:-1])), row[-1], tone)
         for row, tone in zip(table.rows, table.tone, strict=True)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gradwire.analysis.contrast import LEVEL_MARGIN, MOST_SEEDS, Contrast, Outcome, Sample, contrast
 from gradwire.analysis.points import PointResult, pool_seeds
 from gradwire.analysis.report.tables import ABSENT, INVALID, TextTable
 
 BASELINE = "vanilla"
-LEVEL = 0.01
-"""Strategies are level if their times differ by less than this share, or if their intervals overlap."""
 MOST_NAMED = 4
-"""Number of strategies level with the fastest that are named."""
+"""Number of strategies that are named one by one in the answer."""
 COMPUTE_BOUND = 0.95
 """Share of the compute bound from which on the network is no longer the limit."""
 
@@ -28,8 +27,8 @@ class Entry:
     options: str
     #: Pooled over seeds.
     row: PointResult
-    #: Number of seeds.
-    seeds: int
+    #: Its time with each seed, and whether seeds decide it.
+    sample: Sample
     #: It sends only a part of the gradients.
     partial: bool
 
@@ -39,8 +38,13 @@ class Entry:
         return self.row.iteration_time_s
 
     @property
+    def seeds(self) -> int:
+        """Number of seeds."""
+        return len(self.sample.times_s)
+
+    @property
     def ci_s(self) -> float:
-        """Half of the 95 % interval over seeds; 0 for a strategy without randomness, whose runs are all alike."""
+        """Half of the 95 % interval over seeds; 0 for a strategy without randomness, whose runs are all alike, and for a single seed."""
         return (self.row.ci95_s or 0.0) if self.seeds > 1 else 0.0
 
 
@@ -52,7 +56,7 @@ class Ranking:
     valid: tuple[Entry, ...]
     #: Strategies whose runs are no results.
     invalid: tuple[Entry, ...]
-    #: Strategies that cannot run, with the reason.
+    #: Strategies that cannot run, and options that some do not have, with the reason.
     left_out: Mapping[str, str]
     #: What speed-ups are relative to; None if no run is valid.
     baseline: Entry | None
@@ -68,60 +72,123 @@ class Ranking:
         fastest = self.valid[0].row
         return fastest.scaling_efficiency * fastest.iteration_time_s
 
-    def sentence(self) -> str:
-        """The answer: which strategy is fastest, by how much, and whether the network still is the limit."""
-        whole = [entry for entry in self.valid if not entry.partial]
-        if not whole or self.baseline is None:
+    @property
+    def absent(self) -> list[str]:
+        """What is left out of strategies that take no part at all: others have a variant that does."""
+        present = {entry.row.parameters.get("strategy") for entry in (*self.valid, *self.invalid)}
+        return [name for name in self.left_out if name.partition(" ")[0] not in present]
+
+    @property
+    def best(self) -> Entry | None:
+        """The fastest that sends all gradients; None if there is no valid one."""
+        return next((entry for entry in self.valid if not entry.partial), None)
+
+    def against_best(self, entry: Entry) -> Contrast:
+        """An entry's time compared with that of the best."""
+        assert self.best is not None
+        return contrast(entry.sample, self.best.sample)
+
+    def sentence(self, write: Callable[[str], str] = str) -> str:
+        """The answer: which strategy is fastest, by how much, and whether the network still is the limit. write: a name's label."""
+        best = self.best
+        if best is None or self.baseline is None:
             return "no run was valid, so there is no answer"
-        best = whole[0]
-        level = [entry.name for entry in whole[1:] if _is_level(best, entry)]
-        text = f"on this network {best.name} is fastest"
-        text += f", level with {_listed(level)}" if level else ""
+        name = write(best.name)
+        text = f"on this network {name} is fastest"
+        level = [write(entry.name) for entry in self._others(Outcome.LEVEL)]
+        text += f", level with {_listed(level)} (within {LEVEL_MARGIN:.0%})" if level else ""
         text += f": {best.time_s:#.4g} s an iteration"
         if best is not self.baseline:
-            text += f", {self.speedup(best):.2f}x {self.baseline.name}"
-        share = best.row.scaling_efficiency
-        if share >= COMPUTE_BOUND:
-            text += f"; the network is no longer the limit: {share:.0%} of the compute bound"
-        else:
-            over = best.time_s / best.row.lower_bound_s
-            text += f"; the network is the limit: {share:.0%} of the compute bound, {over:.2f} times {best.name}'s own bound"
-            text += f" ({best.row.lower_bound_kind})"
-        return text
+            text += f", {self.speedup(best):.2f}x {write(self.baseline.name)}{self.speedup_interval()}"
+        return f"{text}; {limit(best.row, name)}{self._doubt(write)}"
+
+    def speedup_interval(self) -> str:
+        """The 95 % interval of the best's speed-up over the baseline, in brackets; "" if it is exact, or not known from one seed."""
+        assert self.baseline is not None
+        found = self.against_best(self.baseline).interval
+        return "" if found is None or found[0] == found[1] else f" ({found[0]:.2f} to {found[1]:.2f})"
+
+    def _others(self, outcome: Outcome) -> list[Entry]:
+        """The entries with this outcome against the best, without those that send a part only."""
+        return [
+            entry
+            for entry in self.valid
+            if entry is not self.best and not entry.partial and self.against_best(entry).outcome is outcome
+        ]
+
+    def _doubt(self, write: Callable[[str], str]) -> str:
+        """What too few seeds leave open, and how many would probably do; "" if nothing."""
+        unclear = self._others(Outcome.UNCLEAR)
+        if not unclear:
+            return ""
+        text = f"; too few seeds to tell whether {_listed([write(entry.name) for entry in unclear])}"
+        text += " are slower" if len(unclear) > 1 else " is slower"
+        return f"{text}: {seeds_wanted([self.against_best(entry) for entry in unclear])}"
+
+
+def limit(row: PointResult, name: str) -> str:
+    """What limits a valid point's iteration: computation, or the network and by how much. name: whose bound it is."""
+    share = row.scaling_efficiency
+    if share >= COMPUTE_BOUND:
+        return f"the network is no longer the limit: {share:.0%} of the compute bound"
+    over = row.iteration_time_s / row.lower_bound_s
+    return (
+        f"the network is the limit: {share:.0%} of the compute bound, {over:.2f} times {name}'s own bound "
+        f"({row.lower_bound_kind})"
+    )
+
+
+def seeds_wanted(contrasts: Sequence[Contrast]) -> str:
+    """How many seeds would probably make these unclear outcomes clear."""
+    if any(found.half is None for found in contrasts):
+        return "one seed shows no spread, so run at least three"
+    if any(found.seeds_needed is None for found in contrasts):
+        return f"more than {MOST_SEEDS:,} would be needed"
+    return f"about {max(found.seeds_needed or 0 for found in contrasts)} would do"
 
 
 def rank(
-    rows: Sequence[PointResult], families: Mapping[str, str], partial: Sequence[str], left_out: Mapping[str, str]
+    rows: Sequence[PointResult],
+    families: Mapping[str, str],
+    partial: Sequence[str],
+    left_out: Mapping[str, str],
+    random: Sequence[bool] = (),
 ) -> Ranking:
-    """Ranks points that differ only in strategy and seed.
+    """Ranks points that differ only in strategy, options and seed.
 
     rows: one per point and seed. families: of each strategy. partial: strategies that send only a part of the gradients; they are
-    ranked but never the answer.
+    ranked but never the answer. random: for each row, whether its seed decides its time; what ran with several seeds is taken to be
+    random in any case.
     """
-    seeds: dict[str, int] = {}
-    for row in rows:
-        seeds[_name(row)] = seeds.get(_name(row), 0) + 1
+    times_s: dict[str, dict[str, float]] = {}
+    drawn: dict[str, bool] = {}
+    for index, row in enumerate(rows):
+        seeds = times_s.setdefault(_name(row), {})
+        seeds[row.parameters.get("seed", str(len(seeds)))] = row.iteration_time_s
+        drawn[_name(row)] = len(seeds) > 1 or bool(random and random[index])
     pooled = pool_seeds(rows)
-    strategies = [row.parameters["strategy"] for row in pooled]
+    strategies = [row.parameters.get("strategy", "") for row in pooled]
     entries = []
     for row, strategy in zip(pooled, strategies, strict=True):
         options = row.parameters.get("options", "")
         name = f"{strategy} ({options})" if strategies.count(strategy) > 1 and options else strategy
+        sample = Sample(times_s[_name(row)], drawn[_name(row)])
         family = families.get(strategy, "plug-in")
-        entries.append(Entry(name, family, options, row, seeds[_name(row)], strategy in partial))
+        entries.append(Entry(name, family, options, row, sample, strategy in partial))
     valid = sorted((entry for entry in entries if entry.row.valid), key=lambda entry: entry.time_s)
+    invalid = tuple(entry for entry in entries if not entry.row.valid)
+    return Ranking(tuple(valid), invalid, left_out, _baseline(entries, valid))
+
+
+def _baseline(entries: Sequence[Entry], valid: Sequence[Entry]) -> Entry | None:
+    """What speed-ups are relative to: vanilla, the first of several; without it, the slowest."""
+    named = [entry for entry in entries if entry.row.valid and entry.row.parameters.get("strategy") == BASELINE]
     whole = [entry for entry in valid if not entry.partial]
-    named = [entry for entry in whole if entry.name == BASELINE]
-    baseline = next(iter(named or whole[-1:]), None)
-    return Ranking(tuple(valid), tuple(entry for entry in entries if not entry.row.valid), left_out, baseline)
+    return next(iter(named or whole[-1:]), None)
 
 
 def _name(row: PointResult) -> str:
-    return repr({key: value for key, value in row.parameters.items() if key != "seed"})
-
-
-def _is_level(best: Entry, other: Entry) -> bool:
-    return other.time_s - best.time_s <= max(LEVEL * best.time_s, best.ci_s + other.ci_s)
+    return repr(sorted((key, value) for key, value in row.parameters.items() if key != "seed"))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -133,47 +200,80 @@ def _listed(names: Sequence[str]) -> str:
 def ranking_table(ranking: Ranking) -> TextTable:
     """One row per strategy: the valid ones, the fastest first, then the invalid ones, then those that cannot run."""
     against = ranking.baseline.name if ranking.baseline else BASELINE
-    headers = ("", "strategy", "options", "time (s)", "± 95 %", f"x {against}", "x bound", "compute %", "verdict")
+    headers = (
+        "",
+        "strategy",
+        "options",
+        "time (s)",
+        "± 95 %",
+        "slower by",
+        f"x {against}",
+        "x bound",
+        "compute %",
+        "verdict",
+    )
     rows, tones = [], []
     for place, entry in enumerate(ranking.valid, start=1):
         row = entry.row
-        interval = f"{entry.ci_s:.2g}" if entry.seeds > 1 else "none"
-        numbers = (f"{entry.time_s:#.4g}", interval, f"{ranking.speedup(entry):.2f}" if ranking.baseline else ABSENT)
-        bound = f"{entry.time_s / row.lower_bound_s:.3f}"
-        mark = "*" if entry.partial else ""
-        rows.append(
-            (
-                f"{place}",
-                entry.name + mark,
-                entry.options,
-                *numbers,
-                bound,
-                f"{row.scaling_efficiency:.1%}"[:-1],
-                "valid",
-            )
+        numbers = (
+            f"{entry.time_s:#.4g}",
+            _interval(entry),
+            _slower_by(ranking, entry),
+            f"{ranking.speedup(entry):.2f}" if ranking.baseline else ABSENT,
+            f"{entry.time_s / row.lower_bound_s:.3f}",
+            f"{row.scaling_efficiency:.1%}"[:-1],
         )
+        mark = "*" if entry.partial else ""
+        rows.append((f"{place}", entry.name + mark, entry.options, *numbers, "valid"))
         tones.append("good")
     for entry in ranking.invalid:
-        rows.append(("", entry.name, entry.options, *(ABSENT,) * 5, INVALID))
+        rows.append(("", entry.name, entry.options, *(ABSENT,) * 6, INVALID))
         tones.append("bad")
-    for name in ranking.left_out:
-        rows.append(("", name, "", *(ABSENT,) * 5, "cannot run"))
+    for name in ranking.absent:
+        rows.append(("", name, "", *(ABSENT,) * 6, "cannot run"))
         tones.append("quiet")
     return TextTable("Ranking", headers, tuple(rows), 3, tuple(tones), _foot(ranking))
 
 
+def _interval(entry: Entry) -> str:
+    if not entry.sample.random:
+        return "none"
+    return f"{entry.ci_s:.2g}" if entry.seeds > 1 else "one seed"
+
+
+def _slower_by(ranking: Ranking, entry: Entry) -> str:
+    """How much longer an entry takes than the best, in percent: with its interval, and a mark for what is level or unclear."""
+    if ranking.best is None or entry is ranking.best:
+        return "" if ranking.best is None else "0"
+    found = ranking.against_best(entry)
+    half = "" if not found.half else f" ± {found.half:.1%}"[:-1]
+    mark = {Outcome.LEVEL: " =", Outcome.UNCLEAR: " ?"}.get(found.outcome, "")
+    return f"{found.ratio - 1:.1%}"[:-1] + half + mark
+
+
 def reasons(ranking: Ranking) -> list[str]:
-    """Why some strategies are not ranked, one line per strategy."""
-    invalid = [f"{entry.name}: {entry.row.verdict}" for entry in ranking.invalid]
-    return [*invalid, *(f"{name} cannot run here: {reason}" for name, reason in ranking.left_out.items())]
+    """Why some strategies are not ranked: one line per invalid one, and one for all that are left out for the same reason."""
+    lines = [f"{entry.name}: {entry.row.verdict}" for entry in ranking.invalid]
+    named: dict[str, list[str]] = {}
+    for name, reason in ranking.left_out.items():
+        named.setdefault(reason, []).append(name)
+    return [*lines, *(f"{', '.join(names)} left out here: {reason}" for reason, names in named.items())]
 
 
 def _foot(ranking: Ranking) -> str:
-    sentences = ["x bound: iteration time over its closed-form lower bound. compute %: share of the compute bound."]
+    sentences = [
+        "slower by: per cent of the fastest's time.",
+        "x bound: iteration time over its closed-form lower bound. compute %: share of the compute bound.",
+    ]
+    outcomes = [ranking.against_best(entry).outcome for entry in ranking.valid] if ranking.best else []
+    if outcomes.count(Outcome.LEVEL) > 1:
+        sentences.append(f"= level: within {LEVEL_MARGIN:.0%}, whole interval included.")
+    if Outcome.UNCLEAR in outcomes:
+        sentences.append("? too few seeds to tell.")
     counts = sorted({entry.seeds for entry in ranking.valid if entry.seeds > 1})
     if counts:
         sentences.append(f"± 95 %: over {' or '.join(map(str, counts))} seeds of the random orders.")
-    if any(entry.seeds == 1 for entry in ranking.valid):
+    if any(not entry.sample.random for entry in ranking.valid):
         sentences.append("none: nothing in it is random, and every run is alike.")
     if any(entry.partial for entry in ranking.valid):
         sentences.append("* sends a part of the gradients only, so it trains something else and is no answer.")

@@ -73,8 +73,8 @@ def _legend(figure: Figure, families: list[str], ranking: Ranking) -> None:
     notes = []
     if ranking.invalid:
         notes.append("Not drawn, as their verdicts are invalid: " + ", ".join(e.name for e in ranking.invalid) + ".")
-    if ranking.left_out:
-        notes.append("Cannot run here: " + ", ".join(ranking.left_out) + ".")
+    if ranking.absent:
+        notes.append("Cannot run here: " + ", ".join(ranking.absent) + ".")
     for number, note in enumerate(notes):
         style = {"fontsize": 8, "color": "#666666", "style": "italic"}
         figure.text(0.5, -row * (lines + 0.5 + number), note, ha="center", va="top", **style)  # type: ignore[arg-type]

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
+from markupsafe import Markup
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from gradwire.analysis.compare import Comparison, PrintedCell, compare
+from gradwire.analysis.compare import Comparison, PrintedCell, compare, parameter_names
 from gradwire.analysis.parameters import describe
 from gradwire.analysis.points import PointResult, pool_seeds
-from gradwire.analysis.report.charts import DPI, chart, save_chart, svg_text
+from gradwire.analysis.report.charts import DPI, Labels, chart, save_chart, svg_text
+from gradwire.analysis.report.conclusion import conclusion
 from gradwire.analysis.report.pages import HtmlTable, drawing, html_table, page
+from gradwire.analysis.report.quantities import quantity
 from gradwire.analysis.report.ranking import Ranking, ranking_table, reasons
 from gradwire.analysis.report.ranking_chart import ranking_chart
+from gradwire.analysis.report.settings import Settings, in_line, own_settings, settings_table
 from gradwire.analysis.report.tables import (
     Constant,
     TextTable,
@@ -27,6 +32,35 @@ from gradwire.analysis.report.tables import (
     rich_table,
 )
 from gradwire.analysis.verdict.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class PointDetails:
+    """What a report shows of a point besides its numbers and its verdict."""
+
+    #: All its settings.
+    settings: Settings
+    #: Its folder, relative to the report's; "" for none.
+    folder: str = ""
+    #: Names of the files there to which the report has links.
+    files: tuple[str, ...] = ()
+    #: One sentence on where an iteration's time went; "" if that is not known.
+    why: str = ""
+    #: Chart of a port's use as SVG, and the port; "" for none.
+    drawing: str = ""
+    port: str = ""
+
+
+@dataclass(frozen=True)
+class Background:
+    """What a report says of a run besides its points: where its results come from."""
+
+    #: One paragraph on what is asked.
+    about: str = ""
+    #: Version, date, command, kernel and the like: names and values.
+    facts: Sequence[tuple[str, str]] = ()
+    #: Text of the scenario.
+    scenario: str = ""
 
 
 def report(
@@ -41,6 +75,10 @@ def report(
     labels: Mapping[str, str] | None = None,
     notes: Sequence[str] = (),
     ranking: Ranking | None = None,
+    partial: Sequence[str] = (),
+    random: Sequence[bool] = (),
+    details: Sequence[PointDetails] = (),
+    background: Background | None = None,
     dpi: int = DPI,
 ) -> RenderableType:
     """Writes report.html, table.md, chart.png and chart.svg into `run_dir`; returns what a terminal shows, in 100 columns at most.
@@ -48,7 +86,8 @@ def report(
     rows: one per point and seed, as in points.csv; seeds are pooled here. verdicts: one per row, None where a run left none.
     series_key: the parameter that is compared and coloured. labels: what to write for a parameter's key or value.
     notes: lines for the end of the report, such as the run's speed. ranking: of the rows; it comes first and is the chart.
-    Raises InputFault for a printed cell that fits no point or several.
+    partial: strategies that send only a part of the gradients. random: for each row, whether its seed decides its time.
+    details: one per row, or none at all. Raises InputFault for a printed cell that fits no point or several.
     """
     texts = dict(labels or {})
     pooled = pool_seeds(rows)
@@ -59,8 +98,9 @@ def report(
     if constants:
         tables.append(constants_table(constants))
     summary = comparison.summary if comparison.cells else ""
+    concluded = conclusion(rows, Labels(texts), partial, random, ranking)
     if ranking is not None:
-        tables, summary = [ranking_table(ranking), *tables], ranking.sentence()
+        tables = [ranking_table(ranking), *tables]
         notes = [*reasons(ranking), *notes]
         figure = ranking_chart(ranking, title)
     else:
@@ -69,24 +109,32 @@ def report(
     html = page(
         "run.html",
         title=title,
+        conclusion=concluded,
+        all_valid=all(row.valid for row in rows),
         summary=summary,
         chart=drawing(svg_text(figure)),
         tables=[html_table(table) for table in tables],
-        points=[_shown_verdict(row, verdict) for row, verdict in zip(rows, verdicts, strict=True)],
+        points=_shown_points(rows, verdicts, details, Labels(texts)),
+        background=_shown_background(background or Background(), details),
         notes=notes,
     )
     (run_dir / "report.html").write_text(html, encoding="utf-8")
-    (run_dir / "table.md").write_text(_markdown(title, summary, tables, notes), encoding="utf-8")
+    (run_dir / "table.md").write_text(_markdown(title, [concluded, summary], tables, notes), encoding="utf-8")
     if ranking is not None:
         shown = rich_table(tables[0], without=("options",))
-        return Group(Text(title, style="bold"), shown, *_dim(notes), Text(summary, style="bold"))
-    return terminal(title, comparison, tables[0], rows, notes)
+        return Group(Text(title, style="bold"), shown, *_dim(notes), Text(concluded, style="bold"))
+    return terminal(title, comparison, tables[0], rows, notes, concluded)
 
 
 def terminal(
-    title: str, comparison: Comparison, table: TextTable, rows: Sequence[PointResult], notes: Sequence[str] = ()
+    title: str,
+    comparison: Comparison,
+    table: TextTable,
+    rows: Sequence[PointResult],
+    notes: Sequence[str],
+    concluded: str,
 ) -> RenderableType:
-    """The table of points, the summary of the comparison, and the reason for each invalid point."""
+    """The table of points, the summary of the comparison, the reason for each invalid point, and the conclusion."""
     # With printed values, the table would be wider than 100 columns, and efficiency says what throughput would.
     narrow = ("samples/s",) if comparison.cells else ()
     parts: list[RenderableType] = [Text(title, style="bold"), rich_table(table, narrow)]
@@ -95,40 +143,98 @@ def terminal(
     for row in rows:
         if not row.valid:
             parts.append(Text(f"{describe(row.parameters)}: {row.verdict}", style="red"))
-    return Group(*parts, *_dim(notes))
+    return Group(*parts, *_dim(notes), Text(concluded, style="bold"))
 
 
 def _dim(notes: Sequence[str]) -> list[Text]:
     return [Text(note, style="dim") for note in notes]
 
 
-def _markdown(title: str, summary: str, tables: Sequence[TextTable], notes: Sequence[str]) -> str:
-    parts = [f"# {title}\n", f"{summary}\n" if summary else ""]
+def _markdown(title: str, sentences: Sequence[str], tables: Sequence[TextTable], notes: Sequence[str]) -> str:
+    parts = [f"# {title}\n", *(f"{sentence}\n" for sentence in sentences if sentence)]
     parts += [f"## {table.title}\n\n{markdown_table(table)}" for table in tables]
     parts += [f"- {note}" for note in notes]
-    return "\n".join(part for part in parts if part) + "\n"
+    return "\n".join(parts) + "\n"
 
 
 @dataclass(frozen=True)
-class ShownVerdict:
-    """A point's verdict as the page shows it."""
+class ShownPoint:
+    """A point as the page shows it."""
 
     label: str
     valid: bool
     verdict: str
-    #: What else is known of the run.
-    facts: str
+    #: What else is known of the run: names and values.
+    facts: tuple[tuple[str, str], ...]
+    #: Names of its files and where they are.
+    links: tuple[tuple[str, str], ...]
+    #: Chart of the use of `port`.
+    drawing: Markup
+    port: str
     #: None where no list of checks was kept.
     checks: HtmlTable | None
 
 
-def _shown_verdict(row: PointResult, verdict: Verdict | None) -> ShownVerdict:
-    facts = (
-        f"plan {row.plan_digest}, lower bound {row.lower_bound_s:.6g} s ({row.lower_bound_kind}), "
-        f"{row.bytes_sent:,} bytes sent, {row.wall_s:.1f} s of wall time"
+def _shown_points(
+    rows: Sequence[PointResult], verdicts: Sequence[Verdict | None], details: Sequence[PointDetails], write: Labels
+) -> list[ShownPoint]:
+    known = list(details) or [PointDetails({})] * len(rows)
+    own = own_settings([detail.settings for detail in known])
+    keys = parameter_names(rows)
+    points = []
+    for row, verdict, detail, settings in zip(rows, verdicts, known, own, strict=True):
+        label = ", ".join(write.pair(key, row.parameters[key]) for key in keys if row.parameters.get(key))
+        points.append(_shown_point(label, row, verdict, detail, in_line(settings)))
+    return points
+
+
+def _shown_point(label: str, row: PointResult, verdict: Verdict | None, detail: PointDetails, own: str) -> ShownPoint:
+    facts = {
+        "why": detail.why,
+        "time": _distance(row),
+        "its own settings": own,
+        "plan": f"digest {row.plan_digest}; {row.bytes_sent:,} bytes sent; {row.wall_s:.1f} s of wall time",
+    }
+    links = [(name, quote(f"{detail.folder}/{name}")) for name in detail.files]
+    return ShownPoint(
+        label=label,
+        valid=row.valid,
+        verdict=row.verdict,
+        facts=tuple((name, value) for name, value in facts.items() if value),
+        links=((f"{detail.folder}/", quote(f"{detail.folder}/")), *links) if detail.folder else (),
+        drawing=drawing(detail.drawing) if detail.drawing else Markup(),
+        port=detail.port,
+        checks=html_table(checks_table(verdict)) if verdict else None,
     )
-    checks = html_table(checks_table(verdict)) if verdict else None
-    return ShownVerdict(describe(row.parameters), row.valid, row.verdict, facts, checks)
+
+
+def _distance(row: PointResult) -> str:
+    """A point's iteration time, its lower bound, and how far the one is from the other."""
+    bound = f"{quantity(row.lower_bound_s, 's')} ({row.lower_bound_kind})"
+    if not row.valid:
+        return f"no result; its lower bound is {bound}"
+    far = (
+        f", {row.iteration_time_s / row.lower_bound_s:.3f} times its lower bound of {bound}"
+        if row.lower_bound_s
+        else ""
+    )
+    return f"{quantity(row.iteration_time_s, 's')} an iteration{far}"
+
+
+@dataclass(frozen=True)
+class ShownBackground:
+    """The background of a run as the page shows it."""
+
+    about: str
+    facts: Sequence[tuple[str, str]]
+    scenario: str
+    #: None where no point has settings.
+    settings: HtmlTable | None
+
+
+def _shown_background(background: Background, details: Sequence[PointDetails]) -> ShownBackground:
+    settings = html_table(settings_table([detail.settings for detail in details])) if details else None
+    return ShownBackground(background.about, background.facts, background.scenario, settings)
 
 
 def checks_table(verdict: Verdict) -> TextTable:

@@ -13,9 +13,25 @@ from rich.text import Text
 from gradwire.analysis.compare import EFFICIENCY, SPEEDUP, ComparedCell, Comparison, Status, find_row, parameter_names
 from gradwire.analysis.points import PointResult
 from gradwire.analysis.report.charts import Labels
+from gradwire.analysis.report.quantities import quantity
 
 INVALID = "invalid"
 ABSENT = "–"
+MEANINGS = {
+    "time (s)": "Iteration time: from the slowest worker's end of one iteration to that of the next, mean of the measured ones",
+    "± 95 %": "Half of the 95 % confidence interval of the mean, over seeds, or over iterations where there is one seed",
+    "samples/s": "Samples that all workers process per second",
+    "eff. %": "Scaling efficiency: computing time of an iteration over its time; 100 means that the network costs nothing",
+    "printed": "What the paper prints; * marks values that a constant was fitted on",
+    "diff.": "Measured minus printed, in percentage points",
+    "diff. %": "Measured minus printed, in per cent of the printed value",
+    "slower by": "How much longer an iteration takes than the fastest's, in per cent, with the 95 % interval where seeds decide it",
+    "x bound": "Iteration time over its closed-form lower bound: 1 is the best that the plan permits",
+    "compute %": "Computing time of an iteration over its time; 100 means that the network costs nothing",
+    "verdict": "valid: all checks passed, as listed below for each point; invalid: the numbers are no results",
+    "set by": "scenario: the scenario or --set says so; default: it is left open there",
+}
+"""What columns mean, by their headers."""
 STATUS_STYLE = {"good": "green", "bad": "bold red", "quiet": "dim", "": ""}
 
 
@@ -86,8 +102,9 @@ def _points_foot(rows: Sequence[PointResult], comparison: Comparison) -> str:
         sentences.append(f"{ABSENT} under ± 95 %: one measurement, spread unknown.")
     if any(c.cell.fitted for c in comparison.cells):
         sentences.append("* fitted: a constant was chosen to meet this cell, so it is no prediction.")
-    if fixed:
-        sentences.append("Everywhere: " + ", ".join(f"{key} = {value}" for key, value in fixed.items()) + ".")
+    said = [f"{key} = {value}" for key, value in fixed.items() if value]
+    if said:
+        sentences.append(f"Everywhere: {', '.join(said)}.")
     return " ".join(sentences)
 
 
@@ -158,8 +175,10 @@ def order_table(comparison: Comparison, labels: Mapping[str, str]) -> TextTable:
 
 def constants_table(constants: Sequence[Constant]) -> TextTable:
     """One row per constant."""
-    body = tuple((c.name, c.source, str(c.value), c.unit) for c in constants)
-    return TextTable("Constants", ("constant", "source", "value", "unit"), body, 2, ("",) * len(body))
+    body = tuple(
+        (c.name, c.source, c.value if isinstance(c.value, str) else quantity(c.value, c.unit)) for c in constants
+    )
+    return TextTable("Constants", ("constant", "source", "value"), body, 2, ("",) * len(body))
 
 
 def rich_table(table: TextTable, without: Sequence[str] = ()) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -28,6 +29,7 @@ from gradwire.run.reporting import printed_cells, without_foreign_values, write_
 from gradwire.run.reproduce import Reproduction, judge_claims, wanted_scenarios, write_reproduction
 from gradwire.run.stored.lock import locked
 from gradwire.run.stored.place import Place, place_for, take_over
+from gradwire.run.stored.provenance import note_start
 from gradwire.run.stored.run_folder import RUNS, write_run_folder
 from gradwire.run.terminal.listings import plan_lines, settings_lines, shared_settings
 from gradwire.run.terminal.progress import LiveProgress
@@ -121,6 +123,7 @@ def _run(loaded: Scenario, planned: list[PlannedRun], place: Place, clock: Clock
         if clock.name == "virtual" and machine.make_kernel_ready():
             planned = [run.keyed_anew() for run in planned]
         with writing(folder):
+            note_start(folder, clock, sys.argv)
             take_over(planned)
         parallel = 1 if clock.name == "wall" else min(jobs or _cores(), len(planned))
         to_run = [run for run in planned if not run.stored.is_of(run.key)]

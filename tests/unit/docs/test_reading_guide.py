@@ -62,5 +62,14 @@ def test_the_columns_of_a_port_are_those_that_are_printed() -> None:
 
 def test_the_columns_of_a_ranking_are_those_that_are_printed() -> None:
     header, best, *_ = after(sample("compare"), "Ranking")
-    assert columns(header) == ("strategy", "time (s)", "± 95 %", "x vanilla", "x bound", "compute %", "verdict")
+    assert columns(header) == (
+        "strategy",
+        "time (s)",
+        "± 95 %",
+        "slower by",
+        "x vanilla",
+        "x bound",
+        "compute %",
+        "verdict",
+    )
     assert len(columns(best)) == len(columns(header)) + 1, "its place stands in front"

@@ -14,7 +14,7 @@ from gradwire.faults import InputFault
 from gradwire.run.campaign import no_trial
 from gradwire.run.comparison import Question, plan_comparison
 from gradwire.workloads.compilation import compile_point
-from gradwire.workloads.lineup import CONTENDERS, contenders, lineup
+from gradwire.workloads.lineup import CONTENDERS, contenders, is_random, lineup
 from gradwire.workloads.registry import strategy_names
 from gradwire.workloads.scenario.loading import Scenario, resolve
 from tests.unit.run.test_named_run import replaying_job
@@ -107,7 +107,6 @@ def test_what_is_set_goes_before_a_contenders_own_settings() -> None:
 @pytest.mark.parametrize(
     ("setting", "key"),
     [
-        ("strategy.options.slice_parameters=1000", "strategy.options.slice_parameters"),
         ("strategy.name=p3", "strategy.name"),
         ("strategy=p3", "strategy"),
         ("chart=auto", "chart"),
@@ -116,6 +115,64 @@ def test_what_is_set_goes_before_a_contenders_own_settings() -> None:
 def test_what_the_line_up_decides_cannot_be_set(setting: str, key: str) -> None:
     with pytest.raises(InputFault, match=f"--set {key}: `gradwire compare` decides this itself"):
         settled(setting).document()
+
+
+def test_options_are_varied_for_those_that_have_them(tmp_path: Path) -> None:
+    question = settled('strategy.options.wire=["fp32","fp16"]', "strategy.options.buffer_bytes=1000000")
+    comparison, prepared = plan_comparison(question, contenders(["ring", "horovod", "vanilla"]), 2, tmp_path)
+    taking_part = [(p.section.strategy.name, p.section.strategy.options, p.section.run.seed) for p in comparison.points]
+    assert taking_part == [
+        ("ring", {"wire": "fp32"}, 1),
+        ("ring", {"wire": "fp16"}, 1),
+        ("horovod", {"wire": "fp32", "buffer_bytes": 1000000}, 1),
+        ("horovod", {"wire": "fp16", "buffer_bytes": 1000000}, 1),
+        ("vanilla", {}, 1),
+        ("vanilla", {}, 2),
+    ]
+    assert [ready.point for ready in prepared] == list(comparison.points)
+    assert comparison.left_out == {
+        "ring with buffer_bytes": "no option 'buffer_bytes': takes part as it is",
+        "vanilla with wire": "no option 'wire': takes part as it is",
+        "vanilla with buffer_bytes": "no option 'buffer_bytes': takes part as it is",
+    }
+    assert (
+        question.name
+        == "compare-alexnet-4-10gbit-strategy.options.wire=fp32,fp16-strategy.options.buffer_bytes=1000000"
+    )
+
+
+def test_a_value_that_an_option_does_not_take_is_left_out_by_name(tmp_path: Path) -> None:
+    question = settled('strategy.options.wire=["fp16","fp8"]')
+    comparison, _ = plan_comparison(question, contenders(["ring"]), 2, tmp_path)
+    assert [p.section.strategy.options["wire"] for p in comparison.points] == ["fp16"]
+    assert list(comparison.left_out) == ["ring (wire=fp8)"]
+    assert "strategy.options of 'ring': wire" in comparison.left_out["ring (wire=fp8)"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("strategy.options.wier=fp16", "no strategy that takes part has this option; did you mean 'wire'"),
+        ("strategy.options.wire=[]", "the list of values is empty"),
+        ('strategy.name=["ring","p3"]', "strategies are ranked at one setting"),
+    ],
+)
+def test_an_option_that_nothing_has_is_refused(tmp_path: Path, setting: str, message: str) -> None:
+    with pytest.raises(InputFault, match=message):
+        plan_comparison(settled(setting), contenders(["ring"]), 2, tmp_path)
+
+
+def test_an_option_that_makes_an_order_random_brings_seeds(tmp_path: Path) -> None:
+    question = settled('strategy.options.order=["random","reverse"]')
+    comparison, _ = plan_comparison(question, contenders(["tictac"]), 3, tmp_path)
+    taking_part = [(p.section.strategy.options["order"], p.section.run.seed) for p in comparison.points]
+    assert taking_part == [("random", 1), ("random", 2), ("random", 3), ("reverse", 1)]
+
+
+def test_where_workers_times_are_drawn_every_strategy_has_several_seeds() -> None:
+    comparison = scenario(settled('costs.compute_variation={value=0.1,source="made up"}'), "ring", "p3")
+    assert [p.section.run.seed for p in comparison.points] == [1, 2, 3, 1, 2, 3]
+    assert all(is_random(p.section) for p in comparison.points)
 
 
 def test_what_cannot_run_is_left_out_with_its_reason(tmp_path: Path) -> None:
@@ -189,8 +246,8 @@ def test_a_comparison_runs_reports_and_resumes(call: Any, monkeypatch: pytest.Mo
     status, out, err = call(*words)
     assert (status, err) == (0, "")
     folder = tmp_path / "runs" / "compare-alexnet-3-10gbit"
-    assert "butterfly cannot run here: cluster.workers = 3: butterfly pairs workers" in out
-    assert "on this network ring is fastest" in out
+    assert "butterfly left out here: cluster.workers = 3: butterfly pairs workers" in out
+    assert "On this network ring is fastest" in out
     assert len(list((folder / "points").iterdir())) == 3
     for name in ("report.html", "chart.png", "chart.svg", "points.csv", "table.md"):
         assert (folder / name).stat().st_size > 0
@@ -200,6 +257,6 @@ def test_a_comparison_runs_reports_and_resumes(call: Any, monkeypatch: pytest.Mo
     assert again.count("already there") == 3
     status, reported, _ = call("report", str(folder))
     assert status == 0
-    answer = next(line for line in out.splitlines() if line.startswith("on this network"))
+    answer = next(line for line in out.splitlines() if line.startswith("On this network"))
     assert answer in again
     assert answer in reported

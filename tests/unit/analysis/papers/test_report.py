@@ -17,6 +17,7 @@ from gradwire.analysis.papers.reference import Paper
 from gradwire.analysis.papers.report import About, markdown, terminal, write_page
 from gradwire.analysis.papers.score import Evaluated, evaluate
 from gradwire.analysis.report.pages import html_table, page
+from gradwire.analysis.report.report import ShownBackground
 from gradwire.analysis.report.tables import TextTable
 from gradwire.faults import InputFault
 from tests.shared.stored_points import stored
@@ -100,7 +101,7 @@ def test_the_page_is_whole_and_needs_no_network(tmp_path: Path) -> None:
     ):
         assert text in page, text
     assert not re.search(r'(src|href)="(https?:)?//', page)
-    assert not re.search(r"<(script|link|iframe)", page)
+    assert not re.search(r"<(link|iframe)|<script ", page)
 
 
 def test_markdown_and_terminal_say_the_score() -> None:
@@ -132,7 +133,9 @@ def test_the_kept_score_finds_what_is_lost_and_what_is_gained(tmp_path: Path) ->
 
 def rendered(table: TextTable) -> str:
     """A table on a page of its own."""
-    return page("run.html", title="", summary="", chart="", tables=[html_table(table)], points=[], notes=[])
+    nothing = {"conclusion": "", "all_valid": True, "summary": "", "chart": "", "points": [], "notes": []}
+    background = ShownBackground("", (), "", None)
+    return page("run.html", title="", tables=[html_table(table)], background=background, **nothing)
 
 
 def test_sentences_fold_in_columns_of_numbers() -> None:

@@ -43,28 +43,63 @@ def test_the_fastest_comes_first_and_intervals_are_over_seeds() -> None:
 
 def test_the_answer_says_whether_the_network_still_is_the_limit() -> None:
     assert ranked(*VANILLA, row("ring", 1.0)).sentence() == (
-        "on this network ring is fastest: 1.000 s an iteration, 2.00x vanilla; the network is the limit: 80% of the compute bound, "
-        "1.11 times ring's own bound (bandwidth)"
+        "on this network ring is fastest: 1.000 s an iteration, 2.00x vanilla (1.50 to 2.50); the network is the limit: "
+        "80% of the compute bound, 1.11 times ring's own bound (bandwidth)"
     )
     assert ranked(*VANILLA, row("ring", 0.82)).sentence() == (
-        "on this network ring is fastest: 0.8200 s an iteration, 2.44x vanilla; the network is no longer the limit: "
-        "98% of the compute bound"
+        "on this network ring is fastest: 0.8200 s an iteration, 2.44x vanilla (1.83 to 3.04); the network is no longer the "
+        "limit: 98% of the compute bound"
     )
 
 
-def test_strategies_within_one_percent_or_their_intervals_are_level() -> None:
+def test_exact_times_within_one_percent_are_level() -> None:
     found = ranked(*VANILLA, row("ring", 1.0), row("p3", 1.009))
-    assert "ring is fastest, level with p3: " in found.sentence()
+    assert "ring is fastest, level with p3 (within 1%): " in found.sentence()
     assert "level" not in ranked(*VANILLA, row("ring", 1.0), row("p3", 1.02)).sentence()
-    assert "p3 is fastest, level with vanilla: " in ranked(*VANILLA, row("p3", 1.9)).sentence()
     many = [row(name, 1.0) for name in "abcdef"]
-    assert "a is fastest, level with b, c, d and 2 more: " in ranked(*VANILLA, *many).sentence()
+    assert "a is fastest, level with b, c, d and 2 more (within 1%): " in ranked(*VANILLA, *many).sentence()
+
+
+def test_wide_intervals_make_nothing_level() -> None:
+    """Two seeds far apart say little, so the slower strategy is neither level nor slower, and it is said how many seeds would do."""
+    far_apart = [row("vanilla", 1.0, 1), row("vanilla", 3.0, 2)]
+    answer = ranked(*far_apart, row("p3", 1.0)).sentence()
+    assert "level" not in answer
+    assert answer.endswith("; too few seeds to tell whether vanilla is slower: about 18 would do")
+    assert ranked(*far_apart, row("p3", 1.0), row("ring", 1.0)).sentence().count("vanilla is slower") == 1
+    single = rank([row("vanilla", 1.5), row("ring", 1.0)], FAMILIES, (), {}, (True, False))
+    assert "1.50x vanilla; " in single.sentence()
+    assert single.sentence().endswith("vanilla is slower: one seed shows no spread, so run at least three")
+    assert ranking_table(single).rows[1][4] == "one seed"
+
+
+def test_seeds_in_common_are_compared_one_by_one() -> None:
+    """Seeds move both strategies alike, by much more than the strategies differ."""
+    slower = [
+        replace(r, iteration_time_s=r.iteration_time_s * 1.05, parameters={**r.parameters, "strategy": "p3"})
+        for r in VANILLA
+    ]
+    found = ranked(*VANILLA, *slower)
+    assert "vanilla is fastest" in found.sentence()
+    assert "too few" not in found.sentence()
+    assert ranking_table(found).rows[1][5] == "5.0"
+    other_seeds = [replace(r, parameters={**r.parameters, "seed": r.parameters["seed"] + "1"}) for r in slower]
+    assert "too few seeds to tell whether p3 is slower" in ranked(*VANILLA, *other_seeds).sentence()
+
+
+def test_each_is_compared_with_the_fastest() -> None:
+    table = ranking_table(ranked(*VANILLA, row("ring", 1.0), row("p3", 1.009), row("csc", 0.5)))
+    column = table.headers.index("slower by")
+    assert [r[column] for r in table.rows] == ["-50.0", "0", "0.9 =", "100.0 ± 49.7"]
+    assert "= level: within 1%" in table.foot
+    assert "?" not in table.foot
 
 
 def test_what_sends_a_part_is_ranked_but_is_no_answer() -> None:
     found = ranked(*VANILLA, row("csc", 0.5), row("ring", 1.0))
     assert [entry.name for entry in found.valid][:2] == ["csc", "ring"]
     assert "ring is fastest: " in found.sentence()
+    assert "ring is fastest: " in ranked(*VANILLA, row("csc", 1.001), row("ring", 1.0)).sentence(), "nor level with one"
     table = ranking_table(found)
     assert table.rows[0][1] == "csc*"
     assert "* sends a part of the gradients only" in table.foot
@@ -80,7 +115,7 @@ def test_without_vanilla_the_slowest_is_the_measure_and_without_results_there_is
     found = ranked(row("ring", 1.0), row("p3", 1.5))
     assert found.baseline is not None
     assert found.baseline.name == "p3"
-    assert ranking_table(found).headers[5] == "x p3"
+    assert ranking_table(found).headers[6] == "x p3"
     assert (
         ranked(row("ring", math.nan, verdict="invalid: drops")).sentence() == "no run was valid, so there is no answer"
     )
@@ -93,10 +128,17 @@ def test_invalid_ones_and_those_that_cannot_run_are_listed_with_their_reasons() 
     table = ranking_table(found)
     assert [(r[1], r[-1]) for r in table.rows[2:]] == [("ring", "invalid"), ("butterfly", "cannot run")]
     assert all(cell == "–" for r in table.rows[2:] for cell in r[3:-1]), "no number of theirs is shown"
-    assert reasons(found) == ["ring: invalid: drops 3 (limit 0)", "butterfly cannot run here: needs a power of two"]
+    assert reasons(found) == ["ring: invalid: drops 3 (limit 0)", "butterfly left out here: needs a power of two"]
     assert table.rows[0][4] == "none"
     one_bad_seed = ranked(*VANILLA[:2], replace(VANILLA[2], verdict="invalid: drops"), row("p3", 1.0))
     assert [entry.name for entry in one_bad_seed.valid] == ["p3"]
+
+
+def test_an_option_that_a_strategy_lacks_is_a_reason_and_no_row() -> None:
+    lacking = dict.fromkeys(("p3 with wire", "ring with wire"), "no option 'wire': takes part as it is")
+    found = ranked(row("p3", 1.0), row("ring", 1.2), left_out={**lacking, "butterfly": "needs a power of two"})
+    assert [r[1] for r in ranking_table(found).rows] == ["p3", "ring", "butterfly"]
+    assert reasons(found)[0] == "p3 with wire, ring with wire left out here: no option 'wire': takes part as it is"
 
 
 def test_only_valid_strategies_are_drawn(tmp_path: Path) -> None:

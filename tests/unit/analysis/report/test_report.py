@@ -17,8 +17,9 @@ from rich.console import Console
 from gradwire.analysis.compare import Comparison, PrintedCell, Status, check_cells, compare
 from gradwire.analysis.parameters import parameter_number
 from gradwire.analysis.points import PointResult, interval
-from gradwire.analysis.report.charts import PALETTE, chart, svg_text
-from gradwire.analysis.report.report import report
+from gradwire.analysis.report.charts import PALETTE, Labels, chart, svg_text
+from gradwire.analysis.report.report import Background, PointDetails, report
+from gradwire.analysis.report.settings import BY_DEFAULT, BY_SCENARIO, Setting
 from gradwire.analysis.report.tables import Constant, points_table
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict, verdict_of
@@ -189,6 +190,35 @@ def test_a_sweep_becomes_lines_over_its_number() -> None:
     assert [math.isnan(y) for y in second.get_ydata()] == [False, True, False]
 
 
+def test_panels_that_are_compared_share_a_scale_and_are_named_by_what_differs() -> None:
+    rows = [
+        point(0.1 * (i + 1) * (j + 1), rate=rate, overlap=overlap, strategy="a")
+        for i, rate in enumerate(("1gbit", "2.5gbit"))
+        for j, overlap in enumerate(("True", "False"))
+    ]
+    figure = chart(rows, Comparison((), ()), "Title")
+    assert [axes.get_title() for axes in figure.axes] == ["overlap = true", "overlap = false"]
+    assert len({axes.get_ylim() for axes in figure.axes}) == 1
+    models = [replace(row, parameters={**row.parameters, "model": f"m{index % 2}"}) for index, row in enumerate(rows)]
+    figure = chart(models, Comparison((), ()), "Title")
+    assert [axes.get_title() for axes in figure.axes][:1] == ["overlap = true, m0"]
+    assert len({axes.get_ylim() for axes in figure.axes}) == 2, "samples of two models are not compared"
+
+
+def test_values_are_not_taken_for_keys() -> None:
+    write = Labels({"fabric.rate": "line rate", "ring": "Ring"})
+    assert [write(text) for text in ("2.5gbit", "model.batch", "fabric.rate", "True")] == [
+        "2.5gbit", "batch", "line rate", "true",
+    ]  # fmt: skip
+    assert write.pair("strategy.name", "ring") == "Ring"
+    assert write.pair("strategy.options.share", "0.15") == "share = 0.15"
+
+
+def test_what_is_empty_is_not_shown() -> None:
+    rows = [replace(row, parameters={**row.parameters, "options": "", "workers": "8"}) for row in measured()]
+    assert "Everywhere: workers = 8." in points_table(rows, Comparison((), ()), {}).foot
+
+
 def test_words_alone_become_bars() -> None:
     figure = chart(measured(), Comparison((), ()), "Title")
     assert figure.axes[0].get_ylabel() == "Throughput (samples/s)"
@@ -237,6 +267,14 @@ def judged(ok: bool) -> Verdict:
     return verdict_of([Check("drops", "0" if ok else "3", "0", ok, "A <queue> overflowed.")])
 
 
+def details(number: int) -> PointDetails:
+    settings = {
+        "fabric.rate": Setting("10 Gbit/s", BY_SCENARIO),
+        "strategy.options.order": Setting(str(number), BY_DEFAULT),
+    }
+    return PointDetails(settings, f"points/{number} a", ("verdict.json",), "71% network: rank 3 waits <long>")
+
+
 def test_report_writes_its_files_and_fits_the_terminal(tmp_path: Path) -> None:
     rows = changed(5, verdict=INVALID)
     shown = report(
@@ -248,13 +286,25 @@ def test_report_writes_its_files_and_fits_the_terminal(tmp_path: Path) -> None:
         [judged(row.valid) for row in rows],
         labels={"geryon": "Partition + slicing + Geryon"},
         notes=["6 points in 3 s"],
+        details=[details(number) for number in range(len(rows))],
+        background=Background("What is asked.", [("command", "gradwire run <it>")], 'title = "<Table> 2"\n'),
         dpi=SMALL_DPI,
     )
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     parser = Balance()
     parser.feed(page)
-    assert (parser.open, parser.links) == ([], [])
+    assert parser.open == []
+    assert parser.links[:2] == ["points/0%20a/", "points/0%20a/verdict.json"]
+    assert len(parser.links) == 2 * len(rows)
     for text in (
+        "Only 5 of 6 points are valid; the others are no results.",
+        "What is asked.",
+        "gradwire run &lt;it&gt;",
+        "title = &#34;&lt;Table&gt; 2&#34;",
+        "71% network: rank 3 waits &lt;long&gt;",
+        "strategy.options.order = 3 (default)",
+        "<td>fabric.rate</td><td>10 Gbit/s</td>",
+        "6.667 times its lower bound of 0.5 s (bandwidth)",
         "Table 2 &amp; more",
         "aggregation rate",
         "fitted once",
@@ -270,6 +320,7 @@ def test_report_writes_its_files_and_fits_the_terminal(tmp_path: Path) -> None:
     console = Console(width=100, record=True, file=(tmp_path / "terminal").open("w"))
     console.print(shown)
     text = console.export_text()
+    assert " ".join(text.split()).endswith("Only 5 of 6 points are valid; the others are no results.")
     assert "3 of 4 predicted cells within 5 points" in " ".join(text.split())
     assert f"model=yolo, strategy=geryon: {INVALID}" in text
     assert "…" not in text

@@ -1,0 +1,186 @@
+"""What a run says, in two sentences: the fastest strategy and by how much, what limits it, and how many points are valid."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gradwire.analysis.contrast import Outcome
+from gradwire.analysis.points import PointResult
+from gradwire.analysis.report.charts import Labels
+from gradwire.analysis.report.ranking import COMPUTE_BOUND, Ranking, limit, rank, seeds_wanted
+
+NOT_A_SETTING = ("strategy", "options", "seed")
+"""Parameters in which the points of one setting may differ."""
+PLURALS = {"model": "models", "rate": "rates", "workers": "numbers of workers", "batch": "batch sizes"}
+"""Several values of a parameter, in words."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The strategies that ran at one setting of everything else, ranked."""
+
+    #: The varied parameters of the setting.
+    parameters: dict[str, str]
+    ranking: Ranking
+
+    @property
+    def fastest(self) -> list[str]:
+        """The fastest, and what is level with it."""
+        best = self.ranking.best
+        if best is None:
+            return []
+        others = [entry for entry in self.ranking.valid if entry is not best and not entry.partial]
+        level = [entry for entry in others if self.ranking.against_best(entry).outcome is Outcome.LEVEL]
+        return [entry.name for entry in (best, *level)]
+
+
+def conclusion(
+    rows: Sequence[PointResult],
+    write: Labels,
+    partial: Sequence[str] = (),
+    random: Sequence[bool] = (),
+    ranking: Ranking | None = None,
+) -> str:
+    """The conclusion of a run.
+
+    rows: one per point and seed. random: for each row, whether its seed decides its time. ranking: of the rows, if there is one.
+    """
+    if ranking is not None:
+        return f"{_sentence(ranking.sentence())} {validity(rows)}"
+    settings = [found for found in _settings(rows, partial, random) if found.ranking.best is not None]
+    if not settings:
+        return f"There is no result. {validity(rows)}"
+    if len(settings) == 1:
+        text = _single(settings[0].ranking, write)
+    elif any(len(found.ranking.valid) > 1 for found in settings):
+        text = _strategies(settings, write)
+    else:
+        text = _sweep(settings, write)
+    return f"{_sentence(text)} {validity(rows)}"
+
+
+def validity(rows: Sequence[PointResult]) -> str:
+    """How many points are results."""
+    valid = sum(row.valid for row in rows)
+    if valid == len(rows):
+        return f"All {valid} points are valid." if valid > 1 else "Its point is valid."
+    return f"Only {valid} of {len(rows)} points are valid; the others are no results."
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _settings(rows: Sequence[PointResult], partial: Sequence[str], random: Sequence[bool]) -> list[Setting]:
+    """The rows by everything but strategy and seed. A parameter that only some points have belongs to their strategy."""
+    shared = [key for key in rows[0].parameters if all(key in row.parameters for row in rows)] if rows else []
+    keys = [key for key in shared if key not in NOT_A_SETTING and len({row.parameters[key] for row in rows}) > 1]
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for index, row in enumerate(rows):
+        groups.setdefault(tuple(row.parameters[key] for key in keys), []).append(index)
+    return [
+        Setting(
+            dict(zip(keys, values, strict=True)),
+            rank([rows[i] for i in chosen], {}, partial, {}, [random[i] for i in chosen] if random else ()),
+        )
+        for values, chosen in groups.items()
+    ]
+
+
+def _single(ranking: Ranking, write: Labels) -> str:
+    best = ranking.best
+    assert best is not None
+    if len(ranking.valid) + len(ranking.invalid) > 1:
+        return ranking.sentence(write)
+    name = write(best.name) if best.name else "an iteration"
+    return f"{name} takes {best.time_s:#.4g} s an iteration; {limit(best.row, name)}"
+
+
+def _sweep(settings: Sequence[Setting], write: Labels) -> str:
+    """One strategy at several settings: the shortest and the longest iteration, and where the network is the limit."""
+    ordered = sorted(settings, key=lambda found: _best_time_s(found.ranking))
+    ends = [f"{_best_time_s(found.ranking):#.4g} s ({_where(found, write)})" for found in (ordered[0], ordered[-1])]
+    names = dict.fromkeys(write(entry.name) for found in settings for entry in found.ranking.valid)
+    subject = f"an iteration of {next(iter(names))}" if len(names) == 1 and next(iter(names)) else "an iteration"
+    return f"{subject} takes {ends[0]} to {ends[1]}; {_limits(settings)}"
+
+
+def _strategies(settings: Sequence[Setting], write: Labels) -> str:
+    """Several strategies at several settings: who is fastest where, by how much at most, and where the network is the limit."""
+    counts = Counter(name for found in settings for name in found.fastest)
+    first = max(counts, key=lambda name: counts[name])
+    level = any(len(found.fastest) > 1 and first in found.fastest for found in settings)
+    verb = "is fastest, or level with the fastest," if level else "is fastest"
+    where = f"{_all(counts[first], len(settings))} {_kinds(settings, write)}"
+    others = dict.fromkeys(found.fastest[0] for found in settings if first not in found.fastest)
+    rest = f", {' or '.join(write(name) for name in others)} elsewhere" if others else ""
+    return (
+        f"{write(first)} {verb} at {where}{rest}{_gain(settings, first, write)}; {_limits(settings)}{_doubt(settings)}"
+    )
+
+
+def _all(count: int, whole: int) -> str:
+    return f"all {whole}" if count == whole else f"{count} of {whole}"
+
+
+def _kinds(settings: Sequence[Setting], write: Labels) -> str:
+    """What the settings are, where they differ in one parameter alone."""
+    keys = list(settings[0].parameters)
+    return PLURALS.get(keys[0], f"values of {write(keys[0])}") if len(keys) == 1 else "settings"
+
+
+def _gain(settings: Sequence[Setting], first: str, write: Labels) -> str:
+    """The range of a strategy's speed-ups over the baselines, with the interval of the largest where seeds decide it."""
+    gains = []
+    for found in settings:
+        base, mine = found.ranking.baseline, next((e for e in found.ranking.valid if e.name == first), None)
+        if base is not None and mine is not None and base.name != first:
+            gains.append((found.ranking.speedup(mine), found, base.name))
+    if not gains:
+        return ""
+    gains.sort(key=lambda gain: gain[0])
+    names = dict.fromkeys(name for *_, name in gains)
+    over = write(next(iter(names))) if len(names) == 1 else "the slowest"
+    (least, *_), (most, where, _) = gains[0], gains[-1]
+    is_best = where.ranking.best is not None and where.ranking.best.name == first
+    interval = where.ranking.speedup_interval() if is_best else ""
+    if f"{least:.2f}" == f"{most:.2f}":
+        return f": {most:.2f}x {over}{interval}"
+    return f": {least:.2f}x to {most:.2f}x{interval} {over}, most at {_where(where, write)}"
+
+
+def _limits(settings: Sequence[Setting]) -> str:
+    rows = [found.ranking.best.row for found in settings if found.ranking.best]
+    network = sum(row.scaling_efficiency < COMPUTE_BOUND for row in rows)
+    if not network:
+        return f"the network is no longer the limit: at least {min(r.scaling_efficiency for r in rows):.0%} of the compute bound"
+    least = min(row.scaling_efficiency for row in rows)
+    return f"the network is the limit at {_all(network, len(rows))}, with {least:.0%} of the compute bound at worst"
+
+
+def _doubt(settings: Sequence[Setting]) -> str:
+    """What too few seeds leave open; "" if nothing."""
+    contrasts = [
+        found.ranking.against_best(entry)
+        for found in settings
+        for entry in found.ranking.valid
+        if entry is not found.ranking.best and not entry.partial
+    ]
+    unclear = [contrast for contrast in contrasts if contrast.outcome is Outcome.UNCLEAR]
+    if not unclear:
+        return ""
+    if all(contrast.half is None for contrast in unclear):
+        return "; random orders ran with one seed each, so it is not known how much others would change"
+    pairs = f"{len(unclear)} comparisons are" if len(unclear) > 1 else "1 comparison is"
+    return f"; {pairs} open for want of seeds: {seeds_wanted(unclear)}"
+
+
+def _where(setting: Setting, write: Labels) -> str:
+    return ", ".join(write.pair(key, value) for key, value in setting.parameters.items() if value)
+
+
+def _best_time_s(ranking: Ranking) -> float:
+    assert ranking.best is not None
+    return ranking.best.time_s

@@ -1,0 +1,100 @@
+"""Every setting that decides a point's result, in words: what the scenario says, and the defaults for what it leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gradwire.analysis.report.quantities import plain, quantity
+from gradwire.analysis.report.settings import BY_DEFAULT, BY_SCENARIO, Setting
+from gradwire.faults import InputFault
+from gradwire.workloads.compilation import ResolvedPoint
+from gradwire.workloads.scenario.loading import Point
+from gradwire.workloads.scenario.schema import PointSection, SourcedDuration, SourcedRate, SourcedVariation
+
+UNITS = {
+    "fabric.rate": "bit/s",
+    "fabric.gso": "bytes",
+    "transport.buffer": "bytes",
+    "transport.unsent": "bytes",
+    "model.iteration_time": "s",
+    "model.forward_time": "s",
+    "run.time_limit": "s",
+}
+"""Units of keys whose names have none."""
+SUFFIXES = {"_bytes_per_s": "bytes/s", "_bytes": "bytes", "_s": "s"}
+"""Units at the ends of names, the longest first."""
+COST_UNITS = {SourcedRate: "bytes/s", SourcedDuration: "s", SourcedVariation: "of the mean"}
+"""Units of a scenario's costs by their types."""
+NO_COST = {"compute_variation": "none: all workers take equally long", "message_latency": "0 s"}
+"""What it means that a cost is left out, where that is not that it is free."""
+OPTIONS = "strategy.options."
+
+
+def settings_of(point: Point) -> dict[str, Setting]:
+    """A point's settings by their keys, strategy's options included.
+
+    Where this version does not know the point's strategy or model any more, what these would decide is left out.
+    """
+    section = point.section
+    said = dict(_flat(section.model_dump(exclude_defaults=True)))
+    found = {}
+    for key, value in _flat(section.model_dump()):
+        if not key.startswith((OPTIONS, "costs.")) and key != "strategy.options":
+            found[key] = Setting(_in_words(key, value), BY_SCENARIO if key in said else BY_DEFAULT)
+    return {**found, **_costs(section), **_resolved(section, found)}
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Keys and values of a nested table, with dotted keys."""
+    for key, value in table.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _in_words(key: str, value: Any) -> str:
+    if value is None:
+        return "unset"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        unit = UNITS.get(key) or next((unit for end, unit in SUFFIXES.items() if key.endswith(end)), "")
+        # A seed is a name, whose thousands are not set apart.
+        return str(value) if key == "run.seed" else quantity(value, unit) if unit else plain(value)
+    if isinstance(value, list | tuple):
+        return ", ".join(_in_words(key, item) for item in value) or "none"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_in_words(name, item)}" for name, item in value.items()) or "none"
+    return str(value)
+
+
+def _costs(section: PointSection) -> dict[str, Setting]:
+    costs = {}
+    for name, cost in section.costs:
+        words = NO_COST.get(name, "free") if cost is None else quantity(cost.value, COST_UNITS[type(cost)])
+        costs[f"costs.{name}"] = Setting(words, BY_DEFAULT if cost is None else BY_SCENARIO)
+    return costs
+
+
+def _resolved(section: PointSection, found: Mapping[str, Setting]) -> dict[str, Setting]:
+    """The strategy's options, and what the scenario leaves to the model, the strategy or the cluster."""
+    point = ResolvedPoint(section)
+    try:
+        options = {
+            f"{OPTIONS}{key}": Setting(
+                _in_words(key, value), BY_SCENARIO if key in section.strategy.options else BY_DEFAULT
+            )
+            for key, value in point.options.model_dump().items()
+        }
+        servers = plain(point.job.cluster.servers) if point.strategy.needs_servers else "none: an allreduce"
+        known = {
+            "cluster.servers": servers,
+            "model.batch": plain(point.job.batch),
+            "fabric.classes": plain(point.fabric.classes),
+        }
+    except InputFault:
+        return {}
+    left_open = {key: Setting(value, BY_DEFAULT) for key, value in known.items() if found[key].value == "unset"}
+    return {**left_open, **options}

@@ -1,0 +1,100 @@
+"""What a run says in two sentences: for one point, several strategies, a sweep, and both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gradwire.analysis.points import PointResult
+from gradwire.analysis.report.charts import Labels
+from gradwire.analysis.report.conclusion import conclusion
+from gradwire.analysis.report.ranking import rank
+
+COMPUTE_S = 0.8
+
+
+def row(time_s: float, verdict: str = "valid", **parameters: str) -> PointResult:
+    return PointResult(
+        {"strategy": "ring", "seed": "1", **parameters}, time_s, None, None, 1 / time_s, COMPUTE_S / time_s, 0, 1.0, 0.9,
+        "bandwidth", "00ff", verdict,
+    )  # fmt: skip
+
+
+def concluded(*rows: PointResult, **labels: str) -> str:
+    return conclusion(rows, Labels(labels))
+
+
+def test_one_point() -> None:
+    assert concluded(row(1.0)) == (
+        "Ring takes 1.000 s an iteration; the network is the limit: 80% of the compute bound, 1.11 times ring's own bound (bandwidth). "
+        "Its point is valid."
+    )
+
+
+def test_several_strategies_at_one_setting_with_labels() -> None:
+    text = concluded(row(1.0), row(2.0, strategy="vanilla"), ring="Ring of NCCL", vanilla="Vanilla")
+    assert text.startswith("On this network Ring of NCCL is fastest: 1.000 s an iteration, 2.00x Vanilla; ")
+    assert text.endswith(" All 2 points are valid.")
+
+
+def sweep(*names_and_times: tuple[str, tuple[float, ...]]) -> list[PointResult]:
+    rates = ("10gbit", "25gbit", "40gbit")
+    return [
+        row(time_s, strategy=name, rate=rate)
+        for name, times in names_and_times
+        for rate, time_s in zip(rates, times, strict=True)
+    ]
+
+
+def test_a_sweep_of_one_strategy_has_its_ends() -> None:
+    assert concluded(*sweep(("ring", (2.0, 1.0, 0.82)))) == (
+        "An iteration of ring takes 0.8200 s (40gbit) to 2.000 s (10gbit); the network is the limit at 2 of 3, with 40% of the "
+        "compute bound at worst. All 3 points are valid."
+    )
+
+
+def test_a_sweep_of_several_says_who_is_fastest_where_and_by_how_much() -> None:
+    rows = sweep(("ring", (1.0, 0.9, 0.82)), ("vanilla", (2.0, 1.5, 0.9)))
+    text = concluded(*rows)
+    assert text.startswith("Ring is fastest at all 3 rates: 1.10x to 2.00x vanilla, most at 10gbit; ")
+    rows = sweep(("ring", (1.0, 0.9, 0.85)), ("p3", (1.2, 0.9, 0.82)), ("vanilla", (2.0, 1.5, 0.9)))
+    text = concluded(*rows)
+    assert text.startswith(
+        "Ring is fastest, or level with the fastest, at 2 of 3 rates, p3 elsewhere: 1.06x to 2.00x vanilla"
+    )
+
+
+def test_intervals_and_open_questions_are_told() -> None:
+    rows = [
+        replace(r, iteration_time_s=r.iteration_time_s * factor, parameters={**r.parameters, "seed": str(seed)})
+        for r in sweep(("vanilla", (2.0, 1.5, 1.01)))
+        for seed, factor in enumerate((0.9, 1.0, 1.1))
+    ]
+    text = conclusion([*rows, *sweep(("ring", (1.0, 0.9, 1.0)))], Labels({}), (), [True] * 9 + [False] * 3)
+    assert "1.01x to 2.00x (1.50 to 2.50) vanilla, most at 10gbit" in text
+    assert "; 1 comparison is open for want of seeds: " in text
+    single = conclusion(sweep(("vanilla", (2.0, 1.5, 1.01)), ("ring", (1.0, 0.9, 1.0))), Labels({}), (), [True] * 6)
+    assert "; random orders ran with one seed each, so it is not known how much others would change. All 6" in single
+
+
+def test_a_parameter_of_some_strategies_alone_makes_no_setting_of_its_own() -> None:
+    rows = [row(1.5, strategy="p3", unsent="256KB"), row(1.0)]
+    assert concluded(*rows).startswith("On this network ring is fastest: 1.000 s an iteration, 1.50x p3; ")
+
+
+@pytest.mark.parametrize("rows", [[], [row(1.0, "invalid: drops")]])
+def test_without_a_result_there_is_none(rows: list[PointResult]) -> None:
+    assert concluded(*rows).startswith("There is no result. ")
+
+
+def test_invalid_points_are_counted_and_never_fastest() -> None:
+    text = concluded(row(0.1, "invalid: drops", strategy="p3"), row(1.0), row(2.0, strategy="vanilla"))
+    assert text.startswith("On this network ring is fastest")
+    assert text.endswith("Only 2 of 3 points are valid; the others are no results.")
+
+
+def test_a_ranking_has_its_own_sentence() -> None:
+    rows = [row(1.0), row(2.0, strategy="vanilla")]
+    ranking = rank(rows, {}, (), {})
+    assert conclusion(rows, Labels({}), ranking=ranking).startswith("On this network ring is fastest: ")
