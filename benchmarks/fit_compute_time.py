@@ -15,9 +15,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from gradwire.run.campaign import Campaign
-from gradwire.run.planned import plan_runs
-from gradwire.run.terminal.progress import LiveProgress
+from gradwire.runner.campaign import Campaign
+from gradwire.runner.planned import plan_runs
+from gradwire.runner.terminal.progress import LiveProgress
 from gradwire.vm.machines import Clock
 from gradwire.workloads.scenario.loading import load_scenario
 

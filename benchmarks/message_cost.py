@@ -23,10 +23,10 @@ import numpy as np
 
 from gradwire.agents.records import OpLog
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.run.campaign import Campaign
-from gradwire.run.judged import JudgedRun
-from gradwire.run.planned import PlannedRun, plan_runs
-from gradwire.run.protocol import Event, Iterated
+from gradwire.runner.campaign import Campaign
+from gradwire.runner.judged import JudgedRun
+from gradwire.runner.planned import PlannedRun, plan_runs
+from gradwire.runner.protocol import Event, Iterated
 from gradwire.vm.machines import Clock
 from gradwire.workloads.scenario.loading import load_scenario
 

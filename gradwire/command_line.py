@@ -123,7 +123,7 @@ def compare(
 ) -> None:
     """Runs every strategy on one model and network, and ranks them."""
     from gradwire.commands import running
-    from gradwire.run.comparison import Question
+    from gradwire.runner.comparison import Question
 
     question = Question(
         model_name, workers, rate, device, iteration_time, servers, leaf_spine, oversubscription, tuple(settings or ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gradwire.commands import terminal
-from gradwire.run.terminal.listings import strategy_lines
+from gradwire.runner.terminal.listings import strategy_lines
 
 
 def strategies() -> None:

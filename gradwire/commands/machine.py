@@ -8,10 +8,10 @@ import typer
 
 from gradwire.commands import terminal
 from gradwire.faults import InputFault, MachineFault
-from gradwire.run.calibrate import calibrate_fabric
-from gradwire.run.proof import proof, trial_on
-from gradwire.run.terminal.listings import calibration_table, findings_table
-from gradwire.run.terminal.progress import kernel_progress
+from gradwire.runner.calibrate import calibrate_fabric
+from gradwire.runner.proof import proof, trial_on
+from gradwire.runner.terminal.listings import calibration_table, findings_table
+from gradwire.runner.terminal.progress import kernel_progress
 from gradwire.vm.doctor import diagnose
 from gradwire.vm.kernel import build_kernel, cached_kernel, ensure_kernel, share_kernel
 from gradwire.vm.machines import DEFAULT_MEMORY_MB, Clock

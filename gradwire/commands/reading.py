@@ -11,13 +11,13 @@ from gradwire.analysis.utilisation.line_use import BIN_S
 from gradwire.commands import terminal
 from gradwire.commands.out_paths import refuse_unusable, refuse_unusable_file, writing
 from gradwire.commands.running import report_on
-from gradwire.run.judged import judge_stored
-from gradwire.run.stored.named_run import named_run
-from gradwire.run.stored.point_folders import runs_of
-from gradwire.run.stored.port_use import write_port_use
-from gradwire.run.stored.run_folder import run_folder, stored_clock, stored_scenario
-from gradwire.run.stored.timeline import timeline_of
-from gradwire.run.terminal.listings import critical_path_shown, invalid_notice
+from gradwire.runner.judged import judge_stored
+from gradwire.runner.stored.named_run import named_run
+from gradwire.runner.stored.point_folders import runs_of
+from gradwire.runner.stored.port_use import write_port_use
+from gradwire.runner.stored.run_folder import run_folder, stored_clock, stored_scenario
+from gradwire.runner.stored.timeline import timeline_of
+from gradwire.runner.terminal.listings import critical_path_shown, invalid_notice
 
 
 def report(run: Path, out: Path | None) -> None:

@@ -19,20 +19,20 @@ from gradwire.commands import machine, terminal
 from gradwire.commands.out_paths import refuse_unusable, writing
 from gradwire.commands.scenarios import scenario_path
 from gradwire.faults import InputFault
-from gradwire.run.campaign import Campaign
-from gradwire.run.comparison import Question, plan_comparison
-from gradwire.run.expected_cost import Expectation, announcement, warnings
-from gradwire.run.judged import JudgedRun
-from gradwire.run.planned import PlannedRun, planning, scale_warning, virtual_clock
-from gradwire.run.proof import trial_on
-from gradwire.run.reporting import printed_cells, without_foreign_values, write_report
-from gradwire.run.reproduce import Reproduction, judge_claims, wanted_scenarios, write_reproduction
-from gradwire.run.stored.lock import locked
-from gradwire.run.stored.place import Place, place_for, take_over
-from gradwire.run.stored.provenance import note_start
-from gradwire.run.stored.run_folder import RUNS, write_run_folder
-from gradwire.run.terminal.listings import plan_lines, settings_lines, shared_settings
-from gradwire.run.terminal.progress import LiveProgress
+from gradwire.runner.campaign import Campaign
+from gradwire.runner.comparison import Question, plan_comparison
+from gradwire.runner.expected_cost import Expectation, announcement, warnings
+from gradwire.runner.judged import JudgedRun
+from gradwire.runner.planned import PlannedRun, planning, scale_warning, virtual_clock
+from gradwire.runner.proof import trial_on
+from gradwire.runner.reporting import printed_cells, without_foreign_values, write_report
+from gradwire.runner.reproduce import Reproduction, judge_claims, wanted_scenarios, write_reproduction
+from gradwire.runner.stored.lock import locked
+from gradwire.runner.stored.place import Place, place_for, take_over
+from gradwire.runner.stored.provenance import note_start
+from gradwire.runner.stored.run_folder import RUNS, write_run_folder
+from gradwire.runner.terminal.listings import plan_lines, settings_lines, shared_settings
+from gradwire.runner.terminal.progress import LiveProgress
 from gradwire.vm.machines import Clock
 from gradwire.workloads.lineup import contenders
 from gradwire.workloads.scenario.loading import Scenario, load_scenario

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.run.replay import Replayed, replay_plans
+from gradwire.runner.replay import Replayed, replay_plans
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.devices import ComputeTime

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.run.code_digest import RUN_MODULES
+from gradwire.runner.code_digest import RUN_MODULES
 from gradwire.vm.kernel import cache_folder
 from gradwire.vm.machines import Clock, run_job
 
@@ -23,4 +23,9 @@ def test_no_module_of_a_run_has_to_be_compiled(tmp_path: Path) -> None:
     assert status == 0, lines
     seen = json.loads(lines[-1])
     assert seen["prefix"].startswith(str(cache_folder()))
-    assert set(seen["lacking"]) == {"__main__", "tests", "tests.shared", "gradwire.run.code_digest"}  # of the job itself
+    assert set(seen["lacking"]) == {
+        "__main__",
+        "tests",
+        "tests.shared",
+        "gradwire.runner.code_digest",
+    }  # of the job itself

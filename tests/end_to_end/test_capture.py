@@ -23,7 +23,7 @@ from gradwire.analysis.packets.dissector import slices_of
 from gradwire.analysis.packets.periods import worker_periods_s
 from gradwire.analysis.packets.reading import read_capture
 from gradwire.analysis.points import PointResult
-from gradwire.run.protocol import read_json
+from gradwire.runner.protocol import read_json
 from gradwire.workloads.plan import Combine, OpKind, Plan
 from tests.shared.dissected import dissected, is_outbound, messages
 from tests.shared.points_csv import read_points_csv

@@ -14,7 +14,7 @@ import pytest
 
 from gradwire.analysis.bounds import bounds
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.run.replay import Replayed, replay_plans
+from gradwire.runner.replay import Replayed, replay_plans
 from gradwire.topo.fabric import ETHERNET_HEADER_BYTES, IP_TCP_HEADER_BYTES, IP_UDP_HEADER_BYTES, Fabric, Topology
 from gradwire.vm.kernel import cached_kernel
 from gradwire.workloads.checker import check

@@ -20,7 +20,7 @@ from gradwire.analysis.parameters import parameter_number
 from gradwire.analysis.path.critical_path import critical_path
 from gradwire.analysis.path.walk import Kind
 from gradwire.analysis.points import PointResult, pool_seeds
-from gradwire.run.stored.stored_run import StoredRun
+from gradwire.runner.stored.stored_run import StoredRun
 from gradwire.workloads.plan import OpKind
 from tests.shared.points_csv import read_points_csv
 

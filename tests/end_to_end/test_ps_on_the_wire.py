@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gradwire.agents.connections import SocketOptions
-from gradwire.run.replay import Replayed, replay_plans
+from gradwire.runner.replay import Replayed, replay_plans
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.kernel import cached_kernel
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Costs, Job

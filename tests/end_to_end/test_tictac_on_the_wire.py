@@ -14,7 +14,7 @@ from gradwire.analysis.bounds import bounds
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.scheduling import Schedules, r_squared, schedules
 from gradwire.analysis.verdict.verdict import BOUND_SLACK
-from gradwire.run.replay import Replayed, replay_plans
+from gradwire.runner.replay import Replayed, replay_plans
 from gradwire.topo.fabric import Fabric, Topology
 from gradwire.workloads.checker import check
 from gradwire.workloads.engines.ordered_transfers import compile_ordered

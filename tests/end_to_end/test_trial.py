@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from gradwire import PACKAGE
-from gradwire.run.proof import proof
+from gradwire.runner.proof import proof
 from gradwire.vm.causes import KernelFault
 from gradwire.vm.machine import run_virtual
 from gradwire.vm.trial import try_kernel

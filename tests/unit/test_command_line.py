@@ -13,9 +13,9 @@ import pytest
 from gradwire.commands import machine as machine_commands
 from gradwire.commands import running
 from gradwire.faults import InputFault, InternalFault, MachineFault
-from gradwire.run import campaign, replay
-from gradwire.run.campaign import Campaign
-from gradwire.run.stored.store import PointStore
+from gradwire.runner import campaign, replay
+from gradwire.runner.campaign import Campaign
+from gradwire.runner.stored.store import PointStore
 from gradwire.vm.doctor import Finding
 from tests.shared.command_line import gradwire_says
 from tests.shared.snippets import ROOT

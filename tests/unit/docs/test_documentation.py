@@ -19,7 +19,7 @@ import typer
 
 from gradwire import command_line
 from gradwire.commands.scenarios import scenario_path
-from gradwire.run.reproduce import wanted_scenarios
+from gradwire.runner.reproduce import wanted_scenarios
 from gradwire.workloads import models
 from gradwire.workloads.compilation import compile_point
 from gradwire.workloads.models import model

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gradwire.faults import MachineFault
-from gradwire.run.code_digest import RUN_MODULES
+from gradwire.runner.code_digest import RUN_MODULES
 from gradwire.vm import byte_code
 from gradwire.vm.byte_code import MANIFEST, Manifest, byte_code_folder
 

@@ -21,7 +21,7 @@ from gradwire.analysis.points import (
 )
 from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
 from gradwire.faults import InputFault
-from gradwire.run.protocol import read_json, write_json
+from gradwire.runner.protocol import read_json, write_json
 from gradwire.topo.fabric import Fabric, Topology
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.plan import Plan, Role

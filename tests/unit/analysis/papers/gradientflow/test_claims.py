@@ -12,8 +12,8 @@ from gradwire.analysis.papers.gradientflow.mpi import asked, printed_beyond_ms
 from gradwire.analysis.papers.gradientflow.points import ALEXNET, FUSED, RESNET, by_size, chosen, workers_of
 from gradwire.analysis.papers.reference import ScenarioReference, load_paper
 from gradwire.analysis.papers.score import Result, Status, evaluate, load_bindings
-from gradwire.run.reproduce import SCENARIOS, Reproduction
-from gradwire.run.terminal.progress import LiveProgress
+from gradwire.runner.reproduce import SCENARIOS, Reproduction
+from gradwire.runner.terminal.progress import LiveProgress
 from gradwire.workloads.models import model
 from gradwire.workloads.scenario.loading import load_scenario
 from tests.shared.stored_points import stored

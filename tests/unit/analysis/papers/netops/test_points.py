@@ -10,7 +10,7 @@ import pytest
 from gradwire.agents.records import OpLog
 from gradwire.analysis.papers.evidence import Points
 from gradwire.analysis.papers.netops.points import arrivals_ns, begin_ns, gain, phases, ratios, shares, times
-from gradwire.run.reproduce import model_facts
+from gradwire.runner.reproduce import model_facts
 from gradwire.workloads.compilation import compile_point
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.models.profile import LayerKind

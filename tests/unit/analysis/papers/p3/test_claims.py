@@ -10,8 +10,8 @@ from gradwire.analysis.papers.evidence import Measured, PointEvidence, Points, m
 from gradwire.analysis.papers.p3.traffic import Traffic
 from gradwire.analysis.papers.reference import Claim, load_paper
 from gradwire.analysis.papers.score import Status, evaluate, load_bindings
-from gradwire.run.reproduce import Reproduction
-from gradwire.run.terminal.progress import LiveProgress
+from gradwire.runner.reproduce import Reproduction
+from gradwire.runner.terminal.progress import LiveProgress
 from tests.shared.stored_points import stored
 
 PAPER = load_paper("p3")

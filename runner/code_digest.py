@@ -1,0 +1,93 @@
+"""A hash of the code that a point's result depends on, so that a change of a comment, or of other code, runs nothing anew."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from gradwire import PACKAGE
+
+SOURCE_ROOT = PACKAGE.parent
+RUN_MODULES = (
+    "gradwire.runner.point",
+    "gradwire.vm.machines",
+    "gradwire.agents.__main__",
+    "gradwire.agents.capture.recorder",
+    "gradwire.controller.__main__",
+)
+"""What the machine boots with, and what it starts there. With all that they import, they are the code that carries plans out."""
+BUILD_MODULES = ("gradwire.vm.kernel", "gradwire.vm.kernel_source")
+"""How a kernel is built. It is imported with the rest but does not count: a point's key has the kernel's name."""
+FAULT_MODULES = ("gradwire.vm.causes", "gradwire.vm.packages")
+"""What a kernel's death is explained with. It does not count either: other words for it change no result."""
+BOOT_FILES = ("gradwire/vm/init.sh",)
+PLAN_FOLDER = "gradwire/workloads"
+"""The code that compiles plans. The whole folder counts, for strategies are looked up by name and not imported."""
+
+
+@functools.cache
+def run_digest() -> str:
+    """Hash of the code that carries plans out."""
+    texts = [f"{module}\n{_meaning(path)}" for module, path in sorted(imported_sources(RUN_MODULES).items())]
+    texts += [(SOURCE_ROOT / name).read_text() for name in BOOT_FILES]
+    return _hash(texts)
+
+
+@functools.cache
+def plan_digest() -> str:
+    """Hash of the code that compiles plans."""
+    root = SOURCE_ROOT / PLAN_FOLDER
+    return _hash([f"{path.relative_to(root)}\n{_meaning(path)}" for path in sorted(root.rglob("*.py"))])
+
+
+def imported_sources(modules: Sequence[str]) -> dict[str, Path]:
+    """These modules and what they import of gradwire, directly or not: their files by module."""
+    sources: dict[str, Path] = {}
+    waiting = list(modules)
+    while waiting:
+        module = waiting.pop()
+        path = _path_of(module)
+        if module in sources or module in (*BUILD_MODULES, *FAULT_MODULES) or path is None:
+            continue
+        sources[module] = path
+        waiting += _imports(ast.parse(path.read_text()))
+    return sources
+
+
+def _path_of(module: str) -> Path | None:
+    """A module's file; None if it is not gradwire's."""
+    base = SOURCE_ROOT / module.replace(".", "/")
+    return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.exists()), None)
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _meaning(path: Path) -> str:
+    """A source's syntax tree without docstrings, which layout and comments do not change."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            node.body = [statement for statement in node.body if not _is_text(statement)] or [ast.Pass()]
+    return ast.dump(tree)
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )
+
+
+def _hash(texts: Sequence[str]) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]

@@ -1,0 +1,163 @@
+"""`gradwire compare`: a model on a network, as a scenario with every strategy that can run there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gradwire.faults import InputFault
+from gradwire.runner.planned import PlannedRun, plan_runs, virtual_clock
+from gradwire.runner.stored.point_folders import folder_name
+from gradwire.topo.fabric import Topology
+from gradwire.workloads.lineup import (
+    ITERATIONS,
+    LEAVES,
+    ORIGIN,
+    SPINES,
+    WARMUP,
+    Contender,
+    asked_options,
+    check_options,
+    lacking,
+    lineup,
+    refusal,
+    shared_section,
+    variants,
+)
+from gradwire.workloads.models import model
+from gradwire.workloads.models.devices import devices_for
+from gradwire.workloads.scenario.loading import Scenario, resolve
+from gradwire.workloads.scenario.schema import PointSection
+from gradwire.workloads.scenario.settings import apply_setting
+from gradwire.workloads.scenario.units import rate_text
+
+GIVEN = "given"
+"""Name of the device where the iteration time is given."""
+IN_NAMES = str.maketrans({"/": "_", **dict.fromkeys("[]\"' ")})
+"""What names of folders have instead of characters that shells and paths take for something else; None: nothing."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked on the command line."""
+
+    model: str
+    workers: int
+    rate: str
+    device: str | None = None
+    iteration_time: str | None = None
+    servers: int | None = None
+    leaf_spine: bool = False
+    oversubscription: float | None = None
+    #: Further `key=value` of a scenario.
+    settings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the run folder: the question in a few words."""
+        words = ["compare", self.model, self.device or self.iteration_time, f"{self.workers}", self.rate]
+        words += [f"{self.servers}servers"] if self.servers else []
+        words += [f"leaf-spine-{self.oversubscription or 1:g}"] if self._nested else []
+        return "-".join(word.translate(IN_NAMES) for word in (*filter(None, words), *self.settings))
+
+    @property
+    def _nested(self) -> bool:
+        return self.leaf_spine or self.oversubscription is not None
+
+    def document(self) -> dict[str, Any]:
+        """What the scenario says for all strategies, with a title. Raises InputFault for what is wrong whatever the strategy."""
+        device = self.device or (GIVEN if self.iteration_time else devices_for(model(self.model))[0])
+        about = "Every strategy on one model and network. Adding gradients, copying and software cost nothing unless they are set."
+        document: dict[str, Any] = {
+            "about": about,
+            "cluster": {"workers": self.workers},
+            "fabric": {"rate": self.rate},
+            "model": {"name": self.model, "device": device},
+            "run": {"warmup": WARMUP, "iterations": ITERATIONS},
+        }
+        if self.iteration_time:
+            source = {"iteration_time": self.iteration_time, "iteration_time_source": "given on the command line"}
+            document["model"] |= source
+        if self.servers is not None:
+            document["cluster"]["servers"] = self.servers
+        if self._nested:
+            ratio = 1.0 if self.oversubscription is None else self.oversubscription
+            shape = {"topology": "leaf-spine", "leaves": LEAVES, "spines": SPINES, "oversubscription": ratio}
+            document["fabric"] |= shape
+        for setting in self.settings:
+            apply_setting(document, setting)
+        return {"title": _title(shared_section(document)), **document}
+
+
+def _title(shared: PointSection) -> str:
+    """Model, cluster and network in a few words."""
+    fabric, device = shared.fabric, shared.model.device or "made-up"
+    words = f"{shared.model.name} on {shared.cluster.workers} x {device}, {rate_text(fabric.rate)}"
+    return words + (f", leaf/spine {fabric.oversubscription:g}:1" if fabric.topology is Topology.LEAF_SPINE else "")
+
+
+def plan_comparison(
+    question: Question, chosen: Sequence[Contender], seeds: int, out: Path
+) -> tuple[Scenario, list[PlannedRun]]:
+    """The scenario of a question, and its points ready to run. Strategies that cannot run are in its `left_out`, with the reason.
+
+    Raises InputFault if no strategy can run, or for what is wrong whatever the strategy.
+    """
+    base = question.document()
+    asked = asked_options(base)
+    shared = shared_section(base)
+    check_options(chosen, asked)
+    left_out: dict[str, str] = {}
+    faults: list[str] = []
+    ready: dict[str, PlannedRun] = {}
+    able: list[Contender] = []
+    for contender in (variant for each in chosen for variant in variants(each, asked)):
+        reason = refusal(contender, shared)
+        try:
+            settled, planned = (contender, []) if reason else _planned(base, contender, seeds, out, bool(asked))
+        except InputFault as fault:
+            reason = str(fault).removeprefix(f"{ORIGIN}: ")
+            faults.append(reason)
+        if reason:
+            left_out[_name(contender, asked)] = reason
+            continue
+        able.append(settled)
+        ready.update({run.folder.name: run for run in planned})
+    if not able:
+        # A reason that all of them have is given once; what one strategy would need besides does not help.
+        reasons = dict.fromkeys(faults or left_out.values())
+        raise InputFault(f"{ORIGIN}: no strategy can run: {'; '.join(reasons)}")
+    for name in dict.fromkeys(contender.strategy for contender in able):
+        left_out |= lacking(Contender(name, ""), asked)
+    document = {**lineup(base, able, seeds), "left_out": left_out}
+    scenario = resolve(document, ORIGIN, question.name)
+    return scenario, [ready[folder_name(point)] for point in scenario.points]
+
+
+def _name(contender: Contender, asked: Mapping[str, Sequence[Any]]) -> str:
+    """A contender's strategy, with what is asked of its options."""
+    words = [f"{option}={contender.options[option]}" for option in asked if option in contender.options]
+    return f"{contender.strategy} ({', '.join(words)})" if words else contender.strategy
+
+
+def _planned(
+    base: Mapping[str, Any], contender: Contender, seeds: int, out: Path, asked: bool
+) -> tuple[Contender, list[PlannedRun]]:
+    """A contender's points ready to run.
+
+    An option that was asked for may make an order random, so two seeds are compiled to see whether their plans differ.
+    """
+    if asked and not contender.random:
+        drawn = replace(contender, random=True)
+        digests = [
+            {label: plan.digest() for label, plan in run.plans.items()} for run in _plan_all(base, drawn, 2, out)
+        ]
+        contender = drawn if digests[0] != digests[-1] else contender
+    return contender, _plan_all(base, contender, seeds, out)
+
+
+def _plan_all(base: Mapping[str, Any], contender: Contender, seeds: int, out: Path) -> list[PlannedRun]:
+    points = resolve(lineup(base, [contender], seeds), ORIGIN, ORIGIN).points
+    return plan_runs(points, out, virtual_clock(points))

@@ -1,0 +1,157 @@
+"""What a stored run is worth: judging it is pure, and writing the judgement down is a step of its own.
+
+Runs are judged anew whenever they are read, so that a changed check or statistic needs no new run.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradwire.analysis.iterations import iteration_times_s
+from gradwire.analysis.packets.captures import write_dissector
+from gradwire.analysis.points import PointResult, failed_point, point_result
+from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
+from gradwire.faults import InputFault
+from gradwire.runner.planned import PlannedRun, plan_run
+from gradwire.runner.protocol import TASK_FILE, write_json
+from gradwire.runner.stored.stored_run import ITERATIONS_FILE, VERDICT_FILE, Completion, Speed, StoredRun
+from gradwire.topo.fabric import Fabric
+from gradwire.vm.machines import Clock
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.scenario.loading import Point
+
+
+@dataclass(frozen=True)
+class JudgedRun:
+    """A point's run with its verdict and its numbers, which are no results where the verdict is not valid."""
+
+    point: Point
+    #: Where its parts can be read.
+    stored: StoredRun
+    #: Without multicast groups.
+    fabric: Fabric
+    #: Row of points.csv.
+    result: PointResult
+    verdict: Verdict
+    #: None for a run that did not come to its end.
+    speed: Speed | None
+    #: What a worker computes in an iteration, alone.
+    compute_s: float
+    #: Of all iterations, warm-up included; empty for a run that did not come to its end.
+    iteration_times_s: tuple[float, ...] = ()
+    #: Iterations at the beginning that are not measured.
+    warmup: int = 0
+    #: It ran before and was not run now.
+    reused: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """Where the run lies."""
+        return self.stored.folder
+
+    @property
+    def label(self) -> str:
+        """The point in a few words."""
+        return self.stored.label
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run came to its end."""
+        return self.speed is not None
+
+
+def verdict_of(stored: StoredRun) -> Verdict:
+    """The verdict that was written when the run ended; judged anew where that file cannot be read.
+
+    Raises InputFault if the run cannot be judged either.
+    """
+    try:
+        return stored.last_verdict()
+    except InputFault:
+        completion = stored.completion()
+        if completion is None:
+            raise
+        return _judged(stored, completion.plan)
+
+
+def _judged(stored: StoredRun, label: str) -> Verdict:
+    fabric, record = stored.fabric(), stored.record()
+    return judge(stored.plan_labelled(label), fabric, stored.log(), record, stored.captures(fabric, record))
+
+
+def judge_run(stored: StoredRun, point: Point, completion: Completion) -> JudgedRun:
+    """Judges a run that came to its end. Raises InputFault for a file that cannot be read."""
+    plan, fabric, log, record = stored.plan_labelled(completion.plan), stored.fabric(), stored.log(), stored.record()
+    verdict = judge(plan, fabric, log, record, stored.captures(fabric, record))
+    speed = completion.speed
+    return JudgedRun(
+        point=point,
+        stored=stored,
+        fabric=fabric,
+        result=point_result(point.parameters, plan, fabric, log, record, verdict, speed.total_s),
+        verdict=verdict,
+        speed=speed,
+        compute_s=plan.compute_s,
+        iteration_times_s=tuple(iteration_times_s(plan, log, record.iterations).tolist()),
+        warmup=record.warmup,
+    )
+
+
+def judge_kept(stored: StoredRun, point: Point, key: str) -> JudgedRun | None:
+    """Judges the run with this key; None if none came to its end."""
+    completion = stored.completion()
+    if completion is None or completion.key != key:
+        return None
+    return judge_run(stored, point, completion)
+
+
+def judge_failure(planned: PlannedRun, reason: str, wall_s: float) -> JudgedRun:
+    """Judges a run that did not come to its end, for this reason."""
+    plan = next(iter(planned.plans.values()))
+    return _failed(planned.stored, planned.point, plan, planned.fabric, failed_run(reason), wall_s)
+
+
+def _failed(stored: StoredRun, point: Point, plan: Plan, fabric: Fabric, verdict: Verdict, wall_s: float) -> JudgedRun:
+    result = failed_point(point.parameters, plan, fabric, verdict, wall_s)
+    return JudgedRun(point, stored, fabric, result, verdict, None, plan.compute_s)
+
+
+def judge_stored(stored: StoredRun, point: Point, clock: Clock) -> JudgedRun:
+    """Judges a run as it lies, whatever code ran it, and whether it came to its end or not.
+
+    Raises InputFault if the point never ran, or if its folder cannot be told or read.
+    """
+    completion = stored.completion()
+    if completion is not None:
+        return judge_run(stored, point, completion)
+    if not (stored.folder / VERDICT_FILE).exists():
+        raise InputFault(stored.absence)
+    verdict = stored.last_verdict()
+    if (stored.folder / TASK_FILE).exists():
+        plan, fabric = stored.plan_labelled(stored.task().plans[0].label), stored.fabric()
+    else:
+        # The run failed before its task was written, so what it would have been is compiled again.
+        planned = plan_run(point, clock, lambda _: stored.folder)
+        plan, fabric = next(iter(planned.plans.values())), planned.fabric
+    return _failed(stored, point, plan, fabric, verdict, 0.0)
+
+
+def write_judgement(judged: JudgedRun) -> None:
+    """Writes verdict.json, and for a run that came to its end iterations.csv and the captures' dissector."""
+    write_json(judged.folder / VERDICT_FILE, judged.verdict, indent=1)
+    if not judged.ended:
+        return
+    _write_iterations(judged.folder / ITERATIONS_FILE, judged)
+    record = judged.stored.record()
+    if record.captures:
+        write_dissector(judged.folder, judged.stored.plan(), judged.fabric, record)
+
+
+def _write_iterations(path: Path, judged: JudgedRun) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["iteration", "warmup", "iteration_time_s"])
+        for number, time_s in enumerate(judged.iteration_times_s):
+            writer.writerow([number, int(number < judged.warmup), f"{time_s:.9f}"])

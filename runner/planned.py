@@ -1,0 +1,229 @@
+"""Points made ready to run: compiled, checked, and given a key and a folder.
+
+A run's key names everything that decides its result. A changed plan, fabric, agent or kernel needs a new run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from gradwire.faults import InputFault
+from gradwire.runner.code_digest import plan_digest, run_digest
+from gradwire.runner.stored.point_folders import folder_name, older_folders
+from gradwire.runner.stored.stored_run import StoredRun
+from gradwire.topo.fabric import Fabric
+from gradwire.vm.kernel import cache_folder, cached_kernel
+from gradwire.vm.machines import Clock
+from gradwire.workloads.checker import check
+from gradwire.workloads.compilation import ResolvedPoint, compile_point
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.scaling import scaled_fabric, scaled_plan, virtual_scale
+from gradwire.workloads.scenario.loading import Point, origin_named
+
+LOGGED_BYTES = 2 * 5 * 8
+"""What an op's row in the log takes: five columns of 64 bits (agents/replay/oplog.py), copied once at the end."""
+LOGS_SHARE = 0.5
+"""Of the machine's memory; the rest is for the network and the plan."""
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """What a machine will run for a point."""
+
+    point: Point
+    #: Scaled as the clock asks, without multicast groups.
+    fabric: Fabric
+    #: The candidates by their labels, scaled as the clock asks.
+    plans: Mapping[str, Plan]
+    folder: Path
+    clock: Clock
+    #: Hash of everything that decides the result.
+    key: str
+
+    @property
+    def stored(self) -> StoredRun:
+        """What the run leaves, or has left."""
+        return StoredRun(self.folder, self.point)
+
+    @property
+    def iterations(self) -> int:
+        """All iterations, warm-up included."""
+        return self.point.section.run.warmup + self.point.section.run.iterations
+
+    def moved_to(self, out: Path) -> PlannedRun:
+        """The same run in the run folder `out`."""
+        return replace(self, folder=out / "points" / self.folder.name)
+
+    def keyed_anew(self) -> PlannedRun:
+        """The same run with its key of today: the kernel is a part of it, and may have been built since."""
+        return replace(self, key=_key(self.point, self.fabric, self.plans, self.clock))
+
+    @property
+    def label(self) -> str:
+        """The point in a few words."""
+        return self.stored.label
+
+    @property
+    def cost_bytes(self) -> int:
+        """Bytes that the run moves, which is about proportional to its wall time."""
+        per_iteration = [int(plan.ops.size_bytes[plan.is_remote()].sum()) for plan in self.plans.values()]
+        searched = len(per_iteration) > 1
+        return max(per_iteration) * self.iterations + searched * sum(per_iteration) * 2
+
+
+def virtual_clock(points: Sequence[Point]) -> Clock:
+    """The virtual clock, at the one scale at which it carries the networks of all these points exactly.
+
+    Raises InputFault for a fabric whose keys do not fit together.
+    """
+    _refuse_misfits(points)
+    return Clock(scale=max(map(_scale, points)))
+
+
+def _refuse_misfits(points: Sequence[Point]) -> None:
+    """Raises InputFault with every line that a point's parts give."""
+    lines: dict[str, None] = {}
+    for point in points:
+        for line in ResolvedPoint(point.section).misfits():
+            lines[f"{point.origin}: {line}" if point.origin else line] = None
+    if lines:
+        raise InputFault("\n".join(lines))
+
+
+def _scale(point: Point) -> int:
+    with origin_named(point):
+        return virtual_scale(ResolvedPoint(point.section).fabric)
+
+
+def scale_warning(points: Sequence[Point], clock: Clock) -> str:
+    """What a user should know of a scale above 1."""
+    largest = max(
+        (ResolvedPoint(point.section).fabric for point in points), key=lambda fabric: fabric.hosts * fabric.rate_bps
+    )
+    return (
+        f"{largest.hosts} hosts at {largest.rate_bps / 1e9:g} Gbit/s send more together than the virtual clock carries exactly: bytes and "
+        f"rates of all points are divided by {clock.scale}, which leaves their times as they are, but for bursts that last longer"
+    )
+
+
+def plan_runs(points: Sequence[Point], out: Path, clock: Clock) -> list[PlannedRun]:
+    """Compiles every point for the run folder `out`, and writes nothing there.
+
+    Raises InputFault with all misfits, or Fault for the first point that does not compile.
+    """
+    return list(planning(points, out, clock))
+
+
+def planning(points: Sequence[Point], out: Path, clock: Clock) -> Iterator[PlannedRun]:
+    """Like `plan_runs`, one after the other."""
+    _refuse_misfits(points)
+    for point in points:
+        yield plan_run(point, clock, partial(_in_run_folder, out, point))
+
+
+def _in_run_folder(out: Path, point: Point, _: str) -> Path:
+    return out / "points" / folder_name(point)
+
+
+def plan_run(point: Point, clock: Clock, folder_of: Callable[[str], Path]) -> PlannedRun:
+    """Compiles a point; checks its plans unless they came to their end before. Raises Fault.
+
+    folder_of: gives the folder of a key.
+    """
+    with origin_named(point):
+        compiled = compile_point(point.section)
+    fabric = scaled_fabric(compiled.fabric, clock.scale, keep_burst=clock.name == "virtual")
+    plans = {label: scaled_plan(plan, clock.scale) for label, plan in compiled.plans.items()}
+    with origin_named(point):
+        _refuse_large_logs(point, plans, clock)
+    key = _key(point, fabric, plans, clock)
+    planned = PlannedRun(point, fabric, plans, folder_of(key), clock, key)
+    if not planned.stored.is_of(key):
+        for plan in compiled.plans.values():
+            _check_once(plan, compiled.job.relative_times)
+    return planned
+
+
+def _check_once(plan: Plan, relative_times: Sequence[float]) -> None:
+    """Checks a plan, unless the same code has found the same plan in order before: points at other rates often have the same one.
+
+    To check a plan takes longer than to compile it: 20 s for the 43,000 ops of eight workers that reduce GPT-2 XL's tensors.
+    """
+    note = cache_folder() / "checked" / _hash(f"{plan_digest()} {plan.digest()} {list(relative_times)}")
+    if note.exists():
+        return
+    check(plan, relative_times)
+    with suppress(OSError):  # without the note, it is checked again the next time
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.touch()
+
+
+def _refuse_large_logs(point: Point, plans: Mapping[str, Plan], clock: Clock) -> None:
+    """Raises InputFault if the agents' logs of all iterations would not fit in the machine's memory."""
+    run = point.section.run
+    physical_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    memory_bytes = run.memory_mb << 20 if clock.name == "virtual" else physical_bytes
+    ops = max(len(plan.ops) for plan in plans.values())
+    most = int(memory_bytes * LOGS_SHARE) // (ops * LOGGED_BYTES)
+    if run.warmup + run.iterations <= most:
+        return
+    more = " or more memory (run.memory_mb)" if clock.name == "virtual" else ""
+    raise InputFault(
+        f"run.iterations = {run.iterations}: each iteration logs the {ops:,} ops of the plan, and the log of "
+        f"{run.warmup + run.iterations:,} would not fit in half of the memory of {memory_bytes >> 20:,} MiB; take at most "
+        f"{max(0, most - run.warmup):,} iterations{more}"
+    )
+
+
+def rename_older_folder(planned: PlannedRun, out: Path) -> None:
+    """Renames the folder of the same run in the run folder `out` if another version of gradwire named it otherwise."""
+    if planned.folder.exists():
+        return
+    for path in older_folders(out, planned.point):
+        if StoredRun(path).is_of(planned.key):
+            path.rename(planned.folder)
+            return
+
+
+def _key(point: Point, fabric: Fabric, plans: Mapping[str, Plan], clock: Clock) -> str:
+    decisive = {
+        "run": point.section.run.model_dump(exclude={"time_limit", "memory_mb"}),
+        "transport": point.section.transport.model_dump(),
+        "fabric": fabric.to_json(),
+        "plans": {label: plan.digest() for label, plan in plans.items()},
+        "clock": asdict(clock),
+        "kernel": _kernel_name(clock),
+        "code": run_digest(),
+    }
+    return _hash(json.dumps(decisive, sort_keys=True))
+
+
+def source_key(point: Point, clock: Clock) -> str:
+    """Hash of the point and of all code that decides its plans and its result: it stands for the key, and needs no compiling."""
+    decisive = {
+        "section": point.section.model_dump_json(),
+        "clock": asdict(clock),
+        "kernel": _kernel_name(clock),
+        "code": [run_digest(), plan_digest()],
+        "versions": [platform.python_version(), np.__version__],
+    }
+    return _hash(json.dumps(decisive, sort_keys=True))
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _kernel_name(clock: Clock) -> str:
+    kernel = cached_kernel() if clock.name == "virtual" else None
+    return kernel.name if kernel else ""

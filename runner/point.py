@@ -1,0 +1,268 @@
+"""The inner half of the run loop: one point on one machine. `python -m gradwire.runner.point FOLDER`, inside the virtual kernel or as root.
+
+Reads FOLDER/task.json and its plans, builds the network, installs the flows, probes the rate, replays, counts, and writes
+FOLDER/ops.npz and FOLDER/record.json. Its events (runner/protocol.py) go to standard output.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from gradwire.agents.capture.process import CaptureProcess
+from gradwire.agents.capture.recorder import CaptureSettings, PortEntry
+from gradwire.agents.connections import HostEntry, SocketOptions
+from gradwire.agents.process import AgentGroup
+from gradwire.agents.records import CAPTURE_FOLDER, AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
+from gradwire.analysis.iterations import iteration_times_s
+from gradwire.analysis.transfers import steady_flow_time_s
+from gradwire.controller.process import ControllerProcess
+from gradwire.faults import Fault
+from gradwire.network_namespace import namespace_of
+from gradwire.runner.protocol import (
+    TASK_FILE,
+    AgentsStarted,
+    Event,
+    Faulted,
+    FirstByte,
+    Iterated,
+    NetworkStarted,
+    PlanFile,
+    PointRecorded,
+    PointTask,
+    Probed,
+    ReplayEnded,
+    ReplayStarted,
+    Searched,
+    built_fabric,
+    read_json,
+    say,
+    write_json,
+)
+from gradwire.topo.abilities import Abilities, probe_kernel
+from gradwire.topo.fabric import Fabric
+from gradwire.topo.network import Network
+from gradwire.workloads.patterns import compile_transfers, probe_phases
+from gradwire.workloads.plan import Plan
+
+PROBE_BYTES = 20_000_000
+"""Bytes of each flow of the rate probe: many times the burst of `gso_bytes` by which the second port on the path lags the first."""
+PROBE_S_MIN, PROBE_S_MAX = 4e-3, 0.5
+"""Shortest and longest probe at line rate, for fast links and slow ones."""
+PROBE_MESSAGES = 5
+"""Messages of each flow of the rate probe. Between the arrivals of the first and the last, four fifths of the bytes have to pass."""
+CONTROLLER_PORT = 6653
+CONTROLLER_TIMEOUT_S = 60.0
+
+
+class Reading:
+    """The network's counters at one moment."""
+
+    def __init__(self, network: Network) -> None:
+        self.ports = network.counters()
+        self.tcp = network.tcp_counters()
+        self.datapath = network.datapath_counters()
+
+    def since(self, earlier: Reading) -> NetworkCounts:
+        """What was counted after `earlier`."""
+        ports = [now.since(then) for now, then in zip(self.ports, earlier.ports, strict=True)]
+        tcp = [now.since(then) for now, then in zip(self.tcp, earlier.tcp, strict=True)]
+        datapath = self.datapath.since(earlier.datapath)
+        return NetworkCounts(
+            bands=tuple(
+                BandCount(port.port.interface, band, counted.sent_bytes, counted.sent_packets, counted.drops)
+                for port in ports
+                for band, counted in enumerate(port.bands)
+            ),
+            tcp_segments_sent=sum(host.segments_sent for host in tcp),
+            tcp_retransmits=sum(host.segments_retransmitted for host in tcp),
+            upcalls=datapath.upcalls,
+            table_miss_packets=datapath.table_misses,
+        )
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A network with its flows installed and agents on its hosts, ready to replay plans."""
+
+    network: Network
+    controller: ControllerProcess
+    agents: AgentGroup
+    abilities: Abilities
+
+
+@contextmanager
+def bench(
+    fabric: Fabric, sockets: SocketOptions, folder: Path, *, clock: str, per_host: bool, switch_prefix: str
+) -> Iterator[Bench]:
+    """Builds the network and installs the flows, then starts the agents; takes everything down at the end."""
+    say(NetworkStarted())
+    with ControllerProcess(fabric, CONTROLLER_PORT, folder) as controller:
+        abilities = probe_kernel()
+        network = Network(
+            fabric,
+            abilities,
+            controller_port=CONTROLLER_PORT,
+            switch_prefix=switch_prefix,
+            owns_kernel=clock == "virtual",
+        )
+        with network:
+            controller.wait_ready(CONTROLLER_TIMEOUT_S)
+            hosts = [
+                HostEntry(index, fabric.host_ip(index), namespace_of(network.host_pid(index)))
+                for index in range(fabric.endpoints)
+            ]
+            say(AgentsStarted())
+            with AgentGroup(hosts, fabric, sockets, folder, per_host=per_host) as agents:
+                yield Bench(network, controller, agents, abilities)
+
+
+def run_point(folder: Path) -> None:
+    """Runs the point in `folder`. Raises a Fault for everything that goes wrong in a way that was foreseen."""
+    task = read_json(folder / TASK_FILE, PointTask)
+    with bench(
+        built_fabric(task.fabric, [Plan.load(folder / plan.file) for plan in task.plans]),
+        task.sockets,
+        folder,
+        clock=task.clock,
+        per_host=task.per_host,
+        switch_prefix=task.switch_prefix,
+    ) as ready:
+        _replay_and_record(task, folder, ready)
+
+
+def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
+    network, agents = ready.network, ready.agents
+    say(FirstByte())
+    probe_ratio = _probe_rate(task, folder, agents)
+    chosen, notes = _choose_plan(task, folder, agents)
+    plan = Plan.load(folder / chosen.file)
+    with _capture(task, folder, network, plan) as capture:
+        before = Reading(network)
+        say(ReplayStarted())
+        cpu_before = _cpu_times()
+        log, summaries = _replay(agents, plan, folder / chosen.file, task.iterations, Iterated)
+        cpu_after = _cpu_times()
+        say(ReplayEnded())
+        ready.controller.check_alive()
+        counts = Reading(network).since(before)
+    log.save(folder / "ops.npz")
+    record = PointRecord(
+        clock=task.clock,
+        iterations=task.iterations,
+        warmup=task.warmup,
+        agents=summaries,
+        counts=counts,
+        rate_probe=probe_ratio,
+        cpu_saturation=_saturation(cpu_before, cpu_after) if task.clock == "wall" else 0.0,
+        shaping=f"{'prio' if ready.abilities.has_prio else 'htb'}, {'fq' if ready.abilities.has_fq else 'fifo'}",
+        notes=tuple(notes),
+        captures=capture.records if capture else (),
+        capture_start_ns=agents.start_ns + time.time_ns() - time.monotonic_ns() if capture else 0,
+    )
+    write_json(folder / "record.json", record, indent=1)
+    say(PointRecorded(chosen.label))
+
+
+def _capture(
+    task: PointTask, folder: Path, network: Network, plan: Plan
+) -> AbstractContextManager[CaptureProcess | None]:
+    """Captures the ports that the task names, or nothing."""
+    fabric = task.fabric
+    ports = fabric.ports_named(task.capture)
+    if not ports:
+        return nullcontext()
+    (folder / CAPTURE_FOLDER).mkdir(exist_ok=True)
+    entries = tuple(
+        PortEntry(
+            port.interface,
+            network.interface(port),
+            network.namespace_of_port(port),
+            fabric.rate_of(port),
+            str(folder / CAPTURE_FOLDER / f"{port.interface}.pcapng"),
+        )
+        for port in ports
+    )
+    return CaptureProcess(CaptureSettings(entries, task.capture_snaplen, len(plan.workers)), folder)
+
+
+def _replay(
+    agents: AgentGroup, plan: Plan, path: Path, iterations: int, progress: Callable[[int], Event]
+) -> tuple[OpLog, tuple[AgentSummary, ...]]:
+    """Replays a plan; `progress` is the event that tells how many iterations are done."""
+    return agents.replay(plan, path, iterations, lambda done: say(progress(done)))
+
+
+def _probe_rate(task: PointTask, folder: Path, agents: AgentGroup) -> float:
+    """Measured over ideal time of short bursts on warm connections, in the worst phase; 1.0 with one host."""
+    fabric = task.fabric
+    if fabric.hosts < 2:
+        return 1.0
+    size_bytes = int(np.clip(PROBE_BYTES, fabric.rate_bps * PROBE_S_MIN / 8, fabric.rate_bps * PROBE_S_MAX / 8))
+    ratios = []
+    for transfers, rate_bps in probe_phases(fabric, size_bytes):
+        in_messages = [replace(transfer, messages=PROBE_MESSAGES) for transfer in transfers]
+        plan = compile_transfers("rate probe", fabric.hosts, in_messages)
+        path = folder / "probe.npz"
+        plan.save(path)
+        log, _ = _replay(agents, plan, path, 2, Probed)
+        ideal_s = size_bytes * (1 - 1 / PROBE_MESSAGES) * 8 / fabric.goodput_share() / rate_bps
+        ratios.append(steady_flow_time_s(plan, log, 1) / ideal_s)
+    return max(ratios)
+
+
+def _choose_plan(task: PointTask, folder: Path, agents: AgentGroup) -> tuple[PlanFile, list[str]]:
+    """The plan to measure, and notes on the choice: the only plan, or the fastest candidate in its first iterations (Geryon, III-C)."""
+    if len(task.plans) == 1:
+        return task.plans[0], []
+    times_s: dict[PlanFile, float] = {}
+    for candidate in task.plans:
+        plan = Plan.load(folder / candidate.file)
+        log, _ = _replay(agents, plan, folder / candidate.file, 1 + task.search_iterations, Searched)
+        times_s[candidate] = float(iteration_times_s(plan, log, 1 + task.search_iterations)[1:].mean())
+    fastest = min(times_s, key=times_s.__getitem__)
+    tried = ", ".join(f"{candidate.label}: {time_s:.4f} s" for candidate, time_s in times_s.items())
+    return fastest, [f"searched {tried}; kept {fastest.label}"]
+
+
+def _cpu_times() -> list[tuple[int, int]]:
+    """Busy and total time of each CPU so far, in clock ticks (/proc/stat)."""
+    times = []
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *fields = line.split()
+        if name.startswith("cpu") and name != "cpu":
+            ticks = [int(field) for field in fields]
+            idle = ticks[3] + ticks[4]
+            times.append((sum(ticks[:8]) - idle, sum(ticks[:8])))
+    return times
+
+
+def _saturation(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> float:
+    """Share of the time between two readings that the busiest CPU was busy."""
+    shares = [
+        (busy - busy_before) / max(1, total - total_before)
+        for (busy, total), (busy_before, total_before) in zip(after, before, strict=True)
+    ]
+    return max(shares)
+
+
+def run_inside(job: Callable[[Path], None]) -> int:
+    """Runs `job` on the folder named on the command line; a fault becomes an event, and exit status 1."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        job(Path(sys.argv[1]))
+    except Fault as fault:
+        say(Faulted(type(fault).__name__, str(fault)))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_inside(run_point))

@@ -1,0 +1,173 @@
+"""What a finished run is reported with: its printed cells, its constants, its own speed, and the ranking if it has one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from rich.console import RenderableType
+
+from gradwire.analysis.compare import PrintedCell, cells_of_claims
+from gradwire.analysis.parameters import fits
+from gradwire.analysis.points import write_points_csv
+from gradwire.analysis.report.ranking import rank
+from gradwire.analysis.report.report import Background, PointDetails, report
+from gradwire.analysis.report.tables import Constant
+from gradwire.faults import InputFault
+from gradwire.runner.campaign import OUTPUT_FILE
+from gradwire.runner.judged import JudgedRun
+from gradwire.runner.stored.explanation import explain
+from gradwire.runner.stored.provenance import facts, provenance
+from gradwire.runner.stored.run_folder import CLOCK_FILE, stored_clock
+from gradwire.runner.stored.settings import COST_UNITS, settings_of
+from gradwire.runner.stored.stored_run import ITERATIONS_FILE, RECORD_FILE, VERDICT_FILE
+from gradwire.workloads.compilation import ResolvedPoint
+from gradwire.workloads.lineup import FAMILIES, PARTIAL, is_random
+from gradwire.workloads.scenario.loading import Point, Scenario, origin_named, resolve
+
+LINKED_FILES = (VERDICT_FILE, ITERATIONS_FILE, RECORD_FILE, OUTPUT_FILE)
+"""Files of a point that people read."""
+
+
+def printed_cells(scenario: Scenario) -> list[PrintedCell]:
+    """The values of a paper that a scenario has beside its points: its own, and the claims that it names. Raises InputFault."""
+    with origin_named(scenario.points[0]):
+        own = [PrintedCell(**cell.model_dump()) for cell in scenario.printed]
+        return [*own, *cells_of_claims(scenario.printed_claims)]
+
+
+def without_foreign_values(scenario: Scenario, original: Scenario) -> Scenario:
+    """Leaves out the printed values that are of other settings than the scenario's, where `--set` changed what `original` has.
+
+    A value stays if the points that it is compared with are points of `original` too, whatever the length of their runs.
+    """
+    printed = printed_cells(scenario)
+    known = {_measured_section(point) for point in original.points}
+    kept = [cell for cell in printed if _is_of(cell, scenario, known)]
+    if len(kept) == len(printed):
+        return scenario
+    note = f"printed values left out, whose settings no point has: {len(printed) - len(kept)} of {len(printed)}"
+    changed = {
+        "printed": [_without_defaults(cell) for cell in kept],
+        "printed_claims": [],
+        "notes": [*scenario.notes, note],
+    }
+    resolved = resolve({**scenario.document, **changed}, scenario.points[0].origin, scenario.name)
+    return replace(resolved, settings=scenario.settings)
+
+
+def _is_of(cell: PrintedCell, scenario: Scenario, known: Container[str]) -> bool:
+    for where in (cell.where, {**cell.where, **cell.baseline}):
+        points = [point for point in scenario.points if fits(point.parameters, where)]
+        if not points or any(_measured_section(point) not in known for point in points):
+            return False
+    return True
+
+
+def _measured_section(point: Point) -> str:
+    """What decides what a point measures, however long, and with whichever seed."""
+    return point.section.model_dump_json(exclude={"run"})
+
+
+def _without_defaults(cell: PrintedCell) -> dict[str, Any]:
+    return {field.name: value for field in fields(cell) if (value := getattr(cell, field.name)) not in (False, "", {})}
+
+
+def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> RenderableType:
+    """Writes points.csv and the report of a run into its folder; returns what a terminal shows of it."""
+    rows = [run.result for run in runs]
+    write_points_csv(folder / "points.csv", rows)
+    random = [is_random(run.point.section) for run in runs]
+    ranked = scenario.chart == "ranking"
+    return report(
+        folder,
+        rows,
+        printed_cells(scenario),
+        scenario.title,
+        _constants(runs),
+        [run.verdict for run in runs],
+        labels=scenario.labels,
+        notes=[*scenario.notes, *_naming_notes(runs), *_speed_notes(runs)],
+        ranking=rank(rows, FAMILIES, PARTIAL, scenario.left_out, random) if ranked else None,
+        partial=PARTIAL,
+        random=random,
+        details=[_details(run, folder) for run in runs],
+        background=_background(scenario, folder),
+    )
+
+
+def _details(run: JudgedRun, folder: Path) -> PointDetails:
+    """What the report of a run folder shows of one of its runs."""
+    place = run.folder.relative_to(folder).as_posix() if run.folder.is_relative_to(folder) else ""
+    files = tuple(name for name in LINKED_FILES if (run.folder / name).exists())
+    settings = settings_of(run.point)
+    if not run.result.valid:
+        return PointDetails(settings, place, files)
+    found = explain(run.stored)
+    return PointDetails(settings, place, files, found.why, found.drawing, found.port)
+
+
+def _background(scenario: Scenario, folder: Path) -> Background:
+    clock = stored_clock(folder) if (folder / CLOCK_FILE).exists() else None
+    return Background(scenario.about.strip(), facts(provenance(folder), clock), tomli_w.dumps(scenario.document))
+
+
+def _constants(runs: Sequence[JudgedRun]) -> list[Constant]:
+    """Every constant that the results rest on, once."""
+    constants: dict[tuple[str, str], Constant] = {}
+    for run in runs:
+        section = run.point.section
+        of_run = [computation(run)]
+        for cost_name, cost in section.costs:
+            if cost is not None:
+                of_run.append(Constant(cost_name.replace("_", " "), cost.value, COST_UNITS[type(cost)], cost.source))
+        constants.update({(constant.name, str(constant.value)): constant for constant in of_run})
+    return list(constants.values())
+
+
+def computation(run: JudgedRun) -> Constant:
+    """What a worker computed in an iteration of the run, alone, with today's source where that still says the same."""
+    section = run.point.section
+    device = f" on {section.model.device}" if section.model.device else ""
+    iteration_s, source = _computation(run)
+    return Constant(f"iteration of {section.model.name}{device}, alone", round(iteration_s, 4), "s", source)
+
+
+def _computation(run: JudgedRun) -> tuple[float, str]:
+    try:
+        compute = ResolvedPoint(run.point.section).job.compute
+    except InputFault:
+        return run.compute_s, "as it was run; this version of gradwire does not know the point any more"
+    source = compute.source + (f"; fitted on {compute.fitted_on}" if compute.fitted_on else "")
+    # The forward pass alone is what a plan for inference computes.
+    if any(math.isclose(run.compute_s, known_s) for known_s in (compute.iteration_s, sum(compute.forward_s))):
+        return compute.iteration_s, source
+    return run.compute_s, f"as it was run; now it would be {compute.iteration_s:.4f} s: {source}"
+
+
+def _naming_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    older = sum(run.stored.found_by_words for run in runs)
+    if not older:
+        return []
+    return [
+        f"run by another version of gradwire: {older} of {len(runs)} points, whose folders were found by the parameters in their "
+        "names; all other settings are taken to be those of scenario.toml"
+    ]
+
+
+def _speed_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    speeds = [run.speed for run in runs if run.speed]
+    if not speeds:
+        return []
+    payload_bytes = sum(speed.payload_bytes for speed in speeds)
+    replay_s = sum(speed.replay_s for speed in speeds)
+    slowest_s = max(speed.first_byte_s for speed in speeds)
+    mean_s = sum(speed.first_byte_s for speed in speeds) / len(speeds)
+    return [
+        f"speed: boot to first byte {mean_s:.1f} s (slowest {slowest_s:.1f} s); {payload_bytes / 1e9:.0f} GB of emulated payload at "
+        f"{payload_bytes / replay_s / 1e9:.2f} GB/s of one core; {sum(speed.total_s for speed in speeds):.0f} core seconds in all"
+    ]

@@ -1,0 +1,109 @@
+"""Where the runs of a scenario go. A run folder belongs to one resolved scenario on one clock, and no other overwrites it."""
+
+from __future__ import annotations
+
+import glob
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from gradwire.faults import InputFault
+from gradwire.runner.planned import PlannedRun
+from gradwire.runner.stored.run_folder import CLOCK_FILE, RUNS, SCENARIO_FILE, stored_clock, stored_scenario
+from gradwire.runner.stored.stored_run import StoredRun
+from gradwire.vm.machines import Clock
+from gradwire.workloads.scenario.loading import Scenario
+
+SET_WORDS_MAX = 60
+"""Characters of a folder's name that say what `--set` has set."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A run folder for a scenario, which may not exist yet."""
+
+    folder: Path
+    #: Folders of the same name that hold the runs of other scenarios.
+    others: tuple[Path, ...] = ()
+
+
+def place_for(scenario: Scenario, clock: Clock, out: Path | None = None) -> Place:
+    """The run folder of a scenario: `out`, or in runs/ the first of NAME, NAME.2, NAME.3, ... that is free or holds this scenario.
+
+    Reads and makes nothing. Raises InputFault if `out` holds the runs of another scenario, or of this one on another clock.
+    """
+    if out is not None:
+        if not _is_free(out) and (difference := _difference(out, scenario, clock)):
+            raise InputFault(f"--out {out}: {difference}, which stay as they are; give another --out, like {out}-2")
+        return Place(out)
+    others: list[Path] = []
+    for folder in _candidates(default_name(scenario, clock)):
+        if _is_free(folder) or not _difference(folder, scenario, clock):
+            return Place(folder, tuple(others))
+        others.append(folder)
+    raise AssertionError("numbers do not end")
+
+
+def default_name(scenario: Scenario, clock: Clock) -> str:
+    """The scenario's name, then what was set, and the clock if it is not the virtual one: geryon-table2-vgg19-25gbit."""
+    words = [scenario.name, *map(_set_word, scenario.settings)]
+    name = "-".join(word for word in words if word)[: len(scenario.name) + SET_WORDS_MAX].rstrip("-.")
+    return name if clock.name == "virtual" else f"{name}-{clock.name}-{clock.scale}"
+
+
+def _set_word(setting: str) -> str:
+    """A setting's value, after its key's last part if the value is a number, which says nothing by itself."""
+    key, _, value = setting.partition("=")
+    value = re.sub(r"[^\w.+]+", "+", value.strip()).strip("+")
+    return value if value[:1].isalpha() or value.endswith("bit") else f"{key.strip().rpartition('.')[2]}{value}"
+
+
+def _candidates(name: str) -> Iterator[Path]:
+    yield RUNS / name
+    yield from (RUNS / f"{name}.{number}" for number in count(2))
+
+
+def _is_free(folder: Path) -> bool:
+    return not (folder / SCENARIO_FILE).exists()
+
+
+def _difference(folder: Path, scenario: Scenario, clock: Clock) -> str:
+    """Whose runs a folder holds, if not those of `scenario` on `clock`; "" if it does."""
+    try:
+        held = stored_scenario(folder)
+        held_clock = stored_clock(folder) if (folder / CLOCK_FILE).exists() else clock
+    except InputFault:
+        return "holds runs of a scenario that this version of gradwire cannot read"
+    if _sections(held) != _sections(scenario):
+        return f"holds the runs of another scenario, '{held.title}'"
+    if held_clock != clock:
+        return f"holds runs of this scenario on another clock ({held_clock.name}, scale {held_clock.scale})"
+    return ""
+
+
+def _sections(scenario: Scenario) -> set[str]:
+    return {point.section.model_dump_json() for point in scenario.points}
+
+
+def take_over(planned: Sequence[PlannedRun]) -> int:
+    """Copies points that ran before in other folders of runs/, so that they need not run again; returns how many."""
+    taken = 0
+    for run in planned:
+        if run.stored.is_of(run.key):
+            continue
+        for there in sorted(RUNS.glob(f"*/points/{glob.escape(run.folder.name)}")):
+            if there != run.folder and _can_be_taken(there, run):
+                shutil.copytree(there, run.folder, dirs_exist_ok=True)
+                taken += 1
+                break
+    return taken
+
+
+def _can_be_taken(there: Path, run: PlannedRun) -> bool:
+    try:
+        return StoredRun(there).is_of(run.key)
+    except InputFault:  # it is damaged, which concerns only those who read it
+        return False

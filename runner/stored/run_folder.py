@@ -1,0 +1,78 @@
+"""A run folder by its path or name, and the scenario and clock of its runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import tomli_w
+
+from gradwire.faults import InputFault
+from gradwire.files import replacing
+from gradwire.runner.protocol import write_json
+from gradwire.runner.stored.files import reading
+from gradwire.vm.machines import Clock
+from gradwire.workloads.scenario.loading import Scenario, load_scenario
+
+SCENARIO_FILE = "scenario.toml"
+CLOCK_FILE = "clock.json"
+RUNS = Path("runs")
+"""Where run folders are made by default."""
+
+
+def run_folder(run: Path) -> Path:
+    """The run folder at a path, or of that name in runs/. Raises InputFault, with the run folders that there are, if there is none."""
+    for path in (run, RUNS / run):
+        if (path / SCENARIO_FILE).exists():
+            return path
+    raise InputFault(f"{run}: no run folder (it has no scenario.toml); `gradwire run` makes one{_others(run)}")
+
+
+def _others(run: Path) -> str:
+    """The runs in a reproduction's folder, if `run` is one; else those in runs/."""
+    for path in (run, RUNS / run):
+        if names := _names(path / "runs"):
+            return f"; {run} holds those of a reproduction, each by its path: {run / 'runs' / names[0]}" + _more(
+                names[1:]
+            )
+    names = _names(RUNS)
+    return f"; in runs/ there are {', '.join(names)}" if names else ""
+
+
+def _more(names: list[str]) -> str:
+    return f", and likewise {', '.join(names)}" if names else ""
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.parent.name for path in folder.glob(f"*/{SCENARIO_FILE}"))
+
+
+def write_run_folder(folder: Path, scenario: Scenario, clock: Clock) -> None:
+    """Makes a run folder, with the resolved scenario and the clock of its runs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with replacing(folder / CLOCK_FILE) as partial:
+        write_json(partial, clock)
+    with replacing(folder / SCENARIO_FILE) as partial:
+        partial.write_text(tomli_w.dumps(scenario.document))
+
+
+def stored_scenario(folder: Path) -> Scenario:
+    """The scenario of a run folder. Raises InputFault if it cannot be read, or has keys that this version does not know."""
+    path = folder / SCENARIO_FILE
+    try:
+        return replace(load_scenario(path, as_run=True), name=folder.name)
+    except InputFault as fault:
+        raise InputFault(
+            f"{fault}\nThis is the copy that a run left: it was changed, or made by another version of gradwire; "
+            f"`gradwire run` of the scenario with --out {folder} writes it anew"
+        ) from fault
+
+
+def stored_clock(folder: Path) -> Clock:
+    """The clock of a run folder. Raises InputFault if it cannot be read, or no run has begun."""
+    path = folder / CLOCK_FILE
+    if not path.exists():
+        raise InputFault(f"{folder}: has no clock.json, so no run of it has begun; `gradwire run` completes the folder")
+    with reading(path, f"`gradwire run` of the scenario with --out {folder} writes it anew"):
+        return Clock(**json.loads(path.read_text()))

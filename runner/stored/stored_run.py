@@ -1,0 +1,174 @@
+"""A point's run as it lies in its folder, each part read when it is asked for.
+
+Nothing is compiled, so an old run stays readable after strategies have changed, whatever version of gradwire made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from gradwire.agents.records import OpLog, PointRecord
+from gradwire.analysis.packets.captures import read_captures
+from gradwire.analysis.packets.reading import Capture
+from gradwire.analysis.verdict.verdict import Verdict
+from gradwire.faults import InputFault
+from gradwire.files import replacing
+from gradwire.runner.protocol import TASK_FILE, PointTask, built_fabric, read_json, write_json
+from gradwire.runner.stored.files import reading
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.scenario.loading import Point
+
+COMPLETION_FILE = "completed.json"
+RECORD_FILE = "record.json"
+LOG_FILE = "ops.npz"
+VERDICT_FILE = "verdict.json"
+ITERATIONS_FILE = "iterations.csv"
+RESULT_FILES = (COMPLETION_FILE, RECORD_FILE, LOG_FILE, VERDICT_FILE, ITERATIONS_FILE)
+"""What only a run that came to its end has, and what is made of that."""
+NEEDED_FILES = (TASK_FILE, COMPLETION_FILE, RECORD_FILE, LOG_FILE)
+"""What a run that came to its end cannot lack."""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How fast a run itself was, in wall time."""
+
+    #: From the start of the machine to the first byte.
+    first_byte_s: float
+    replay_s: float
+    #: Payload that crossed the network during the replay.
+    payload_bytes: int
+    total_s: float
+
+    @property
+    def payload_bytes_per_s(self) -> float:
+        """Emulated payload per second of one core."""
+        return self.payload_bytes / self.replay_s if self.replay_s else 0.0
+
+
+class Completion(msgspec.Struct, frozen=True):
+    """That a run came to its end, and as what: the content of completed.json."""
+
+    #: Hash of everything that decided the result (`PlannedRun.key`).
+    key: str
+    #: Label of the plan that was replayed.
+    plan: str
+    speed: Speed
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """What a point's run left in its folder, which may not exist. Every part is read anew each time. All that reads raises InputFault."""
+
+    folder: Path
+    #: The point that ran; None for a folder that the scenario of its run folder does not have.
+    point: Point | None = None
+    #: Another version of gradwire named the folder, which was found by the parameters in its name.
+    found_by_words: bool = False
+    #: Names of folders that other versions made and that read like the point, where it cannot be told which is the point's.
+    look_alikes: tuple[str, ...] = ()
+
+    @property
+    def parameters(self) -> Mapping[str, str]:
+        """As in points.csv; empty for a folder without a point."""
+        return self.point.parameters if self.point else {}
+
+    @property
+    def label(self) -> str:
+        """The point in a few words."""
+        return in_words(self.parameters) or self.folder.name
+
+    @property
+    def absence(self) -> str:
+        """What to say where the folder does not exist."""
+        if not self.look_alikes:
+            return f"{self.folder}: this point has not run; `gradwire run` completes the folder"
+        return (
+            f"{self.folder.parent}: another version of gradwire made {', '.join(self.look_alikes)}, and it cannot be told which is of the "
+            f"point '{self.label}' with the settings of scenario.toml: run it again with `gradwire run`"
+        )
+
+    def completion(self) -> Completion | None:
+        """How the run came to its end; None if it did not."""
+        path = self.folder / COMPLETION_FILE
+        if not path.exists():
+            return None
+        with reading(path):
+            return read_json(path, Completion)
+
+    def is_of(self, key: str) -> bool:
+        """Whether a run with this key came to its end here."""
+        completion = self.completion()
+        return completion is not None and completion.key == key
+
+    def task(self) -> PointTask:
+        """What the machine was to do."""
+        with reading(self.folder / TASK_FILE):
+            return read_json(self.folder / TASK_FILE, PointTask)
+
+    def fabric(self) -> Fabric:
+        """The fabric, without its multicast groups."""
+        task = self.task()
+        with reading(self.folder / TASK_FILE):
+            return task.fabric
+
+    def built_fabric(self) -> Fabric:
+        """The fabric as the machine built it: with the multicast groups of all plans."""
+        return built_fabric(self.fabric(), [self.plan_labelled(plan.label) for plan in self.task().plans])
+
+    def plan(self) -> Plan:
+        """The plan that was replayed. Raises InputFault also if the run did not come to its end."""
+        completion = self.completion()
+        if completion is None:
+            raise InputFault(f"{self.folder}: this point has not come to its end; `gradwire run` completes the folder")
+        return self.plan_labelled(completion.plan)
+
+    def plan_labelled(self, label: str) -> Plan:
+        """The candidate plan of this label."""
+        task = self.task()
+        with reading(self.folder / TASK_FILE):
+            path = self.folder / task.plan_file(label)
+        with reading(path):
+            return Plan.load(path)
+
+    def log(self) -> OpLog:
+        """What every op did."""
+        with reading(self.folder / LOG_FILE):
+            return OpLog.load(self.folder / LOG_FILE)
+
+    def record(self) -> PointRecord:
+        """How the run went."""
+        with reading(self.folder / RECORD_FILE):
+            return read_json(self.folder / RECORD_FILE, PointRecord)
+
+    def captures(self, fabric: Fabric, record: PointRecord) -> list[Capture]:
+        """The captured packets, in the record's order."""
+        with reading(self.folder / "capture"):
+            return read_captures(self.folder, fabric, record)
+
+    def last_verdict(self) -> Verdict:
+        """The verdict that was last written."""
+        path = self.folder / VERDICT_FILE
+        with reading(path):
+            return read_json(path, Verdict)
+
+
+def write_completion(folder: Path, completion: Completion) -> None:
+    """Writes completed.json, at once and whole: a run that is killed in between must be able to go on."""
+    with replacing(folder / COMPLETION_FILE) as partial:
+        write_json(partial, completion, indent=1)
+
+
+def in_words(parameters: Mapping[str, str]) -> str:
+    """What a point's parameters say; numbers and sizes, which say nothing by themselves, follow their names."""
+    return " ".join(_word(key, value) for key, value in parameters.items() if value)
+
+
+def _word(key: str, value: str) -> str:
+    speaks_for_itself = not value[0].isdigit() or value.endswith("bit")
+    return value if speaks_for_itself else f"{key.rpartition('.')[2].replace('_', ' ')} {value}"

@@ -1,0 +1,126 @@
+"""What commands show that run no points: plans, strategies, calibrations, what a machine lacks, and critical paths."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from gradwire.analysis.path.critical_path import critical_path
+from gradwire.analysis.path.tables import MOST_LINES, contributions_table, parts_table, path_table
+from gradwire.analysis.report.tables import rich_table
+from gradwire.faults import InputFault
+from gradwire.runner.calibrate import Calibration
+from gradwire.runner.judged import verdict_of
+from gradwire.runner.planned import PlannedRun
+from gradwire.runner.stored.named_run import chosen_iteration, slowest_iteration
+from gradwire.runner.stored.stored_run import StoredRun
+from gradwire.vm.doctor import Finding
+from gradwire.workloads.compilation import ResolvedPoint
+from gradwire.workloads.registry import strategy, strategy_names, strategy_origins
+from gradwire.workloads.scenario.effective import common_settings, used_settings
+from gradwire.workloads.scenario.loading import Point
+from gradwire.workloads.summary import summary_lines
+
+
+def shared_settings(points: Sequence[Point]) -> dict[str, str]:
+    """The settings that all points have alike, defaults included. Raises InputFault for options that their strategy does not take."""
+    return common_settings([used_settings(point.section, ResolvedPoint(point.section).options) for point in points])
+
+
+def settings_lines(shared: Mapping[str, str], points: int) -> Iterator[str]:
+    """The settings that all points share, a line for each section, in rich's markup."""
+    whose = "the point" if points == 1 else f"all {points} points"
+    yield f"[bold]settings of {whose}[/bold], defaults included"
+    for section, members in itertools.groupby(shared.items(), key=lambda setting: setting[0].partition(".")[0]):
+        yield f"  {escape(f'[{section}]')} {escape(_listed((key.partition('.')[2], text) for key, text in members))}"
+
+
+def _listed(settings: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"{key} = {text}" for key, text in settings)
+
+
+def plan_lines(planned: PlannedRun, shared: Mapping[str, str]) -> Iterator[str]:
+    """A point with the settings that not all points share, and its compiled plans, in rich's markup."""
+    resolved = ResolvedPoint(planned.point.section)
+    chosen, job = resolved.strategy, resolved.job
+    used = used_settings(planned.point.section, resolved.options)
+    own = {key: text for key, text in used.items() if key not in shared}
+    yield f"[bold]{escape(planned.label)}[/bold]  {escape(chosen.summary)} [dim]({escape(chosen.source)})[/dim]"
+    if own:
+        yield f"  its own settings: {escape(_listed(own.items()))}"
+    yield f"  compute {job.compute_s:.4f} s an iteration: {escape(job.compute.source)}"
+    for label, plan in planned.plans.items():
+        yield f"  plan '{escape(label)}', digest {plan.digest()}"
+        for line in summary_lines(plan, planned.fabric):
+            yield f"    {escape(line)}"
+
+
+def strategy_lines() -> Iterator[str]:
+    """Every strategy with its origin and options, in rich's markup. Raises InputFault at the end if some did not load."""
+    faults = []
+    for name in strategy_names():
+        origin = ", ".join(strategy_origins(name))
+        try:
+            loaded = strategy(name)
+        except InputFault as fault:
+            faults.append(str(fault))
+            continue
+        fields = loaded.options.model_fields.items()
+        options = (f"{key} unset" if f.default is None else f"{key} = {json.dumps(f.default)}" for key, f in fields)
+        yield f"[bold]{escape(name)}[/bold]  {escape(loaded.summary)}"
+        yield f"  [dim]{escape(loaded.source)}; from {escape(origin)}[/dim]"
+        yield f"  options: {escape(', '.join(options) or 'none')}"
+    if faults:
+        raise InputFault("\n".join(faults))
+
+
+def calibration_table(result: Calibration) -> Table:
+    """Measured and ideal times, and what a low class gets beside a high one."""
+    table = Table(title=f"{result.hosts} hosts, {result.rate_bps / 1e9:g} Gbit/s, {result.clock} clock")
+    for column in ("pattern", "measured", "ideal", "ratio"):
+        table.add_column(column, justify="left" if column == "pattern" else "right")
+    for name, pattern in result.patterns.items():
+        table.add_row(name, f"{pattern.measured_s:.6f} s", f"{pattern.ideal_s:.6f} s", f"{pattern.ratio:.4f}")
+    for name, share in result.low_share.items():
+        table.add_row(f"priority at a {name}", f"low class {share:.4%}", "0 %", "")
+    return table
+
+
+def findings_table(findings: Sequence[Finding]) -> Table:
+    """What is there and what is missing, with the commands that mend it."""
+    table = Table()
+    for column in ("", "what", "found", "to mend"):
+        table.add_column(column, overflow="fold")
+    for finding in findings:
+        missing = "[red]✗[/red]" if finding.required else "[yellow]-[/yellow]"
+        table.add_row("[green]✓[/green]" if finding.ok else missing, finding.name, finding.detail, finding.mend)
+    return table
+
+
+def invalid_notice(stored: StoredRun) -> Iterator[Text]:
+    """One line if the run's verdict is not valid, to be shown before any of its numbers."""
+    verdict = verdict_of(stored)
+    if not verdict.valid:
+        yield Text(f"{verdict.summary}: its times are no results", style="red")
+
+
+def critical_path_shown(stored: StoredRun, iteration: int | None, *, every: bool) -> Iterator[RenderableType]:
+    """An iteration's critical path, its parts and its largest contributions; `every` segment of the path, or the longest.
+
+    The default is the slowest measured iteration. Raises InputFault for a number that the run does not have.
+    """
+    plan, fabric, log, record = stored.plan(), stored.built_fabric(), stored.log(), stored.record()
+    path = critical_path(plan, log, chosen_iteration(iteration, stored.label, plan, log, record), fabric)
+    slowest = ", the slowest that was measured" if path.iteration == slowest_iteration(plan, log, record) else ""
+    notice = list(invalid_notice(stored))
+    yield Text(f"{stored.label}: iteration {path.iteration}{slowest}, {path.duration_ns / 1e9:.6f} s", style="bold")
+    yield from notice
+    for table in (parts_table(path), contributions_table(path), path_table(path, None if every else MOST_LINES)):
+        yield rich_table(table)
+    yield Text(path.sentence(), style="bold")

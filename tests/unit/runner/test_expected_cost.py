@@ -1,0 +1,86 @@
+"""What points are expected to cost: told before they run, learned from those that have ended, warned of where it is too much."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gradwire.runner import planned as planning_module
+from gradwire.runner.expected_cost import Expectation, announcement, expected_s, in_words, warnings
+from gradwire.runner.planned import PlannedRun, plan_runs
+from gradwire.vm.machines import Clock
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.scenario.loading import load_scenario
+from tests.unit.test_command_line import SCENARIO
+
+
+def runs(tmp_path: Path, *settings: str) -> list[PlannedRun]:
+    path = tmp_path / "small.toml"
+    path.write_text(SCENARIO)
+    return plan_runs(load_scenario(path, settings).points, tmp_path / "runs", Clock())
+
+
+def test_more_bytes_hosts_and_messages_cost_more(tmp_path: Path) -> None:
+    plain, longer, wider, finer = (
+        expected_s(runs(tmp_path, *settings)[0])
+        for settings in ((), ("run.iterations=9",), ("cluster.workers=4",), ("strategy.name=p3",))
+    )
+    assert plain < longer
+    assert plain < wider
+    assert plain < finer
+
+
+def test_time_left_follows_what_points_took(tmp_path: Path) -> None:
+    three = runs(tmp_path, "run.seed=[1,2,3]")
+    each = expected_s(three[0])
+    expectation = Expectation(three, 1)
+    assert expectation.left_s() == pytest.approx(3 * each)
+    assert Expectation(three, 2).left_s() == pytest.approx(1.5 * each)
+    assert Expectation(three, 8).left_s() == pytest.approx(each)
+    expectation.ended(three[0].folder.name, 2 * each)
+    assert expectation.left_s() == pytest.approx(2 * 2 * each)
+    assert expectation.left_s({three[1].folder.name: 0.5}) == pytest.approx(2 * 1.5 * each)
+    expectation.ended(three[1].folder.name, 0.0)
+    assert expectation.left_s() == pytest.approx(2 * each)
+    expectation.ended(three[2].folder.name, each)
+    assert expectation.left_s() == 0
+
+
+def test_it_is_announced_in_one_line(tmp_path: Path) -> None:
+    assert announcement([], 2) == "nothing to run: all points are there already"
+    line = announcement(runs(tmp_path, "run.seed=[1,2,3]"), 2)
+    assert line.startswith("3 points to run, 2 at a time: about ")
+    assert line.endswith("with up to 3,072 MiB of memory each")
+
+
+@pytest.mark.parametrize(
+    ("duration_s", "words"), [(0.2, "1 s"), (89, "89 s"), (90, "2 min"), (3540, "59 min"), (12_000, "3 h 20 min")]
+)
+def test_durations_in_words(duration_s: float, words: str) -> None:
+    assert in_words(duration_s) == words
+
+
+def test_a_limit_that_is_too_short_and_a_model_that_is_too_large_are_warned_of(tmp_path: Path) -> None:
+    assert list(warnings(runs(tmp_path))) == []
+    (too_short,) = warnings(runs(tmp_path, "run.time_limit=1s"))
+    assert "run.time_limit is 1 s" in too_short
+    large = runs(tmp_path, "model.name=gpt2-xl", "model.iteration_time=1s", "run.seed=[1,2]")
+    (too_large,) = warnings(large)
+    assert too_large.startswith("gpt2-xl: weights, gradients and momentum take 18.7 GB in fp32, but k40 has 12 GiB")
+
+
+def test_a_plan_that_was_found_in_order_is_not_checked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning_module, "cache_folder", lambda: tmp_path / "cache")
+    checked: list[str] = []
+
+    def check(plan: Plan, _: object) -> None:
+        checked.append(plan.digest())
+
+    monkeypatch.setattr(planning_module, "check", check)
+    runs(tmp_path, 'fabric.rate=["10gbit","25gbit"]')
+    assert len(checked) == 1
+    runs(tmp_path, "fabric.rate=40gbit")
+    assert len(checked) == 1
+    runs(tmp_path, "fabric.rate=40gbit", "strategy.name=ring")
+    assert len(checked) == 2

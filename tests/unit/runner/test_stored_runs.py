@@ -1,0 +1,209 @@
+"""Stored run folders are readable whichever version of gradwire made them, under the current names of points and under others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+import pytest
+
+from gradwire.analysis.report.tables import Constant
+from gradwire.faults import InputFault, MachineFault
+from gradwire.runner import planned, reporting
+from gradwire.runner.planned import PlannedRun
+from gradwire.runner.reporting import computation
+from gradwire.runner.stored.named_run import named_run
+from gradwire.runner.stored.point_folders import folder_name, runs_of
+from gradwire.workloads.compilation import ResolvedPoint
+from gradwire.workloads.scenario.schema import PointSection
+from tests.unit.runner.test_run_loop import TEXT, good_job, machine, planned_runs, reported, run
+from tests.unit.test_command_line import call as call  # noqa: PLC0414
+
+
+@pytest.fixture
+def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[PlannedRun]:
+    """Two finished points, with batches of 64 and 128, in tmp_path/runs/mine."""
+    machine(monkeypatch, good_job)
+    folder = tmp_path / "runs" / "mine"
+    points = planned_runs(folder)
+    run(folder, points)
+    (folder / "scenario.toml").write_text(TEXT)
+    (folder / "clock.json").write_text('{"name": "virtual", "scale": 1}')
+    return points
+
+
+def of_another_version(planned: PlannedRun, digits: str = "0a1b2c") -> Path:
+    """Renames a point's folder as a version that hashes other keys would have named it."""
+    name = f"{planned.folder.name.rpartition('-')[0]}-{digits}"
+    return planned.folder.rename(planned.folder.with_name(name))
+
+
+def verdicts(points: list[PlannedRun]) -> list[str]:
+    out = points[0].folder.parent.parent
+    return [judged.result.verdict for judged in reported(out, [planned.point for planned in points])]
+
+
+def test_a_name_is_of_what_is_set_alone(tmp_path: Path) -> None:
+    first, _ = planned_runs(tmp_path)
+    assert first.folder.name == "64_alexnet_vanilla_2_10gbit_1-9dd4c810"
+    said, _ = planned_runs(tmp_path, "run.seed=1", "fabric.mtu_bytes=1500", "cluster.colocated=true")
+    assert said.folder.name == first.folder.name
+    for setting in ("run.iterations=4", "fabric.mtu_bytes=9000", "transport.unsent=64KiB"):
+        assert planned_runs(tmp_path, setting)[0].folder.name != first.folder.name
+
+
+def test_a_new_key_with_a_default_renames_no_folder(tmp_path: Path) -> None:
+    class Later(PointSection):
+        """The schema of a later version."""
+
+        answer: int = 42
+
+    point = planned_runs(tmp_path)[0].point
+    later = Later(**dict(point.section))
+    assert later.model_dump_json() != point.section.model_dump_json()
+    assert folder_name(replace(point, section=later)) == folder_name(point)
+    other = Later(**dict(point.section), answer=43)
+    assert folder_name(replace(point, section=other)) != folder_name(point)
+
+
+def test_a_report_reads_what_other_code_and_another_kernel_ran(
+    ran: list[PlannedRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compile_point(_: object) -> NoReturn:
+        raise AssertionError("a report compiles nothing")
+
+    monkeypatch.setattr(planned, "run_digest", lambda: "another")
+    monkeypatch.setattr(planned, "compile_point", compile_point)
+    assert verdicts(ran) == ["valid", "valid"]
+
+
+def test_a_run_insists_on_its_own_code(ran: list[PlannedRun], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planned, "run_digest", lambda: "another")
+    folder = ran[0].folder.parent.parent
+    _, watcher = run(folder, planned_runs(folder))
+    assert len(watcher.begun) == 2
+
+
+def test_points_under_other_names_are_found_by_their_parameters(
+    ran: list[PlannedRun], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = [of_another_version(point) for point in ran]
+    assert verdicts(ran) == ["valid", "valid"]
+    monkeypatch.chdir(tmp_path)
+    found = named_run(Path("mine"), "batch=128")
+    assert (found.folder.name, found.parameters["batch"]) == (older[1].name, "128")
+    assert named_run(Path("mine"), older[0].name).parameters["batch"] == "64"
+
+
+def test_a_report_says_which_points_were_found_so(call: Any, ran: list[PlannedRun], tmp_path: Path) -> None:
+    status, out, err = call("report", "mine")
+    assert (status, err) == (0, "")
+    assert "another version" not in out
+    for point in ran:
+        of_another_version(point)
+    (tmp_path / "runs" / "mine" / "points.csv").unlink()
+    status, out, err = call("report", "mine")
+    assert (status, err) == (0, "")
+    assert "run by another version of gradwire: 2 of 2 points" in " ".join(out.split())
+    assert (tmp_path / "runs" / "mine" / "points.csv").read_text().count("valid") == 2
+
+
+def test_of_two_that_read_alike_none_is_taken(
+    ran: list[PlannedRun], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_another_version(ran[1])
+    one = of_another_version(ran[0])
+    other = one.with_name(one.name.replace("0a1b2c", "d0d0d0"))
+    other.mkdir()
+    (other / "task.json").write_text((one / "task.json").read_text())
+    monkeypatch.chdir(tmp_path)
+    for read in (lambda: verdicts(ran), lambda: named_run(Path("mine"), "batch=64")):
+        with pytest.raises(
+            InputFault, match=r"another version .* made .*0a1b2c, .*d0d0d0, and it cannot be told .* run it again"
+        ):
+            read()
+    assert named_run(Path("mine"), one.name).folder.name == one.name
+
+
+def test_once_this_version_runs_there_no_other_name_counts(ran: list[PlannedRun]) -> None:
+    """A point that this version has not run yet may have been run with other settings before."""
+    of_another_version(ran[0])
+    with pytest.raises(InputFault, match=r"64_alexnet.*has not run"):
+        verdicts(ran)
+
+
+def test_a_run_goes_on_from_a_point_under_another_name(ran: list[PlannedRun]) -> None:
+    folder = ran[0].folder.parent.parent
+    of_another_version(ran[0])
+    outcomes, watcher = run(folder, planned_runs(folder))
+    assert watcher.begun == []
+    assert [one.folder for one in outcomes] == [point.folder for point in ran]
+    assert verdicts(ran) == ["valid", "valid"]
+
+
+def test_a_run_with_other_settings_leaves_another_name_alone(ran: list[PlannedRun]) -> None:
+    folder = ran[0].folder.parent.parent
+    older = of_another_version(ran[0])
+    _, watcher = run(folder, planned_runs(folder, "run.iterations=5"))
+    assert len(watcher.begun) == 2
+    assert (older / "completed.json").exists()
+
+
+def test_an_unfinished_point_keeps_its_reason(ran: list[PlannedRun], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> int:
+        raise MachineFault("out of luck")
+
+    machine(monkeypatch, fail)
+    monkeypatch.setattr(planned, "run_digest", lambda: "another")
+    folder = ran[0].folder.parent.parent
+    run(folder, planned_runs(folder))
+    assert verdicts(ran) == ["invalid: out of luck", "invalid: out of luck"]
+    (ran[0].folder / "task.json").unlink()
+    assert verdicts(ran) == ["invalid: out of luck", "invalid: out of luck"]
+
+
+def test_what_a_worker_computed_is_told_as_it_was_run(ran: list[PlannedRun], monkeypatch: pytest.MonkeyPatch) -> None:
+    def found() -> Constant:
+        (judged,) = reported(ran[0].folder.parent.parent, [ran[0].point])
+        return computation(judged)
+
+    section = ran[0].point.section
+    job = ResolvedPoint(section).job
+    assert found() == Constant(
+        "iteration of alexnet on k40, alone",
+        round(job.compute.iteration_s, 4),
+        "s",
+        f"{job.compute.source}; fitted on {job.compute.fitted_on}",
+    )
+    slower = replace(job, compute=replace(job.compute, forward_s=(1.0,), backward_s=(1.0,)))
+    monkeypatch.setattr(reporting, "ResolvedPoint", lambda _: SimpleNamespace(job=slower))
+    assert found().value == pytest.approx(job.compute_s, abs=1e-4)
+    assert found().source.startswith("as it was run; now it would be 2.0000 s: ")
+
+    def unknown(*_: object) -> NoReturn:
+        raise InputFault("strategy 'vanilla' is unknown")
+
+    monkeypatch.setattr(reporting, "ResolvedPoint", unknown)
+    assert "does not know the point any more" in found().source
+
+
+def test_every_point_of_a_run_has_a_place(tmp_path: Path) -> None:
+    points = [planned.point for planned in planned_runs(tmp_path)]
+    held = runs_of(tmp_path, points)
+    assert [one.folder.name for one in held] == [folder_name(point) for point in points]
+    assert all("has not run; `gradwire run` completes" in one.absence for one in held)
+
+
+def test_every_command_that_reads_a_run_finds_it_alike(call: Any, ran: list[PlannedRun], tmp_path: Path) -> None:
+    for command in (["report"], ["why", "batch=64"], ["trace", "batch=64"], ["utilisation", "batch=64"]):
+        status, _, err = call(command[0], "yours", *command[1:])
+        assert status == 2
+        assert "yours: no run folder" in err
+        assert "in runs/ there are mine" in err
+    inner = tmp_path / "runs" / "all" / "runs" / "first"
+    inner.mkdir(parents=True)
+    (inner / "scenario.toml").write_text(TEXT)
+    assert "all holds those of a reproduction, each by its path: all/runs/first" in call("report", "all")[2]
+    assert "all/runs/first: has no clock.json" in call("report", "all/runs/first")[2]
