@@ -46,10 +46,28 @@ class Commands(typer.core.TyperGroup):
 app = typer.Typer(cls=Commands, no_args_is_help=True, help=PURPOSE, epilog=STATUSES, pretty_exceptions_enable=False)
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"gradwire {version('gradwire')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version and exit")
+    ] = False,
+) -> None:
+    pass
+
+
 def _scenarios_like(begun: str) -> list[str]:
     return [name for name in scenario_names() if name.startswith(begun)]
 
 
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON and nothing else")]
 Jobs = Annotated[int | None, typer.Option(min=1, help="points that run in parallel; default: one per core")]
 RunFolder = Annotated[
     Path | None, typer.Option(readable=False, help="run folder; default: one in runs/, named after what is run")
@@ -211,18 +229,57 @@ def reproduce(
 
 
 @app.command()
-def strategies() -> None:
+def scenarios(as_json: AsJson = False) -> None:
+    """Lists the scenarios that gradwire brings: a figure or table of a paper each."""
+    from gradwire.commands import listing
+
+    listing.scenarios(as_json=as_json)
+
+
+@app.command()
+def models(as_json: AsJson = False) -> None:
+    """Lists the models that a scenario can name, with their sizes."""
+    from gradwire.commands import listing
+
+    listing.models(as_json=as_json)
+
+
+@app.command()
+def devices(as_json: AsJson = False) -> None:
+    """Lists the devices that a scenario can name, and the models that have a time on each."""
+    from gradwire.commands import listing
+
+    listing.devices(as_json=as_json)
+
+
+@app.command()
+def strategies(as_json: AsJson = False) -> None:
     """Lists the strategies that a scenario can name, including those of installed packages, with their options and defaults."""
     from gradwire.commands import listing
 
-    listing.strategies()
+    listing.strategies(as_json=as_json)
+
+
+@app.command()
+def explain(
+    key: Annotated[
+        str | None, typer.Argument(metavar="KEY", help="e.g. fabric.rate, fabric, or a strategy; default: everything")
+    ] = None,
+    as_json: AsJson = False,
+    as_schema: Annotated[bool, typer.Option("--json-schema", help="print the JSON Schema of scenario files")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="print the page of all keys")] = False,
+) -> None:
+    """Says what a key of a scenario means, what its value must be, and its default; or a strategy's options."""
+    from gradwire.commands import listing
+
+    listing.explain(key, as_json=as_json, as_schema=as_schema, as_markdown=as_markdown)
 
 
 @app.command()
 def calibrate(
     hosts: Annotated[int, typer.Option(min=3, help="hosts on one switch")] = 8,
     rate: Annotated[str, typer.Option(help="line rate, e.g. 10gbit")] = "10gbit",
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
+    as_json: AsJson = False,
     clock: ClockName = "virtual",
     scale: Scale = 1,
 ) -> None:

@@ -14,9 +14,12 @@ from gradwire.workloads.stand_in import Load
 
 
 class Options(BaseModel):
-    """Base of every strategy's options. Rejects unknown keys; on its own, it is for strategies that have no options."""
+    """Base of every strategy's options. Rejects unknown keys; on its own, it is for strategies that have no options.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    The text below an option is what users are shown of it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
 
 def one_class(_: Any) -> int:

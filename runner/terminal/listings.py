@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
@@ -14,7 +13,6 @@ from rich.text import Text
 from gradwire.analysis.path.critical_path import critical_path
 from gradwire.analysis.path.tables import MOST_LINES, contributions_table, parts_table, path_table
 from gradwire.analysis.report.tables import rich_table
-from gradwire.faults import InputFault
 from gradwire.runner.calibrate import Calibration
 from gradwire.runner.judged import verdict_of
 from gradwire.runner.planned import PlannedRun
@@ -22,7 +20,6 @@ from gradwire.runner.stored.named_run import chosen_iteration, slowest_iteration
 from gradwire.runner.stored.stored_run import StoredRun
 from gradwire.vm.doctor import Finding
 from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.registry import strategy, strategy_names, strategy_origins
 from gradwire.workloads.scenario.effective import common_settings, used_settings
 from gradwire.workloads.scenario.loading import Point
 from gradwire.workloads.summary import summary_lines
@@ -59,25 +56,6 @@ def plan_lines(planned: PlannedRun, shared: Mapping[str, str]) -> Iterator[str]:
         yield f"  plan '{escape(label)}', digest {plan.digest()}"
         for line in summary_lines(plan, planned.fabric):
             yield f"    {escape(line)}"
-
-
-def strategy_lines() -> Iterator[str]:
-    """Every strategy with its origin and options, in rich's markup. Raises InputFault at the end if some did not load."""
-    faults = []
-    for name in strategy_names():
-        origin = ", ".join(strategy_origins(name))
-        try:
-            loaded = strategy(name)
-        except InputFault as fault:
-            faults.append(str(fault))
-            continue
-        fields = loaded.options.model_fields.items()
-        options = (f"{key} unset" if f.default is None else f"{key} = {json.dumps(f.default)}" for key, f in fields)
-        yield f"[bold]{escape(name)}[/bold]  {escape(loaded.summary)}"
-        yield f"  [dim]{escape(loaded.source)}; from {escape(origin)}[/dim]"
-        yield f"  options: {escape(', '.join(options) or 'none')}"
-    if faults:
-        raise InputFault("\n".join(faults))
 
 
 def calibration_table(result: Calibration) -> Table:

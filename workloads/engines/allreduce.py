@@ -19,7 +19,7 @@ from gradwire.workloads.plan import Plan
 from gradwire.workloads.strategy import Options
 
 Algorithm = Literal["ring", "hierarchical-ring", "butterfly", "halving-doubling"]
-BYTES_ON_WIRE = {"fp32": 4, "fp16": 2}
+BYTES_ON_WIRE = {"fp32": 4, "fp16": 2, "bf16": 2}
 FLAT: Mapping[Algorithm, Callable[[int], Schedule]] = {
     "ring": ring,
     "butterfly": butterfly,
@@ -31,20 +31,20 @@ FLAT: Mapping[Algorithm, Callable[[int], Schedule]] = {
 class AllreduceOptions(Options):
     """What all allreduces have in common."""
 
-    #: Format of gradients on the wire.
-    wire: Literal["fp32", "fp16"] = "fp32"
-    #: Bytes of fp32 that a GPU converts to fp16 per second, before an allreduce and back after it. None: the model's compute time
-    #: includes it, or gradients are fp16 from the start.
+    wire: Literal["fp32", "fp16", "bf16"] = "fp32"
+    """Format of gradients on the wire."""
     conversion_rate_bytes_per_s: float | None = Field(None, gt=0)
-    #: Whether an allreduce starts while the backward pass goes on; otherwise all wait for its end.
+    """Bytes of fp32 that a GPU converts to fp16 per second, before an allreduce and back after it. None: the model's compute time
+    includes it, or gradients are fp16 from the start."""
     overlap: bool = True
-    #: Whether allreduces of several buckets are under way at once; otherwise one after the other, as on one NCCL stream.
+    """Whether an allreduce starts while the backward pass goes on; otherwise all wait for its end."""
     concurrent: bool = False
-    #: The next iteration starts when a worker has "all" buckets, or after a global "barrier" of workers that have them; or each "layer"
-    #: waits for its own.
+    """Whether allreduces of several buckets are under way at once; otherwise one after the other, as on one NCCL stream."""
     forward_waits: ForwardWaits = "all"
-    #: Messages that each part of a bucket is cut into, which move on one by one.
+    """The next iteration starts when a worker has "all" buckets, or after a global "barrier" of workers that have them; or each "layer"
+    waits for its own."""
     segments: int = Field(1, ge=1)
+    """Messages that each part of a bucket is cut into, which move on one by one."""
 
 
 def algorithm_schedule(

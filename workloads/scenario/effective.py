@@ -36,20 +36,21 @@ def _settings(section: BaseModel, prefix: str) -> Iterator[tuple[str, str]]:
         if isinstance(value, BaseModel):
             yield from _settings(value, f"{prefix}{name}.")
         else:
-            yield f"{prefix}{name}", _text(value, kind_at(type(section), [name]))
+            yield f"{prefix}{name}", value_text(value, kind_at(type(section), [name]))
 
 
-def _text(value: Any, kind: Kind | None) -> str:
+def value_text(value: Any, kind: Kind | None) -> str:
+    """A value as a scenario may say it; UNSET for None."""
     if value is None:
         return UNSET
     if kind is not None and kind.quantity is not None:
         return kind.quantity.text(value)
     if isinstance(value, list | tuple):
-        return f"[{', '.join(_text(each, kind.element if kind else None) for each in value)}]"
+        return f"[{', '.join(value_text(each, kind.element if kind else None) for each in value)}]"
     if isinstance(value, BaseModel):
         return _table(_settings(value, ""))
     if isinstance(value, dict):
-        return _table((key, _text(each, kind.element if kind else None)) for key, each in value.items())
+        return _table((key, value_text(each, kind.element if kind else None)) for key, each in value.items())
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 

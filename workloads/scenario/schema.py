@@ -60,47 +60,57 @@ Workers = Annotated[int, Field(ge=1, le=MOST_WORKERS), BY_STAND_IN]
 
 
 class Section(BaseModel):
-    """Base of all sections. Rejects unknown keys."""
+    """Base of all sections. Rejects unknown keys. The text below a field is what users are shown of it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
 
 class ClusterSection(Section):
     """The workers and servers, and the hosts that they run on."""
 
     workers: Workers
-    #: Parameter servers; as many as workers by default.
+    """Workers, each a GPU with a replica of the model."""
     servers: Workers | None = None
-    #: Whether servers share the workers' hosts.
+    """Parameter servers; as many as workers by default."""
     colocated: bool = True
-    #: GPUs of one machine.
+    """Whether servers share the workers' hosts."""
     workers_per_host: Workers = 1
-    #: Workers of a larger cluster that this one stands for (workloads/stand_in.py). Costs and rates are those of the larger cluster.
+    """GPUs of one machine."""
     stands_for: int | None = Field(None, ge=2, le=LARGEST_CLUSTER)
-    #: GPUs of one machine of that larger cluster.
+    """Workers of a larger cluster that this one stands for. Costs and rates are given as those of the larger cluster."""
     stands_for_per_host: int = Field(1, ge=1, le=LARGEST_CLUSTER)
+    """GPUs of one machine of that larger cluster."""
 
 
 LEAF_SPINE_KEYS = ("leaves", "spines", "oversubscription")
 
 
 class FabricSection(Section):
-    """The network; see gradwire.topo.fabric.Fabric."""
+    """The network."""
 
     rate: RateBps
+    """Line rate of each host's link. It counts what a line carries, preamble and gaps included: at an MTU of 1500, TCP's payload gets
+    1448/1538 of it."""
     topology: Topology = Topology.SINGLE_SWITCH
+    """One switch for all hosts, or leaves and spines."""
     leaves: int = Field(1, ge=1, le=MOST_WORKERS)
+    """Leaf switches of a leaf/spine network, over which hosts are spread evenly."""
     spines: int = Field(0, ge=0, le=MOST_WORKERS)
+    """Spine switches of a leaf/spine network."""
     oversubscription: float = Field(1.0, ge=1 / LARGEST_RATIO, le=LARGEST_RATIO)
-    #: Traffic classes; at least as many as the strategy needs.
+    """Rate of all hosts below a leaf over the rate of its uplinks together."""
     classes: int | None = Field(None, ge=1, le=MAX_BANDS - 1)
+    """Traffic classes; at least as many as the strategy needs."""
     mtu_bytes: int = Field(1500, ge=576, le=9000)
+    """Largest IP packet."""
     gso: SizeBytes = Field(65536, ge=576, le=MAX_GSO_BYTES)
-    #: Share of frames that switches drop; up to LARGEST_LOSS, beyond which TCP makes no progress.
+    """The largest burst that a host hands to its port at once (segmentation offload)."""
     loss: Annotated[float, Because("beyond that TCP waits for its timers for minutes, or gives up")] = Field(
         0.0, ge=0, le=LARGEST_LOSS
     )
+    """Share of frames that switches drop. Beyond the range TCP makes no progress."""
     fair_queues: bool = True
+    """Whether the flows of a band are served in turn; otherwise first come, first served."""
 
     @model_validator(mode="after")
     def _nothing_without_effect(self) -> Self:
@@ -116,40 +126,46 @@ class LayerSection(Section):
     """A layer of a made-up model."""
 
     name: str = Field(min_length=1)
+    """Name in plans and reports."""
     kind: LayerKind = LayerKind.OTHER
-    #: Bytes of the layer's gradients, one size per tensor.
+    """What it computes; some strategies treat fully connected layers in their own way."""
     size: list[Annotated[SizeBytes, Field(ge=0, le=LARGEST_TENSOR_BYTES)]] = Field(default_factory=list)
+    """Bytes of the layer's gradients, one size per tensor."""
     forward: DurationS = Field(ge=0)
+    """Time of the forward pass."""
     backward: DurationS = Field(ge=0)
-    #: Names of the layers that it reads; by default, the layer before it.
+    """Time of the backward pass."""
     inputs: list[str] | None = None
+    """Names of the layers that it reads; by default, the layer before it."""
 
 
 class ModelSection(Section):
     """The model that is trained, and how long one worker computes."""
 
     name: str
-    #: The GPU whose printed times are used.
+    """A model of `gradwire models`, with added modules if wanted (`inception-v3+25compute`), or any name for a model with `layers`."""
     device: str | None = None
-    #: The device that times the modules added by `name`, if it is not `device`.
+    """The GPU whose printed times are used."""
     modules_device: str | None = None
-    #: Layers of a made-up model, such as a paper's toy, in place of a built-in model. They have times of their own and need no device.
+    """The device that times the modules added by `name`, if it is not `device`."""
     layers: list[LayerSection] = Field(default_factory=list)
+    """Layers of a made-up model, such as a paper's toy, in place of a built-in model. They have times of their own and need no device."""
     batch: int | None = Field(None, ge=1, le=MOST_SAMPLES)
-    #: Time of an iteration of one worker alone, in place of the device's.
+    """Samples that a worker processes in an iteration; by default as in the model's paper."""
     iteration_time: DurationS | None = Field(None, gt=0)
-    #: Where `iteration_time` comes from.
+    """Time of an iteration of one worker alone, in place of the device's."""
     iteration_time_source: str | None = None
-    #: Time of the whole forward pass, in place of the device's, which then decides the backward pass alone.
+    """Where `iteration_time` comes from."""
     forward_time: DurationS | None = Field(None, gt=0)
-    #: Where `forward_time` comes from.
+    """Time of the whole forward pass, in place of the device's, which then decides the backward pass alone."""
     forward_time_source: str | None = None
-    #: How many times faster than on the device layers compute, by kind of layer.
+    """Where `forward_time` comes from."""
     speedup: dict[LayerKind, Annotated[float, Field(ge=1 / LARGEST_RATIO, le=LARGEST_RATIO)]] = Field(
         default_factory=dict
     )
-    #: Consecutive tensors travel as one until they have this many parameters (Profile.fused). With 0, each travels by itself.
+    """How many times faster than on the device layers compute, by kind of layer."""
     fused_parameters: int = Field(0, ge=0, le=LARGEST_TENSOR_BYTES)
+    """Consecutive tensors travel as one until they have this many parameters. With 0, each travels by itself."""
 
     @model_validator(mode="after")
     def _one_source_of_times(self) -> Self:
@@ -172,29 +188,36 @@ class StrategySection(Section):
     """How gradients travel."""
 
     name: str
-    #: The strategy's own options.
+    """A strategy of `gradwire strategies`."""
     options: dict[str, Any] = Field(default_factory=dict)
+    """The strategy's own options."""
 
 
 class SourcedRate(Section):
     """A rate of bytes and where it comes from."""
 
     value: BytesPerS = Field(ge=1)
+    """The rate."""
     source: str = Field(min_length=1)
+    """Where the value comes from."""
 
 
 class SourcedDuration(Section):
     """A duration and where it comes from."""
 
     value: DurationS = Field(ge=0)
+    """The duration."""
     source: str = Field(min_length=1)
+    """Where the value comes from."""
 
 
 class SourcedVariation(Section):
     """A coefficient of variation, standard deviation over mean, and where it comes from."""
 
     value: float = Field(ge=0, le=10)
+    """The coefficient of variation."""
     source: str = Field(min_length=1)
+    """Where the value comes from."""
 
 
 class CostsSection(Section):
@@ -204,85 +227,111 @@ class CostsSection(Section):
     """
 
     aggregation_rate: SourcedRate | None = None
+    """Rate at which one server adds gradients, beside the network."""
     message_latency: SourcedDuration | None = None
+    """Software latency of every message before its first byte leaves."""
     local_rate: SourcedRate | None = None
+    """Rate of a machine's own link between two of its GPUs."""
     copy_rate: SourcedRate | None = None
-    #: For Geryon's strategies that slice, and for NetOps' messages.
+    """Rate at which one thread copies memory: a worker, gradients into and out of a fused buffer; a server, the values with which it
+    answers a pull."""
     slice_merge: SourcedDuration | None = None
-    #: Of workers' compute times. Each worker draws its own factor, seeded by run.seed, from a log-normal distribution with mean 1.
+    """For Geryon's strategies that slice, and for NetOps' messages."""
     compute_variation: SourcedVariation | None = None
+    """Of workers' compute times. Each worker draws its own factor, seeded by run.seed, from a log-normal distribution with mean 1."""
 
 
 class TransportSection(Section):
     """TCP, which stands in for RDMA."""
 
-    #: Socket buffer of each connection and direction.
     buffer: SizeBytes = Field(4 << 20, ge=65536, le=LARGEST_SOCKET_BYTES)
-    #: How much may wait unsent in a socket.
+    """Socket buffer of each connection and direction."""
     unsent: SizeBytes = Field(1 << 20, ge=16384, le=LARGEST_SOCKET_BYTES)
-    #: "one" process for all hosts (faster on one core), or one "per-host".
+    """How much may wait unsent in a socket."""
     agents: Literal["one", "per-host"] = "one"
+    """"one" process for all hosts (faster on one core), or one "per-host"."""
 
 
 class RunSection(Section):
     """The length of a run, its limits, and what it captures."""
 
-    #: Iterations at the beginning that are dropped.
     warmup: int = Field(1, ge=0, le=MOST_ITERATIONS)
-    #: Measured iterations, after the warm-up.
+    """Iterations at the beginning that are dropped."""
     iterations: int = Field(3, ge=1, le=MOST_ITERATIONS)
-    #: Iterations of each candidate plan.
+    """Measured iterations, after the warm-up."""
     search_iterations: int = Field(1, ge=1, le=MOST_ITERATIONS)
+    """Iterations of each candidate plan."""
     seed: int = Field(1, ge=-LARGEST_SEED, le=LARGEST_SEED)
-    #: Wall time that one point may take.
+    """Decides every random draw: orders of transfers, spines of flows, compute times that vary, losses."""
     time_limit: DurationS = Field(1800.0, gt=0)
-    #: Memory of the virtual-time kernel.
+    """Wall time that one point may take."""
     memory_mb: int = Field(3072, ge=512, le=MOST_MEMORY_MB)
-    #: Workers, switches or ports whose packets are written to files: "h1", "s1-eth2", or "all" for every host's port.
+    """Memory of the virtual-time kernel."""
     capture: Names = ()
-    #: Bytes kept of each packet; framing headers are always kept.
+    """Workers, switches or ports whose packets are written to files: "h1", "s1-eth2", or "all" for every host's port."""
     capture_snaplen: int = Field(160, ge=128, le=262144)
+    """Bytes kept of each packet; framing headers are always kept."""
 
 
 class PointSection(Section):
     """One point: everything that decides its result."""
 
     cluster: ClusterSection
+    """The workers and servers."""
     fabric: FabricSection
+    """The network."""
     model: ModelSection
+    """What is trained."""
     strategy: StrategySection
+    """How gradients travel."""
     costs: CostsSection = CostsSection()
+    """Costs beside network and GPU, each with its source."""
     transport: TransportSection = TransportSection()
+    """TCP's buffers."""
     run: RunSection = RunSection()
+    """Length, limits, captures."""
 
 
 class PrintedSection(Section):
     """A value that a paper prints for a point, to be shown beside the measured one."""
 
     where: dict[str, str | int | float]
+    """Parameters of the point, by their names in points.csv."""
     metric: Literal["scaling_efficiency", "throughput_per_s", "iteration_time_s", "speedup"]
+    """What is printed."""
     value: float
+    """The printed value: an efficiency as a share, a speed-up as a ratio, all else in SI units."""
     source: str
+    """Paper and place."""
     fitted: bool = False
+    """Whether a constant of the scenario was chosen to meet it, so that it is no prediction."""
     note: str = ""
+    """What a reader should know about the value."""
     baseline: dict[str, str | int | float] = Field(default_factory=dict)
+    """For a speed-up: the parameters in which the point that it is relative to differs from `where`."""
 
 
 class FileSection(Section):
     """The keys of a scenario file beside those of its points."""
 
     title: str
+    """Title of the report."""
     about: str = ""
+    """What the scenario shows, and what it assumes; for readers of the file and of the report."""
     labels: dict[str, str] = Field(default_factory=dict)
+    """What tables and charts write for a parameter's name or value, e.g. `geryon = "P. + S. + Geryon"`."""
     printed: list[PrintedSection] = Field(default_factory=list)
-    #: Printed values by their names in analysis/papers: a whole table ("geryon-table2"), or one of its claims after a slash.
+    """Values that a paper prints, to stand beside the measured ones."""
     printed_claims: list[str] = Field(default_factory=list)
+    """Printed values by their names in analysis/papers: a whole table ("geryon-table2"), or one of its claims after a slash."""
     sweep: dict[str, list[Any]] = Field(default_factory=dict)
-    #: Further sweeps, each on top of `sweep`. The points are those of all cases, or of `sweep` alone where there are none.
+    """Lists of values for dotted keys, e.g. `"cluster.workers" = [2, 4]`. The points are their product. A list of tables sweeps several
+    keys together."""
     cases: list[dict[str, list[Any]]] = Field(default_factory=list)
-    #: "ranking" draws one bar per strategy, the fastest first.
+    """Further sweeps, each on top of `sweep`. The points are those of all cases, or of `sweep` alone where there are none."""
     chart: Literal["auto", "ranking"] = "auto"
-    #: Sentences for the end of the report.
+    """"ranking" draws one bar per strategy, the fastest first."""
     notes: list[str] = Field(default_factory=list)
-    #: Strategies that cannot run here, and why.
+    """Sentences for the end of the report."""
     left_out: dict[str, str] = Field(default_factory=dict)
+    """Strategies that cannot run here, and why."""

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from gradwire.topo.fabric import BITS_PER_S
 
@@ -39,6 +40,10 @@ class Quantity:
     factor: Callable[[str], float | None]
     #: Formats a value, in the base unit, as it may be written.
     text: Callable[[float], str]
+
+    def __get_pydantic_json_schema__(self, _: Any, __: Any) -> dict[str, Any]:
+        """A quantity is written as a text."""
+        return {"type": "string", "pattern": r"^\s*[0-9.]", "description": f"{self.name}, such as {self.examples}"}
 
     def parse(self, text: str) -> float:
         """Parses a number with its unit into the base unit. Raises ValueError, with what would be right."""

@@ -30,38 +30,38 @@ from gradwire.workloads.strategy import Strategy
 class RingOptions(AllreduceOptions):
     """NetOps' ring."""
 
-    #: Whether a parameter is partitioned over all workers (NetOps, sections 8.2.1, 9.2); otherwise whole parameters go round.
     messaging: bool = True
-    #: NetOps sends a parameter as soon as it is computed or received, whatever else is under way.
+    """Whether a parameter is partitioned over all workers (NetOps, sections 8.2.1, 9.2); otherwise whole parameters go round."""
     concurrent: bool = True
-    #: NetOps has all workers start at the same time, after a global barrier (section 8.2.1).
+    """NetOps sends a parameter as soon as it is computed or received, whatever else is under way."""
     forward_waits: ForwardWaits = "barrier"
+    """NetOps has all workers start at the same time, after a global barrier (section 8.2.1)."""
 
 
 class HierarchicalOptions(AllreduceOptions):
     """How workers are grouped."""
 
-    #: Neighbouring workers that form a group; None: those of one machine.
     group: int | None = Field(None, ge=1)
-    #: "reduce-broadcast": through a master (GradientFlow's NCCL-H). "scatter-gather": one ring between machines for each GPU's share,
-    #: which moves no more bytes than it must inside a machine either.
+    """Neighbouring workers that form a group; None: those of one machine."""
     inside: Literal["reduce-broadcast", "scatter-gather"] = "reduce-broadcast"
+    """"reduce-broadcast": through a master (GradientFlow's NCCL-H). "scatter-gather": one ring between machines for each GPU's share,
+    which moves no more bytes than it must inside a machine either."""
 
 
 class ButterflyOptions(AllreduceOptions):
     """GradientFlow's butterfly."""
 
-    #: GradientFlow's baseline with OpenMPI reduces after the backward pass (section 2.3, Fig. 4).
     overlap: bool = False
+    """GradientFlow's baseline with OpenMPI reduces after the backward pass (section 2.3, Fig. 4)."""
 
 
 class MixingOptions(AllreduceOptions):
     """NetOps' butterfly mixing."""
 
-    #: NetOps pipelines the steps of different parameters (section 8.2.2).
     concurrent: bool = True
-    #: As for NetOps' ring.
+    """NetOps pipelines the steps of different parameters (section 8.2.2)."""
     forward_waits: ForwardWaits = "barrier"
+    """As for NetOps' ring."""
 
 
 def _by_algorithm(name: str, algorithm: Algorithm) -> Callable[[Job, AllreduceOptions], Mapping[str, Plan]]:

@@ -35,20 +35,20 @@ Rule = Literal["paper", "coarse", "threshold", "search"]
 class PartitionOptions(Options):
     """How tensors are cut."""
 
-    #: Shards with more parameters are cut into slices; 0 slices none.
     slice_parameters: int = Field(SLICE_PARAMETERS, ge=0)
+    """Shards with more parameters are cut into slices; 0 slices none."""
 
 
 class GeryonOptions(PartitionOptions):
     """How tensors are cut, and which layers are urgent."""
 
-    #: Whether tensors are cut. Otherwise they stay whole and only the priorities of flows differ from vanilla (Fig. 5).
     partition: bool = True
-    #: "coarse": convolutions high, fully connected layers low. "threshold": by urgency. "search": tries the coarse rule and each
-    #: threshold. "paper": the search for models with few parameters in fully connected layers, the coarse rule for the others.
+    """Whether tensors are cut. Otherwise they stay whole and only the priorities of flows differ from vanilla (Fig. 5)."""
     rule: Rule = "paper"
-    #: Urgencies, which are 0 to 1 (below 0: all layers are urgent). For "threshold", N of them make N + 1 priorities.
+    """"coarse": convolutions high, fully connected layers low. "threshold": by urgency. "search": tries the coarse rule and each
+    threshold. "paper": the search for models with few parameters in fully connected layers, the coarse rule for the others."""
     thresholds: tuple[Annotated[float, Field(ge=-1, le=1)], ...] = Field((0.25, 0.5, 0.75), min_length=1)
+    """Urgencies, which are 0 to 1 (below 0: all layers are urgent). For "threshold", N of them make N + 1 priorities."""
 
 
 def urgencies(profile: Profile) -> dict[int, float]:

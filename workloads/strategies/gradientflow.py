@@ -43,8 +43,8 @@ CHUNK_VALUES = 32_000
 class BackendOptions(AllreduceOptions):
     """How each bucket is reduced."""
 
-    #: NCCL's is the ring.
     algorithm: Algorithm = "ring"
+    """NCCL's is the ring."""
 
 
 class HorovodOptions(BackendOptions):
@@ -55,35 +55,35 @@ class HorovodOptions(BackendOptions):
     paper gives none of them.
     """
 
-    #: Size of the fusion buffer.
     buffer_bytes: int = Field(64 << 20, ge=4)
-    #: Horovod looks for ready tensors this often (0: at once).
+    """Size of the fusion buffer."""
     cycle_s: float = Field(5e-3, ge=0)
-    #: What the first rank spends on each report of a rank that a tensor is ready. It reads them one after the other, and a tensor
-    #: may go once every rank has reported it. 0, the default: reports cost nothing, thanks to a cache since version 0.16.
+    """Horovod looks for ready tensors this often (0: at once)."""
     report_s: float = Field(0.0, ge=0)
+    """What the first rank spends on each report of a rank that a tensor is ready. It reads them one after the other, and a tensor may
+    go once every rank has reported it. 0, the default: reports cost nothing, thanks to a cache since version 0.16."""
 
 
 class LazyOptions(BackendOptions):
     """When lazy allreduce starts."""
 
-    #: Gradients wait until together they are more than this on the wire. The paper does not print its theta.
     threshold_bytes: int = Field(4 << 20, ge=0)
+    """Gradients wait until together they are more than this on the wire. The paper does not print its theta."""
 
 
 class CscOptions(LazyOptions):
     """Coarse-grained sparse communication; `threshold_bytes` fills its buffer."""
 
-    #: Gradients in a chunk.
     chunk_values: int = Field(CHUNK_VALUES, ge=1)
-    #: Share of the chunks that are selected: 0.15 at the paper's sparsity of 85 % (section 4.2).
+    """Gradients in a chunk."""
     share: float = Field(0.15, gt=0, le=1)
-    #: Within the warm-up, the share falls linearly from 1 (dense) to `share`.
+    """Share of the chunks that are selected: 0.15 at the paper's sparsity of 85 % (section 4.2)."""
     warmup_iterations: int = Field(0, ge=0)
-    #: The iteration of the training that a run stands for, whose share it keeps.
+    """Within the warm-up, the share falls linearly from 1 (dense) to `share`."""
     iteration: int | None = Field(None, ge=0)
-    #: Gradients of which a GPU computes the L1 norm per second; None: free.
+    """The iteration of the training that a run stands for, whose share it keeps."""
     norm_rate_bytes_per_s: float | None = Field(None, gt=0)
+    """Gradients of which a GPU computes the L1 norm per second; None: free."""
 
 
 def share_at(options: CscOptions) -> float:

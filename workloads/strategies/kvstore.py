@@ -31,14 +31,14 @@ SPLIT_PARAMETERS = 1_000_000
 class KVStoreOptions(Options):
     """How tensors are cut, and what waits for what."""
 
-    #: Tensors with at least this many parameters are cut over all servers.
     split_parameters: int = Field(SPLIT_PARAMETERS, ge=1)
-    #: Whether layers are pushed as the backward pass yields them; otherwise all of them after it.
+    """Tensors with at least this many parameters are cut over all servers."""
     wait_free: bool = True
-    #: Updates of different keys go one after the other ("serial") or all at once ("parallel", each at costs.aggregation_rate).
+    """Whether layers are pushed as the backward pass yields them; otherwise all of them after it."""
     updates: Updates = "serial"
-    #: Whether notifications and requests queue behind the pair's data; otherwise they go in the control class.
+    """Updates of different keys go one after the other ("serial") or all at once ("parallel", each at costs.aggregation_rate)."""
     control_in_line: bool = False
+    """Whether notifications and requests queue behind the pair's data; otherwise they go in the control class."""
 
 
 def compile_kvstore(job: Job, options: KVStoreOptions) -> Mapping[str, Plan]:

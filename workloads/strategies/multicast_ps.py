@@ -44,19 +44,19 @@ PLACE: Mapping[Placement, Callable[[Profile, int], list[Piece]]] = {
 class MulticastOptions(Options):
     """Where parameters lie, and how they leave."""
 
-    #: "whole": tensors round robin (TensorFlow). "greedy": by size. "split": evenly over all servers (NetOps, 9.1).
     placement: Placement = "whole"
-    #: The most parameters of a message, each passed on alone (9.2); 0: messages are not cut.
+    """"whole": tensors round robin (TensorFlow). "greedy": by size. "split": evenly over all servers (NetOps, 9.1)."""
     message_parameters: int = Field(0, ge=0)
-    #: Step 4 (9.3).
+    """The most parameters of a message, each passed on alone (9.2); 0: messages are not cut."""
     barrier: bool = True
+    """Step 4 (9.3)."""
 
 
 class AggregationOptions(MulticastOptions):
     """The same, and what switches can hold."""
 
-    #: Bytes of sums that a switch can hold; 0: unbounded (NetOps).
     switch_memory_bytes: int = Field(0, ge=0)
+    """Bytes of sums that a switch can hold; 0: unbounded (NetOps)."""
 
 
 def compile_supported(

@@ -29,10 +29,10 @@ from gradwire.workloads.strategy import Options, Strategy
 class RingMulticastOptions(Options):
     """How the model is cut."""
 
-    #: Whether every tensor is cut over all workers; otherwise whole tensors go round robin (NetOps, 3.3.2).
     even: bool = True
-    #: The most parameters of a message; 0: parts are not cut further.
+    """Whether every tensor is cut over all workers; otherwise whole tensors go round robin (NetOps, 3.3.2)."""
     message_parameters: int = Field(2**18, ge=0)
+    """The most parameters of a message; 0: parts are not cut further."""
 
 
 @dataclass

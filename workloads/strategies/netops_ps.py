@@ -50,12 +50,19 @@ class NetOpsOptions(Options):
     """See the table above."""
 
     distribution: DistributionOrder = "round-robin"
+    """The order in which servers send. "round-robin": a parameter to all workers, then the next. "block": all parameters to a worker, then
+    to the next. "random": an order of its own for each worker, all of them at once."""
     placement: Literal["whole", "variables", "shares", "greedy", "split"] = "whole"
-    #: For placement "shares", one for each server, summing to 1.
+    """Which server holds what. "whole": parameters round robin. "variables": weights and biases apart. "shares": by `shares`. "greedy":
+    by size. "split": evenly over all servers."""
     shares: tuple[float, ...] = ()
+    """For placement "shares", one for each server, summing to 1."""
     barrier: bool = True
+    """Whether all workers start an iteration together."""
     message_parameters: int = Field(0, ge=0)
+    """The most parameters of a message; 0: messages are not cut."""
     wait_free: bool = True
+    """Whether layers are pushed as the backward pass yields them; otherwise all of them after it."""
 
 
 def _placed(job: Job, options: NetOpsOptions) -> list[Piece]:

@@ -38,23 +38,24 @@ SLICE_PARAMETERS = 50_000
 class P3Options(Options):
     """How tensors are sliced, and in which order slices go."""
 
-    #: Parameters of a slice; 0 slices none.
     slice_parameters: int = Field(SLICE_PARAMETERS, ge=0)
-    #: Whether slices go in the order of the forward pass; otherwise first come, first served.
+    """Parameters of a slice; 0 slices none."""
     priority: bool = True
-    #: Whether layers are pushed as the backward pass yields them; otherwise all of them after it.
+    """Whether slices go in the order of the forward pass; otherwise first come, first served."""
     wait_free: bool = True
-    #: Updates of different slices go one after the other ("serial", by priority) or all at once ("parallel", each at
-    #: costs.aggregation_rate).
+    """Whether layers are pushed as the backward pass yields them; otherwise all of them after it."""
     updates: Updates = "serial"
-    #: "broadcast": at once. "pull": by the KVStore's notification and request.
+    """Updates of different slices go one after the other ("serial", by priority) or all at once ("parallel", each at
+    costs.aggregation_rate)."""
     delivery: Delivery = "broadcast"
+    """"broadcast": at once. "pull": by the KVStore's notification and request."""
 
 
 class SlicingOptions(P3Options):
     """P3's options with the priorities off."""
 
     priority: bool = False
+    """Whether slices of earlier layers go first."""
 
 
 def compile_p3(job: Job, options: P3Options) -> Mapping[str, Plan]:

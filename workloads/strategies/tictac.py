@@ -28,14 +28,14 @@ Order = Literal["tic", "tac", "layer", "reverse", "random", "shared-random"]
 class TictacOptions(Options):
     """How TicTac orders transfers, and where it enforces that order."""
 
-    #: Of the transfers to a worker. "random" is the baseline: nothing is enforced, and each worker has another order. "layer": tensors as
-    #: created. "reverse": from last to first, the worst case (Geryon, Fig. 4b). "shared-random": a random order that is enforced at all
-    #: workers alike (section 6.3).
     order: Order = "tic"
-    #: "inference": agents only pull parameters and compute the forward pass.
+    """Of the transfers to a worker. "random" is the baseline: nothing is enforced, and each worker has another order. "layer": tensors
+    as created. "reverse": from last to first, the worst case (Geryon, Fig. 4b). "shared-random": a random order that is enforced at all
+    workers alike (section 6.3)."""
     workload: Literal["training", "inference"] = "training"
-    #: Where the order is kept (section 5.1). "sender", by the server's counters, is TicTac's own choice.
+    """"inference": agents only pull parameters and compute the forward pass."""
     enforcement: Enforcement = "sender"
+    """Where the order is kept (section 5.1). "sender", by the server's counters, is TicTac's own choice."""
 
 
 def compile_tictac(job: Job, options: TictacOptions) -> Mapping[str, Plan]:
