@@ -11,8 +11,9 @@ BUILD_PACKAGES := gcc libc6-dev make patch flex bison bc libelf-dev xz-utils
 SOURCES := /usr/src/linux-source-*.tar.*
 
 # What only tests need. tshark: checks that Wireshark names the messages of captured runs. chromium: opens reports, whose tables sort
-# by a script, and sees that they load nothing and that no browser complains.
-TEST_PACKAGES := tshark chromium
+# by a script, and sees that they load nothing and that no browser complains. python3-simgrid: an independent simulator, beside which the
+# fluid engine is checked; the system's Python imports it.
+TEST_PACKAGES := tshark chromium python3-simgrid
 
 .PHONY: demo test test-distributions lint format wheel setup packages test-packages build-packages kernel clean
 

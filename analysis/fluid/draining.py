@@ -1,0 +1,106 @@
+"""The messages of each flow: a queue of bytes that drains at the flow's rate."""
+
+from __future__ import annotations
+
+from gradwire.analysis.fluid.agenda import Agenda, cancel, schedule
+from gradwire.analysis.fluid.compiled import compiled
+from gradwire.analysis.fluid.network import FILLED_FLOWS, TOUCHED, Network
+from gradwire.analysis.fluid.sharing import fill, forget, join, leave
+
+
+@compiled
+def touch(network: Network, flow: int) -> None:
+    """Has the flow looked at in the next `share_ports`."""
+    if not network.flows[flow].is_touched:
+        network.flows[flow].is_touched = 1
+        network.touched[network.counts[TOUCHED]] = flow
+        network.counts[TOUCHED] += 1
+
+
+@compiled
+def drain(network: Network, flow: int, now_ns: float) -> None:
+    """Counts what has left until now."""
+    record = network.flows[flow]
+    record.left_bytes += record.rate * (now_ns - record.left_ns)
+    record.left_ns = now_ns
+
+
+@compiled
+def append(network: Network, flow: int, instance: int, line_bytes: float, now_ns: float) -> None:
+    """Adds a message at the end of a flow's queue."""
+    record = network.flows[flow]
+    end_bytes = line_bytes
+    if record.count:
+        drain(network, flow, now_ns)
+        last = record.first_message + (record.head + record.count - 1) % record.room
+        end_bytes += network.messages[last].end_bytes
+    else:
+        record.left_bytes, record.left_ns = 0.0, now_ns
+    message = network.messages[record.first_message + (record.head + record.count) % record.room]
+    record.count += 1
+    message.instance, message.end_bytes = instance, end_bytes
+    record.accepted, record.accept_bytes = instance, end_bytes - record.unsent_bytes
+    touch(network, flow)
+
+
+@compiled
+def next_bytes(network: Network, flow: int) -> float:
+    """At which byte of the flow something happens next: its latest SEND ends, or its oldest message has left."""
+    record = network.flows[flow]
+    return float(min(record.accept_bytes, network.messages[record.first_message + record.head].end_bytes))
+
+
+@compiled
+def remove_first(network: Network, flow: int) -> int:
+    """Removes the oldest message and returns its instance."""
+    record = network.flows[flow]
+    instance = network.messages[record.first_message + record.head].instance
+    record.head = (record.head + 1) % record.room
+    record.count -= 1
+    return int(instance)
+
+
+@compiled
+def share_ports(network: Network, agenda: Agenda, first_thing: int, now_ns: float) -> None:
+    """Gives all flows the rates that they have from now on, and schedules their next events. Flow i is thing first_thing + i."""
+    for number in range(network.counts[TOUCHED]):
+        flow = network.touched[number]
+        record = network.flows[flow]
+        record.is_touched = 0
+        if record.count > 0 and not record.is_active:
+            record.is_active = 1
+            join(network, flow)
+        elif record.count == 0 and record.is_active:
+            record.is_active = 0
+            leave(network, flow)
+            cancel(agenda, first_thing + flow)
+        elif record.count > 0:
+            _schedule_next(network, agenda, first_thing, flow, now_ns)
+    network.counts[TOUCHED] = 0
+    for band in range(len(network.dirty_count)):
+        if network.dirty_count[band] > 0:
+            fill(network, band)
+            _reschedule(network, agenda, first_thing, now_ns)
+            forget(network)
+
+
+@compiled
+def _reschedule(network: Network, agenda: Agenda, first_thing: int, now_ns: float) -> None:
+    """Moves the events of flows whose rates have changed."""
+    for number in range(network.counts[FILLED_FLOWS]):
+        flow = network.filled_flows[number]
+        record = network.flows[flow]
+        if record.old_rate != record.rate or agenda.things[first_thing + flow].place < 0:
+            record.left_bytes += record.old_rate * (now_ns - record.left_ns)
+            record.left_ns = now_ns
+            _schedule_next(network, agenda, first_thing, flow, now_ns)
+
+
+@compiled
+def _schedule_next(network: Network, agenda: Agenda, first_thing: int, flow: int, now_ns: float) -> None:
+    record = network.flows[flow]
+    if record.rate > 0.0:
+        wait_ns = (next_bytes(network, flow) - record.left_bytes) / record.rate
+        schedule(agenda, first_thing + flow, max(now_ns, record.left_ns + wait_ns))
+    else:
+        cancel(agenda, first_thing + flow)

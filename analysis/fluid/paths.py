@@ -1,0 +1,167 @@
+"""The flows of a plan and the ports that each of them passes, as columns.
+
+A flow is a connection: the messages of one send queue to one rank, or to one multicast group, in one traffic class, in the order in which
+they are sent. What a flow sends passes all its ports at once and at one rate. A multicast flow passes each port of its tree once, and its
+slowest port decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gradwire.faults import InternalFault
+from gradwire.topo.fabric import Fabric, Topology, band_of_class
+from gradwire.workloads.plan import Int64, Plan
+
+Float64 = npt.NDArray[np.float64]
+
+SpineOf = Callable[[int, int, tuple[int, ...]], int | None]
+"""The spine between two endpoints of different leaves. The third argument has the hosts of a multicast group; it is empty for unicast."""
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Ports, flows, and the way of each flow.
+
+    Ports are, in this order: out of each host, into each host, from each leaf up to each spine, and down to each leaf from each spine, leaf
+    by leaf. An aggregator's own link has no rate and is none of them.
+    """
+
+    #: Line rate of each port.
+    port_bytes_per_ns: Float64
+    #: Flow i passes the ports route_port[route_start[i]:route_start[i + 1]], each once.
+    route_start: Int64
+    route_port: Int64
+    #: Strict-priority band of each flow; 0 is served first.
+    flow_band: Int64
+    #: Payload per byte on the line of each flow.
+    flow_goodput_share: Float64
+    #: Number of SENDs of each flow in an iteration.
+    flow_sends: Int64
+    #: Flow of each SEND that passes a port; -1 for other ops.
+    flow_of_send: Int64
+    #: Payload and the overhead of full frames of each such SEND; 0 for other ops.
+    line_bytes: Float64
+
+
+def paths_of(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) -> Paths:
+    """The paths of a plan's messages. Raises InternalFault if a message could take several spines and no `spine_of` says which."""
+    ops, remote = plan.ops, np.flatnonzero(plan.is_remote())
+    keys = _packed(plan, remote)
+    _, first, flow = np.unique(keys, return_index=True, return_inverse=True)
+    sends = remote[first]
+    port_columns = _routes(plan, sends, fabric, spine_of)
+    route_start, route_port = _compressed(port_columns, len(sends))
+    share = np.where(ops.group[sends] == 1, fabric.multicast_goodput_share(), fabric.goodput_share())
+
+    flow_of_send: Int64 = np.full(len(ops), -1, dtype=np.int64)
+    # Two aggregators on one switch have no port between them.
+    passes = np.diff(route_start)[flow] > 0
+    flow_of_send[remote[passes]] = flow[passes]
+    line_bytes: Float64 = np.zeros(len(ops))
+    line_bytes[remote] = ops.size_bytes[remote] / share[flow]
+    return Paths(
+        port_bytes_per_ns=_port_rates(fabric) / 8e9,
+        route_start=route_start,
+        route_port=route_port,
+        flow_band=np.array(
+            [band_of_class(traffic_class) for traffic_class in ops.traffic_class[sends].tolist()], np.int64
+        ),
+        flow_goodput_share=share.astype(np.float64),
+        flow_sends=np.bincount(flow, minlength=len(sends)).astype(np.int64),
+        flow_of_send=flow_of_send,
+        line_bytes=line_bytes,
+    )
+
+
+def _packed(plan: Plan, sends: Int64) -> Int64:
+    """One number for each SEND's queue, receiver and class."""
+    ops = plan.ops
+    receivers = int(ops.peer[sends].max(initial=0)) + 1
+    lowest, highest = int(ops.traffic_class.min(initial=0)), int(ops.traffic_class.max(initial=0))
+    key = ops.lane[sends].astype(np.int64) * receivers + ops.peer[sends]
+    key = key * (highest - lowest + 1) + (ops.traffic_class[sends] - lowest)
+    packed: Int64 = key * 2 + ops.group[sends]
+    return packed
+
+
+def _port_rates(fabric: Fabric) -> Float64:
+    hosts, uplinks = fabric.hosts, fabric.leaves * fabric.spines if fabric.topology is Topology.LEAF_SPINE else 0
+    rates: Float64 = np.full(2 * hosts + 2 * uplinks, float(fabric.rate_bps))
+    rates[2 * hosts :] = fabric.uplink_rate_bps
+    return rates
+
+
+def _routes(plan: Plan, sends: Int64, fabric: Fabric, spine_of: SpineOf | None) -> list[list[int]]:
+    """The ports of each flow, whose first SEND is given."""
+    ops, host = plan.ops, plan.rank_host
+    sources = host[ops.rank[sends]].tolist()
+    grouped, peers = ops.group[sends].tolist(), ops.peer[sends].tolist()
+    ways = _Ways(fabric, spine_of)
+    routes = []
+    for source, is_group, peer in zip(sources, grouped, peers, strict=True):
+        if is_group:
+            members = np.unique(host[plan.group_rank[plan.group_start[peer] : plan.group_start[peer + 1]]]).tolist()
+            routes.append(ways.tree(source, tuple(members)))
+        else:
+            routes.append(ways.path(source, int(host[peer])))
+    return routes
+
+
+class _Ways:
+    """Finds the ports between endpoints of a fabric."""
+
+    def __init__(self, fabric: Fabric, spine_of: SpineOf | None) -> None:
+        self._fabric, self._spine_of = fabric, spine_of
+        self._leaves = len(fabric.leaf_names())
+        self._paths: dict[tuple[int, int], list[int]] = {}
+
+    def path(self, source: int, target: int) -> list[int]:
+        """From one endpoint to another."""
+        if (source, target) not in self._paths:
+            near, far = self._fabric.switch_of(source), self._fabric.switch_of(target)
+            between = [] if near == far else self._between(near, [far], self._spine(source, target, ()))
+            self._paths[source, target] = [*self._out(source), *between, *self._into(target)]
+        return self._paths[source, target]
+
+    def tree(self, source: int, members: tuple[int, ...]) -> list[int]:
+        """From a host to all others of a group."""
+        others = [member for member in members if member != source]
+        near = self._fabric.switch_of(source)
+        far = sorted({self._fabric.switch_of(member) for member in others} - {near})
+        between = self._between(near, far, self._spine(source, others[0], members)) if far else []
+        return [*self._out(source), *between, *(port for member in others for port in self._into(member))]
+
+    def _out(self, endpoint: int) -> list[int]:
+        return [endpoint] if endpoint < self._fabric.hosts else []
+
+    def _into(self, endpoint: int) -> list[int]:
+        return [self._fabric.hosts + endpoint] if endpoint < self._fabric.hosts else []
+
+    def _between(self, near: int, far: list[int], spine: int) -> list[int]:
+        """Up from a leaf to a spine and down to other leaves; either end may be the spine itself, whose aggregator sends or receives."""
+        first, spines = 2 * self._fabric.hosts, self._fabric.spines
+        up = [first + near * spines + spine] if near < self._leaves else []
+        first += self._leaves * spines
+        return up + [first + leaf * spines + spine for leaf in far if leaf < self._leaves]
+
+    def _spine(self, source: int, target: int, members: tuple[int, ...]) -> int:
+        beyond = max(self._fabric.switch_of(source), self._fabric.switch_of(target)) - self._leaves
+        if beyond >= 0 or self._fabric.spines == 1:
+            return max(beyond, 0)
+        spine = self._spine_of(source, target, members) if self._spine_of else None
+        if spine is None:
+            raise InternalFault(
+                f"no spine is known between endpoints {source} and {target}; report this with the scenario"
+            )
+        return spine
+
+
+def _compressed(routes: list[list[int]], count: int) -> tuple[Int64, Int64]:
+    start: Int64 = np.zeros(count + 1, dtype=np.int64)
+    np.cumsum([len(route) for route in routes], out=start[1:])
+    return start, np.array([port for route in routes for port in route], np.int64)

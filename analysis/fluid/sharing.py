@@ -1,0 +1,175 @@
+"""How flows share ports: strict priority between bands, max-min fair within a band.
+
+The rates of a band are found by filling (Bertsekas and Gallager, Data Networks, section 6.5.2): the port that leaves each of its flows the
+least decides their rates, and is taken out together with them, until no flow is left. What a band takes is missing to the bands below it.
+
+When flows start or end, only those rates are computed anew that can change: of flows that share a port with them, directly or through other
+flows of the same band, and of lower bands at the ports where that band's sum has changed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradwire.analysis.fluid.compiled import compiled
+from gradwire.analysis.fluid.network import FILLED_FLOWS, FILLED_PORTS, RATE_UNKNOWN, UNTOUCHED, Network
+
+SAME_SHARE = 1 + 1e-12
+"""Ports whose shares differ by rounding alone are filled together."""
+SLIVER = 1e-12
+"""What rounding may leave of a port that bands above have filled, as a share of its rate: nothing, for the bands below."""
+
+
+@compiled
+def join(network: Network, flow: int) -> None:
+    """Makes a flow active at all its ports; its rate is known after the next `fill`."""
+    record, hops = network.flows[flow], network.hops
+    for hop in range(record.first_hop, record.end_hop):
+        pair = network.pairs[hops[hop].port * len(network.dirty_count) + record.band]
+        hops[hop].before, hops[hop].after = -1, pair.head
+        if pair.head >= 0:
+            hops[pair.head].before = hop
+        pair.head = hop
+        pair.active += 1
+        _mark(network, hops[hop].port, record.band)
+
+
+@compiled
+def leave(network: Network, flow: int) -> None:
+    """Ends a flow at all its ports."""
+    record, hops = network.flows[flow], network.hops
+    record.rate = 0.0
+    for hop in range(record.first_hop, record.end_hop):
+        pair = network.pairs[hops[hop].port * len(network.dirty_count) + record.band]
+        before, after = hops[hop].before, hops[hop].after
+        if before >= 0:
+            hops[before].after = after
+        else:
+            pair.head = after
+        if after >= 0:
+            hops[after].before = before
+        pair.active -= 1
+        _mark(network, hops[hop].port, record.band)
+
+
+@compiled
+def _mark(network: Network, port: int, band: int) -> None:
+    pair = network.pairs[port * len(network.dirty_count) + band]
+    if not pair.is_dirty:
+        pair.is_dirty = 1
+        network.dirty[band * len(network.ports) + network.dirty_count[band]] = port
+        network.dirty_count[band] += 1
+
+
+@compiled
+def fill(network: Network, band: int) -> None:
+    """Computes the rates of a band anew where they may have changed. Bands above it must have been filled before.
+
+    Afterwards filled_flows has these flows, with their rates until then as `old_rate`. `forget` must follow before the next `fill`.
+    """
+    _gather(network, band)
+    bands = len(network.dirty_count)
+    for number in range(network.counts[FILLED_PORTS]):
+        port = network.filled_ports[number]
+        record = network.ports[port]
+        room = record.rate
+        for above in range(band):
+            room -= network.pairs[port * bands + above].taken
+        record.room = room if room > SLIVER * record.rate else 0.0
+        record.unfilled = network.pairs[port * bands + band].active
+    left = network.counts[FILLED_FLOWS]
+    while left > 0:
+        left -= _fill_tightest(network, band)
+    _note_taken(network, band)
+
+
+@compiled
+def _gather(network: Network, band: int) -> None:
+    """Collects the dirty ports, the band's flows there, the other ports of these flows, and so on."""
+    bands, flows, reached = len(network.dirty_count), 0, 0
+    count = network.dirty_count[band]
+    for number in range(count):
+        port = network.dirty[band * len(network.ports) + number]
+        network.pairs[port * bands + band].is_dirty = 0
+        network.ports[port].is_filled = 1
+        network.filled_ports[number] = port
+    network.dirty_count[band] = 0
+    while reached < count:
+        hop = network.pairs[network.filled_ports[reached] * bands + band].head
+        reached += 1
+        while hop >= 0:
+            flow = network.hops[hop].flow
+            hop = network.hops[hop].after
+            record = network.flows[flow]
+            if record.old_rate != UNTOUCHED:
+                continue
+            record.old_rate = RATE_UNKNOWN
+            network.filled_flows[flows] = flow
+            flows += 1
+            for other in range(record.first_hop, record.end_hop):
+                port = network.hops[other].port
+                if not network.ports[port].is_filled:
+                    network.ports[port].is_filled = 1
+                    network.filled_ports[count] = port
+                    count += 1
+    network.counts[FILLED_PORTS], network.counts[FILLED_FLOWS] = count, flows
+
+
+@compiled
+def _fill_tightest(network: Network, band: int) -> int:
+    """Fixes the rates of all flows at the ports that leave each flow the least; returns their number."""
+    share, fixed = np.inf, 0
+    for number in range(network.counts[FILLED_PORTS]):
+        record = network.ports[network.filled_ports[number]]
+        if record.unfilled > 0:
+            share = min(share, record.room / record.unfilled)
+    for number in range(network.counts[FILLED_PORTS]):
+        port = network.filled_ports[number]
+        record = network.ports[port]
+        if record.unfilled == 0 or record.room / record.unfilled > share * SAME_SHARE:
+            continue
+        hop = network.pairs[port * len(network.dirty_count) + band].head
+        while hop >= 0:
+            flow = network.hops[hop].flow
+            hop = network.hops[hop].after
+            if network.flows[flow].old_rate == RATE_UNKNOWN:
+                _fix(network, flow, share)
+                fixed += 1
+    return fixed
+
+
+@compiled
+def _fix(network: Network, flow: int, share: float) -> None:
+    record = network.flows[flow]
+    record.old_rate, record.rate = record.rate, share
+    for hop in range(record.first_hop, record.end_hop):
+        port = network.ports[network.hops[hop].port]
+        port.room = max(0.0, port.room - share)
+        port.unfilled -= 1
+
+
+@compiled
+def _note_taken(network: Network, band: int) -> None:
+    """Sums up what the band takes at each port, and has the bands below it filled anew where the sum has changed."""
+    bands = len(network.dirty_count)
+    for number in range(network.counts[FILLED_PORTS]):
+        port = network.filled_ports[number]
+        pair = network.pairs[port * bands + band]
+        taken, hop = 0.0, pair.head
+        while hop >= 0:
+            taken += network.flows[network.hops[hop].flow].rate
+            hop = network.hops[hop].after
+        if taken != pair.taken:
+            pair.taken = taken
+            for below in range(band + 1, bands):
+                if network.pairs[port * bands + below].active > 0:
+                    _mark(network, port, below)
+
+
+@compiled
+def forget(network: Network) -> None:
+    """Ends what `fill` began, when its flows have been seen."""
+    for number in range(network.counts[FILLED_PORTS]):
+        network.ports[network.filled_ports[number]].is_filled = 0
+    for number in range(network.counts[FILLED_FLOWS]):
+        network.flows[network.filled_flows[number]].old_rate = UNTOUCHED
