@@ -158,6 +158,26 @@ def plan(scenario: ScenarioFile, settings: Settings = None) -> None:
 
 
 @app.command()
+def estimate(
+    scenario: ScenarioFile,
+    settings: Settings = None,
+    jobs: Jobs = None,
+    send_ends: Annotated[
+        str,
+        typer.Option(
+            help="a send queue goes on when a message's last byte has left (departure), or earlier (buffered)"
+        ),
+    ] = "departure",
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="also write the rows to this file, as CSV")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
+) -> None:
+    """Estimates every point of a scenario on an ideal network, in milliseconds to seconds: a model, not a run."""
+    from gradwire.commands import estimating
+
+    estimating.estimate(scenario, settings or [], jobs, send_ends, out, as_json=as_json)
+
+
+@app.command()
 def report(
     run_path: RunPath,
     out: Annotated[Path | None, typer.Option(help="folder for the report; default: the run folder")] = None,

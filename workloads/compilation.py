@@ -111,8 +111,13 @@ def compile_point(section: PointSection) -> Compiled:
     point = ResolvedPoint(section)
     point.fabric.ports_named(section.run.capture)  # rejects unknown port names
     job = replace(point.job, fabric=point.fabric)
+    return Compiled(point.strategy, point.fabric, job, compile_plans(point, job))
+
+
+def compile_plans(point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:
+    """The candidate plans of a point, whose job has its fabric. Raises InputFault."""
     try:
-        return Compiled(point.strategy, point.fabric, job, point.strategy.compile(job, point.options))
+        return point.strategy.compile(job, point.options)
     except OverflowError as error:
         raise InputFault(
             "an op takes longer, or is larger, than 64 bits count in nanoseconds and bytes: look for what is too large or too small in "

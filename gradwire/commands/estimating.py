@@ -1,0 +1,59 @@
+"""The command that runs nothing and computes what an ideal network would give: `estimate`."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from gradwire.analysis.report.tables import rich_table
+from gradwire.commands import terminal
+from gradwire.commands.out_paths import refuse_unusable_file, writing
+from gradwire.commands.scenarios import scenario_path
+from gradwire.faults import InputFault
+from gradwire.runner.estimation import (
+    BUFFERED,
+    DEPARTURE,
+    estimate_points,
+    estimates_json,
+    estimates_table,
+    write_estimates_csv,
+)
+from gradwire.workloads.scenario.loading import load_scenario
+
+
+def estimate(
+    scenario: Path, settings: Sequence[str], jobs: int | None, send_ends: str, out: Path | None, *, as_json: bool
+) -> None:
+    """`gradwire estimate`."""
+    if send_ends not in (DEPARTURE, BUFFERED):
+        raise InputFault(f"--send-ends {send_ends}: must be {DEPARTURE} or {BUFFERED}")
+    if out:
+        refuse_unusable_file(out)
+    loaded = load_scenario(scenario_path(scenario), settings)
+    begun_s = time.perf_counter()
+    status = terminal.errors.status("estimating")
+
+    def on_done(count: int) -> None:
+        status.update(f"estimating: {count} of {len(loaded.points)} points")
+        # Not earlier: processes are forked before the first call, and must not be beside the status's thread.
+        status.start()
+
+    with terminal.interruptible("interrupted"):
+        try:
+            estimates = estimate_points(loaded.points, jobs or len(os.sched_getaffinity(0)), send_ends, on_done)
+        finally:
+            status.stop()
+    took_s = time.perf_counter() - begun_s
+    if out:
+        with writing(out):
+            out.parent.mkdir(parents=True, exist_ok=True)
+            write_estimates_csv(out, estimates)
+    if as_json:
+        print(json.dumps(estimates_json(estimates, took_s), indent=1))
+        return
+    terminal.console.print(rich_table(estimates_table(loaded.title, estimates, took_s)))
+    if out:
+        terminal.name_files({"rows": out})

@@ -1,0 +1,227 @@
+"""Estimates of a scenario's points by the fluid engine: nothing is booted, and nothing is run."""
+
+from __future__ import annotations
+
+import csv
+import json
+import multiprocessing
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from gradwire.analysis.bounds import Bounds, bounds
+from gradwire.analysis.fluid.estimate import Buffered, Departure, FluidTimes, SendEnds, estimate
+from gradwire.analysis.report.tables import TextTable
+from gradwire.faults import InputFault
+from gradwire.files import replacing
+from gradwire.runner.protocol import built_fabric
+from gradwire.runner.stored.spines import Spines
+from gradwire.runner.stored.stored_run import StoredRun
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.compilation import ResolvedPoint, compile_plans
+from gradwire.workloads.job import Job
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.scenario.loading import Point, origin_named
+
+MODEL_NOT_RUN = (
+    "A model, not a run: iteration times on an ideal fluid network, without packets, TCP, sockets or a verdict. "
+    "x bound: estimate over the greatest closed-form lower bound."
+)
+
+
+@dataclass(frozen=True)
+class PointEstimate:
+    """What the fluid engine says of a point."""
+
+    #: Every swept parameter and its value, as text.
+    parameters: Mapping[str, str]
+    #: Label of the plan: of several candidates, the fastest.
+    plan: str
+    iteration_time_s: float
+    #: The greatest closed-form lower bound.
+    lower_bound_s: float
+    #: Name of that bound.
+    lower_bound_kind: str
+    #: Iterations until the schedule repeated, and after how many it repeats; 0: it did not.
+    iterations: int
+    period: int
+    #: Wall time that compiling and estimating took, on one core.
+    took_s: float
+
+    @property
+    def x_bound(self) -> float:
+        """Estimate over bound; nan if the bound is 0."""
+        return self.iteration_time_s / self.lower_bound_s if self.lower_bound_s else float("nan")
+
+
+RESULT_COLUMNS = tuple(field.name for field in fields(PointEstimate) if field.name != "parameters")
+
+
+DEPARTURE, BUFFERED = "departure", "buffered"
+"""When SENDs end, by the names of `--send-ends`: see Departure and Buffered; what may wait unsent is the point's transport.unsent."""
+
+
+def fluid_times(plan: Plan, fabric: Fabric, send_ends: SendEnds | None = None) -> FluidTimes:
+    """Estimates a plan on a fabric, whose messages take the spines that the switches' rules choose. Raises InternalFault.
+
+    send_ends: the default is Departure.
+    """
+    built = built_fabric(fabric, [plan])
+    return estimate(plan, built, Spines(built).spine_of, send_ends=send_ends or Departure())
+
+
+def fluid_times_of(stored: StoredRun, send_ends: SendEnds | None = None) -> FluidTimes:
+    """Estimates the plan that a stored run has replayed, on its fabric, scaled as it was. Raises InputFault if it did not come to its end.
+
+    On one core, once the engine's machine code is loaded, 1 ms to 0.2 s for the points of Table II, TicTac and GradientFlow, and up to
+    1.1 s for those of P3, whose iterations take long to repeat.
+    """
+    return fluid_times(stored.plan(), stored.fabric(), send_ends)
+
+
+def estimate_points(
+    points: Sequence[Point], jobs: int, send_ends: str = DEPARTURE, on_done: Callable[[int], None] = lambda _: None
+) -> list[PointEstimate]:
+    """Estimates all points, in up to `jobs` processes; `on_done` hears how many are done.
+
+    send_ends: DEPARTURE or BUFFERED. Raises the Fault of the first point that is wrong.
+    """
+    if not points:
+        return []
+    # Points that may share a plan come one after another, so that a process compiles it once.
+    order = sorted(range(len(points)), key=lambda index: _plan_key(points[index]))
+    # The first one is done here: processes that are forked afterwards have the engine's machine code.
+    done = {order[0]: _estimate_point(points[order[0]], send_ends)}
+    rest = order[1:]
+    chunk = max(1, len(rest) // (4 * jobs))
+    chunks = [rest[first : first + chunk] for first in range(0, len(rest), chunk)]
+    if jobs == 1 or len(rest) < 2:
+        for indices in chunks:
+            done |= zip(indices, _estimate_chunk([points[index] for index in indices], send_ends), strict=True)
+            on_done(len(done))
+        return [done[index] for index in range(len(points))]
+    with ProcessPoolExecutor(min(jobs, len(chunks)), multiprocessing.get_context("fork")) as pool:
+        futures = [pool.submit(_estimate_chunk, [points[index] for index in indices], send_ends) for indices in chunks]
+        for indices, future in zip(chunks, futures, strict=True):
+            done |= zip(indices, future.result(), strict=True)
+            on_done(len(done))
+    return [done[index] for index in range(len(points))]
+
+
+def _estimate_chunk(points: Sequence[Point], send_ends: str) -> list[PointEstimate]:
+    return [_estimate_point(point, send_ends) for point in points]
+
+
+def _estimate_point(point: Point, send_ends: str) -> PointEstimate:
+    begun_s = time.perf_counter()
+    with origin_named(point):
+        resolved = ResolvedPoint(point.section)
+        fabric, plans = resolved.fabric, _PLANS.of(resolved)
+    rule = Buffered(point.section.transport.unsent) if send_ends == BUFFERED else Departure()
+    estimates = {label: fluid_times(plan, fabric, rule) for label, plan in plans.items()}
+    label = min(estimates, key=lambda label: estimates[label].iteration_s)
+    lower: Bounds = bounds(plans[label], fabric)
+    return PointEstimate(
+        parameters=point.parameters,
+        plan=label,
+        iteration_time_s=estimates[label].iteration_s,
+        lower_bound_s=lower.lower_bound_s,
+        lower_bound_kind=lower.kind,
+        iterations=estimates[label].needed,
+        period=estimates[label].period,
+        took_s=time.perf_counter() - begun_s,
+    )
+
+
+def _plan_key(point: Point) -> str:
+    """The same for points that differ in nothing but the rate of their links."""
+    section = point.section.model_dump(mode="json")
+    section["fabric"].pop("rate")
+    return json.dumps(section, sort_keys=True)
+
+
+class _WatchedJob(Job):
+    """A job that notes whether a strategy looks at the network's rate, on which its plan may then depend."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("rate_bps", "fabric"):
+            object.__setattr__(self, "looked_at_rate", True)
+        return super().__getattribute__(name)
+
+
+class _LatestPlans:
+    """The plans that were compiled last, for the next point if it needs the same ones."""
+
+    def __init__(self) -> None:
+        self._key = ""
+        self._plans: Mapping[str, Plan] = {}
+
+    def of(self, point: ResolvedPoint) -> Mapping[str, Plan]:
+        """The plans of a point: compiled, unless the latest ones are of the same job and did not depend on the rate."""
+        job, chosen = point.job, point.strategy
+        key = f"{chosen.name} {point.options!r} {replace(job, rate_bps=None, fabric=None)!r}"
+        if key == self._key:
+            return self._plans
+        values = {field.name: getattr(job, field.name) for field in fields(job)}
+        watched = _WatchedJob(**{**values, "fabric": point.fabric})
+        plans = compile_plans(point, watched)
+        self._key, self._plans = ("" if "looked_at_rate" in vars(watched) else key), plans
+        return plans
+
+
+_PLANS = _LatestPlans()
+
+
+def estimates_table(title: str, estimates: Sequence[PointEstimate], took_s: float) -> TextTable:
+    """One row per point, and below it that none of this was run."""
+    keys = _varied(estimates)
+    headers = (*keys, "time (s)", "bound (s)", "x bound", "ms", "bound by")
+    rows = tuple(
+        (
+            *(point.parameters.get(key, "") for key in keys),
+            f"{point.iteration_time_s:.4g}",
+            f"{point.lower_bound_s:.4g}",
+            f"{point.x_bound:.3f}",
+            f"{point.took_s * 1e3:.0f}",
+            point.lower_bound_kind,
+        )
+        for point in estimates
+    )
+    unsteady = sum(not point.period for point in estimates)
+    foot = f"{MODEL_NOT_RUN} ms: wall time of one core. All {len(estimates)} points took {took_s:.1f} s."
+    if unsteady:
+        foot += f" Of {unsteady} points the schedule did not repeat; their times are means over many iterations."
+    return TextTable(title, headers, rows, len(keys), ("",) * len(rows), foot)
+
+
+def _varied(estimates: Sequence[PointEstimate]) -> list[str]:
+    """Parameters that take more than one value, in order of appearance; all if none does."""
+    keys = list(dict.fromkeys(key for point in estimates for key in point.parameters))
+    return [key for key in keys if len({point.parameters.get(key) for point in estimates}) > 1] or keys
+
+
+def estimates_json(estimates: Sequence[PointEstimate], took_s: float) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "model": MODEL_NOT_RUN,
+        "took_s": took_s,
+        "points": [{**asdict(point), "x_bound": point.x_bound} for point in estimates],
+    }
+
+
+def write_estimates_csv(path: Path, estimates: Sequence[PointEstimate]) -> None:
+    """Writes one row per point: the swept parameters, then RESULT_COLUMNS. Raises InputFault if a parameter has the name of a result."""
+    keys = list(dict.fromkeys(key for point in estimates for key in point.parameters))
+    if clash := sorted(set(keys) & set(RESULT_COLUMNS)):
+        raise InputFault(
+            f"the swept parameter '{clash[0]}' has the name of a column of the estimates; sweep another key"
+        )
+    with replacing(path) as partial, partial.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*keys, *RESULT_COLUMNS])
+        for point in estimates:
+            values = [getattr(point, column) for column in RESULT_COLUMNS]
+            writer.writerow([*(point.parameters.get(key, "") for key in keys), *values])

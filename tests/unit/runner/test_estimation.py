@@ -1,0 +1,169 @@
+"""`gradwire estimate`: every point of a scenario by the fluid engine, compiled once where the network's rate is all that differs."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradwire.analysis.bounds import bounds
+from gradwire.faults import InputFault
+from gradwire.runner import estimation
+from gradwire.runner.estimation import (
+    BUFFERED,
+    MODEL_NOT_RUN,
+    PointEstimate,
+    estimate_points,
+    estimates_table,
+    fluid_times,
+    write_estimates_csv,
+)
+from gradwire.workloads.compilation import compile_plans, compile_point
+from gradwire.workloads.scenario.loading import Scenario, resolve
+from tests.shared.command_line import gradwire_says
+
+TEXT = """
+title = "small"
+
+[cluster]
+workers = 2
+
+[fabric]
+rate = "10gbit"
+
+[model]
+name = "alexnet"
+device = "k40"
+
+[strategy]
+name = "ring"
+
+[sweep]
+"strategy.name" = ["ring", "vanilla"]
+"fabric.rate" = ["1gbit", "10gbit", "100gbit"]
+"""
+
+
+def scenario(**sweep: list[Any]) -> Scenario:
+    document = {
+        "title": "small",
+        "cluster": {"workers": 2},
+        "fabric": {"rate": "10gbit"},
+        "model": {"name": "alexnet", "device": "k40"},
+        "strategy": {"name": "ring"},
+        "sweep": {key.replace("__", "."): values for key, values in sweep.items()},
+    }
+    return resolve(document, "test", "small")
+
+
+def test_every_point_is_estimated_in_its_place_by_any_number_of_processes() -> None:
+    points = scenario(strategy__name=["ring", "vanilla"], fabric__rate=["1gbit", "10gbit", "100gbit"]).points
+    estimates = estimate_points(points, jobs=2)
+    assert [estimate.parameters for estimate in estimates] == [point.parameters for point in points]
+    for point, estimate in zip(points, estimates, strict=True):
+        compiled = compile_point(point.section)
+        (plan,) = compiled.plans.values()
+        assert estimate.iteration_time_s == fluid_times(plan, compiled.fabric).iteration_s
+        assert estimate.lower_bound_s == bounds(plan, compiled.fabric).lower_bound_s <= estimate.iteration_time_s
+    alone = estimate_points(points, jobs=1)
+    assert [estimate.iteration_time_s for estimate in alone] == [estimate.iteration_time_s for estimate in estimates]
+
+
+def test_the_fastest_of_several_candidates_is_kept() -> None:
+    (point,) = scenario(model=[{"name": "resnet50", "device": "k40"}], strategy__name=["geryon"]).points
+    compiled = compile_point(point.section)
+    assert len(compiled.plans) > 1
+    times_s = {label: fluid_times(plan, compiled.fabric).iteration_s for label, plan in compiled.plans.items()}
+    (estimate,) = estimate_points([point], jobs=1)
+    assert estimate.plan == min(times_s, key=lambda label: times_s[label])
+
+
+def compilations(monkeypatch: pytest.MonkeyPatch, loaded: Scenario) -> int:
+    """How often a strategy compiles."""
+    count = 0
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal count
+        count += 1
+        return compile_plans(*arguments)
+
+    monkeypatch.setattr(estimation, "compile_plans", counted)
+    monkeypatch.setattr(estimation, "_PLANS", estimation._LatestPlans())
+    estimate_points(loaded.points, jobs=1)
+    return count
+
+
+def test_a_plan_that_does_not_depend_on_the_rate_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = ["1gbit", "10gbit", "100gbit"]
+    swept = scenario(fabric__rate=rates, strategy__name=["ring", "vanilla"])
+    assert compilations(monkeypatch, swept) == 2
+
+
+def test_a_plan_whose_strategy_looks_at_the_rate_is_compiled_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    swept = scenario(fabric__rate=["1gbit", "10gbit"], strategy=[{"name": "tictac", "options": {"order": "tac"}}])
+    assert compilations(monkeypatch, swept) == 2
+
+
+def test_a_wrong_point_is_named() -> None:
+    (point,) = scenario(strategy=[{"name": "ring", "options": {"colour": 1}}]).points
+    with pytest.raises(InputFault, match=r"test: strategy\.options\.colour"):
+        estimate_points([point], jobs=1)
+
+
+def made_up(period: int = 1, **parameters: str) -> PointEstimate:
+    return PointEstimate(parameters, "ring", 1.5, 1.0, "bandwidth", 3, period, 0.25)
+
+
+def test_the_table_says_that_it_is_a_model_and_which_schedules_did_not_repeat() -> None:
+    table = estimates_table("title", [made_up(rate="1gbit", workers="2"), made_up(0, rate="2gbit", workers="2")], 0.5)
+    assert table.headers[0] == "rate"
+    assert table.rows[0] == ("1gbit", "1.5", "1", "1.500", "250", "bandwidth")
+    assert table.foot.startswith(MODEL_NOT_RUN)
+    assert "All 2 points took 0.5 s." in table.foot
+    assert "Of 1 points the schedule did not repeat" in table.foot
+
+
+def test_the_rows_are_csv(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    write_estimates_csv(path, [made_up(rate="1gbit")])
+    (row,) = csv.DictReader(path.read_text().splitlines())
+    assert (row["rate"], row["iteration_time_s"], row["lower_bound_kind"]) == ("1gbit", "1.5", "bandwidth")
+    with pytest.raises(InputFault, match="'plan' has the name of a column"):
+        write_estimates_csv(path, [made_up(plan="1")])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(TEXT)
+    return path
+
+
+def test_the_command_prints_a_table_and_writes_the_rows(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = file.with_suffix(".csv")
+    status, out, err = gradwire_says(monkeypatch, capsys, "estimate", str(file), "--out", str(rows), "--jobs", "1")
+    assert status == 0, err
+    assert "A model, not a run" in out
+    assert f"rows: {rows}" in out
+    assert len(rows.read_text().splitlines()) == 7
+
+
+def test_the_command_prints_json_alone(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = gradwire_says(monkeypatch, capsys, "estimate", str(file), "--json", "--jobs", "1", "--send-ends", BUFFERED)
+    points = json.loads(told[1])["points"]
+    assert [point["parameters"]["rate"] for point in points] == ["1gbit", "10gbit", "100gbit"] * 2
+    assert all(point["x_bound"] >= 1 for point in points)
+
+
+def test_a_wrong_rule_is_refused(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, _, err = gradwire_says(monkeypatch, capsys, "estimate", str(file), "--send-ends", "never")
+    assert (status, "must be departure or buffered" in err) == (2, True)
