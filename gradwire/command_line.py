@@ -189,6 +189,23 @@ def report(
 
 
 @app.command()
+def diff(
+    first: RunPath,
+    second: RunPath,
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option(help='end with status 1 if a point changed so, e.g. "iteration_time > 1%"; may be given again'),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="show points that did not change, too")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Shows what changed from one run to another, point by point, and why; of two reproductions, claim by claim as well."""
+    from gradwire.commands import difference
+
+    difference.diff(first, second, fail_if or [], every=every, as_json=as_json)
+
+
+@app.command()
 def why(
     run_path: RunPath,
     point: PointName,

@@ -1,4 +1,4 @@
-"""Findings of the doctor's proof; the flow itself is tested in tests/end_to_end/test_trial.py."""
+"""Findings of the doctor's proof; the flow itself is tested in tests/end_to_end/machine/test_trial.py."""
 
 from __future__ import annotations
 

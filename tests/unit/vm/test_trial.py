@@ -1,4 +1,4 @@
-"""What is told of a kernel before it boots. Real boots are in tests/end_to_end/test_trial.py."""
+"""What is told of a kernel before it boots. Real boots are in tests/end_to_end/machine/test_trial.py."""
 
 from __future__ import annotations
 
