@@ -350,3 +350,14 @@ def test_the_readme_leads_to_every_guide() -> None:
 def test_the_changelog_has_the_version_that_is_packaged() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert re.search(rf"^## \[{re.escape(version)}\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+
+def test_the_example_of_a_gate_calls_gradwire_as_it_is() -> None:
+    lines = (ROOT / "examples" / "gate.yml").read_text().splitlines()
+    calls = [
+        shlex.split(line.strip().removeprefix("run: "))
+        for line in lines
+        if ("gradwire " in line and "--out" in line) or "--fail-if" in line
+    ]
+    verbs = [parsed(words[1:])[0] for words in calls]
+    assert verbs == ["run", "run", "diff"]
