@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 CLOSE = 0.03
 
 
-def test_the_walk_through_on_the_real_fabric(tmp_path: Path) -> None:
+def test_the_walk_through_on_the_real_fabric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By hand: after the forward pass every port is busy with 1.5 times the model, for as a leaf of one tree a worker sends and gets
     half of it, and passing on in the other (to one child and the root, or to two children) twice half of it.
     """
@@ -45,6 +45,7 @@ def test_the_walk_through_on_the_real_fabric(tmp_path: Path) -> None:
     (row,) = read_points_csv(out / "points.csv")
     assert row.valid, row.verdict
 
+    monkeypatch.syspath_prepend(path)
     section = load_scenario(scenario).points[0].section
     job = ResolvedPoint(section).job
     port_s = 1.5 * job.profile.size_bytes() * (1538 / 1448) * 8 / section.fabric.rate
