@@ -70,13 +70,18 @@ def write_shown_files(home: Path) -> None:
             path.write_text(snippet.text)
 
 
-def install(folder: Path, name: str, version: str, strategies: Mapping[str, str]) -> Path:
-    """What an installer leaves of a package whose modules are in `folder`: its metadata. Returns the folder to put on the path."""
+def install(folder: Path, name: str, version: str, strategies: Mapping[str, str], **others: Mapping[str, str]) -> Path:
+    """What an installer leaves of a package whose modules are in `folder`: its metadata. Returns the folder to put on the path.
+
+    strategies: its entry points by name; others: those of other groups, by the last part of the group's name.
+    """
     information = folder / f"{name.replace('-', '_')}-{version}.dist-info"
     information.mkdir(parents=True)
     (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    lines = "".join(f"{entry} = {value}\n" for entry, value in strategies.items())
-    (information / "entry_points.txt").write_text(f"[gradwire.strategies]\n{lines}")
+    lines = []
+    for group, entries in {"strategies": strategies, **others}.items():
+        lines += [f"[gradwire.{group}]", *(f"{entry} = {value}" for entry, value in entries.items())]
+    (information / "entry_points.txt").write_text("\n".join([*lines, ""]))
     return folder
 
 

@@ -24,7 +24,7 @@ from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.plan import Int64, OpKind, Plan
 from gradwire.workloads.registry import strategy, strategy_names
 from gradwire.workloads.registry.built_in import BUILT_IN, by_name
-from gradwire.workloads.registry.plugins import ENTRY_POINTS
+from gradwire.workloads.registry.plugins import STRATEGIES
 from gradwire.workloads.scenario.loading import load_scenario
 from tests.shared.command_line import gradwire_says
 from tests.shared.simulation import replay
@@ -286,7 +286,7 @@ def test_a_name_that_two_claim_is_refused_with_both(
     assert strategy(others).name == others
     with pytest.raises(InputFault, match=f"strategy '{name}' is claimed by") as fault:
         strategy(name)
-    for text in (*claims, ENTRY_POINTS):
+    for text in (*claims, STRATEGIES.name):
         assert text in str(fault.value)
 
 
