@@ -1,7 +1,7 @@
 """Everything that your own strategies, models and devices import from gradwire, in one place.
 
-docs/adding-a-strategy.md builds a strategy and has a table of these names; docs/adding-a-model.md builds a model. Names in this module are stable; the modules that they are
-imported from are not.
+docs/adding-a-strategy.md builds a strategy and has a table of these names; docs/adding-a-model.md builds a model. Names in this module
+are stable; the modules that they are imported from are not.
 
 - A strategy is a `Strategy` with its `Options`. Its function takes a `Job`, on a `Cluster` and with named `Costs`, and returns plans.
 - A `Plan` is made with a `PlanBuilder`. Ranks have a `Role`, send queues a `Discipline` and ops an `OpKind`. The `Combine` of a message

@@ -11,6 +11,8 @@ from gradwire.faults import InputFault
 from gradwire.runner.planned import PlannedRun, plan_runs, virtual_clock
 from gradwire.runner.stored.point_folders import folder_name
 from gradwire.topo.fabric import Topology
+from gradwire.workloads.definitions.inlining import inlined
+from gradwire.workloads.definitions.schema import DefinedSection
 from gradwire.workloads.lineup import (
     ITERATIONS,
     LEAVES,
@@ -26,8 +28,6 @@ from gradwire.workloads.lineup import (
     shared_section,
     variants,
 )
-from gradwire.workloads.definitions.inlining import inlined
-from gradwire.workloads.definitions.schema import DefinedSection
 from gradwire.workloads.registry.catalogue import catalogue_of
 from gradwire.workloads.scenario.loading import Scenario, resolve
 from gradwire.workloads.scenario.schema import PointSection

@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCED = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-PLUGIN_FOLDER = "~/two-tree"
+PLUGIN_FOLDER, MODELS_FOLDER = "~/two-tree", "~/tiny-gpt"
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,10 @@ def install(folder: Path, name: str, version: str, strategies: Mapping[str, str]
     return folder
 
 
-def install_plugin(home: Path) -> Path:
-    """Writes the walk-through's files and installs its package as its pyproject.toml says; returns the folder to put on the path."""
+def install_plugin(home: Path, shown: str = PLUGIN_FOLDER) -> Path:
+    """Writes the walk-throughs' files and installs a folder as its pyproject.toml says; returns the folder to put on the path."""
     write_shown_files(home)
-    folder = home / PLUGIN_FOLDER.removeprefix("~/")
+    folder = home / shown.removeprefix("~/")
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
-    return install(folder, project["name"], project["version"], project["entry-points"]["gradwire.strategies"])
+    groups = {group.removeprefix("gradwire."): entries for group, entries in project["entry-points"].items()}
+    return install(folder, project["name"], project["version"], **{"strategies": {}, **groups})

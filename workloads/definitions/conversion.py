@@ -45,7 +45,7 @@ def model_file(profile: Profile) -> ModelFile:
                 name=layer.name,
                 kind=layer.kind,
                 tensors=tensors,
-                flops=f"{layer.flops!r} FLOP",  # type: ignore[arg-type]  # a quantity is read with its unit
+                flops=f"{layer.flops!r} FLOP",  # a quantity is read with its unit
                 inputs=inputs,
                 untrained=layer.untrained,
             )

@@ -55,7 +55,7 @@ def _module(path: Path, text: str) -> types.ModuleType:
     # Classes look their module up by its name, as pydantic does to resolve the annotations of options.
     sys.modules[module.__name__] = module
     try:
-        exec(compile(text, str(path), "exec"), module.__dict__)
+        exec(compile(text, str(path), "exec", dont_inherit=True), module.__dict__)
     except Exception as error:  # the user's code may raise anything
         del sys.modules[module.__name__]
         raise InputFault(f"{path}: cannot be run: {type(error).__name__}: {error}") from error

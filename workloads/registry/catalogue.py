@@ -1,4 +1,4 @@
-"""The models and devices that a scenario can name: built-in ones, those of installed packages, and those that the scenario defines itself."""
+"""Models and devices that a scenario can name: built-in ones, those of installed packages, and those that the scenario defines."""
 
 from __future__ import annotations
 

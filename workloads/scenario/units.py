@@ -172,18 +172,26 @@ BYTE_RATE = Quantity(
     "a rate of bytes", "2GB/s, 500 MB/s or 2GBps (likewise KiB/s, MiB/s and GiB/s)", _bytes_per_s_factor, byte_rate_text
 )
 DURATION = Quantity("a duration", "4.4us, 5ms, 5 ms, 1.5s, 1min or 2h (and ns)", _second_factor, duration_text)
+def _flops_text(flops: float) -> str:
+    return exact_text(flops, FLOPS, FLOP_UNITS)
+
+
+def _flop_rate_text(flops_per_s: float) -> str:
+    return exact_text(flops_per_s, FLOP_RATE, [f"{unit}/s" for unit in FLOP_UNITS])
+
+
 FLOP_UNITS = ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP")
 FLOPS = Quantity(
     "a number of floating-point operations",
     "4.1 GFLOP, 250 MFLOP or 2 GMAC (a multiply-add is two operations)",
     _flop_factor,
-    lambda flops: exact_text(flops, FLOPS, FLOP_UNITS),
+    _flops_text,
 )
 FLOP_RATE = Quantity(
     "a rate of operations",
     "125 TFLOP/s or 125 TFLOPS",
     _flop_rate_factor,
-    lambda rate: exact_text(rate, FLOP_RATE, [f"{unit}/s" for unit in FLOP_UNITS]),
+    _flop_rate_text,
 )
 
 

@@ -9,6 +9,7 @@ import tomli_w
 
 from gradwire.faults import InputFault
 from gradwire.runner.stored.point_folders import folder_name
+from gradwire.runner.stored.settings import settings_of
 from gradwire.workloads.compilation import ResolvedPoint, compile_point
 from gradwire.workloads.definitions.conversion import model_file
 from gradwire.workloads.definitions.toml_text import model_text
@@ -55,7 +56,12 @@ def test_files_on_the_command_line_are_relative_to_the_current_folder(
 
 def test_files_stand_in_sweeps_and_cases_too(scenario: Path) -> None:
     text = scenario.read_text()
-    both = '\n[[cases]]\n"strategy.name" = ["ring", "../mine/one_bucket.py"]\n[[cases]]\nstrategy = [{ name = "../mine/one_bucket.py", options = { wire = "bf16" } }]\n'
+    both = """
+[[cases]]
+"strategy.name" = ["ring", "../mine/one_bucket.py"]
+[[cases]]
+strategy = [{ name = "../mine/one_bucket.py", options = { wire = "bf16" } }]
+"""
     scenario.write_text(text + both)
     points = load_scenario(scenario).points
     assert [point.parameters["strategy"] for point in points] == ["ring", "one-bucket", "one-bucket"]
@@ -75,6 +81,9 @@ def test_the_copy_in_a_run_folder_needs_no_files(scenario: Path, tmp_path: Path)
     assert (after.parameters, after.section) == (before.parameters, before.section)
     assert folder_name(after) == folder_name(before)
     assert ResolvedPoint(after.section).compute == computed
+    told = settings_of(after)
+    assert told["defined.models.tiny"].value == "2 layers: made up"
+    assert told["defined.strategies.one-bucket"].value == str(tmp_path / "mine" / "one_bucket.py")
 
 
 @pytest.mark.parametrize(

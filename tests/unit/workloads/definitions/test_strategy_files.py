@@ -31,6 +31,11 @@ def test_a_file_is_run_anew_when_its_text_changes_and_leaves_nothing_beside_it(p
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_a_file_is_run_as_it_is_without_anybody_elses_future_imports(path: Path) -> None:
+    path.write_text(STRATEGY + "class Own:\n    share: int\nassert Own.__annotations__ == {'share': int}\n")
+    assert strategy_in(path).name == "one-bucket"
+
+
 def test_options_may_have_annotations_that_are_texts(path: Path) -> None:
     options = "class Own(AllreduceOptions):\n    share: Literal['all', 'half'] = 'all'\n\n\ndef compile_one"
     head = "from __future__ import annotations\nfrom typing import Literal\n"

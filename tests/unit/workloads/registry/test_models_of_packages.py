@@ -112,7 +112,7 @@ def test_names_that_two_claim_are_refused_with_both(package: Any) -> None:
         InputFault, match=r"model 'alexnet' is claimed by gradwire and by own 1.2: .* group gradwire.models"
     ):
         installed().model("alexnet")
-    with pytest.raises(InputFault, match="device 'k40' is claimed by gradwire and by own 1.2"):
+    with pytest.raises(InputFault, match=r"device 'k40' is claimed by gradwire and by own 1\.2"):
         installed().device("k40")
     package(MODULE, MODEL_ENTRY, {}, "first")
     package(MODULE, MODEL_ENTRY, {}, "second")
