@@ -172,6 +172,8 @@ BYTE_RATE = Quantity(
     "a rate of bytes", "2GB/s, 500 MB/s or 2GBps (likewise KiB/s, MiB/s and GiB/s)", _bytes_per_s_factor, byte_rate_text
 )
 DURATION = Quantity("a duration", "4.4us, 5ms, 5 ms, 1.5s, 1min or 2h (and ns)", _second_factor, duration_text)
+
+
 def _flops_text(flops: float) -> str:
     return exact_text(flops, FLOPS, FLOP_UNITS)
 

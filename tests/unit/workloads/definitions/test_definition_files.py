@@ -17,7 +17,7 @@ from gradwire.workloads.models import model, model_names
 from gradwire.workloads.models.device_facts import DEVICES
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.scenario.strict import validated
-from tests.shared.own_files import DEVICE, MODEL
+from tests.unit.workloads.definitions.own_files import DEVICE, MODEL
 
 
 @pytest.mark.parametrize("name", [*model_names(), "inception-v3-netops+2compute"])

@@ -15,7 +15,7 @@ from gradwire.workloads.definitions.conversion import model_file
 from gradwire.workloads.definitions.toml_text import model_text
 from gradwire.workloads.models import model
 from gradwire.workloads.scenario.loading import Point, load_scenario
-from tests.shared.own_files import DEVICE, MODEL, write_own_files
+from tests.unit.workloads.definitions.own_files import DEVICE, MODEL, write_own_files
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from gradwire.faults import InputFault
 from gradwire.workloads.definitions.strategy_files import strategies_in, strategy_in
 from gradwire.workloads.strategy import Strategy
-from tests.shared.own_files import STRATEGY
+from tests.unit.workloads.definitions.own_files import STRATEGY
 
 
 @pytest.fixture
