@@ -34,7 +34,10 @@ def _tensors(layer: LayerDefinition) -> tuple[Tensor, ...]:
 
 
 def model_file(profile: Profile) -> ModelFile:
-    """The file that `profile_of` reads as this profile. Raises InputFault for a tensor that no file can describe."""
+    """The file that `profile_of` reads as this profile, but for a plus in its name. Raises InputFault for a tensor that no file can say.
+
+    A plus would add modules, which the layers have already.
+    """
     layers = []
     for number, layer in enumerate(profile.layers):
         before = (number - 1,) if number else ()
@@ -50,7 +53,9 @@ def model_file(profile: Profile) -> ModelFile:
                 untrained=layer.untrained,
             )
         )
-    return ModelFile(name=profile.name, batch=profile.batch, source=profile.source, layers=tuple(layers))
+    return ModelFile(
+        name=profile.name.replace("+", "-"), batch=profile.batch, source=profile.source, layers=tuple(layers)
+    )
 
 
 def _short_name(layer: Layer, tensor: Tensor) -> str:
