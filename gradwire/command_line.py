@@ -117,10 +117,12 @@ def run(
 
 @app.command()
 def compare(
-    model_name: Annotated[str, typer.Option("--model", help="e.g. alexnet, resnet50, bert-large")],
+    model_name: Annotated[str, typer.Option("--model", help="e.g. alexnet, bert-large, or a model file")],
     workers: Annotated[int, typer.Option(help="number of workers, one per host")],
     rate: Annotated[str, typer.Option(help="line rate of a host, e.g. 10gbit")],
-    device: Annotated[str | None, typer.Option(help="GPU; default: the first that has a time for the model")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="GPU, or a device file; default: the first that has a time for the model")
+    ] = None,
     iteration_time: Annotated[
         str | None, typer.Option(help="of one worker alone, e.g. 350ms, instead of a device's")
     ] = None,
@@ -274,19 +276,27 @@ def scenarios(as_json: AsJson = False) -> None:
 
 
 @app.command()
-def models(as_json: AsJson = False) -> None:
-    """Lists the models that a scenario can name, with their sizes."""
+def models(
+    name: Annotated[str | None, typer.Argument(metavar="MODEL", help="only this one; or a model file")] = None,
+    as_toml: Annotated[bool, typer.Option("--toml", help="print it as a model file")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Lists the models that a scenario can name, including those of installed packages, with their sizes."""
     from gradwire.commands import listing
 
-    listing.models(as_json=as_json)
+    listing.models(name, as_toml=as_toml, as_json=as_json)
 
 
 @app.command()
-def devices(as_json: AsJson = False) -> None:
-    """Lists the devices that a scenario can name, and the models that have a time on each."""
+def devices(
+    name: Annotated[str | None, typer.Argument(metavar="DEVICE", help="only this one; or a device file")] = None,
+    as_toml: Annotated[bool, typer.Option("--toml", help="print it as a device file")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Lists the devices that a scenario can name, including those of installed packages, and the models that have a time on each."""
     from gradwire.commands import listing
 
-    listing.devices(as_json=as_json)
+    listing.devices(name, as_toml=as_toml, as_json=as_json)
 
 
 @app.command()

@@ -1,7 +1,7 @@
-"""Everything that your own strategy imports from gradwire, in one place.
+"""Everything that your own strategies, models and devices import from gradwire, in one place.
 
-docs/adding-a-strategy.md builds a strategy and has a table of these names. Names in this module are stable; the modules that they are
-imported from are not.
+docs/adding-a-strategy.md builds a strategy and has a table of these names; docs/adding-a-model.md builds a model. Names in this module
+are stable; the modules that they are imported from are not.
 
 - A strategy is a `Strategy` with its `Options`. Its function takes a `Job`, on a `Cluster` and with named `Costs`, and returns plans.
 - A `Plan` is made with a `PlanBuilder`. Ranks have a `Role`, send queues a `Discipline` and ops an `OpKind`. The `Combine` of a message
@@ -12,7 +12,10 @@ imported from are not.
 - A `Piece` is the part of a tensor that travels together: `whole_tensors`, `partitioned` over servers, or cut further by `in_messages`.
 - A `Bucket` is reduced by one allreduce: `Gradient`s in `backward_order`, joined by `fused`. `compile_buckets` reduces buckets according
   to `AllreduceOptions`, each by the `Schedule` that `algorithm_schedule` returns or that you write.
-- `DurationS` is the type of an option that is a time: scenarios write "2ms", and the strategy reads 0.002.
+- `DurationS` is the type of an option that is a time: scenarios write "2ms", and the strategy reads 0.002. `SizeBytes` is that of a size:
+  "4MiB" is read as 4194304.
+- A model is a `Profile` of `Layer`s, each of a `LayerKind` with its `Tensor`s. A `Network` makes one from the shapes of its activations,
+  each a `Node`. A `Device` has `Fact`s, which are times of models, or a peak rate.
 - `InputFault` says that an option or a cluster does not fit. Name the key, and say what would be right.
 """
 
@@ -29,8 +32,11 @@ from gradwire.workloads.engines.placement import Piece, in_messages, partitioned
 from gradwire.workloads.engines.tensorflow import compile_parameter_server
 from gradwire.workloads.engines.worker import Passes, Workers, add_graph_passes, add_passes
 from gradwire.workloads.job import Cluster, Costs, Job
+from gradwire.workloads.models.device_facts import Device, Fact
+from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
+from gradwire.workloads.models.shapes import Network, Node
 from gradwire.workloads.plan import Combine, Discipline, OpKind, Plan, Role
-from gradwire.workloads.scenario.schema import DurationS
+from gradwire.workloads.scenario.fields import DurationS, SizeBytes
 from gradwire.workloads.strategy import Options, Strategy
 
 __all__ = [
@@ -39,11 +45,17 @@ __all__ = [
     "Cluster",
     "Combine",
     "Costs",
+    "Device",
     "Discipline",
     "DurationS",
+    "Fact",
     "Gradient",
     "InputFault",
     "Job",
+    "Layer",
+    "LayerKind",
+    "Network",
+    "Node",
     "OpKind",
     "Options",
     "ParameterServer",
@@ -52,9 +64,12 @@ __all__ = [
     "Plan",
     "PlanBuilder",
     "PlanError",
+    "Profile",
     "Role",
     "Schedule",
+    "SizeBytes",
     "Strategy",
+    "Tensor",
     "Workers",
     "add_graph_passes",
     "add_passes",

@@ -11,6 +11,8 @@ from gradwire.faults import InputFault
 from gradwire.runner.planned import PlannedRun, plan_runs, virtual_clock
 from gradwire.runner.stored.point_folders import folder_name
 from gradwire.topo.fabric import Topology
+from gradwire.workloads.definitions.inlining import inlined
+from gradwire.workloads.definitions.schema import DefinedSection
 from gradwire.workloads.lineup import (
     ITERATIONS,
     LEAVES,
@@ -26,8 +28,7 @@ from gradwire.workloads.lineup import (
     shared_section,
     variants,
 )
-from gradwire.workloads.models import model
-from gradwire.workloads.models.devices import devices_for
+from gradwire.workloads.registry.catalogue import catalogue_of
 from gradwire.workloads.scenario.loading import Scenario, resolve
 from gradwire.workloads.scenario.schema import PointSection
 from gradwire.workloads.scenario.settings import apply_setting
@@ -57,7 +58,13 @@ class Question:
     @property
     def name(self) -> str:
         """Name of the run folder: the question in a few words."""
-        words = ["compare", self.model, self.device or self.iteration_time, f"{self.workers}", self.rate]
+        words = [
+            "compare",
+            _stem(self.model),
+            _stem(self.device or "") or self.iteration_time,
+            f"{self.workers}",
+            self.rate,
+        ]
         words += [f"{self.servers}servers"] if self.servers else []
         words += [f"leaf-spine-{self.oversubscription or 1:g}"] if self._nested else []
         return "-".join(word.translate(IN_NAMES) for word in (*filter(None, words), *self.settings))
@@ -68,13 +75,12 @@ class Question:
 
     def document(self) -> dict[str, Any]:
         """What the scenario says for all strategies, with a title. Raises InputFault for what is wrong whatever the strategy."""
-        device = self.device or (GIVEN if self.iteration_time else devices_for(model(self.model))[0])
         about = "Every strategy on one model and network. Adding gradients, copying and software cost nothing unless they are set."
         document: dict[str, Any] = {
             "about": about,
             "cluster": {"workers": self.workers},
             "fabric": {"rate": self.rate},
-            "model": {"name": self.model, "device": device},
+            "model": {"name": self.model, **({"device": self.device} if self.device else {})},
             "run": {"warmup": WARMUP, "iterations": ITERATIONS},
         }
         if self.iteration_time:
@@ -86,9 +92,31 @@ class Question:
             ratio = 1.0 if self.oversubscription is None else self.oversubscription
             shape = {"topology": "leaf-spine", "leaves": LEAVES, "spines": SPINES, "oversubscription": ratio}
             document["fabric"] |= shape
+        document = _with_files(document)
+        model = document["model"]
+        model.setdefault("device", GIVEN if self.iteration_time else _first_device(document))
         for setting in self.settings:
             apply_setting(document, setting)
+        document = _with_files(document)
         return {"title": _title(shared_section(document)), **document}
+
+
+def _with_files(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with what its files say. Raises InputFault for files that are wrong."""
+    found, lines = inlined(document, Path.cwd())
+    if lines:
+        raise InputFault("\n".join(f"{ORIGIN}: {line}" for line in lines))
+    return found
+
+
+def _first_device(document: Mapping[str, Any]) -> str:
+    """The first device that has a time for the model."""
+    catalogue = catalogue_of(DefinedSection.model_validate(document.get("defined", {})))
+    return catalogue.devices_for(catalogue.model(document["model"]["name"]))[0]
+
+
+def _stem(value: str) -> str:
+    return Path(value).stem if value.endswith(".toml") else value
 
 
 def _title(shared: PointSection) -> str:

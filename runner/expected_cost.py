@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 
 from gradwire.runner.planned import PlannedRun
 from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.models.devices import device_memory_bytes
 
 BOOT_S, HOST_S = 2.5, 0.25
 """From the start of a machine to its first byte: with 8 hosts 4 to 5 s, with 32 hosts 10 s, on one core of a current server."""
@@ -92,9 +91,15 @@ def warnings(runs: Sequence[PlannedRun]) -> Iterator[str]:
     yield from dict.fromkeys(filter(None, map(_memory_warning, runs)))
 
 
+def _memory_bytes(run: PlannedRun) -> float | None:
+    """Memory of a point's device, if it is known; where an iteration's time is given, the device may have any name."""
+    catalogue, device = ResolvedPoint(run.point.section).catalogue, run.point.section.model.device
+    return catalogue.device(device).memory_bytes if device and device in catalogue.devices else None
+
+
 def _memory_warning(run: PlannedRun) -> str:
     model = run.point.section.model
-    memory_bytes = device_memory_bytes(model.device) if model.device and not model.layers else None
+    memory_bytes = _memory_bytes(run) if model.device and not model.layers else None
     if memory_bytes is None:
         return ""
     needed_bytes = ResolvedPoint(run.point.section).job.profile.parameters * STATE_BYTES_PER_PARAMETER

@@ -215,6 +215,7 @@ def source_key(point: Point, clock: Clock) -> str:
         "clock": asdict(clock),
         "kernel": _kernel_name(clock),
         "code": [run_digest(), plan_digest()],
+        "strategies": {name: Path(path).read_text() for name, path in point.section.defined.strategies.items()},
         "versions": [platform.python_version(), np.__version__],
     }
     return _hash(json.dumps(decisive, sort_keys=True))

@@ -139,7 +139,7 @@ def computation(run: JudgedRun) -> Constant:
 
 def _computation(run: JudgedRun) -> tuple[float, str]:
     try:
-        compute = ResolvedPoint(run.point.section).job.compute
+        compute = ResolvedPoint(run.point.section).compute
     except InputFault:
         return run.compute_s, "as it was run; this version of gradwire does not know the point any more"
     source = compute.source + (f"; fitted on {compute.fitted_on}" if compute.fitted_on else "")

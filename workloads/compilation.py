@@ -13,13 +13,14 @@ from typing import TypeVar
 from gradwire.faults import InputFault
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.job import Cluster, Costs, Job
-from gradwire.workloads.models import model
+from gradwire.workloads.models.catalogue import Catalogue
 from gradwire.workloads.models.devices import ComputeTime, compute_time, with_modules_of
 from gradwire.workloads.models.made_up import made_up, made_up_times
 from gradwire.workloads.models.profile import Profile
 from gradwire.workloads.models.synthetic import base_name
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.registry import strategy
+from gradwire.workloads.registry.catalogue import catalogue_of
 from gradwire.workloads.scenario.options import validated_options
 from gradwire.workloads.scenario.schema import ClusterSection, CostsSection, ModelSection, PointSection
 from gradwire.workloads.stand_in import StandIn
@@ -42,7 +43,12 @@ class ResolvedPoint:
     def strategy(self) -> Strategy:
         """The strategy that the point names."""
         with _blamed("strategy.name"):
-            return strategy(self.section.strategy.name)
+            return strategy(self.section.strategy.name, self.section.defined.strategies)
+
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        """The models and devices that the point can name."""
+        return catalogue_of(self.section.defined)
 
     @cached_property
     def options(self) -> Options:
@@ -50,9 +56,15 @@ class ResolvedPoint:
         return validated_options(self.strategy, self.section.strategy.options)
 
     @cached_property
+    def compute(self) -> ComputeTime:
+        """How long a worker computes, whatever the strategy."""
+        wanted = self.section.model
+        return _compute_time(wanted, _profile(wanted, self.catalogue), self.catalogue)
+
+    @cached_property
     def job(self) -> Job:
         """What the strategy compiles, without the fabric. A cluster that stands for a larger one has its costs and rate scaled."""
-        job = _job(self.section, needs_servers=self.strategy.needs_servers)
+        job = _job(self.section, self.catalogue, needs_servers=self.strategy.needs_servers)
         meant = _stands_for(self.section.cluster)
         if meant is None:
             return job
@@ -82,9 +94,10 @@ class ResolvedPoint:
                 return None
 
         options = attempt(lambda: self.options)
-        profile = attempt(lambda: _profile(self.section.model))
+        catalogue = self.catalogue
+        profile = attempt(lambda: _profile(self.section.model, catalogue))
         if profile is not None:
-            attempt(lambda: _compute_time(self.section.model, profile))
+            attempt(lambda: _compute_time(self.section.model, profile, catalogue))
         cluster = attempt(
             lambda: _cluster(self.section.cluster, needs_servers=options is None or self.strategy.needs_servers)
         )
@@ -134,15 +147,15 @@ def _blamed(key: str) -> Iterator[None]:
         raise InputFault(f"{key}: {fault}") from fault
 
 
-def _profile(wanted: ModelSection) -> Profile:
+def _profile(wanted: ModelSection, catalogue: Catalogue) -> Profile:
     if wanted.layers:
         return made_up(wanted)
     with _blamed("model.name"):
-        return model(wanted.name)
+        return catalogue.model(wanted.name)
 
 
-def _compute_time(wanted: ModelSection, profile: Profile) -> ComputeTime:
-    return made_up_times(wanted) if wanted.layers else _compute(wanted, profile, wanted.batch or profile.batch)
+def _compute_time(wanted: ModelSection, profile: Profile, catalogue: Catalogue) -> ComputeTime:
+    return made_up_times(wanted) if wanted.layers else _compute(wanted, profile, catalogue)
 
 
 def _cluster(wanted: ClusterSection, *, needs_servers: bool) -> Cluster:
@@ -150,13 +163,13 @@ def _cluster(wanted: ClusterSection, *, needs_servers: bool) -> Cluster:
     return Cluster(wanted.workers, servers, wanted.colocated, wanted.workers_per_host)
 
 
-def _job(section: PointSection, *, needs_servers: bool) -> Job:
+def _job(section: PointSection, catalogue: Catalogue, *, needs_servers: bool) -> Job:
     """The job as the scenario says it, before a cluster stands for a larger one."""
     wanted = section.model
-    profile = _profile(wanted)
+    profile = _profile(wanted, catalogue)
     return Job(
         profile=profile.fused(wanted.fused_parameters),
-        compute=_compute_time(wanted, profile),
+        compute=_compute_time(wanted, profile, catalogue),
         cluster=_cluster(section.cluster, needs_servers=needs_servers),
         batch=wanted.batch or profile.batch,
         seed=section.run.seed,
@@ -208,17 +221,18 @@ def _costs(section: CostsSection) -> Costs:
     )
 
 
-def _compute(wanted: ModelSection, profile: Profile, batch: int) -> ComputeTime:
+def _compute(wanted: ModelSection, profile: Profile, catalogue: Catalogue) -> ComputeTime:
     assert wanted.device is not None  # the schema wants either a device or layers
     times = partial(
         compute_time,
-        batch=batch,
+        batch=wanted.batch or profile.batch,
         iteration_s=wanted.iteration_time,
         forward_s=wanted.forward_time,
         speedup=wanted.speedup,
+        catalogue=catalogue,
     )
     with _blamed("model.device"):
-        base = model(base_name(wanted.name)) if wanted.modules_device else profile
+        base = catalogue.model(base_name(wanted.name)) if wanted.modules_device else profile
         computed = times(base, wanted.device)
     if wanted.modules_device:
         with _blamed("model.modules_device"):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -16,9 +17,16 @@ from rich.text import Text
 from gradwire.commands import terminal
 from gradwire.commands.scenarios import SCENARIOS, scenario_names
 from gradwire.faults import InputFault
-from gradwire.workloads.models import model, model_names
-from gradwire.workloads.models.device_facts import DEVICES, GIB, Device
+from gradwire.workloads.definitions.conversion import device_file, model_file
+from gradwire.workloads.definitions.inlining import inlined
+from gradwire.workloads.definitions.schema import DefinedSection
+from gradwire.workloads.definitions.toml_text import device_text, model_text
+from gradwire.workloads.models.catalogue import BUILT_IN, Catalogue
+from gradwire.workloads.models.device_facts import GIB, Device
+from gradwire.workloads.models.profile import Profile
 from gradwire.workloads.registry import strategy, strategy_names, strategy_origins
+from gradwire.workloads.registry.catalogue import catalogue_of
+from gradwire.workloads.registry.plugins import DEVICES, GRADWIRE, MODELS
 from gradwire.workloads.scenario.reference import (
     REQUIRED,
     KeyFacts,
@@ -31,6 +39,8 @@ from gradwire.workloads.scenario.reference import (
 )
 from gradwire.workloads.strategy import Strategy
 
+Thing = TypeVar("Thing")
+
 
 def scenarios(*, as_json: bool) -> None:
     """`gradwire scenarios`."""
@@ -41,32 +51,26 @@ def scenarios(*, as_json: bool) -> None:
     _print_table(("scenario", "title"), titles.items())
 
 
-def models(*, as_json: bool) -> None:
-    """`gradwire models`."""
-    rows = [_model_facts(name) for name in model_names()]
+def models(name: str | None, *, as_toml: bool, as_json: bool) -> None:
+    """`gradwire models`. Raises InputFault at the end if some did not load."""
+    catalogue, chosen = _chosen("models", name)
+    if as_toml:
+        print(model_text(model_file(catalogue.model(_only(chosen, "models")))), end="")
+        return
+    profiles, faults = _loaded(chosen, catalogue.model)
+    rows = [_model_facts(name, profile) for name, profile in profiles.items()]
     if as_json:
         _print_json(rows)
-        return
-    _print_table(
-        ("model", "layers", "tensors", "parameters", "fp32", "batch", "source"),
-        (
-            (
-                row["name"],
-                f"{row['layers']}",
-                f"{row['tensors']}",
-                f"{row['parameters']:,}",
-                f"{row['parameters'] * 4 / 1e6:,.1f} MB",
-                f"{row['batch']}",
-                row["source"],
-            )
-            for row in rows
-        ),
-        numbers=(1, 2, 3, 4, 5),
-    )
+    else:
+        _print_table(
+            ("model", "layers", "tensors", "parameters", "fp32", "batch", "source"),
+            map(_model_row, rows),
+            (1, 2, 3, 4, 5),
+        )
+    _tell_of(faults)
 
 
-def _model_facts(name: str) -> dict[str, Any]:
-    profile = model(name)
+def _model_facts(name: str, profile: Profile) -> dict[str, Any]:
     return {
         "name": name,
         "layers": len(profile.layers),
@@ -74,16 +78,40 @@ def _model_facts(name: str) -> dict[str, Any]:
         "parameters": profile.parameters,
         "batch": profile.batch,
         "source": profile.source,
+        "from": MODELS.origins(name, BUILT_IN.models),
     }
 
 
-def devices(*, as_json: bool) -> None:
-    """`gradwire devices`."""
-    if as_json:
-        _print_json([_device_facts(name, device) for name, device in DEVICES.items()])
+def _model_row(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        facts["name"],
+        f"{facts['layers']}",
+        f"{facts['tensors']}",
+        f"{facts['parameters']:,}",
+        f"{facts['parameters'] * 4 / 1e6:,.1f} MB",
+        f"{facts['batch']}",
+        facts["source"] + _of_package(facts),
+    )
+
+
+def devices(name: str | None, *, as_toml: bool, as_json: bool) -> None:
+    """`gradwire devices`. Raises InputFault at the end if some did not load."""
+    catalogue, chosen = _chosen("devices", name)
+    if as_toml:
+        only = _only(chosen, "devices")
+        print(device_text(device_file(only, catalogue.device(only))), end="")
         return
-    rows = ((name, _memory(device), ", ".join(_timed(device)), device.description) for name, device in DEVICES.items())
-    _print_table(("device", "memory", "models with a time", "what it is"), rows)
+    found, faults = _loaded(chosen, catalogue.device)
+    facts = [_device_facts(name, device) for name, device in found.items()]
+    if as_json:
+        _print_json(facts)
+    else:
+        rows = (
+            (each["name"], _memory(device), ", ".join(_timed(device)), device.description + _of_package(each))
+            for each, device in zip(facts, found.values(), strict=True)
+        )
+        _print_table(("device", "memory", "models with a time", "what it is"), rows)
+    _tell_of(faults)
 
 
 def _device_facts(name: str, device: Device) -> dict[str, Any]:
@@ -93,7 +121,49 @@ def _device_facts(name: str, device: Device) -> dict[str, Any]:
         "models": _timed(device),
         "any_model": device.flops_per_s is not None,
         "memory_bytes": device.memory_bytes,
+        "from": DEVICES.origins(name, BUILT_IN.devices),
     }
+
+
+def _chosen(table: str, name: str | None) -> tuple[Catalogue, list[str]]:
+    """The models or devices to be shown: the one of that name, the one in that file, or all."""
+    section, key = ("model", "name") if table == "models" else ("model", "device")
+    document, lines = inlined({section: {key: name}}, Path.cwd()) if name else ({}, [])
+    if lines:
+        raise InputFault("\n".join(line.removeprefix(f"{section}.{key}: ") for line in lines))
+    catalogue = catalogue_of(DefinedSection.model_validate(document.get("defined", {})))
+    if name is None:
+        return catalogue, list(catalogue.models if table == "models" else catalogue.devices)
+    return catalogue, [document[section][key]]
+
+
+def _only(chosen: Sequence[str], table: str) -> str:
+    if len(chosen) > 1:
+        raise InputFault(f"--toml: say which of the {table}, like `gradwire {table} {chosen[0]} --toml`")
+    return chosen[0]
+
+
+def _loaded(names: Sequence[str], look_up: Callable[[str], Thing]) -> tuple[dict[str, Thing], list[str]]:
+    """What loads of these names, and what is wrong with the others."""
+    loaded: dict[str, Thing] = {}
+    faults = []
+    for name in names:
+        try:
+            loaded[name] = look_up(name)
+        except InputFault as fault:
+            faults.append(str(fault))
+    return loaded, faults
+
+
+def _tell_of(faults: Sequence[str]) -> None:
+    if faults:
+        raise InputFault("\n".join(faults))
+
+
+def _of_package(facts: Mapping[str, Any]) -> str:
+    """Where something comes from, if not from gradwire itself."""
+    packages = [origin for origin in facts["from"] if origin != GRADWIRE]
+    return f" (from {', '.join(packages)})" if packages else ""
 
 
 def _timed(device: Device) -> list[str]:
@@ -108,26 +178,15 @@ def _memory(device: Device) -> str:
 
 def strategies(*, as_json: bool) -> None:
     """`gradwire strategies`. Raises InputFault at the end if some did not load."""
-    loaded, faults = _loaded_strategies()
+    found, faults = _loaded(strategy_names(), strategy)
+    loaded = list(found.values())
     if as_json:
         _print_json([_strategy_facts(each) for each in loaded])
     else:
         for each in loaded:
             _print_strategy(each)
         terminal.console.print("`gradwire explain NAME` says what the options of a strategy mean.", style="dim")
-    if faults:
-        raise InputFault("\n".join(faults))
-
-
-def _loaded_strategies() -> tuple[list[Strategy], list[str]]:
-    """All strategies that load, and what is wrong with the others."""
-    loaded, faults = [], []
-    for name in strategy_names():
-        try:
-            loaded.append(strategy(name))
-        except InputFault as fault:
-            faults.append(str(fault))
-    return loaded, faults
+    _tell_of(faults)
 
 
 def _strategy_facts(chosen: Strategy) -> dict[str, Any]:
@@ -156,7 +215,7 @@ def _with_default(facts: KeyFacts) -> str:
 
 def explain(key: str | None, *, as_json: bool, as_schema: bool, as_markdown: bool) -> None:
     """`gradwire explain`."""
-    loaded, _ = _loaded_strategies()
+    loaded = list(_loaded(strategy_names(), strategy)[0].values())
     if as_schema:
         _print_json(json_schema())
     elif as_markdown:

@@ -15,7 +15,7 @@ from gradwire.runner.terminal.progress import kernel_progress
 from gradwire.vm.doctor import diagnose
 from gradwire.vm.kernel import build_kernel, cached_kernel, ensure_kernel, share_kernel
 from gradwire.vm.machines import DEFAULT_MEMORY_MB, Clock
-from gradwire.workloads.scenario.schema import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
+from gradwire.workloads.scenario.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
 from gradwire.workloads.scenario.units import rate_bps, rate_text
 
 

@@ -38,8 +38,8 @@ def settings_of(point: Point) -> dict[str, Setting]:
     """
     section = point.section
     said = dict(_flat(section.model_dump(exclude_defaults=True)))
-    found = {}
-    for key, value in _flat(section.model_dump()):
+    found = {f"defined.{key}": Setting(text, BY_SCENARIO) for key, text in section.defined.in_words().items()}
+    for key, value in _flat(section.model_dump(exclude={"defined"})):
         if not key.startswith((OPTIONS, "costs.")) and key != "strategy.options":
             found[key] = Setting(_in_words(key, value), BY_SCENARIO if key in said else BY_DEFAULT)
     return {**found, **_costs(section), **_resolved(section, found)}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCED = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-PLUGIN_FOLDER = "~/two-tree"
+PLUGIN_FOLDER, MODELS_FOLDER = "~/two-tree", "~/tiny-gpt"
 
 
 @dataclass(frozen=True)
@@ -70,19 +70,25 @@ def write_shown_files(home: Path) -> None:
             path.write_text(snippet.text)
 
 
-def install(folder: Path, name: str, version: str, strategies: Mapping[str, str]) -> Path:
-    """What an installer leaves of a package whose modules are in `folder`: its metadata. Returns the folder to put on the path."""
+def install(folder: Path, name: str, version: str, strategies: Mapping[str, str], **others: Mapping[str, str]) -> Path:
+    """What an installer leaves of a package whose modules are in `folder`: its metadata. Returns the folder to put on the path.
+
+    strategies: its entry points by name; others: those of other groups, by the last part of the group's name.
+    """
     information = folder / f"{name.replace('-', '_')}-{version}.dist-info"
     information.mkdir(parents=True)
     (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    lines = "".join(f"{entry} = {value}\n" for entry, value in strategies.items())
-    (information / "entry_points.txt").write_text(f"[gradwire.strategies]\n{lines}")
+    lines = []
+    for group, entries in {"strategies": strategies, **others}.items():
+        lines += [f"[gradwire.{group}]", *(f"{entry} = {value}" for entry, value in entries.items())]
+    (information / "entry_points.txt").write_text("\n".join([*lines, ""]))
     return folder
 
 
-def install_plugin(home: Path) -> Path:
-    """Writes the walk-through's files and installs its package as its pyproject.toml says; returns the folder to put on the path."""
+def install_plugin(home: Path, shown: str = PLUGIN_FOLDER) -> Path:
+    """Writes the walk-throughs' files and installs a folder as its pyproject.toml says; returns the folder to put on the path."""
     write_shown_files(home)
-    folder = home / PLUGIN_FOLDER.removeprefix("~/")
+    folder = home / shown.removeprefix("~/")
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
-    return install(folder, project["name"], project["version"], project["entry-points"]["gradwire.strategies"])
+    groups = {group.removeprefix("gradwire."): entries for group, entries in project["entry-points"].items()}
+    return install(folder, project["name"], project["version"], **{"strategies": {}, **groups})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,31 @@ def test_lists_are_there_for_people_and_programs(call: Any, command: str, name: 
     status, out, err = call(command, "--json")
     assert (status, err) == (0, "")
     assert facts <= {each["name"]: each for each in json.loads(out)}[name].keys()
+
+
+@pytest.mark.parametrize(("command", "name"), [("models", "vgg16"), ("devices", "k80-half")])
+def test_one_is_printed_as_a_file_which_can_be_listed_itself(
+    call: Any, tmp_path: Path, command: str, name: str
+) -> None:
+    status, text, err = call(command, name, "--toml")
+    assert (status, err) == (0, "")
+    path = tmp_path / "mine.toml"
+    path.write_text(text.replace(f'name = "{name}"', 'name = "mine"', 1))
+    (built_in,), (mine,) = (json.loads(call(command, each, "--json")[1]) for each in (name, str(path)))
+    assert mine == {**built_in, "name": "mine", "from": []}
+
+
+def test_a_wrong_file_or_no_name_is_told(call: Any, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('name = "mine"\n')
+    status, _, err = call("models", str(tmp_path / "mine.toml"))
+    assert status == 2
+    assert "batch: missing" in err
+    status, _, err = call("models", "--toml")
+    assert status == 2
+    assert "`gradwire models alexnet --toml`" in err
+    status, _, err = call("devices", "k41")
+    assert status == 2
+    assert "did you mean 'k40'" in err
 
 
 def test_the_lists_are_whole(call: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 
 from gradwire.faults import InputFault
@@ -43,15 +43,23 @@ _MODELS: dict[str, Callable[[], Profile]] = {
 
 @cache
 def model(name: str) -> Profile:
-    """Returns the model called `name`, one of `model_names`. A suffix like `+25compute` or `+25network` adds modules; see `synthetic`.
+    """Returns the built-in model called `name`, one of `model_names`, with the modules that a suffix such as `+25compute` adds.
+
+    Raises InputFault, listing all names and the nearest one, if there is no such model.
+    """
+    return model_among(_MODELS, name)
+
+
+def model_among(models: Mapping[str, Callable[[], Profile]], name: str) -> Profile:
+    """Returns the one of these models that is called `name`. A suffix like `+25compute` or `+25network` adds modules; see `synthetic`.
 
     Raises InputFault, listing all names and the nearest one, if there is no such model.
     """
     base = synthetic.base_name(name)
-    if base not in _MODELS:
-        near = difflib.get_close_matches(base, _MODELS, n=1, cutoff=0.0)[0]
-        raise InputFault(f"model '{name}' is not known; did you mean '{near}'? Known: {', '.join(_MODELS)}")
-    profile = _MODELS[base]()
+    if base not in models:
+        near = difflib.get_close_matches(base, models, n=1, cutoff=0.0)[0]
+        raise InputFault(f"model '{name}' is not known; did you mean '{near}'? Known: {', '.join(models)}")
+    profile = models[base]()
     for kind, count in synthetic.parse_added(name):
         profile = synthetic.add_modules(profile, kind, count)
     return profile

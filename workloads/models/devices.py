@@ -8,14 +8,13 @@ suggest 8.1 % and about 16 %.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gradwire.faults import InputFault
-from gradwire.workloads.models import model
-from gradwire.workloads.models.device_facts import DEVICES, Fact
+from gradwire.workloads.models.catalogue import BUILT_IN, Catalogue
+from gradwire.workloads.models.device_facts import Fact
 from gradwire.workloads.models.profile import LayerKind, Profile
 from gradwire.workloads.models.synthetic import PREFIX, base_name
 
@@ -42,11 +41,6 @@ class ComputeTime:
         return sum(self.forward_s) + sum(self.backward_s)
 
 
-def device_memory_bytes(device: str) -> float | None:
-    """Memory of a device, if it is known."""
-    return DEVICES[device].memory_bytes if device in DEVICES else None
-
-
 def compute_time(
     profile: Profile,
     device: str,
@@ -56,6 +50,7 @@ def compute_time(
     forward_share: float = 1 / 3,
     forward_s: float | None = None,
     speedup: Mapping[LayerKind, float] | None = None,
+    catalogue: Catalogue = BUILT_IN,
 ) -> ComputeTime:
     """Computes how long each layer of `profile` takes on `device` in an iteration of `batch` samples (by default the profile's own number).
 
@@ -63,6 +58,7 @@ def compute_time(
     - `forward_share` is the forward pass's share of the time where the source does not give both; 1:2, as P3's P4000 shows.
     - `forward_s` is the time of the whole forward pass for these samples, in place of that share; the backward pass stays as it is.
     - `speedup` divides the times of a kind of layer (NetOps, Sec. 8.6, divides convolutions by 1 to 3).
+    - `catalogue` has the device, and the models of its facts.
 
     Raises InputFault for an unknown device, a model that it has no time for, or a number out of range.
     """
@@ -70,7 +66,7 @@ def compute_time(
     faster = speedup or {}
     _check(samples, iteration_s, forward_share, faster)
     if iteration_s is None:
-        fact = _fact(profile, device, samples)
+        fact = _fact(profile, device, samples, catalogue)
     else:
         fact = Fact(
             profile.name, samples, iteration_s, f"given by the scenario: {iteration_s:g} s for {samples} samples"
@@ -117,21 +113,19 @@ def _check(batch: int, iteration_s: float | None, forward_share: float, speedup:
             raise InputFault(f"speedup of {kind} = {factor}: must be above 0 (2 halves its time)")
 
 
-def _fact(profile: Profile, device: str, batch: int) -> Fact:
+def _fact(profile: Profile, device: str, batch: int, catalogue: Catalogue) -> Fact:
     """Returns the time of `batch` samples of `profile` on `device`, scaled from the nearest fact or derived from the peak rate."""
-    if device not in DEVICES:
-        raise InputFault(f"{_unknown(device)} {_known_for(profile)}")
-    listed = DEVICES[device]
+    listed = catalogue.device_for(device, profile)
     base = base_name(profile.name)
     for name in (base, listed.alike.get(base)):
         facts = [fact for fact in listed.facts if fact.model == name]
         if facts:
             nearest = min(facts, key=lambda fact: abs(math.log(fact.batch / batch)))
-            return _transferred(nearest, profile, batch)
+            return _transferred(nearest, profile, batch, catalogue)
     if listed.flops_per_s is None:
         models = sorted({fact.model for fact in listed.facts} | set(listed.alike))
         raise InputFault(
-            f"device '{device}' has no time for model '{profile.name}', only for {', '.join(models)}. {_known_for(profile)}"
+            f"device '{device}' has no time for model '{profile.name}', only for {', '.join(models)}. {catalogue.known_for(profile)}"
         )
     seconds = TRAINING_PER_FORWARD * profile.flops * batch / (listed.flops_per_s * listed.efficiency)
     return Fact(
@@ -139,41 +133,14 @@ def _fact(profile: Profile, device: str, batch: int) -> Fact:
     )
 
 
-def known_device(name: str) -> str:
-    """The name itself. Raises InputFault, with all names and the nearest one, if there is no such device."""
-    if name not in DEVICES:
-        raise InputFault(f"{_unknown(name)} Known: {', '.join(DEVICES)}")
-    return name
-
-
-def _unknown(device: str) -> str:
-    near = difflib.get_close_matches(device, DEVICES, n=1, cutoff=0.0)[0]
-    return f"device '{device}' is not known; did you mean '{near}'?"
-
-
-def devices_for(profile: Profile) -> list[str]:
-    """Lists devices that have a time for a model: first those with a fact of the model, then of an alike model, then with a FLOP rate."""
-    base = base_name(profile.name)
-    own = [name for name, device in DEVICES.items() if any(fact.model == base for fact in device.facts)]
-    alike = [name for name, device in DEVICES.items() if base in device.alike]
-    rated = [name for name, device in DEVICES.items() if device.flops_per_s]
-    return list(dict.fromkeys([*own, *alike, *rated]))
-
-
-def _known_for(profile: Profile) -> str:
-    """Phrases a sentence that says what would work for this model."""
-    names = ", ".join(devices_for(profile))
-    return f"Devices with a time for '{profile.name}': {names}; or give the iteration time in the scenario."
-
-
-def _transferred(fact: Fact, profile: Profile, batch: int) -> Fact:
+def _transferred(fact: Fact, profile: Profile, batch: int, catalogue: Catalogue) -> Fact:
     """Scales a fact to another batch size, at the same rate, and to an alike or extended model, at the same seconds per FLOP."""
-    measured = model(fact.model)
     source = fact.source
     forward_ratio = backward_ratio = batch / fact.batch
     if batch != fact.batch:
         source += f", batch {fact.batch} scaled to {batch}"
     if profile.name != fact.model:
+        measured = catalogue.model(fact.model)
         free = fact.first_backward_free
         forward_ratio *= sum(_forward_weights(profile)) / sum(_forward_weights(measured))
         backward_ratio *= sum(_backward_weights(profile, free)) / sum(_backward_weights(measured, free))

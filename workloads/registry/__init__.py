@@ -1,49 +1,58 @@
 """Strategies by name: those that gradwire comes with, and those that installed packages add.
 
 `strategy(name)` looks one up; `strategy_names()` lists them all. Packages add theirs through the entry-point group
-`gradwire.strategies` (plugins.py), each entry a `Strategy`.
+`gradwire.strategies` (plugins.py), each entry a `Strategy`. Models and devices are looked up the same way (catalogue.py).
 """
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
+from pathlib import Path
 
 from gradwire.faults import InputFault
+from gradwire.workloads.definitions.strategy_files import strategy_in
 from gradwire.workloads.registry.built_in import BUILT_IN
-from gradwire.workloads.registry.plugins import ENTRY_POINTS, distribution_of, load_plugin, plugin_entries
+from gradwire.workloads.registry.plugins import STRATEGIES
 from gradwire.workloads.strategy import Strategy
 
-GRADWIRE = "gradwire"
 
-
-def strategy(name: str) -> Strategy:
+def strategy(name: str, files: Mapping[str, str] | None = None) -> Strategy:
     """The strategy of that name.
 
-    Raises InputFault with the known names if there is none, if several packages claim the name, or if its package cannot be imported.
+    files: paths of strategies' own files by name, which go before what is installed.
+
+    Raises InputFault with the known names if there is none, if several packages claim the name, or if its package or file cannot be
+    imported.
     """
-    origins = strategy_origins(name)
-    if len(origins) > 1:
-        raise InputFault(
-            f"strategy '{name}' is claimed by {' and by '.join(origins)}: uninstall all but one, or rename the others' "
-            f"entry points in group {ENTRY_POINTS}"
-        )
+    if files and name in files:
+        return strategy_in(Path(files[name]), name)
+    STRATEGIES.refuse_clash(name, BUILT_IN)
     if name in BUILT_IN:
         return BUILT_IN[name]
-    if origins:
-        return load_plugin(plugin_entries()[name][0])
+    if name in STRATEGIES.entries():
+        return _of_package(name)
     near = difflib.get_close_matches(name, strategy_names(), n=1)
     hint = f"; did you mean '{near[0]}'?" if near else "."
     raise InputFault(f"strategy '{name}' is unknown{hint} Known: {', '.join(strategy_names())}")
 
 
+def _of_package(name: str) -> Strategy:
+    (entry,) = STRATEGIES.entries()[name]
+    loaded = STRATEGIES.loaded(entry)
+    place = STRATEGIES.place(entry)
+    if not isinstance(loaded, Strategy):
+        raise InputFault(f"{place} is a {type(loaded).__name__}: it must be a Strategy (gradwire.plugin)")
+    if loaded.name != name:
+        raise InputFault(f"{place} calls itself '{loaded.name}': give the entry point and the Strategy the same name")
+    return loaded
+
+
 def strategy_origins(name: str) -> list[str]:
     """Where a strategy of that name comes from: gradwire itself, or packages by name and version. Normally one origin."""
-    return [
-        *([GRADWIRE] if name in BUILT_IN else []),
-        *(distribution_of(entry) for entry in plugin_entries().get(name, ())),
-    ]
+    return STRATEGIES.origins(name, BUILT_IN)
 
 
 def strategy_names() -> list[str]:
     """Names of all strategies, built in and installed."""
-    return sorted({*BUILT_IN, *plugin_entries()})
+    return sorted({*BUILT_IN, *STRATEGIES.entries()})

@@ -1,6 +1,6 @@
-"""Strategies of other installed packages, which name them in the entry-point group `gradwire.strategies`.
+"""What other installed packages add: strategies, models and devices, each kind in an entry-point group of its own.
 
-Packages are found by their metadata. None is imported until a scenario names its strategy, so a broken package affects only the
+Packages are found by their metadata. None is imported until a scenario names what it adds, so a broken package affects only the
 scenarios that use it.
 """
 
@@ -8,25 +8,69 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
 from gradwire.faults import InputFault
-from gradwire.workloads.strategy import Strategy
 
-ENTRY_POINTS = "gradwire.strategies"
+GRADWIRE = "gradwire"
 
 
-def plugin_entries() -> Mapping[str, tuple[EntryPoint, ...]]:
-    """Entry points by strategy name; a name has several if several packages claim it."""
-    return _entries(tuple(sys.path))
+@dataclass(frozen=True)
+class Group:
+    """A kind of thing that packages add."""
+
+    #: The entry-point group.
+    name: str
+    #: What one is called in messages.
+    noun: str
+
+    def entries(self) -> Mapping[str, tuple[EntryPoint, ...]]:
+        """Entry points by name; a name has several if several packages claim it."""
+        return _entries(self.name, tuple(sys.path))
+
+    def origins(self, name: str, built_in: Mapping[str, Any]) -> list[str]:
+        """Where what is called `name` comes from: gradwire itself, or packages by name and version. Normally one origin."""
+        return [
+            *([GRADWIRE] if name in built_in else []),
+            *(distribution_of(entry) for entry in self.entries().get(name, ())),
+        ]
+
+    def refuse_clash(self, name: str, built_in: Mapping[str, Any]) -> None:
+        """Raises InputFault, with all origins, if several packages claim a name, or one claims what gradwire itself has."""
+        origins = self.origins(name, built_in)
+        if len(origins) > 1:
+            raise InputFault(
+                f"{self.noun} '{name}' is claimed by {' and by '.join(origins)}: uninstall all but one, or rename the others' "
+                f"entry points in group {self.name}"
+            )
+
+    def place(self, entry: EntryPoint) -> str:
+        """An entry point in words: its name, package and value."""
+        return f"{self.noun} '{entry.name}' of {distribution_of(entry)} (entry point {entry.value})"
+
+    def loaded(self, entry: EntryPoint) -> Any:
+        """Imports what an entry point names. Raises InputFault, naming the package, if that fails."""
+        try:
+            return entry.load()
+        except Exception as error:  # third-party code may raise anything on import
+            raise InputFault(
+                f"{self.place(entry)} cannot be imported: {type(error).__name__}: {error}. Fix the package, or uninstall it"
+            ) from error
+
+
+STRATEGIES = Group("gradwire.strategies", "strategy")
+MODELS = Group("gradwire.models", "model")
+DEVICES = Group("gradwire.devices", "device")
 
 
 @cache
-def _entries(_: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
+def _entries(group: str, _: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
     """Cached, because reading the metadata of every package takes tens of milliseconds and a sweep looks it up for every point."""
     by_name: dict[str, tuple[EntryPoint, ...]] = {}
-    for entry in entry_points(group=ENTRY_POINTS):
+    for entry in entry_points(group=group):
         by_name[entry.name] = (*by_name.get(entry.name, ()), entry)
     return by_name
 
@@ -34,19 +78,3 @@ def _entries(_: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
 def distribution_of(entry: EntryPoint) -> str:
     """Name and version of the package that an entry point belongs to."""
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist else "a package without a name"
-
-
-def load_plugin(entry: EntryPoint) -> Strategy:
-    """Imports an entry point's strategy. Raises InputFault, naming the package, if that fails or yields something else."""
-    place = f"strategy '{entry.name}' of {distribution_of(entry)} (entry point {entry.value})"
-    try:
-        loaded = entry.load()
-    except Exception as error:  # third-party code may raise anything on import
-        raise InputFault(
-            f"{place} cannot be imported: {type(error).__name__}: {error}. Fix the package, or uninstall it"
-        ) from error
-    if not isinstance(loaded, Strategy):
-        raise InputFault(f"{place} is a {type(loaded).__name__}: it must be a Strategy (gradwire.plugin)")
-    if loaded.name != entry.name:
-        raise InputFault(f"{place} calls itself '{loaded.name}': give the entry point and the Strategy the same name")
-    return loaded

@@ -20,8 +20,10 @@ def used_settings(section: PointSection, options: Options) -> dict[str, str]:
     """Every setting of a point by its dotted key, each value as a scenario may say it; "unset" for what has none."""
     settings: dict[str, str] = {}
     for key, text in _settings(section, ""):
+        if key.startswith("defined."):
+            continue
         settings |= dict(_settings(options, f"{KEY}.")) if key == KEY else {key: text}
-    return settings
+    return settings | {f"defined.{key}": text for key, text in section.defined.in_words().items()}
 
 
 def common_settings(points: Sequence[Mapping[str, str]]) -> dict[str, str]:

@@ -26,6 +26,13 @@ class Because:
     reason: str
 
 
+@dataclass(frozen=True)
+class InWords:
+    """What a value must be where its type does not say it well, as a further constraint of the field."""
+
+    words: str
+
+
 class Kind:
     """The type of a value with its constraints, as a field declares them. `None` as a further value is left out."""
 
@@ -101,6 +108,8 @@ class Kind:
     @property
     def words(self) -> str:
         """What the value must be, or "" for what has no words here."""
+        if told := next((each.words for each in self.constraints if isinstance(each, InWords)), ""):
+            return told
         if self.choices:
             return _alternatives([json.dumps(choice) for choice in self.choices])
         if self.quantity is not None:

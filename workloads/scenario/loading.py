@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from gradwire.faults import InputFault
+from gradwire.workloads.definitions.inlining import inlined
+from gradwire.workloads.definitions.schema import DefinedSection
+from gradwire.workloads.models.synthetic import base_name
 from gradwire.workloads.scenario.expansion import Expansion
 from gradwire.workloads.scenario.names import name_defects
 from gradwire.workloads.scenario.reading import read_document
@@ -52,7 +55,7 @@ class Scenario:
 
 
 def load_scenario(path: Path, settings: Sequence[str] = (), *, as_run: bool = False) -> Scenario:
-    """Reads a scenario file and applies `key=value` settings.
+    """Reads a scenario file, applies `key=value` settings, and puts what its model and device files say into it.
 
     as_run: the file is the copy in a run folder. Names of models, devices, strategies and options are then taken as they are: another
     version of gradwire may have known others.
@@ -61,13 +64,19 @@ def load_scenario(path: Path, settings: Sequence[str] = (), *, as_run: bool = Fa
     a valid scenario. What settings replace has to be right as well.
     """
     document = read_document(path)
-    overridden = _defects_of_values(Expansion(document), not as_run) if settings else []
+    overridden: list[str] = []
+    if settings:
+        before, overridden = (document, []) if as_run else inlined(document, path.parent)
+        overridden += _defects_of_values(Expansion(before), not as_run)
     document = copy.deepcopy(document)
     refused = list(_refused(document, settings))
     if refused:
         raise InputFault("\n".join([*(f"{path}: {line}" for line in dict.fromkeys(overridden)), *refused]))
     if settings and isinstance(document.get("title"), str):
         document["title"] += f", with {', '.join(settings)}"
+    if not as_run:
+        document, wrong_files = inlined(document, path.parent)
+        overridden += wrong_files
     resolved = _resolved(document, str(path), path.stem, check_names=not as_run, overridden=overridden)
     return replace(resolved, settings=tuple(settings))
 
@@ -101,7 +110,8 @@ def _resolved(
     about = expansion.about
     if lines or about is None:
         raise InputFault("\n".join(f"{origin}: {line}" for line in dict.fromkeys(lines)))
-    points = _distinct_points(Point(_parameters(section, swept), section, origin) for section, swept in sections)
+    used = ((_with_what_it_uses(section), swept) for section, swept in sections)
+    points = _distinct_points(Point(_parameters(section, swept), section, origin) for section, swept in used)
     if about.chart == "ranking":
         _check_one_network(points, origin)
     return Scenario(
@@ -134,6 +144,21 @@ def origin_named(point: Point) -> Iterator[None]:
     except InputFault as fault:
         prefix = f"{point.origin}: " if point.origin else ""
         raise InputFault("\n".join(f"{prefix}{line}" for line in str(fault).splitlines())) from fault
+
+
+def _with_what_it_uses(section: PointSection) -> PointSection:
+    """A point's section without the definitions that only other points use, which would make it another point."""
+    defined, model = section.defined, section.model
+    base = base_name(model.name)
+    devices = {name: defined.devices[name] for name in (model.device, model.modules_device) if name in defined.devices}
+    models = {base, *(device.alike.get(base, "") for device in devices.values())}
+    strategies = {name: path for name, path in defined.strategies.items() if name == section.strategy.name}
+    kept = DefinedSection(
+        models={name: each for name, each in defined.models.items() if name in models},
+        devices=devices,
+        strategies=strategies,
+    )
+    return section.model_copy(update={"defined": kept})
 
 
 def _distinct_points(points: Iterable[Point]) -> tuple[Point, ...]:

@@ -3,51 +3,67 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from pydantic import ValidationError
+
 from gradwire.faults import InputFault
-from gradwire.workloads.models import model
-from gradwire.workloads.models.devices import known_device
+from gradwire.workloads.definitions.references import is_file
+from gradwire.workloads.definitions.schema import DefinedSection
 from gradwire.workloads.registry import strategy
+from gradwire.workloads.registry.catalogue import catalogue_of
 from gradwire.workloads.scenario.expansion import Part
 from gradwire.workloads.scenario.explanations import value_at
 from gradwire.workloads.scenario.options import KEY, option_defects
+from gradwire.workloads.scenario.strict import validated
 from gradwire.workloads.strategy import Strategy
 
 
 def name_defects(parts: Sequence[Part], points: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yields a line for every name that does not exist, and every option that its strategy does not take.
 
-    points: the documents of all points, sweeps merged in.
+    points: the documents of all points, sweeps merged in. Files that could not be read are told elsewhere.
     """
+    defined = _defined(parts)
     for part in parts:
-        yield from _unknown_names(part, points)
-    yield from _option_defects(parts, points)
+        yield from _unknown_names(part, points, defined)
+    yield from _option_defects(parts, points, defined.strategies)
 
 
-def _unknown_names(part: Part, points: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _defined(parts: Sequence[Part]) -> DefinedSection:
+    """What the scenario defines itself; nothing where that is not valid, which is told elsewhere."""
+    try:
+        return validated(DefinedSection, parts[0].document.get("defined", {}))
+    except ValidationError:
+        return DefinedSection()
+
+
+def _unknown_names(part: Part, points: Sequence[Mapping[str, Any]], defined: DefinedSection) -> Iterator[str]:
     everywhere = [part.document, *points]
-    looked_up = (
-        ("strategy", "name", strategy, ""),
-        ("model", "name", model, "layers"),
-        ("model", "device", known_device, "iteration_time"),
-        ("model", "modules_device", known_device, ""),
+    catalogue = catalogue_of(defined)
+    looked_up: tuple[tuple[str, str, Callable[[str], object], str], ...] = (
+        ("strategy", "name", lambda name: strategy(name, defined.strategies), ""),
+        ("model", "name", catalogue.model, "layers"),
+        ("model", "device", catalogue.device, "iteration_time"),
+        ("model", "modules_device", catalogue.device, ""),
     )
     for section, key, look_up, frees in looked_up:
         name = value_at(part.document, [section, key])
         alike = (document for document in everywhere if value_at(document, [section, key]) == name)
         # A model with layers of its own, and a device whose time is given, may have any name.
         is_free = bool(frees) and any(value_at(document, [section, frees]) for document in alike)
-        if isinstance(name, str) and not is_free:
+        if isinstance(name, str) and not is_free and not is_file(f"{section}.{key}", name):
             try:
                 look_up(name)
             except InputFault as fault:
                 yield f"{part.prefix}{section}.{key}: {fault}"
 
 
-def _option_defects(parts: Sequence[Part], points: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    users = _strategies(points)
+def _option_defects(
+    parts: Sequence[Part], points: Sequence[Mapping[str, Any]], files: Mapping[str, str]
+) -> Iterator[str]:
+    users = _strategies(points, files)
     told: set[str] = set()
     for part in parts:
         options = value_at(part.document, ["strategy", "options"])
@@ -57,7 +73,7 @@ def _option_defects(parts: Sequence[Part], points: Sequence[Mapping[str, Any]]) 
             if lines and all(lines):
                 told.add(name)
                 yield f"{part.prefix}{lines[0]}"
-    for chosen, options in _distinct(points):
+    for chosen, options in _distinct(points, users):
         for name, line in option_defects(chosen, options).items():
             if name not in told:
                 yield _of_another(name, options, chosen, users) or line
@@ -78,21 +94,23 @@ def _of_another(name: str, options: Mapping[str, Any], chosen: Strategy, users: 
     )
 
 
-def _strategies(points: Sequence[Mapping[str, Any]]) -> list[Strategy]:
+def _strategies(points: Sequence[Mapping[str, Any]], files: Mapping[str, str]) -> list[Strategy]:
     found: dict[str, Strategy] = {}
     for document in points:
         name = value_at(document, ["strategy", "name"])
         if isinstance(name, str) and name not in found:
             try:
-                found[name] = strategy(name)
+                found[name] = strategy(name, files)
             except InputFault:
                 continue  # told as an unknown name
     return list(found.values())
 
 
-def _distinct(points: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Strategy, Mapping[str, Any]]]:
+def _distinct(
+    points: Sequence[Mapping[str, Any]], users: Sequence[Strategy]
+) -> Iterator[tuple[Strategy, Mapping[str, Any]]]:
     """Every strategy with every table of options that it gets."""
-    known = {user.name: user for user in _strategies(points)}
+    known = {user.name: user for user in users}
     seen: set[str] = set()
     for document in points:
         table = document.get("strategy")

@@ -14,14 +14,19 @@ LARGEST_FILE_BYTES = 16 * 2**20
 """A hundred times the largest scenario that comes with gradwire."""
 
 
-def read_document(path: Path) -> dict[str, Any]:
-    """The content of a scenario file, in UTF-8 with or without a byte order mark, with lines ended by LF or CRLF.
+HAS = "a scenario has a title and the tables cluster, fabric, model and strategy"
+
+
+def read_document(path: Path, noun: str = "scenario", has: str = HAS) -> dict[str, Any]:
+    """The content of a TOML file, in UTF-8 with or without a byte order mark, with lines ended by LF or CRLF.
+
+    noun: what kind of file it is, and `has` what is in such a file, for messages.
 
     Raises InputFault, naming the file, if it cannot be read, or is something else than TOML.
     """
-    text = _text(path, _content(path))
+    text = _text(path, _content(path, noun))
     if not text.strip():
-        raise InputFault(f"{path}: is empty; a scenario has a title and the tables cluster, fabric, model and strategy")
+        raise InputFault(f"{path}: is empty; {has}")
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -30,21 +35,21 @@ def read_document(path: Path) -> dict[str, Any]:
         raise InputFault(f"{path}: not valid TOML: a number is too long, or tables are nested too deeply") from error
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, noun: str) -> bytes:
     try:
         status = path.stat()
         if stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST_FILE_BYTES:
             return path.read_bytes()
     except FileNotFoundError as error:
-        raise InputFault(f"{path}: no such scenario file") from error
+        raise InputFault(f"{path}: no such {noun} file") from error
     except OSError as error:
-        raise InputFault(f"{path}: cannot be read as a scenario file: {error.strerror}") from error
+        raise InputFault(f"{path}: cannot be read as a {noun} file: {error.strerror}") from error
     if stat.S_ISDIR(status.st_mode):
-        raise InputFault(f"{path}: cannot be read as a scenario file: is a folder; give a file in it")
+        raise InputFault(f"{path}: cannot be read as a {noun} file: is a folder; give a file in it")
     if stat.S_ISREG(status.st_mode):
-        raise InputFault(f"{path}: cannot be read as a scenario file: has {status.st_size:,} bytes, too many for one")
+        raise InputFault(f"{path}: cannot be read as a {noun} file: has {status.st_size:,} bytes, too many for one")
     # A pipe may never say anything, and a device never end.
-    raise InputFault(f"{path}: cannot be read as a scenario file: is a pipe or a device; write the scenario to a file")
+    raise InputFault(f"{path}: cannot be read as a {noun} file: is a pipe or a device; write the {noun} to a file")
 
 
 def _text(path: Path, content: bytes) -> str:

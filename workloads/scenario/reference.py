@@ -58,9 +58,11 @@ def _tables(parent: type[BaseModel], prefix: str) -> Iterator[SectionFacts]:
     """The tables inside a table."""
     for name, field in parent.model_fields.items():
         kind = Kind(field.annotation, field.metadata)
-        inner = kind.element.section if kind.is_list else kind.section
+        inner = kind.element.section if kind.is_list or kind.is_table else kind.section
         if inner is not None:
-            yield _section(f"{prefix}{name}{'[]' if kind.is_list else ''}", inner)
+            place = f"{prefix}{name}{'[]' if kind.is_list else '.NAME' if kind.is_table else ''}"
+            yield _section(place, inner)
+            yield from _tables(inner, f"{place}.")
 
 
 def _section(name: str, kind: type[BaseModel]) -> SectionFacts:

@@ -2,67 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from gradwire.topo.fabric import MAX_BANDS, MAX_GSO_BYTES, Topology
+from gradwire.workloads.definitions.schema import DefinedSection
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.scenario import units
 from gradwire.workloads.scenario.expectations import Because
+from gradwire.workloads.scenario.fields import (
+    LARGEST_TENSOR_BYTES,
+    MOST_SAMPLES,
+    BytesPerS,
+    DurationS,
+    Names,
+    RateBps,
+    Section,
+    SizeBytes,
+)
 
-
-def _quantity(kind: units.Quantity, convert: Callable[[float], float] = float) -> BeforeValidator:
-    """Parses strings only. A number has no unit, so it is turned into a string and fails as one without a unit."""
-    return BeforeValidator(lambda value: convert(kind.parse(value if isinstance(value, str) else f"{value}")))
-
-
-def _names(value: Any) -> Any:
-    """Splits a string at its commas. That is how --set gives several names, since a list there would be a sweep."""
-    if isinstance(value, str):
-        return tuple(name.strip() for name in value.split(",") if name.strip())
-    return tuple(value) if isinstance(value, list) else value
-
-
-LOWEST_RATE_BPS, HIGHEST_RATE_BPS = 10e6, 10e12
-"""Line rates that are accepted: from the first Ethernet's to six times that of the fastest (1.6 Tbit/s, IEEE P802.3dj). At 3 Mbit/s a
-burst of 64 KiB takes so long that the probe of the rates is 8 % off; at both ends of the range it is within the verdict's limit."""
 LARGEST_LOSS = 0.1
 """TCP waits for a timer that doubles with each loss. Two workers that exchange 320 KiB at 1 Gbit/s took 1.5 % more than without losses at a
 loss of 0.01, three hundred times as long at 0.1, and 1,044 s at 0.2; at 0.3 the connections broke."""
-LONGEST_S = 1e7
-"""The longest duration accepted, four months: ops are timed in nanoseconds, in 64 bits."""
 LARGEST_SOCKET_BYTES = 2**31 - 1
 """The largest socket buffer accepted: the kernel takes these sizes as ints."""
-LARGEST_TENSOR_BYTES = 2**40
 LARGEST_CLUSTER = 10**6
 """Workers of a cluster that a smaller one stands for."""
 MOST_ITERATIONS = 10**6
-MOST_SAMPLES = 10**9
 MOST_MEMORY_MB = 2**20
 LARGEST_SEED = 2**63 - 1
 LARGEST_RATIO = 1e6
 """The largest factor between two speeds, and its inverse the smallest."""
-OF_ETHERNET = Because("from the slowest Ethernet to beyond the fastest")
-Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
-RateBps = Annotated[
-    float, _quantity(units.RATE), units.RATE, Field(ge=LOWEST_RATE_BPS, le=HIGHEST_RATE_BPS), OF_ETHERNET
-]
-SizeBytes = Annotated[int, _quantity(units.SIZE, round), units.SIZE]
-BytesPerS = Annotated[float, _quantity(units.BYTE_RATE), units.BYTE_RATE]
-DurationS = Annotated[float, _quantity(units.DURATION), units.DURATION, Field(le=LONGEST_S)]
 MOST_WORKERS = 1024
 """Workers of a cluster, and servers beside them. A network of 1,024 hosts was built in the kernel's default memory, half a minute after its
 boot; 2,000 workers in a ring take gigabytes and minutes to compile."""
 BY_STAND_IN = Because("for more, let a few stand for all: cluster.stands_for")
 Workers = Annotated[int, Field(ge=1, le=MOST_WORKERS), BY_STAND_IN]
-
-
-class Section(BaseModel):
-    """Base of all sections. Rejects unknown keys. The text below a field is what users are shown of it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
 
 class ClusterSection(Section):
@@ -143,9 +118,11 @@ class ModelSection(Section):
     """The model that is trained, and how long one worker computes."""
 
     name: str
-    """A model of `gradwire models`, with added modules if wanted (`inception-v3+25compute`), or any name for a model with `layers`."""
+    """A model of `gradwire models`, with added modules if wanted (`inception-v3+25compute`); a model file of your own
+    (`./my-model.toml`); or any name for a model with `layers`. A file's path is relative to the scenario, or to the current folder where
+    the command line gives it."""
     device: str | None = None
-    """The GPU whose printed times are used."""
+    """The GPU whose times are used: one of `gradwire devices`, or a device file of your own (`./my-gpu.toml`)."""
     modules_device: str | None = None
     """The device that times the modules added by `name`, if it is not `device`."""
     layers: list[LayerSection] = Field(default_factory=list)
@@ -188,7 +165,8 @@ class StrategySection(Section):
     """How gradients travel."""
 
     name: str
-    """A strategy of `gradwire strategies`."""
+    """A strategy of `gradwire strategies`, or a file of your own that lists it in STRATEGIES (`./my_strategy.py`, or
+    `./my_strategies.py:NAME` for one of several). Its code is run."""
     options: dict[str, Any] = Field(default_factory=dict)
     """The strategy's own options."""
 
@@ -290,6 +268,8 @@ class PointSection(Section):
     """TCP's buffers."""
     run: RunSection = RunSection()
     """Length, limits, captures."""
+    defined: DefinedSection = DefinedSection()
+    """Models, devices and strategies of your own."""
 
 
 class PrintedSection(Section):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import tomllib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from gradwire.faults import InputFault
+from gradwire.workloads.definitions.references import anchored
 
 NOT_SET = ("sweep", "cases")
 """Keys that --set rejects: they hold other keys with lists."""
@@ -17,11 +19,12 @@ def apply_setting(document: dict[str, Any], setting: str) -> None:
     """Applies one `key=value` to a scenario's content.
 
     A list is swept. Any other value becomes the value of its key in all points: entries of the file's sweep and cases for the key, or for
-    keys inside it, are removed, and the value is written into the tables that they sweep.
+    keys inside it, are removed, and the value is written into the tables that they sweep. Files are relative to the current folder.
 
     Raises InputFault if the setting is not a valid `key=value`, or if the content has a plain value where the key needs a table.
     """
     key, value = _parsed(setting)
+    value = anchored(key, value, Path.cwd())
     sweep = flattened(document.get("sweep", {}))
     listed = document.get("cases", [])
     cases = [flattened(case, "cases") for case in listed] if isinstance(listed, list) else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ _NUMBER = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|\.[0-9]
 _BITS = re.compile(r"([kKmMgGtT]?)(?:(?i:bits?)|b)(?i:/s(?:ec)?|ps)?")
 """Bits are spelled in full or with a small b: a capital B is bytes."""
 _ETHERNET = re.compile(r"([kKmMgGtT])(?i:b?e)?")
+_OPERATIONS = re.compile(r"(?P<prefix>[kMGTPE]?)(?P<unit>FLOPs?|MACs?)")
+"""A small s is a plural; FLOPS with a capital S is a rate to many, and MAC is a multiply-add, which is two operations."""
 _OCTETS = re.compile(r"(?P<prefix>[kmgt]i?|)(?P<unit>b|bytes?)", re.IGNORECASE)
 _SECOND_WORDS = {
     **dict.fromkeys(("sec", "second", "seconds"), "s"),
@@ -82,6 +84,19 @@ def _bytes_per_s_factor(unit: str) -> float | None:
     return _byte_factor(match[1]) if match and ("B" in match[1] or "byte" in match[1]) else None
 
 
+def _flop_factor(unit: str) -> float | None:
+    match = _OPERATIONS.fullmatch(unit)
+    if match is None:
+        return None
+    return 1e3 ** " kMGTPE".index(match["prefix"] or " ") * (2.0 if match["unit"].startswith("MAC") else 1.0)
+
+
+def _flop_rate_factor(unit: str) -> float | None:
+    """FLOP/s, or FLOPS, which is the same to many."""
+    match = re.fullmatch(r"(.*FLOPs?)(?:/s|/sec)|(.*FLOP)S", unit)
+    return _flop_factor(match[1] or match[2]) if match else None
+
+
 def _second_factor(unit: str) -> float | None:
     return SECONDS.get(_SECOND_WORDS.get(unit, unit))
 
@@ -93,7 +108,13 @@ def _hint(text: str, wanted: Quantity) -> str:
         return ""
     if wanted is RATE and _bytes_per_s_factor(match[2]):
         return "; a capital B is bytes: multiply by 8 for bits"
-    others = (kind for kind in (RATE, SIZE, BYTE_RATE, DURATION) if kind is not wanted and kind.factor(match[2]))
+    if wanted is FLOPS and _flop_rate_factor(match[2]):
+        return "; FLOPS and FLOP/s are rates: a number of operations is written FLOP"
+    others = (
+        kind
+        for kind in (RATE, SIZE, BYTE_RATE, DURATION, FLOPS, FLOP_RATE)
+        if kind is not wanted and kind.factor(match[2])
+    )
     return next((f"; this is {kind.name}" for kind in others), "")
 
 
@@ -126,6 +147,23 @@ def duration_text(duration_s: float) -> str:
     return f"{duration_s / SECONDS[unit]:.15g}{unit}"
 
 
+def exact_text(value: float, kind: Quantity, units: Sequence[str]) -> str:
+    """A value in the one of these units that takes the fewest digits, to be read back as the very same number.
+
+    The first is the base unit, in which every number can be written. Among units that take equally many digits, one with a number of 1
+    to 1000 is preferred.
+    """
+    written = [f"{value / factor!r} {unit}".replace(".0 ", " ") for unit in units if (factor := kind.factor(unit))]
+    return min((text for text in written if kind.parse(text) == value), key=_effort, default=written[0])
+
+
+def _effort(text: str) -> tuple[int, bool]:
+    """How much there is to read in a quantity: significant digits, and whether its number is small or large."""
+    number = text.partition(" ")[0]
+    digits = number.partition("e")[0].replace(".", "").strip("0")
+    return len(digits), not 1 <= float(number) < 1000
+
+
 RATE = Quantity(
     "a rate", "10gbit, 10 Gbit/s, 10Gbps, 10 Gb/s, 10G or 10GbE (likewise k, M and T)", _bit_factor, rate_text
 )
@@ -134,6 +172,29 @@ BYTE_RATE = Quantity(
     "a rate of bytes", "2GB/s, 500 MB/s or 2GBps (likewise KiB/s, MiB/s and GiB/s)", _bytes_per_s_factor, byte_rate_text
 )
 DURATION = Quantity("a duration", "4.4us, 5ms, 5 ms, 1.5s, 1min or 2h (and ns)", _second_factor, duration_text)
+
+
+def _flops_text(flops: float) -> str:
+    return exact_text(flops, FLOPS, FLOP_UNITS)
+
+
+def _flop_rate_text(flops_per_s: float) -> str:
+    return exact_text(flops_per_s, FLOP_RATE, [f"{unit}/s" for unit in FLOP_UNITS])
+
+
+FLOP_UNITS = ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP")
+FLOPS = Quantity(
+    "a number of floating-point operations",
+    "4.1 GFLOP, 250 MFLOP or 2 GMAC (a multiply-add is two operations)",
+    _flop_factor,
+    _flops_text,
+)
+FLOP_RATE = Quantity(
+    "a rate of operations",
+    "125 TFLOP/s or 125 TFLOPS",
+    _flop_rate_factor,
+    _flop_rate_text,
+)
 
 
 def rate_bps(text: str) -> float:

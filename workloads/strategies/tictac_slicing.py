@@ -15,7 +15,7 @@ from gradwire.workloads.engines.placement import in_rows
 from gradwire.workloads.engines.worker import add_passes
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Plan
-from gradwire.workloads.scenario.schema import DurationS
+from gradwire.workloads.scenario.fields import DurationS
 from gradwire.workloads.strategies.geryon import PartitionOptions
 from gradwire.workloads.strategy import Strategy
 

@@ -10,6 +10,7 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,18 +20,29 @@ import typer
 
 from gradwire import command_line
 from gradwire.commands.scenarios import scenario_path
+from gradwire.runner.comparison import Question
 from gradwire.runner.reproduce import wanted_scenarios
 from gradwire.workloads import models
-from gradwire.workloads.compilation import compile_point
-from gradwire.workloads.models import model
+from gradwire.workloads.compilation import ResolvedPoint, compile_point
+from gradwire.workloads.definitions.inlining import inlined, read_definition
+from gradwire.workloads.definitions.schema import DeviceFile, ModelFile
 from gradwire.workloads.models.device_facts import DEVICES
-from gradwire.workloads.registry import strategy
 from gradwire.workloads.registry.built_in import BUILT_IN
-from gradwire.workloads.registry.plugins import ENTRY_POINTS
+from gradwire.workloads.registry.plugins import DEVICES as DEVICE_GROUP
+from gradwire.workloads.registry.plugins import MODELS, STRATEGIES
 from gradwire.workloads.scenario.loading import Scenario, load_scenario, resolve
 from gradwire.workloads.scenario.units import rate_bps
 from tests.shared.command_line import gradwire_says
-from tests.shared.snippets import ROOT, Snippet, all_snippets, documents, install_plugin, shown_file
+from tests.shared.snippets import (
+    MODELS_FOLDER,
+    PLUGIN_FOLDER,
+    ROOT,
+    Snippet,
+    all_snippets,
+    documents,
+    install_plugin,
+    shown_file,
+)
 from tests.unit.analysis.verdict.test_verdict import sound_record, verdict
 from tests.unit.test_layout import FROZEN
 
@@ -55,6 +67,15 @@ WRITTEN_BY_RUNS = (
     "chart.svg",
     "chart.png",
 )
+OF_READERS = (
+    "workloads/strategies/two_tree.py",
+    "./my-model.toml",
+    "./my-gpu.toml",
+    "./my_strategy.py",
+    "./two_tree.py",
+    "./ddp.py",
+)
+"""What readers of the guides and of the page of all keys write."""
 BASE: dict[str, Any] = {
     "title": "a block that leaves out what it does not speak of",
     "cluster": {"workers": 2},
@@ -78,10 +99,11 @@ def pages() -> pytest.MarkDecorator:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home folder as the guides leave it: the plug-in installed, the model in its place."""
+    """A home folder as the guides leave it: the plug-ins installed, the model in its place."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.syspath_prepend(install_plugin(tmp_path))
-    sys.modules.pop("two_tree", None)
+    for folder, module in ((PLUGIN_FOLDER, "two_tree"), (MODELS_FOLDER, "small_models")):
+        monkeypatch.syspath_prepend(install_plugin(tmp_path, folder))
+        sys.modules.pop(module, None)
     namespace: dict[str, Any] = {}
     exec(shown_file("workloads/models/mixer.py").text, namespace)
     monkeypatch.setitem(models._MODELS, "mixer-b16", namespace["mixer_b16"])
@@ -102,13 +124,23 @@ def test_python_runs(home: Path, snippet: Snippet) -> None:
 
 
 @blocks("toml")
-def test_toml_is_a_scenario_that_compiles_or_a_package(home: Path, snippet: Snippet) -> None:
+def test_toml_is_a_scenario_that_compiles_or_a_package_or_a_definition(home: Path, snippet: Snippet) -> None:
     document = tomllib.loads(snippet.text)
     if "project" in document:
-        assert document["project"]["entry-points"].keys() == {ENTRY_POINTS}
+        assert document["project"]["entry-points"].keys() <= {
+            group.name for group in (STRATEGIES, MODELS, DEVICE_GROUP)
+        }
+        return
+    folder = home / Path(snippet.file.removeprefix("~/")).parent
+    if "name" in document:
+        assert read_definition(
+            home / snippet.file.removeprefix("~/"), ModelFile if "layers" in document else DeviceFile
+        )
         return
     # One with a title of its own is shown whole, to be copied.
-    scenario = resolve(document if "title" in document else {**BASE, **document}, snippet.place, "snippet")
+    whole, lines = inlined(document if "title" in document else {**BASE, **document}, folder)
+    assert lines == []
+    scenario = resolve(whole, snippet.place, "snippet")
     for point in scenario.points:
         assert compile_point(point.section).plans
 
@@ -145,9 +177,9 @@ def loaded(parameters: dict[str, Any]) -> Scenario:
     """The scenario of a call, with models, strategies and options that exist."""
     scenario = load_scenario(scenario_path(parameters["scenario"].expanduser()), parameters["settings"] or [])
     for point in scenario.points:
-        chosen = strategy(point.section.strategy.name)
-        chosen.options.model_validate(point.section.strategy.options)
-        assert point.section.model.layers or model(point.section.model.name)
+        resolved = ResolvedPoint(point.section)
+        assert resolved.options is not None
+        assert resolved.compute.iteration_s > 0
     return scenario
 
 
@@ -167,7 +199,11 @@ def carry_out(words: list[str], call: Any) -> None:
             assert wanted_scenarios(parameters["names"] or [], quick=parameters["quick"])
         if "rate" in parameters:
             assert rate_bps(parameters["rate"]) > 0
-        if verb in ("plan", "strategies", "doctor"):
+        if verb == "compare":
+            question = Question(parameters["model_name"], parameters["workers"], parameters["rate"])
+            model_name = question.model.replace("~", str(Path.home()), 1)
+            assert replace(question, model=model_name).document()["model"]["device"]
+        if verb in ("plan", "strategies", "models", "devices", "doctor"):
             status, out, err = call(*(str(Path(word).expanduser()) if word.startswith("~") else word for word in rest))
             assert status == 0 or (verb == "doctor" and "virtual-time kernel" in out), out + err
     elif program.endswith("python"):
@@ -246,7 +282,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_files_that_are_named_exist(page: Path) -> None:
     """Except for what runs and builds write, and what readers of the guides write."""
     shown = {name for snippet in all_snippets() if snippet.file for name in (snippet.file, Path(snippet.file).name)}
-    readers = {*shown, *WRITTEN_BY_RUNS, "workloads/strategies/two_tree.py"}
+    readers = {*shown, *WRITTEN_BY_RUNS, *OF_READERS}
     named = {match["path"] for match in FILE_NAME.finditer(page.read_text())}
     missing = {
         path for path in named - readers if not (ROOT / path).exists() and not path.startswith(("runs/", "dist/"))

@@ -19,12 +19,14 @@ from gradwire import plugin
 from gradwire.faults import InputFault, InternalFault
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.compilation import compile_point
+from gradwire.workloads.definitions.strategy_files import strategies_in
+from gradwire.workloads.engines.allreduce_buckets import Bucket
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.plan import Int64, OpKind, Plan
 from gradwire.workloads.registry import strategy, strategy_names
 from gradwire.workloads.registry.built_in import BUILT_IN, by_name
-from gradwire.workloads.registry.plugins import ENTRY_POINTS
+from gradwire.workloads.registry.plugins import STRATEGIES
 from gradwire.workloads.scenario.loading import load_scenario
 from tests.shared.command_line import gradwire_says
 from tests.shared.simulation import replay
@@ -34,7 +36,7 @@ from tests.unit.test_layout import imported_modules
 
 MOST_LINES = 60
 FILE, SCENARIO = f"{PLUGIN_FOLDER}/two_tree.py", f"{PLUGIN_FOLDER}/two-tree.toml"
-EXAMPLES = (f"{PLUGIN_FOLDER}/small_first.py", f"{PLUGIN_FOLDER}/two_buckets.py")
+EXAMPLES = (f"{PLUGIN_FOLDER}/small_first.py", f"{PLUGIN_FOLDER}/ddp.py")
 each_file = pytest.mark.parametrize("file", [FILE, *EXAMPLES])
 PLUGIN_IMPORT = re.compile(r"^from gradwire\.plugin import .*\n", re.MULTILINE)
 GUIDE = ROOT / "docs" / "adding-a-strategy.md"
@@ -99,7 +101,7 @@ def test_the_files_import_of_gradwire_what_is_there_for_plug_ins(file: str) -> N
 @pytest.mark.parametrize("cluster", [Cluster(1, 1), Cluster(3, 2), Cluster(4, 2, colocated=False)])
 def test_the_examples_plans_pass_the_checker_and_replay_to_their_end(file: str, cluster: Cluster) -> None:
     namespace: dict[str, Any] = {}
-    exec(compile(shown_file(file).text, file, "exec"), namespace)
+    exec(compile(shown_file(file).text, file, "exec", dont_inherit=True), namespace)
     chosen = namespace["STRATEGY"]
     given = job(cluster.workers)
     (plan,) = chosen.compile(replace(given, cluster=cluster), chosen.options()).values()
@@ -115,6 +117,58 @@ def test_the_example_of_a_parameter_server_sends_small_tensors_first() -> None:
     ops = plan.ops
     answers = (ops.kind == OpKind.SEND) & (ops.chunk >= 0) & (ops.rank == given.cluster.workers) & (ops.peer == 0)
     assert ops.size_bytes[answers][np.argsort(ops.order[answers])].tolist() == [12, 160, 2000]
+
+
+def ddp(given: Job, **options: Any) -> tuple[list[Bucket], Plan]:
+    """The buckets and the plan of the example, run as a scenario that names the file runs it."""
+    namespace: dict[str, Any] = {}
+    exec(compile(shown_file(EXAMPLES[1]).text, EXAMPLES[1], "exec", dont_inherit=True), namespace)
+    chosen = namespace["STRATEGY"]
+    own = chosen.options.model_validate(options)
+    (plan,) = chosen.compile(given, own).values()
+    return namespace["buckets_of"](given, own), plan
+
+
+def test_the_example_of_ddp_fills_buckets_as_pytorch_does() -> None:
+    """Gradients of 2000, 12 and 160 bytes, in backward order: a bucket is full once it has as much as it may, or more."""
+    found = [
+        [bucket.values for bucket in ddp(job(2), first_bucket=f"{first}B", bucket=f"{rest}B")[0]]
+        for first, rest in ((1, 1), (2000, 13), (2001, 1), (2**20, 1), (1, 2**20))
+    ]
+    assert found == [[500, 3, 40], [500, 43], [503, 40], [543], [500, 43]]
+
+
+@pytest.mark.parametrize(("wire", "width"), [("fp32", 4), ("bf16", 2), ("fp16", 2)])
+@pytest.mark.parametrize("workers", [2, 4])
+def test_the_example_of_ddp_sends_the_bytes_of_a_ring(wire: str, width: int, workers: int) -> None:
+    given = job(workers)
+    _, plan = ddp(given, wire=wire, first_bucket="1B", bucket="1B")
+    check(plan)
+    expected = 2 * (workers - 1) / workers * given.profile.parameters * width
+    assert link_bytes(plan, out=True) == pytest.approx(np.full(workers, expected), rel=0.01)
+
+
+def test_the_example_of_ddp_overlaps_unless_it_may_not() -> None:
+    """The last layers' bucket is on its way before the backward pass of the first layer has ended."""
+    for overlap in (True, False):
+        _, plan = ddp(job(2), overlap=overlap, first_bucket="1B", bucket="1B")
+        log, ops = replay(plan, 1), plan.ops
+        backward_ns = log.start_ns.min() + round(plan.compute_s * 1e9)
+        sends = np.flatnonzero((ops.kind == OpKind.SEND) & (ops.chunk >= 0))
+        first_ns = log.start_ns[np.isin(log.op, sends)].min()
+        assert (first_ns < backward_ns) == overlap
+
+
+@pytest.mark.parametrize("file", EXAMPLES)
+def test_the_examples_are_files_that_a_scenario_can_name(home: Path, file: str) -> None:
+    path = home / file.removeprefix("~/")
+    (point, *_) = load_scenario(home / SCENARIO.removeprefix("~/"), [f"strategy.name={path}"]).points
+    assert compile_point(point.section).plans.keys() == {strategies_in(path)[0].name}
+
+
+def test_everything_that_is_there_for_plug_ins_is_in_a_guide() -> None:
+    text = GUIDE.read_text() + (ROOT / "docs" / "adding-a-model.md").read_text()
+    assert [name for name in plugin.__all__ if not re.search(rf"`{name}\b", text)] == []
 
 
 def test_what_is_there_for_plug_ins_is_told() -> None:
@@ -209,7 +263,7 @@ def test_the_same_file_in_the_tree(tmp_path: Path) -> None:
         ROOT, tree, symlinks=True, ignore=shutil.ignore_patterns(".*", "runs", "build", "*.egg-info", "__pycache__")
     )
     (tree / "workloads" / "strategies" / "two_tree.py").write_text(text_for_the_tree())
-    (tmp_path / "scenario.toml").write_text(shown_file(SCENARIO).text)
+    (tmp_path / "scenario.toml").write_text(shown_file(SCENARIO).text.replace("./two_tree.py", "two-tree"))
     planned = gradwire("plan", str(tmp_path / "scenario.toml"), path=tree, source=tree)
     assert (planned.returncode, planned.stderr) == (0, "")
     assert "plan 'two-tree', digest " in planned.stdout
@@ -286,7 +340,7 @@ def test_a_name_that_two_claim_is_refused_with_both(
     assert strategy(others).name == others
     with pytest.raises(InputFault, match=f"strategy '{name}' is claimed by") as fault:
         strategy(name)
-    for text in (*claims, ENTRY_POINTS):
+    for text in (*claims, STRATEGIES.name):
         assert text in str(fault.value)
 
 

@@ -20,6 +20,7 @@ from gradwire.workloads.scenario.loading import Scenario, resolve
 from tests.unit.runner.test_named_run import replaying_job
 from tests.unit.runner.test_run_loop import machine
 from tests.unit.test_command_line import call as call  # noqa: PLC0414
+from tests.unit.workloads.definitions.own_files import write_own_files
 
 
 def scenario(question: Question, *names: str, seeds: int = 3) -> Scenario:
@@ -79,6 +80,19 @@ def test_the_question_names_the_folder_and_finds_a_device() -> None:
 
 def settled(*settings: str, leaf_spine: bool = False) -> Question:
     return Question("alexnet", 4, "10gbit", leaf_spine=leaf_spine, settings=settings)
+
+
+def test_the_model_and_the_device_may_be_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_own_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    asked = Question("mine/tiny.toml", 2, "10gbit", device="mine/gpu.toml")
+    assert asked.name == "compare-tiny-gpu-2-10gbit"
+    compared = scenario(asked, "ring", "vanilla")
+    assert compared.title.startswith("tiny on 2 x my-gpu")
+    assert {point.parameters["model"] for point in compared.points} == {"tiny"}
+    assert Question("mine/tiny.toml", 2, "10gbit").document()["model"]["device"] == "v100"
+    with pytest.raises(InputFault, match=r"model.name: .*none.toml: no such model file"):
+        Question("none.toml", 2, "10gbit").document()
 
 
 def test_a_title_says_what_is_set() -> None:

@@ -177,8 +177,8 @@ def test_what_a_worker_computed_is_told_as_it_was_run(ran: list[PlannedRun], mon
         "s",
         f"{job.compute.source}; fitted on {job.compute.fitted_on}",
     )
-    slower = replace(job, compute=replace(job.compute, forward_s=(1.0,), backward_s=(1.0,)))
-    monkeypatch.setattr(reporting, "ResolvedPoint", lambda _: SimpleNamespace(job=slower))
+    slower = replace(job.compute, forward_s=(1.0,), backward_s=(1.0,))
+    monkeypatch.setattr(reporting, "ResolvedPoint", lambda _: SimpleNamespace(compute=slower))
     assert found().value == pytest.approx(job.compute_s, abs=1e-4)
     assert found().source.startswith("as it was run; now it would be 2.0000 s: ")
 

@@ -52,6 +52,7 @@ def made(loaded: Scenario, clock: Clock = VIRTUAL, out: Path | None = None) -> P
         ((), "small"),
         (("model.name=vgg19", "fabric.rate=25gbit"), "small-vgg19-25gbit"),
         (("cluster.workers=[2,4]",), "small-workers2+4"),
+        (("model.name=../mine/tiny.toml", "strategy.name=./one.py"), "small-tiny-one"),
         (('strategy.name=["ring","vanilla"]',), "small-ring+vanilla"),
         (("strategy.options={}", "model.name=../../x"), "small-options-name..+..+x"),
         (("model.name=" + "x" * 300,), "small-" + "x" * 59),

@@ -1,0 +1,136 @@
+"""From what a file says of a model or a device to what gradwire works with, and back."""
+
+from __future__ import annotations
+
+import math
+
+from gradwire.faults import InputFault
+from gradwire.workloads.definitions.schema import (
+    DeviceDefinition,
+    DeviceFile,
+    FactDefinition,
+    LayerDefinition,
+    ModelDefinition,
+    ModelFile,
+    PeakDefinition,
+)
+from gradwire.workloads.models.device_facts import Device, Fact
+from gradwire.workloads.models.profile import Layer, Profile, Tensor
+
+
+def profile_of(name: str, defined: ModelDefinition) -> Profile:
+    """The profile of a defined model. Its tensors are called by their layer's name, a slash and their own."""
+    numbers = {layer.name: number for number, layer in enumerate(defined.layers)}
+    layers = []
+    for number, layer in enumerate(defined.layers):
+        before = (number - 1,) if number else ()
+        inputs = before if layer.inputs is None else tuple(numbers[read] for read in layer.inputs)
+        layers.append(Layer(layer.name, layer.kind, _tensors(layer), layer.flops, inputs, layer.untrained))
+    return Profile(name, tuple(layers), defined.batch, defined.source)
+
+
+def _tensors(layer: LayerDefinition) -> tuple[Tensor, ...]:
+    return tuple(Tensor(f"{layer.name}/{short}", math.prod(shape), shape[0]) for short, shape in layer.tensors.items())
+
+
+def model_file(profile: Profile) -> ModelFile:
+    """The file that `profile_of` reads as this profile, but for a plus in its name. Raises InputFault for a tensor that no file can say.
+
+    A plus would add modules, which the layers have already.
+    """
+    layers = []
+    for number, layer in enumerate(profile.layers):
+        before = (number - 1,) if number else ()
+        inputs = None if layer.inputs == before else [profile.layers[read].name for read in layer.inputs]
+        tensors = {_short_name(layer, tensor): _shape(tensor) for tensor in layer.tensors}
+        layers.append(
+            LayerDefinition(
+                name=layer.name,
+                kind=layer.kind,
+                tensors=tensors,
+                flops=f"{layer.flops!r} FLOP",  # a quantity is read with its unit
+                inputs=inputs,
+                untrained=layer.untrained,
+            )
+        )
+    return ModelFile(
+        name=profile.name.replace("+", "-"), batch=profile.batch, source=profile.source, layers=tuple(layers)
+    )
+
+
+def _short_name(layer: Layer, tensor: Tensor) -> str:
+    if not tensor.name.startswith(f"{layer.name}/") or tensor.parameters % tensor.rows:
+        raise InputFault(
+            f"tensor '{tensor.name}' of layer '{layer.name}': a model file has tensors that are called '{layer.name}/...' and whose "
+            f"{tensor.parameters} parameters are a multiple of their first axis, {tensor.rows}"
+        )
+    return tensor.name.removeprefix(f"{layer.name}/")
+
+
+def _shape(tensor: Tensor) -> tuple[int, ...]:
+    """The first axis and, unless the tensor is a vector, all others as one."""
+    others = tensor.parameters // tensor.rows
+    return (tensor.rows,) if others == 1 else (tensor.rows, others)
+
+
+def device_of(defined: DeviceDefinition) -> Device:
+    """The device that is defined."""
+    peak = defined.peak
+    return Device(
+        defined.description,
+        tuple(map(_fact, defined.facts)),
+        defined.alike,
+        peak.rate if peak else None,
+        peak.efficiency if peak else 0.0,
+        peak.source if peak else "",
+        defined.memory,
+    )
+
+
+def _fact(fact: FactDefinition) -> Fact:
+    if fact.iteration_time is not None:
+        seconds: float | tuple[float, float] = fact.iteration_time
+    else:
+        assert fact.forward_time is not None  # the schema wants either the whole or both
+        assert fact.backward_time is not None
+        seconds = (fact.forward_time, fact.backward_time)
+    return Fact(fact.model, fact.batch, seconds, fact.source, fact.fitted_on, fact.first_backward_free)
+
+
+def device_file(name: str, device: Device) -> DeviceFile:
+    """The file that `device_of` reads as this device."""
+    peak = None
+    if device.flops_per_s is not None:
+        values = {
+            "rate": f"{device.flops_per_s!r} FLOP/s",
+            "efficiency": device.efficiency,
+            "source": device.efficiency_source,
+        }
+        peak = PeakDefinition.model_validate(values)  # fmt: skip
+    return DeviceFile.model_validate(
+        {
+            "name": name,
+            "description": device.description,
+            "memory": None if device.memory_bytes is None else f"{device.memory_bytes!r}B",
+            "peak": peak,
+            "facts": tuple(map(_fact_definition, device.facts)),
+            "alike": dict(device.alike),
+        }
+    )
+
+
+def _fact_definition(fact: Fact) -> FactDefinition:
+    if isinstance(fact.seconds, tuple):
+        times = {"forward_time": f"{fact.seconds[0]!r}s", "backward_time": f"{fact.seconds[1]!r}s"}
+    else:
+        times = {"iteration_time": f"{fact.seconds!r}s"}
+    return FactDefinition.model_validate(
+        {
+            "model": fact.model,
+            "batch": fact.batch,
+            **times,
+            "source": fact.source,
+            "fitted_on": fact.fitted_on,
+            "first_backward_free": fact.first_backward_free,
+        }
+    )

@@ -1,0 +1,53 @@
+"""Where a scenario names files of the user's own, instead of what gradwire or a package has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+TABLES = {
+    "model.name": "models",
+    "model.device": "devices",
+    "model.modules_device": "devices",
+    "strategy.name": "strategies",
+}
+"""Keys whose values may be files, and the tables of `defined` that hold what the files say."""
+_PYTHON_FILE = re.compile(r"(?P<path>.+\.py)(?::(?P<name>[^:/]+))?")
+
+
+def is_file(key: str, value: str) -> bool:
+    """Whether the value of a key of TABLES is a file, and no name."""
+    return bool(_PYTHON_FILE.fullmatch(value)) if TABLES[key] == "strategies" else value.endswith(".toml")
+
+
+def strategy_reference(value: str) -> tuple[str, str | None]:
+    """The path of a strategy's file, and the name of the strategy in it if the value says one."""
+    match = _PYTHON_FILE.fullmatch(value)
+    assert match is not None, "told by is_file"
+    return match["path"], match["name"]
+
+
+def swapped(node: Any, swap: Callable[[str, str], str], key: str = "") -> Any:
+    """A copy of what a scenario has at `key`, with every text at a key of TABLES replaced by what `swap(key, text)` returns.
+
+    Sweeps and cases have keys of their own, whose parts are dotted or nested tables; a list has several values of its key.
+    """
+    if isinstance(node, dict):
+        return {
+            name: swapped(value, swap, "" if not key and name in ("sweep", "cases") else f"{key}.{name}".lstrip("."))
+            for name, value in node.items()
+        }
+    if isinstance(node, list):
+        return [swapped(each, swap, key) for each in node]
+    return swap(key, node) if isinstance(node, str) and key in TABLES else node
+
+
+def anchored(key: str, value: Any, base: Path) -> Any:
+    """The value of a setting, with paths of files made absolute: they are relative to `base`."""
+
+    def absolute(at: str, text: str) -> str:
+        return str(base / Path(text).expanduser()) if is_file(at, text) else text
+
+    return swapped(value, absolute, key)

@@ -1,0 +1,48 @@
+"""What the tables of files are made of: their base, and values with units, each with its range."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from gradwire.workloads.scenario import units
+from gradwire.workloads.scenario.expectations import Because
+
+
+def _quantity(kind: units.Quantity, convert: Callable[[float], float] = float) -> BeforeValidator:
+    """Parses strings only. A number has no unit, so it is turned into a string and fails as one without a unit."""
+    return BeforeValidator(lambda value: convert(kind.parse(value if isinstance(value, str) else f"{value}")))
+
+
+def _names(value: Any) -> Any:
+    """Splits a string at its commas. That is how --set gives several names, since a list there would be a sweep."""
+    if isinstance(value, str):
+        return tuple(name.strip() for name in value.split(",") if name.strip())
+    return tuple(value) if isinstance(value, list) else value
+
+
+LOWEST_RATE_BPS, HIGHEST_RATE_BPS = 10e6, 10e12
+"""Line rates that are accepted: from the first Ethernet's to six times that of the fastest (1.6 Tbit/s, IEEE P802.3dj). At 3 Mbit/s a
+burst of 64 KiB takes so long that the probe of the rates is 8 % off; at both ends of the range it is within the verdict's limit."""
+LONGEST_S = 1e7
+"""The longest duration accepted, four months: ops are timed in nanoseconds, in 64 bits."""
+LARGEST_TENSOR_BYTES = 2**40
+MOST_SAMPLES = 10**9
+OF_ETHERNET = Because("from the slowest Ethernet to beyond the fastest")
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+RateBps = Annotated[
+    float, _quantity(units.RATE), units.RATE, Field(ge=LOWEST_RATE_BPS, le=HIGHEST_RATE_BPS), OF_ETHERNET
+]
+SizeBytes = Annotated[int, _quantity(units.SIZE, round), units.SIZE]
+BytesPerS = Annotated[float, _quantity(units.BYTE_RATE), units.BYTE_RATE]
+DurationS = Annotated[float, _quantity(units.DURATION), units.DURATION, Field(le=LONGEST_S)]
+Flops = Annotated[float, _quantity(units.FLOPS), units.FLOPS]
+FlopsPerS = Annotated[float, _quantity(units.FLOP_RATE), units.FLOP_RATE]
+
+
+class Section(BaseModel):
+    """Base of all tables. Rejects unknown keys. The text below a field is what users are shown of it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
