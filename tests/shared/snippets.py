@@ -14,6 +14,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FENCED = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 PLUGIN_FOLDER, MODELS_FOLDER = "~/two-tree", "~/tiny-gpt"
+QUESTION = "~/question.toml"
+"""The scenario of README's question."""
+ANSWER = re.compile(r"^ (?P<strategy>[\w-]+) +(?P<rate>\d+gbit) +(?P<time_s>[\d.]+) .* (?P<verdict>\w+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,16 @@ class Snippet:
     def place(self) -> str:
         """Where it is, for messages."""
         return f"{self.document.relative_to(ROOT)}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A row of the table that answers README's question. time_s: of an iteration, as it was measured."""
+
+    strategy: str
+    rate: str
+    time_s: float
+    verdict: str
 
 
 def documents() -> list[Path]:
@@ -92,3 +105,11 @@ def install_plugin(home: Path, shown: str = PLUGIN_FOLDER) -> Path:
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     groups = {group.removeprefix("gradwire."): entries for group, entries in project["entry-points"].items()}
     return install(folder, project["name"], project["version"], **{"strategies": {}, **groups})
+
+
+def answers() -> list[Answer]:
+    """All rows of the table in README."""
+    return [
+        Answer(row["strategy"], row["rate"], float(row["time_s"]), row["verdict"])
+        for row in ANSWER.finditer((ROOT / "README.md").read_text())
+    ]

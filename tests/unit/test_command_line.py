@@ -218,9 +218,9 @@ def test_the_doctor_ends_with_a_fault_of_the_machine_if_something_required_is_wr
     assert "mend it" in out
 
 
-def test_exit_statuses_are_told_by_the_help_and_the_readme(call: Any) -> None:
+def test_exit_statuses_are_told_by_the_help_and_the_guide(call: Any) -> None:
     _, out, _ = call("--help")
     assert "Exit status" in out
-    table = (ROOT / "README.md").read_text()
+    table = (ROOT / "docs" / "commands.md").read_text()
     for fault in (InputFault, MachineFault, InternalFault):
         assert f"| {fault.exit_status} |" in table
