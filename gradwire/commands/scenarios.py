@@ -23,6 +23,8 @@ def scenario_path(path: Path) -> Path:
         return path
     if path.name != str(path) or not built_in.exists():
         near = difflib.get_close_matches(path.stem, scenario_names(), 1)
-        hint = f"; did you mean '{near[0]}'? There are" if near else " among:"
-        raise InputFault(f"{path}: no such file, and no such scenario{hint} {', '.join(scenario_names())}")
+        hint = f"; did you mean '{near[0]}'?" if near else "."
+        raise InputFault(
+            f"{path}: no such file, and no such scenario{hint} `gradwire scenarios` lists those that gradwire brings"
+        )
     return built_in

@@ -74,7 +74,8 @@ def test_a_shipped_scenario_is_found_by_its_name_alone(call: Any, tmp_path: Path
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["plan", "none.toml"], ["none.toml", "no such", "geryon-table2"]),
+        (["plan", "none.toml"], ["none.toml: no such file", "`gradwire scenarios`"]),
+        (["plan", "geryon-tabel2"], ["no such scenario; did you mean 'geryon-table2'? `gradwire scenarios`"]),
         (["plan", "small.toml", "--set", "model.nmae=x"], ["small.toml: model.nmae: unknown key", "'name'"]),
         (["plan", "small.toml", "--set", "cluster.workers=0"], ["cluster.workers = 0"]),
         (["plan", "small.toml", "--set", "strategy.name=[bold]"], ["strategy '[bold]' is unknown"]),
@@ -224,3 +225,8 @@ def test_exit_statuses_are_told_by_the_help_and_the_guide(call: Any) -> None:
     table = (ROOT / "docs" / "commands.md").read_text()
     for fault in (InputFault, MachineFault, InternalFault):
         assert f"| {fault.exit_status} |" in table
+
+
+def test_a_scenario_that_is_not_there_is_told_in_a_line(call: Any) -> None:
+    _, _, err = call("run", "my-question.toml")
+    assert len(err) < 200, "and not with the names of all that there are"
