@@ -135,7 +135,7 @@ def difference_text(compared: ComparedCell) -> str:
     """Measured minus printed: percentage points for an efficiency, per cent of the printed value for other metrics."""
     if compared.difference is None:
         return compared.status.value
-    return f"{compared.difference * 100:+.1f}"
+    return f"{compared.difference * 100:+z.1f}"  # z: no "-0.0"
 
 
 def comparison_table(comparison: Comparison, labels: Mapping[str, str]) -> TextTable:

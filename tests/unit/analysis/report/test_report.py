@@ -152,6 +152,11 @@ def test_an_invalid_point_shows_no_number() -> None:
     )  # fmt: skip
 
 
+def test_a_difference_that_rounds_to_zero_has_no_minus() -> None:
+    rows = changed(0, scaling_efficiency=PRINTED["vgg"][0] - 0.0004)
+    assert points_table(rows, compare(rows, printed()), {}).rows[0][7] == "+0.0"
+
+
 def bars(figure: Figure, color: str) -> list[float]:
     """Heights of the bars filled with a colour."""
     found = [patch for axes in figure.axes for patch in axes.patches if isinstance(patch, Rectangle)]
