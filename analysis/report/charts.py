@@ -153,7 +153,8 @@ def _bars(rows: Sequence[PointResult], comparison: Comparison, metric: str, seri
             if cell is not None:
                 _printed_bar(axes, left + width, width, cell.value * axis.factor, cell.fitted, _color(index), small)
     named = [[write.pair(key, value) for key, value in zip(keys, group, strict=True) if value] for group in groups]
-    axes.set_xticks(range(len(groups)), ["\n".join(words) or "all" for words in named])
+    rest = "all" if len(groups) > 1 else ""  # a group alone needs no name
+    axes.set_xticks(range(len(groups)), ["\n".join(words) or rest for words in named])
     axes.set_xlim(-0.55, len(groups) - 0.45)
     axes.tick_params(axis="x", length=0)
     axes.set_xlabel(", ".join(write(key).capitalize() for key in keys))

@@ -174,6 +174,12 @@ def test_measured_bars_stand_beside_printed_ones() -> None:
     assert {"30*", "20*", "95"} <= labels
 
 
+def test_the_only_group_of_bars_has_no_name() -> None:
+    rows = [point(0.3, strategy="a"), point(0.6, strategy="b")]
+    (axes,) = chart(rows, Comparison((), ()), "Title").axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == [""]
+
+
 def test_an_invalid_point_is_never_a_bar_and_says_so() -> None:
     rows = changed(5, verdict=INVALID)
     figure = chart(rows, compare(rows, printed()), "Title")
