@@ -14,8 +14,8 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from gradwire.commands.scenarios import scenario_names
 from gradwire.faults import STATUSES, Fault, InputFault
+from gradwire.runner.launch.scenario_files import scenario_names
 
 PURPOSE = "Measures what communication strategies do to distributed training, on real networks in virtual time."
 

@@ -1,4 +1,4 @@
-"""Commands about the machine: `doctor`, `kernel` and `calibrate`; and what makes it ready for a command that runs points."""
+"""Commands about the machine: `doctor`, `kernel` and `calibrate`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import typer
 from gradwire.commands import terminal
 from gradwire.faults import InputFault, MachineFault
 from gradwire.runner.calibrate import calibrate_fabric
+from gradwire.runner.launch.kernel import make_kernel_ready
 from gradwire.runner.proof import proof, trial_on
 from gradwire.runner.terminal.listings import calibration_table, findings_table
 from gradwire.runner.terminal.progress import kernel_progress
 from gradwire.vm.doctor import diagnose
-from gradwire.vm.kernel import build_kernel, cached_kernel, ensure_kernel, share_kernel
+from gradwire.vm.kernel import build_kernel, cached_kernel
 from gradwire.vm.machines import DEFAULT_MEMORY_MB, Clock
 from gradwire.workloads.scenario.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
 from gradwire.workloads.scenario.units import rate_bps, rate_text
@@ -28,16 +29,6 @@ def chosen_clock(name: str, scale: int) -> Clock:
     return Clock(name, scale)
 
 
-def make_kernel_ready() -> bool:
-    """Builds the virtual-time kernel, with a progress bar, unless it is there; returns whether it was built. Raises MachineFault."""
-    if kernel := cached_kernel():
-        share_kernel(kernel)
-        return False
-    with kernel_progress(terminal.errors) as show_step:
-        ensure_kernel(show_step)
-    return True
-
-
 def kernel(*, force: bool, check: bool) -> None:
     """`gradwire kernel`."""
     if check and not cached_kernel():
@@ -46,7 +37,7 @@ def kernel(*, force: bool, check: bool) -> None:
     if force:
         with kernel_progress(terminal.errors) as show_step:
             build_kernel(show_step, anew=True)
-    make_kernel_ready()
+    make_kernel_ready(terminal.errors)
     terminal.console.print(f"kernel: {cached_kernel()}", highlight=False, soft_wrap=True)
 
 
@@ -72,7 +63,7 @@ def calibrate(hosts: int, rate: str, clock_name: str, scale: int, *, as_json: bo
         raise InputFault(f"--rate {rate}: must be {bounds}")
     clock = chosen_clock(clock_name, scale)
     if clock.name == "virtual":
-        make_kernel_ready()
+        make_kernel_ready(terminal.errors)
     with terminal.interruptible("interrupted"), terminal.errors.status("calibrating") as status:
         trial_on(clock)(DEFAULT_MEMORY_MB)
         result = calibrate_fabric(hosts, line_rate_bps, clock, lambda name: status.update(f"calibrating: {name} done"))

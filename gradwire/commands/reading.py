@@ -9,9 +9,9 @@ from rich.markup import escape
 from gradwire.analysis.report.tables import rich_table
 from gradwire.analysis.utilisation.line_use import BIN_S
 from gradwire.commands import terminal
-from gradwire.commands.out_paths import refuse_unusable, refuse_unusable_file, writing
-from gradwire.commands.running import report_on
 from gradwire.runner.judged import judge_stored
+from gradwire.runner.launch.out_paths import refuse_unusable, refuse_unusable_file, writing
+from gradwire.runner.reporting import write_report
 from gradwire.runner.stored.named_run import named_run
 from gradwire.runner.stored.point_folders import runs_of
 from gradwire.runner.stored.port_use import write_port_use
@@ -30,7 +30,10 @@ def report(run: Path, out: Path | None) -> None:
         with writing(out):
             out.mkdir(parents=True, exist_ok=True)
     points = zip(loaded.points, runs_of(folder, loaded.points), strict=True)
-    report_on(loaded, [judge_stored(stored, point, clock) for point, stored in points], out or folder)
+    runs = [judge_stored(stored, point, clock) for point, stored in points]
+    with writing(out or folder):
+        shown = write_report(loaded, runs, out or folder)
+    terminal.show_report(shown, out or folder)
 
 
 def trace(run: Path, point: str, iteration: int | None, out: Path | None) -> None:

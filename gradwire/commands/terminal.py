@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
+
+from gradwire.runner.terminal.screen import Screen
 
 PLAIN_COLUMNS = 120
 """Width of tables if the output is not a terminal."""
@@ -27,6 +29,17 @@ def interruptible(message: str) -> Iterator[None]:
             errors.print()  # the terminal has echoed ^C on the line
         errors.print(message)
         raise typer.Exit(130) from None
+
+
+def screen() -> Screen:
+    """The two consoles, for what tells how a run is getting on."""
+    return Screen(console, errors)
+
+
+def show_report(shown: RenderableType, folder: Path) -> None:
+    """Prints what a terminal shows of a report, and the report's files."""
+    console.print(shown)
+    name_files({"report": folder / "report.html", "chart": folder / "chart.png", "rows": folder / "points.csv"})
 
 
 def name_files(files: dict[str, Path]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -33,15 +32,17 @@ class Holder(msgspec.Struct, frozen=True):
     command: str
 
     @classmethod
-    def this(cls) -> Holder:
-        """This process."""
+    def this(cls, command: str) -> Holder:
+        """This process, which carries out `command`."""
         now = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
-        return cls(os.getpid(), platform.node(), now, " ".join(["gradwire", *sys.argv[1:]]))
+        return cls(os.getpid(), platform.node(), now, command)
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, command: str) -> Iterator[None]:
     """Makes the folder and keeps every other command from running points in it. The lock ends with the process, however that ends.
+
+    command: what runs points there, for the message to others.
 
     Raises MachineFault, with who holds the lock, if another has it.
     """
@@ -53,7 +54,7 @@ def locked(folder: Path) -> Iterator[None]:
         raise MachineFault(_taken(folder)) from taken
     try:
         with replacing(folder / HOLDER_FILE) as partial:
-            write_json(partial, Holder.this())
+            write_json(partial, Holder.this(command))
         yield
     finally:
         (folder / HOLDER_FILE).unlink(missing_ok=True)

@@ -55,8 +55,14 @@ class Provenance(msgspec.Struct, frozen=True):
     starts: tuple[Start, ...] = ()
 
 
-def note_start(folder: Path, clock: Clock, command: Sequence[str]) -> None:
-    """Notes that a run begins in a run folder. command: as typed, the program's name included. Raises InputFault for a damaged note."""
+def typed_command(words: Sequence[str]) -> str:
+    """A command as it was typed, from the program's path and its arguments, quoted so that a shell takes it."""
+    name, *arguments = words
+    return shlex.join([Path(name).name.replace("__main__.py", "gradwire"), *arguments])
+
+
+def note_start(folder: Path, clock: Clock, command: str) -> None:
+    """Notes that a run begins in a run folder. command: what began it. Raises InputFault for a damaged note."""
     known = provenance(folder).starts
     with replacing(folder / PROVENANCE_FILE) as partial:
         write_json(partial, Provenance((*known, _start(clock, command))), indent=1)
@@ -100,14 +106,13 @@ def _version(start: Start) -> str:
     return f"{start.version}, commit {commit}{changed}" if commit else start.version
 
 
-def _start(clock: Clock, command: Sequence[str]) -> Start:
-    name, *words = command or ("",)
+def _start(clock: Clock, command: str) -> Start:
     kernel = cached_kernel() if clock.name == "virtual" else None
     return Start(
         began_at=datetime.now(UTC).isoformat(timespec="seconds"),
         version=metadata.version("gradwire"),
         commit=_commit(PACKAGE.parent),
-        command=shlex.join([Path(name).name.replace("__main__.py", "gradwire"), *words]) if name else "",
+        command=command,
         kernel=kernel.name if kernel else platform.release() if clock.name == "wall" else "",
         clock=clock,
         processor=_processor(),

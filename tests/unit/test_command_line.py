@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from gradwire.commands import machine as machine_commands
-from gradwire.commands import running
 from gradwire.faults import InputFault, InternalFault, MachineFault
 from gradwire.runner import campaign, replay
 from gradwire.runner.campaign import Campaign
 from gradwire.runner.stored.store import PointStore
 from gradwire.vm.doctor import Finding
 from tests.shared.command_line import gradwire_says
+from tests.shared.no_kernel import needs_no_kernel
 from tests.shared.snippets import ROOT
 
 SCENARIO = """
@@ -142,7 +142,7 @@ def test_faults_and_ctrl_c_of_a_run(
         raise error
 
     monkeypatch.setattr(Campaign, "run", run)
-    monkeypatch.setattr(machine_commands, "make_kernel_ready", lambda: False)
+    needs_no_kernel(monkeypatch)
     ended, _, err = call("run", str(scenario), "--out", "results")
     assert ended == status
     assert said in err
@@ -193,9 +193,7 @@ def test_what_would_hit_every_point_is_told_once_and_none_starts(
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("no machine is to boot")
 
-    monkeypatch.setattr(machine_commands, "make_kernel_ready", lambda: False)
-    for commands in (running, machine_commands):
-        monkeypatch.setattr(commands, "trial_on", lambda _: fail)
+    needs_no_kernel(monkeypatch, fail)
     monkeypatch.setattr(campaign, "run_job", never)
     monkeypatch.setattr(replay, "run_job", never)
     monkeypatch.setattr(PointStore, "judge_point", lambda *_: None)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
+import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import tomli_w
 
 from gradwire.faults import InputFault
 from gradwire.workloads.definitions.inlining import inlined
@@ -20,6 +24,11 @@ from gradwire.workloads.scenario.reading import read_document
 from gradwire.workloads.scenario.schema import PointSection, PrintedSection
 from gradwire.workloads.scenario.settings import apply_setting
 from gradwire.workloads.scenario.units import rate_text
+
+GIVEN = "scenario"
+"""The origin of a scenario that is no file, for messages."""
+SLUG_MAX = 60
+"""Characters of a name that is made of a title."""
 
 
 @dataclass(frozen=True)
@@ -63,21 +72,51 @@ def load_scenario(path: Path, settings: Sequence[str] = (), *, as_run: bool = Fa
     Raises InputFault, naming the file, the key and what would be right for everything that is wrong, if the file cannot be read or is not
     a valid scenario. What settings replace has to be right as well.
     """
-    document = read_document(path)
+    folder = None if as_run else path.parent
+    return _with_settings(read_document(path), str(path), path.stem, settings, folder)
+
+
+def scenario_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> Scenario:
+    """The scenario with this content, as `load_scenario` gives that of a file with the same content; its name is made of its title.
+
+    Files that it names are looked for in the working directory. Raises InputFault for everything that is wrong, and for values that TOML does not have, such as None.
+    """
+    try:
+        document = tomllib.loads(tomli_w.dumps(content))
+    except (TypeError, ValueError) as error:
+        raise InputFault(
+            f"{GIVEN}: {error}; a scenario has what TOML has: tables, lists, texts, numbers and truth"
+        ) from error
+    return _with_settings(document, GIVEN, _slug(document.get("title", "")), settings, Path())
+
+
+def _slug(title: Any) -> str:
+    """A title as a file's name: lower-case words with dashes between them."""
+    return "-".join(re.findall(r"[a-z0-9.]+", str(title).lower()))[:SLUG_MAX].strip("-.") or "scenario"
+
+
+def _with_settings(
+    document: dict[str, Any], origin: str, name: str, settings: Sequence[str], folder: Path | None
+) -> Scenario:
+    """Applies settings to a document and resolves it. What settings replace has to be right as well.
+
+    folder: where files that it names are looked for; None for the copy in a run folder, which names none and whose names are taken as they are.
+    """
+    as_run = folder is None
     overridden: list[str] = []
     if settings:
-        before, overridden = (document, []) if as_run else inlined(document, path.parent)
+        before, overridden = (document, []) if folder is None else inlined(document, folder)
         overridden += _defects_of_values(Expansion(before), not as_run)
     document = copy.deepcopy(document)
     refused = list(_refused(document, settings))
     if refused:
-        raise InputFault("\n".join([*(f"{path}: {line}" for line in dict.fromkeys(overridden)), *refused]))
+        raise InputFault("\n".join([*(f"{origin}: {line}" for line in dict.fromkeys(overridden)), *refused]))
     if settings and isinstance(document.get("title"), str):
         document["title"] += f", with {', '.join(settings)}"
-    if not as_run:
-        document, wrong_files = inlined(document, path.parent)
+    if folder is not None:
+        document, wrong_files = inlined(document, folder)
         overridden += wrong_files
-    resolved = _resolved(document, str(path), path.stem, check_names=not as_run, overridden=overridden)
+    resolved = _resolved(document, origin, name, check_names=not as_run, overridden=overridden)
     return replace(resolved, settings=tuple(settings))
 
 

@@ -19,8 +19,8 @@ import pytest
 import typer
 
 from gradwire import command_line
-from gradwire.commands.scenarios import scenario_path
 from gradwire.runner.comparison import Question
+from gradwire.runner.launch.scenario_files import scenario_path
 from gradwire.runner.reproduce import wanted_scenarios
 from gradwire.workloads import models
 from gradwire.workloads.compilation import ResolvedPoint, compile_point

@@ -8,15 +8,13 @@ from typing import Any
 
 import pytest
 
-from gradwire.commands import machine as machine_commands
-from gradwire.commands import running
 from gradwire.faults import InputFault
-from gradwire.runner.campaign import no_trial
 from gradwire.runner.comparison import Question, plan_comparison
 from gradwire.workloads.compilation import compile_point
 from gradwire.workloads.lineup import CONTENDERS, contenders, is_random, lineup
 from gradwire.workloads.registry import strategy_names
 from gradwire.workloads.scenario.loading import Scenario, resolve
+from tests.shared.no_kernel import needs_no_kernel
 from tests.unit.runner.test_named_run import replaying_job
 from tests.unit.runner.test_run_loop import machine
 from tests.unit.test_command_line import call as call  # noqa: PLC0414
@@ -252,9 +250,7 @@ def _with_defaults(words: list[str]) -> list[str]:
 
 def test_a_comparison_runs_reports_and_resumes(call: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     machine(monkeypatch, replaying_job)
-    monkeypatch.setattr(machine_commands, "make_kernel_ready", lambda: False)
-    for commands in (running, machine_commands):
-        monkeypatch.setattr(commands, "trial_on", lambda _: no_trial)
+    needs_no_kernel(monkeypatch)
     words = ["compare", "--model", "alexnet", "--workers", "3", "--rate", "10gbit", "--seeds", "2"]
     words += ["--strategy", "vanilla", "--strategy", "ring", "--strategy", "butterfly"]
     status, out, err = call(*words)

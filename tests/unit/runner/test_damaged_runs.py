@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gradwire.commands.out_paths import writing
 from gradwire.faults import MachineFault
+from gradwire.runner.launch.out_paths import writing
 from tests.unit.runner.test_named_run import folder as folder  # noqa: PLC0414
 from tests.unit.test_command_line import SCENARIO
 from tests.unit.test_command_line import call as call  # noqa: PLC0414

@@ -145,7 +145,7 @@ def another_process(folder: Path) -> Iterator[int]:
 
 
 def _hold(folder: Path, begun: Any, end: Any) -> None:
-    with locked(folder):
+    with locked(folder, "gradwire run x.toml"):
         begun.set()
         end.wait()
 
@@ -153,11 +153,11 @@ def _hold(folder: Path, begun: Any, end: Any) -> None:
 def test_one_command_at_a_time_runs_points_in_a_folder() -> None:
     folder = Path("results")
     with another_process(folder) as pid:
-        said = rf"results: is in use by process {pid} on .* since 20.* \(`gradwire"
+        said = rf"results: is in use by process {pid} on .* since 20.* \(`gradwire run x.toml`"
         with ExitStack() as held, pytest.raises(MachineFault, match=said):
-            held.enter_context(locked(folder))
+            held.enter_context(locked(folder, "gradwire run x.toml"))
         assert json.loads((folder / HOLDER_FILE).read_text())["pid"] == pid
-    with locked(folder):
+    with locked(folder, "gradwire run x.toml"):
         assert json.loads((folder / HOLDER_FILE).read_text())["pid"] == os.getpid()
     assert not (folder / HOLDER_FILE).exists()
 

@@ -9,14 +9,20 @@ from typing import Any
 
 import pytest
 
-from gradwire.commands import machine as machine_commands
-from gradwire.commands import running
 from gradwire.faults import InputFault
-from gradwire.runner.campaign import no_trial
 from gradwire.runner.protocol import write_json
 from gradwire.runner.stored import provenance as provenance_module
-from gradwire.runner.stored.provenance import NOT_RECORDED, Provenance, Start, facts, note_start, provenance
+from gradwire.runner.stored.provenance import (
+    NOT_RECORDED,
+    Provenance,
+    Start,
+    facts,
+    note_start,
+    provenance,
+    typed_command,
+)
 from gradwire.vm.machines import Clock
+from tests.shared.no_kernel import needs_no_kernel
 from tests.unit.runner.test_named_run import replaying_job
 from tests.unit.runner.test_run_loop import TEXT, machine
 from tests.unit.test_command_line import call as call  # noqa: PLC0414
@@ -34,8 +40,8 @@ START = Start(
 
 
 def test_each_start_is_noted_behind_the_others(tmp_path: Path) -> None:
-    note_start(tmp_path, Clock(), ["/usr/bin/gradwire", "run", "x.toml", "--set", "a=[1, 2]"])
-    note_start(tmp_path, Clock("wall", 200), ["/somewhere/gradwire/__main__.py", "run", "x.toml"])
+    note_start(tmp_path, Clock(), typed_command(["/usr/bin/gradwire", "run", "x.toml", "--set", "a=[1, 2]"]))
+    note_start(tmp_path, Clock("wall", 200), typed_command(["/somewhere/gradwire/__main__.py", "run", "x.toml"]))
     first, second = provenance(tmp_path).starts
     assert (first.command, second.command) == ("gradwire run x.toml --set 'a=[1, 2]'", "gradwire run x.toml")
     assert (first.clock, second.clock) == (Clock(), Clock("wall", 200))
@@ -75,7 +81,7 @@ def test_a_folder_without_notes_says_so(tmp_path: Path) -> None:
 def test_a_damaged_note_is_named_with_its_remedy(tmp_path: Path) -> None:
     (tmp_path / "provenance.json").write_text('{"starts": [{"version"')
     with pytest.raises(InputFault, match=r"provenance.json: is damaged.*remove .*provenance.json"):
-        note_start(tmp_path, Clock(), ["gradwire"])
+        note_start(tmp_path, Clock(), "gradwire")
 
 
 def test_fields_of_later_versions_do_no_harm(tmp_path: Path) -> None:
@@ -108,8 +114,7 @@ def test_the_commit_is_that_of_a_checkout_of_its_own(tmp_path: Path) -> None:
 
 def test_a_run_leaves_all_that_its_report_shows(call: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     machine(monkeypatch, replaying_job)
-    monkeypatch.setattr(machine_commands, "make_kernel_ready", lambda: None)
-    monkeypatch.setattr(running, "trial_on", lambda _: no_trial)
+    needs_no_kernel(monkeypatch)
     (tmp_path / "mine.toml").write_text(TEXT)
     words = (
         "run",

@@ -1,0 +1,67 @@
+"""Carries out a prepared run: locks its folder, builds the kernel if there is none, runs what is missing, and reports."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from rich.console import RenderableType
+
+from gradwire.runner.campaign import Campaign
+from gradwire.runner.expected_cost import Expectation, announcement, warnings
+from gradwire.runner.judged import JudgedRun
+from gradwire.runner.launch.kernel import make_kernel_ready
+from gradwire.runner.launch.out_paths import writing
+from gradwire.runner.launch.preparation import Prepared
+from gradwire.runner.proof import trial_on
+from gradwire.runner.reporting import write_report
+from gradwire.runner.stored.lock import locked
+from gradwire.runner.stored.place import place_for, take_over
+from gradwire.runner.stored.provenance import note_start
+from gradwire.runner.stored.run_folder import write_run_folder
+from gradwire.runner.terminal.progress import LiveProgress
+from gradwire.runner.terminal.screen import Screen
+
+
+@dataclass(frozen=True)
+class CarriedOut:
+    """A run that has ended, and whose report is written."""
+
+    runs: Sequence[JudgedRun]
+    #: What a terminal shows of the report.
+    shown: RenderableType
+
+
+def carry_out(prepared: Prepared, jobs: int | None, command: str, screen: Screen) -> CarriedOut:
+    """Runs the points that are not there yet, `jobs` side by side and by default one a core, and writes the report.
+
+    command: what began the run, as its report shows it. Raises Fault for what concerns more than one point; what goes wrong with one is
+    its verdict. On Ctrl-C, what is complete is kept, KeyboardInterrupt is raised, and the same call goes on from there.
+    """
+    folder, clock, planned = prepared.place.folder, prepared.clock, prepared.planned
+    with ExitStack() as held:
+        with writing(folder):
+            held.enter_context(locked(folder, command))
+            place_for(prepared.scenario, clock, folder)  # which another command may have taken since
+            write_run_folder(folder, prepared.scenario, clock)
+        if clock.name == "virtual" and make_kernel_ready(screen.errors):
+            planned = [run.keyed_anew() for run in planned]
+        with writing(folder):
+            note_start(folder, clock, command)
+            take_over(planned)
+        parallel = 1 if clock.name == "wall" else min(jobs or cores(), len(planned))
+        to_run = [run for run in planned if not run.stored.is_of(run.key)]
+        for warning in warnings(to_run):
+            screen.warn(warning)
+        screen.results.print(announcement(to_run, parallel), highlight=False)
+        with LiveProgress(screen.results, len(planned), Expectation(to_run, parallel)) as progress:
+            runs = Campaign(planned, folder, parallel, progress, trial_on(clock)).run()
+        with writing(folder):
+            return CarriedOut(runs, write_report(prepared.scenario, runs, folder))
+
+
+def cores() -> int:
+    """Number of cores that this process may use."""
+    return len(os.sched_getaffinity(0))

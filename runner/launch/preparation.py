@@ -1,0 +1,96 @@
+"""A run made ready: every point compiled and checked, and a run folder chosen. Nothing has booted or been written yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gradwire.analysis.compare import check_cells
+from gradwire.runner.comparison import Question, plan_comparison
+from gradwire.runner.launch.out_paths import refuse_unusable
+from gradwire.runner.launch.scenario_files import scenario_path
+from gradwire.runner.planned import PlannedRun, planning, scale_warning, virtual_clock
+from gradwire.runner.reporting import printed_cells, without_foreign_values
+from gradwire.runner.stored.place import Place, place_for
+from gradwire.runner.stored.run_folder import RUNS
+from gradwire.runner.terminal.screen import Screen
+from gradwire.vm.machines import Clock
+from gradwire.workloads.lineup import contenders
+from gradwire.workloads.scenario.loading import Scenario, load_scenario, scenario_of
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Points that are ready to run."""
+
+    scenario: Scenario
+    planned: Sequence[PlannedRun]
+    place: Place
+    clock: Clock
+
+
+def loaded(source: Path | Mapping[str, Any], settings: Sequence[str]) -> Scenario:
+    """The scenario at a path, of a shipped one's name, or with this content, with settings. Raises InputFault.
+
+    Printed values that belong to other settings than these are left out.
+    """
+    if isinstance(source, Mapping):
+        scenario, original = scenario_of(source, settings), scenario_of(source)
+    else:
+        path = scenario_path(source)
+        scenario = load_scenario(path, settings)
+        original = load_scenario(path) if settings else scenario
+    return without_foreign_values(scenario, original) if settings else scenario
+
+
+def prepare(scenario: Scenario, clock: Clock, out: Path | None, screen: Screen) -> Prepared:
+    """Makes a scenario ready to run, in the folder `out` or in one of runs/. Raises Fault."""
+    clock = _scaled(scenario, clock, screen)
+    place = _usable_place(scenario, clock, out, screen)
+    check_cells([point.parameters for point in scenario.points], printed_cells(scenario))
+    return Prepared(scenario, compiled(scenario, place.folder, clock, screen), place, clock)
+
+
+def prepare_comparison(
+    question: Question, strategies: Sequence[str], seeds: int, out: Path | None, screen: Screen
+) -> Prepared:
+    """Makes a comparison of strategies, by default of all, ready to run on the virtual clock. Raises Fault."""
+    chosen = contenders(strategies)
+    refuse_unusable(out or RUNS)
+    scenario, planned = plan_comparison(question, chosen, seeds, out or RUNS / question.name)
+    scenario = replace(scenario, settings=question.settings)
+    clock = _scaled(scenario, Clock(), screen)
+    place = _usable_place(scenario, clock, out, screen)
+    return Prepared(scenario, [run.moved_to(place.folder) for run in planned], place, clock)
+
+
+def compiled(scenario: Scenario, folder: Path, clock: Clock, screen: Screen) -> list[PlannedRun]:
+    """The points ready to run, with a line that says how far it is."""
+    planned: list[PlannedRun] = []
+    with screen.errors.status("compiling") as status:
+        for run in planning(scenario.points, folder, clock):
+            planned.append(run)
+            status.update(f"compiling: {len(planned)} of {len(scenario.points)} points")
+    return planned
+
+
+def _scaled(scenario: Scenario, clock: Clock, screen: Screen) -> Clock:
+    """The virtual clock at the scale that the scenario's networks need, with a warning if that is not 1; the wall clock as it is."""
+    if clock.name != "virtual":
+        return clock
+    scaled = virtual_clock(scenario.points)
+    if scaled.scale > 1:
+        screen.warn(scale_warning(scenario.points, scaled))
+    return scaled
+
+
+def _usable_place(scenario: Scenario, clock: Clock, out: Path | None, screen: Screen) -> Place:
+    """The run folder of a scenario, which can be written; says if it is not the one of the scenario's name."""
+    place = place_for(scenario, clock, out)
+    refuse_unusable(place.folder)
+    if place.others:
+        held = ", ".join(map(str, place.others))
+        screen.results.print(f"{held}: other settings ran there; this goes to {place.folder}", highlight=False)
+    return place
