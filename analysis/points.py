@@ -1,20 +1,16 @@
-"""One row per point: its parameters, its measurements and its verdict. Written to points.csv."""
+"""One row per point: its parameters, its measurements and its verdict. analysis/frames/points.py writes them to points.csv."""
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 
 from gradwire.agents.records import OpLog, PointRecord
 from gradwire.analysis.bounds import bounds
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.statistics import summarise
 from gradwire.analysis.verdict.verdict import Verdict
-from gradwire.faults import InputFault
-from gradwire.files import replacing
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
 
@@ -152,26 +148,3 @@ def interval(row: PointResult, metric: str) -> tuple[float, float]:
         return value - row.ci95_s, value + row.ci95_s
     constant = value * row.iteration_time_s
     return constant / (row.iteration_time_s + row.ci95_s), constant / (row.iteration_time_s - row.ci95_s)
-
-
-def write_points_csv(path: Path, rows: Sequence[PointResult]) -> None:
-    """Writes one row per point: the swept parameters, then RESULT_COLUMNS; unknown numbers are empty.
-
-    The file is replaced as a whole, so that a reader never sees half of it. Raises InputFault if a parameter has the name of a result.
-    """
-    keys = list(dict.fromkeys(key for row in rows for key in row.parameters))
-    clash = sorted(set(keys) & set(RESULT_COLUMNS))
-    if clash:
-        raise InputFault(f"the swept parameter '{clash[0]}' has the name of a column of points.csv; sweep another key")
-    with replacing(path) as partial, partial.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([*keys, *RESULT_COLUMNS])
-        for row in rows:
-            values = [_cell(getattr(row, column)) for column in RESULT_COLUMNS]
-            writer.writerow([*(row.parameters.get(key, "") for key in keys), *values])
-
-
-def _cell(value: str | float | None) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    return repr(value) if isinstance(value, float) else str(value)

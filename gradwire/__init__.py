@@ -1,10 +1,50 @@
 """Replays the network traffic of distributed training on an emulated network, and measures how each strategy performs.
 
+`run`, `compare`, `plan` and `open` are what Python and notebooks begin with (docs/python.md). They are imported when they are first asked
+for, since every process of a run imports this package, and the command line answers at once.
+
 In a checkout, `gradwire/topo`, `gradwire/agents` and the like are links to the folders of the same name beside this one. Once installed,
 they are the folders themselves. Either way, each module has one name to import it by.
 """
 
+import importlib
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gradwire import faults, plugin
+    from gradwire.api.plans import Plans
+    from gradwire.api.run import InvalidPointWarning, Run
+    from gradwire.api.running import compare, open, plan, run  # noqa: A004 (gradwire.open opens runs)
+    from gradwire.api.why import Why
+
+__all__ = ["InvalidPointWarning", "Plans", "Run", "Why", "compare", "faults", "open", "plan", "plugin", "run"]
 
 PACKAGE = Path(__file__).resolve().parent
 """The folder of the package. A process that imports the package needs the parent of this folder on its path."""
+_HOMES = {
+    "InvalidPointWarning": "gradwire.api.run",
+    "Plans": "gradwire.api.plans",
+    "Run": "gradwire.api.run",
+    "Why": "gradwire.api.why",
+    "compare": "gradwire.api.running",
+    "open": "gradwire.api.running",
+    "plan": "gradwire.api.running",
+    "run": "gradwire.api.running",
+}
+"""The module of each name; the names in `__all__` without one are modules themselves."""
+
+
+def __getattr__(name: str) -> Any:
+    """Imports one of `__all__` when it is first used."""
+    if name not in __all__:
+        raise AttributeError(f"module 'gradwire' has no attribute '{name}'")
+    if name not in _HOMES:
+        return importlib.import_module(f"gradwire.{name}")
+    globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    """What completion offers."""
+    return sorted({*globals(), *__all__})

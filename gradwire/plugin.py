@@ -12,6 +12,7 @@ are stable; the modules that they are imported from are not.
 - A `Piece` is the part of a tensor that travels together: `whole_tensors`, `partitioned` over servers, or cut further by `in_messages`.
 - A `Bucket` is reduced by one allreduce: `Gradient`s in `backward_order`, joined by `fused`. `compile_buckets` reduces buckets according
   to `AllreduceOptions`, each by the `Schedule` that `algorithm_schedule` returns or that you write.
+- `register` makes a `Strategy` known in a notebook or a program; packages name theirs in the entry points instead.
 - `DurationS` is the type of an option that is a time: scenarios write "2ms", and the strategy reads 0.002. `SizeBytes` is that of a size:
   "4MiB" is read as 4194304.
 - A model is a `Profile` of `Layer`s, each of a `LayerKind` with its `Tensor`s. A `Network` makes one from the shapes of its activations,
@@ -36,6 +37,7 @@ from gradwire.workloads.models.device_facts import Device, Fact
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.models.shapes import Network, Node
 from gradwire.workloads.plan import Combine, Discipline, OpKind, Plan, Role
+from gradwire.workloads.registry.registered import register
 from gradwire.workloads.scenario.fields import DurationS, SizeBytes
 from gradwire.workloads.strategy import Options, Strategy
 
@@ -81,5 +83,6 @@ __all__ = [
     "fused",
     "in_messages",
     "partitioned",
+    "register",
     "whole_tensors",
 ]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gradwire.agents.connections import SocketOptions
-from gradwire.analysis.points import write_points_csv
+from gradwire.analysis.frames.points import write_points_csv
 from gradwire.faults import Fault, InternalFault, MachineFault
 from gradwire.runner.code_digest import RUN_MODULES
 from gradwire.runner.judged import JudgedRun, judge_failure, judge_kept, write_judgement

@@ -23,6 +23,8 @@ BUILD_MODULES = ("gradwire.vm.kernel", "gradwire.vm.kernel_source")
 """How a kernel is built. It is imported with the rest but does not count: a point's key has the kernel's name."""
 FAULT_MODULES = ("gradwire.vm.causes", "gradwire.vm.packages")
 """What a kernel's death is explained with. It does not count either: other words for it change no result."""
+NAMES_MODULES = ("gradwire",)
+"""Names for Python programs, each imported when it is asked for, and where the package lies: they change no result."""
 BOOT_FILES = ("gradwire/vm/init.sh",)
 PLAN_FOLDER = "gradwire/workloads"
 """The code that compiles plans. The whole folder counts, for strategies are looked up by name and not imported."""
@@ -50,7 +52,7 @@ def imported_sources(modules: Sequence[str]) -> dict[str, Path]:
     while waiting:
         module = waiting.pop()
         path = _path_of(module)
-        if module in sources or module in (*BUILD_MODULES, *FAULT_MODULES) or path is None:
+        if module in sources or module in (*BUILD_MODULES, *FAULT_MODULES, *NAMES_MODULES) or path is None:
             continue
         sources[module] = path
         waiting += _imports(ast.parse(path.read_text()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import multiprocessing
 import time
@@ -12,11 +11,13 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from gradwire.analysis.bounds import Bounds, bounds
 from gradwire.analysis.fluid.estimate import Buffered, Departure, FluidTimes, SendEnds, estimate
+from gradwire.analysis.frames.csv_files import write_csv
 from gradwire.analysis.report.tables import TextTable
 from gradwire.faults import InputFault
-from gradwire.files import replacing
 from gradwire.runner.protocol import built_fabric
 from gradwire.runner.stored.spines import Spines
 from gradwire.runner.stored.stored_run import StoredRun
@@ -219,9 +220,6 @@ def write_estimates_csv(path: Path, estimates: Sequence[PointEstimate]) -> None:
         raise InputFault(
             f"the swept parameter '{clash[0]}' has the name of a column of the estimates; sweep another key"
         )
-    with replacing(path) as partial, partial.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([*keys, *RESULT_COLUMNS])
-        for point in estimates:
-            values = [getattr(point, column) for column in RESULT_COLUMNS]
-            writer.writerow([*(point.parameters.get(key, "") for key in keys), *values])
+    columns: dict[str, Any] = {key: [point.parameters.get(key, "") for point in estimates] for key in keys}
+    columns |= {name: [getattr(point, name) for point in estimates] for name in RESULT_COLUMNS}
+    write_csv(path, pd.DataFrame(columns))

@@ -5,10 +5,13 @@ Runs are judged anew whenever they are read, so that a changed check or statisti
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+
+from gradwire.analysis.frames.csv_files import write_csv
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.packets.captures import write_dissector
 from gradwire.analysis.points import PointResult, failed_point, point_result
@@ -143,15 +146,15 @@ def write_judgement(judged: JudgedRun) -> None:
     write_json(judged.folder / VERDICT_FILE, judged.verdict, indent=1)
     if not judged.ended:
         return
-    _write_iterations(judged.folder / ITERATIONS_FILE, judged)
+    iterations = iterations_frame(judged).astype({"warmup": int})
+    write_csv(judged.folder / ITERATIONS_FILE, iterations, float_format="%.9f")
     record = judged.stored.record()
     if record.captures:
         write_dissector(judged.folder, judged.stored.plan(), judged.fabric, record)
 
 
-def _write_iterations(path: Path, judged: JudgedRun) -> None:
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["iteration", "warmup", "iteration_time_s"])
-        for number, time_s in enumerate(judged.iteration_times_s):
-            writer.writerow([number, int(number < judged.warmup), f"{time_s:.9f}"])
+def iterations_frame(judged: JudgedRun) -> pd.DataFrame:
+    """One row per iteration of a run that came to its end: its number, whether it is warm-up, and its time."""
+    times_s = judged.iteration_times_s
+    numbers = np.arange(len(times_s))
+    return pd.DataFrame({"iteration": numbers, "warmup": numbers < judged.warmup, "iteration_time_s": times_s})

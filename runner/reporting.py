@@ -12,8 +12,8 @@ import tomli_w
 from rich.console import RenderableType
 
 from gradwire.analysis.compare import PrintedCell, cells_of_claims
+from gradwire.analysis.frames.points import points_frame, write_points_csv, write_points_parquet
 from gradwire.analysis.parameters import fits
-from gradwire.analysis.points import write_points_csv
 from gradwire.analysis.report.ranking import rank
 from gradwire.analysis.report.report import Background, PointDetails, report
 from gradwire.analysis.report.tables import Constant
@@ -78,9 +78,10 @@ def _without_defaults(cell: PrintedCell) -> dict[str, Any]:
 
 
 def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> RenderableType:
-    """Writes points.csv and the report of a run into its folder; returns what a terminal shows of it."""
+    """Writes points.csv, points.parquet if pyarrow is there, and the report of a run into its folder; returns what a terminal shows."""
     rows = [run.result for run in runs]
     write_points_csv(folder / "points.csv", rows)
+    write_points_parquet(folder / "points.parquet", points_frame(rows, [run.folder.name for run in runs]))
     random = [is_random(run.point.section) for run in runs]
     ranked = scenario.chart == "ranking"
     return report(

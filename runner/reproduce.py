@@ -20,12 +20,13 @@ from typing import NoReturn, Protocol
 from rich.console import RenderableType
 
 from gradwire import PACKAGE
+from gradwire.analysis.frames.points import write_points_csv
 from gradwire.analysis.papers import report
 from gradwire.analysis.papers.causes import from_critical_path
 from gradwire.analysis.papers.evidence import ModelFacts, NoEvidence, PointEvidence, Points
 from gradwire.analysis.papers.reference import Paper, ScenarioReference, chosen, load_papers
 from gradwire.analysis.papers.score import Evaluated, evaluate, load_bindings, write_claims_csv
-from gradwire.analysis.points import PointResult, write_points_csv
+from gradwire.analysis.points import PointResult
 from gradwire.faults import InputFault
 from gradwire.runner.campaign import Slots, Trial, Watcher, carry_out, no_trial
 from gradwire.runner.judged import JudgedRun, write_judgement

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import importlib
 import pkgutil
 import statistics
@@ -11,13 +10,15 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
+import pandas as pd
+
+from gradwire.analysis.frames.csv_files import write_csv
 from gradwire.analysis.papers.evidence import Measured, NoEvidence, Points, measure_of
 from gradwire.analysis.papers.explanations import Explain, Unexplained, explanation_of
 from gradwire.analysis.papers.holds import holds
 from gradwire.analysis.papers.lookup import can_look_up, look_up
 from gradwire.analysis.papers.reference import NUMERIC, PAPERS, Claim, Kind, Paper, ScenarioReference, Where, rank_text
 from gradwire.faults import InternalFault
-from gradwire.files import replacing
 
 EXPLAINED_BEYOND = 0.15
 """From this relative error on, a numeric claim needs its explanation."""
@@ -285,10 +286,7 @@ def write_claims_csv(path: Path, results: Sequence[Result]) -> None:
 
     fitted_on: the cell itself for one that a constant was chosen to meet, else the cells that its points' constants were chosen on.
     """
-    with replacing(path) as partial, partial.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        writer.writerows(_row(result) for result in results)
+    write_csv(path, pd.DataFrame([_row(result) for result in results], columns=list(COLUMNS)))
 
 
 def _row(result: Result) -> tuple[str, ...]:

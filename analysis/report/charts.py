@@ -75,7 +75,7 @@ def chart(
     write = Labels(labels or {})
     with mpl.rc_context(STYLE):
         printed = [c for c in comparison.cells if c.cell.metric != SPEEDUP]
-        numeric = _numeric_axis(rows, series_key)
+        numeric = numeric_axis(rows, series_key)
         if printed:
             figure = _bars(rows, comparison, printed[0].cell.metric, series_key, write)
         elif numeric is not None:
@@ -124,7 +124,8 @@ def _series(rows: Sequence[PointResult], series_key: str) -> list[str]:
     return list(dict.fromkeys(row.parameters[series_key] for row in rows if series_key in row.parameters))
 
 
-def _color(index: int) -> str:
+def series_color(index: int) -> str:
+    """Colour of the series with this number."""
     return PALETTE[index % len(PALETTE)]
 
 
@@ -149,9 +150,11 @@ def _bars(rows: Sequence[PointResult], comparison: Comparison, metric: str, seri
             left = number + width * (index * (2 if printed else 1) + 0.5 - slots / 2)
             cell = printed.get(id(row))
             fitted = cell is not None and cell.fitted
-            _measured_bar(axes, left, width, row, metric, fitted, _color(index), small)
+            draw_bar(axes, left, width, row, metric, fitted, series_color(index), small)
             if cell is not None:
-                _printed_bar(axes, left + width, width, cell.value * axis.factor, cell.fitted, _color(index), small)
+                _printed_bar(
+                    axes, left + width, width, cell.value * axis.factor, cell.fitted, series_color(index), small
+                )
     named = [[write.pair(key, value) for key, value in zip(keys, group, strict=True) if value] for group in groups]
     rest = "all" if len(groups) > 1 else ""  # a group alone needs no name
     axes.set_xticks(range(len(groups)), ["\n".join(words) or rest for words in named])
@@ -173,9 +176,10 @@ def _is_in(row: PointResult, keys: list[str], group: tuple[str, ...], series_key
     return tuple(row.parameters.get(key, "") for key in keys) == group and row.parameters.get(series_key) == name
 
 
-def _measured_bar(
+def draw_bar(
     axes: Axes, left: float, width: float, row: PointResult, metric: str, fitted: bool, color: str, size: float
 ) -> None:
+    """A measured bar with its interval and its value; for an invalid point, the word. left: its middle. size: of the letters."""
     if not row.valid:
         axes.annotate(
             "invalid", (left, 0), (0, 2), textcoords="offset points", rotation=90, ha="center", va="bottom",
@@ -218,7 +222,7 @@ def _value_label(axes: Axes, left: float, top: float, value: float, size: float,
 
 
 def _bar_legend(figure: Figure, names: list[str], comparison: Comparison, metric: str, printed: bool) -> None:
-    _legend(figure, [Patch(color=_color(index), label=name) for index, name in enumerate(names)], 0)
+    _legend(figure, [Patch(color=series_color(index), label=name) for index, name in enumerate(names)], 0)
     kinds: list[Patch | Line2D] = []
     if printed:
         kinds.append(Patch(facecolor="#777777", edgecolor="#777777", label="measured"))
@@ -245,7 +249,7 @@ def _below(figure: Figure, row: float) -> float:
     return -0.22 * row / figure.get_figheight()
 
 
-def _numeric_axis(rows: Sequence[PointResult], series_key: str) -> str | None:
+def numeric_axis(rows: Sequence[PointResult], series_key: str) -> str | None:
     """The numeric parameter with the most values, the first of several; None if every parameter is a word or has one value."""
     best, most = None, 1
     for key in parameter_names(rows):
@@ -263,26 +267,19 @@ def _lines(rows: Sequence[PointResult], x_key: str, series_key: str, write: Labe
     columns = min(len(panels), 3)
     lines = -(-len(panels) // columns)
     figure = Figure(figsize=(max(4.8, 3.4 * columns), 3.2 * lines + 0.4), layout="constrained")
-    is_rate = any(row.parameters.get(x_key, "").strip().lower().endswith(("bit", "bit/s")) for row in rows)
     for number, panel in enumerate(panels):
         axes = figure.add_subplot(lines, columns, number + 1)
         inside = [row for row in rows if tuple(row.parameters.get(key, "") for key in others) == panel]
         for index, name in enumerate(names):
-            _line(
-                axes, [r for r in inside if r.parameters.get(series_key) == name], x_key, index, 1e9 if is_rate else 1.0
-            )
+            of_series = [row for row in inside if row.parameters.get(series_key) == name]
+            draw_line(axes, of_series, x_key, "throughput_per_s", index)
         if any(panel):
             named = [write.pair(key, value) for key, value in zip(others, panel, strict=True) if value]
             axes.set_title(", ".join(named), fontsize=9, fontweight="normal")
-        axes.set_xlabel(write(x_key).capitalize() + (" (Gbit/s)" if is_rate else ""))
-        axes.set_ylabel(METRIC_AXES["throughput_per_s"].label)
         axes.set_ylim(0, 1.06 * _highest(rows, inside))
-        axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
-        _scale_x(
-            axes, sorted({(parameter_number(r.parameters[x_key]) or 0.0) / (1e9 if is_rate else 1.0) for r in inside})
-        )
+        finish_lines(axes, inside, x_key, "throughput_per_s", write)
     handles = [
-        Line2D([], [], color=_color(index), marker=MARKERS[index % len(MARKERS)], markersize=5, label=write(name))
+        Line2D([], [], color=series_color(index), marker=MARKERS[index % len(MARKERS)], markersize=5, label=write(name))
         for index, name in enumerate(names)
         if name is not None
     ]
@@ -297,26 +294,38 @@ def _highest(rows: Sequence[PointResult], inside: Sequence[PointResult]) -> floa
     return max((interval(row, "throughput_per_s")[1] for row in compared), default=1.0) or 1.0
 
 
-def _line(axes: Axes, rows: Sequence[PointResult], x_key: str, index: int, unit: float) -> None:
-    """One series. An invalid point breaks the line, which would otherwise claim a value there."""
+def _x_unit(rows: Sequence[PointResult], x_key: str) -> float:
+    """By what numbers of a parameter are divided before they are drawn: line rates are in Gbit/s."""
+    is_rate = any(row.parameters.get(x_key, "").strip().lower().endswith(("bit", "bit/s")) for row in rows)
+    return 1e9 if is_rate else 1.0
+
+
+def draw_line(axes: Axes, rows: Sequence[PointResult], x_key: str, metric: str, index: int, label: str = "") -> None:
+    """One series over a number. An invalid point breaks the line, which would otherwise claim a value there. index: of its colour."""
+    unit, factor = _x_unit(rows, x_key), METRIC_AXES[metric].factor
     points = sorted(
         ((parameter_number(row.parameters[x_key]) or 0.0) / unit, number) for number, row in enumerate(rows)
     )
     x = [position for position, _ in points]
     ordered = [rows[number] for _, number in points]
-    y = [row.throughput_per_s if row.valid else math.nan for row in ordered]
-    ends = [interval(row, "throughput_per_s") for row in ordered]
+    y = [factor * float(getattr(row, metric)) if row.valid else math.nan for row in ordered]
+    ends = [interval(row, metric) for row in ordered]
     spread = [
-        [v - low for v, (low, _) in zip(y, ends, strict=True)],
-        [high - v for v, (_, high) in zip(y, ends, strict=True)],
+        [v - low * factor for v, (low, _) in zip(y, ends, strict=True)],
+        [high * factor - v for v, (_, high) in zip(y, ends, strict=True)],
     ]
     if any(row.valid for row in rows):
-        marker = MARKERS[index % len(MARKERS)]
-        axes.errorbar(x, y, yerr=spread, color=_color(index), marker=marker, markersize=4.5, linewidth=1.4, capsize=2)
+        style: Any = {"marker": MARKERS[index % len(MARKERS)], "markersize": 4.5, "linewidth": 1.4, "capsize": 2}
+        axes.errorbar(x, y, yerr=spread, color=series_color(index), label=label or None, **style)
 
 
-def _scale_x(axes: Axes, values: list[float]) -> None:
-    """Ticks at the swept values; a logarithmic axis where they span more than a factor of 8."""
+def finish_lines(axes: Axes, rows: Sequence[PointResult], x_key: str, metric: str, write: Labels) -> None:
+    """Names the axes of a panel of lines; ticks at the swept values, and a logarithmic axis where they span more than a factor of 8."""
+    unit = _x_unit(rows, x_key)
+    axes.set_xlabel(write(x_key).capitalize() + (" (Gbit/s)" if unit > 1 else ""))
+    axes.set_ylabel(METRIC_AXES[metric].label)
+    axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
+    values = sorted({(parameter_number(row.parameters[x_key]) or 0.0) / unit for row in rows})
     if values and values[0] > 0 and values[-1] / values[0] > 8:
         axes.set_xscale("log")
         axes.minorticks_off()

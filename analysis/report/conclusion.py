@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gradwire.analysis.contrast import Outcome
@@ -49,7 +49,7 @@ def conclusion(
     """
     if ranking is not None:
         return f"{_sentence(ranking.sentence())} {validity(rows)}"
-    settings = [found for found in _settings(rows, partial, random) if found.ranking.best is not None]
+    settings = [found for found in ranked_by_setting(rows, partial, random) if found.ranking.best is not None]
     if not settings:
         return f"There is no result. {validity(rows)}"
     if len(settings) == 1:
@@ -73,8 +73,16 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _settings(rows: Sequence[PointResult], partial: Sequence[str], random: Sequence[bool]) -> list[Setting]:
-    """The rows by everything but strategy and seed. A parameter that only some points have belongs to their strategy."""
+def ranked_by_setting(
+    rows: Sequence[PointResult],
+    partial: Sequence[str] = (),
+    random: Sequence[bool] = (),
+    families: Mapping[str, str] | None = None,
+) -> list[Setting]:
+    """The rows by everything but strategy and seed, ranked. A parameter that only some points have belongs to their strategy.
+
+    The arguments are those of `rank`.
+    """
     shared = [key for key in rows[0].parameters if all(key in row.parameters for row in rows)] if rows else []
     keys = [key for key in shared if key not in NOT_A_SETTING and len({row.parameters[key] for row in rows}) > 1]
     groups: dict[tuple[str, ...], list[int]] = {}
@@ -83,7 +91,7 @@ def _settings(rows: Sequence[PointResult], partial: Sequence[str], random: Seque
     return [
         Setting(
             dict(zip(keys, values, strict=True)),
-            rank([rows[i] for i in chosen], {}, partial, {}, [random[i] for i in chosen] if random else ()),
+            rank([rows[i] for i in chosen], families or {}, partial, {}, [random[i] for i in chosen] if random else ()),
         )
         for values, chosen in groups.items()
     ]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gradwire.agents.records import Int64
+from gradwire.analysis.frames.csv_files import write_csv
 from gradwire.analysis.report.charts import PALETTE, STYLE
 from gradwire.analysis.utilisation.line_use import Float64, Utilisation
 
@@ -37,6 +38,22 @@ def utilisation_chart(used: Utilisation, compute: Float64 | None, edges_ns: Int6
     return figure
 
 
+def draw_utilisation(axes: Axes, used: Utilisation, edges_ns: Int64) -> None:
+    """Draws both directions of a port over time into axes that are given, with thin lines between iterations."""
+    for values_bps, name, color in (
+        (used.outbound_bps, "outbound", OUTBOUND_COLOR),
+        (used.inbound_bps, "inbound", INBOUND_COLOR),
+    ):
+        axes.stairs(values_bps / 1e9, used.edges_s, color=color, linewidth=1.1, label=name)
+    axes.axhline(used.rate_bps / 1e9, color="#777777", linewidth=0.8, linestyle="--", label="line rate")
+    _mark_iterations(axes, used, edges_ns / 1e9)
+    axes.set_ylabel("Port (Gbit/s)")
+    axes.set_ylim(0, 1.08 * used.rate_bps / 1e9)
+    axes.set_xlabel(f"Time (s), in bins of {used.bin_s * 1e3:g} ms; thin lines: ends of iterations")
+    axes.set_xlim(used.edges_s[0], used.edges_s[-1])
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)
+
+
 def _traffic(axes: Axes, used: Utilisation, values_bps: Float64, name: str, color: str) -> None:
     _area(axes, used.edges_s, values_bps / 1e9, color)
     axes.axhline(used.rate_bps / 1e9, color="#777777", linewidth=0.8, linestyle="--")
@@ -57,9 +74,11 @@ def _mark_iterations(axes: Axes, used: Utilisation, edges_s: Float64) -> None:
 
 def write_utilisation(path: Path, used: Utilisation, compute: Float64 | None) -> None:
     """Writes the bins as CSV."""
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["start_s", "inbound_bps", "outbound_bps", *([] if compute is None else ["gpu_share"])])
-        for index, start_s in enumerate(used.edges_s[:-1]):
-            row = [f"{start_s:.6f}", f"{used.inbound_bps[index]:.0f}", f"{used.outbound_bps[index]:.0f}"]
-            writer.writerow([*row, *([] if compute is None else [f"{compute[index]:.4f}"])])
+    columns = {
+        "start_s": (used.edges_s[:-1], "{:.6f}"),
+        "inbound_bps": (used.inbound_bps, "{:.0f}"),
+        "outbound_bps": (used.outbound_bps, "{:.0f}"),
+    }
+    if compute is not None:
+        columns["gpu_share"] = (compute, "{:.4f}")
+    write_csv(path, pd.DataFrame({name: map(form.format, values) for name, (values, form) in columns.items()}))

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from gradwire.analysis.report.tables import rich_table
 from gradwire.commands import terminal
-from gradwire.commands.out_paths import refuse_unusable_file, writing
-from gradwire.commands.scenarios import scenario_path
 from gradwire.faults import InputFault
 from gradwire.runner.estimation import (
     BUFFERED,
@@ -21,6 +19,8 @@ from gradwire.runner.estimation import (
     estimates_table,
     write_estimates_csv,
 )
+from gradwire.runner.launch.out_paths import refuse_unusable_file, writing
+from gradwire.runner.launch.scenario_files import scenario_path
 from gradwire.workloads.scenario.loading import load_scenario
 
 

@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from gradwire.commands import terminal
-from gradwire.commands.scenarios import SCENARIOS, scenario_names
 from gradwire.faults import InputFault
+from gradwire.runner.launch.scenario_files import SCENARIOS, scenario_names
 from gradwire.workloads.definitions.conversion import device_file, model_file
 from gradwire.workloads.definitions.inlining import inlined
 from gradwire.workloads.definitions.schema import DefinedSection

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gradwire.agents.records import OpLog, PointRecord
 from gradwire.analysis.iterations import iteration_times_s
+from gradwire.analysis.parameters import Where, describe, fits
 from gradwire.faults import InputFault
 from gradwire.runner.stored.point_folders import runs_of
 from gradwire.runner.stored.run_folder import run_folder, stored_scenario
@@ -14,10 +15,11 @@ from gradwire.runner.stored.stored_run import NEEDED_FILES, VERDICT_FILE, Stored
 from gradwire.workloads.plan import Plan
 
 
-def named_run(run: Path, wanted: str) -> StoredRun:
+def named_run(run: Path, wanted: str | Where) -> StoredRun:
     """The run of the point `wanted` in a run folder: its folder's name or a unique part of it, or `key=value,...` as in points.csv.
 
-    Raises InputFault for a name of no point or of several, with the points that there are, and for a run that did not come to its end.
+    A mapping of parameters stands for the latter, and compares numbers as numbers. Raises InputFault for a name of no point or of several,
+    with the points that there are, and for a run that did not come to its end.
     """
     run = run_folder(run)
     chosen = _chosen(run, _all_runs(run), wanted)
@@ -32,18 +34,22 @@ def _all_runs(run: Path) -> dict[str, StoredRun]:
     return {**runs, **{folder.name: StoredRun(folder) for folder in folders if folder.name not in runs}}
 
 
-def _chosen(run: Path, runs: Mapping[str, StoredRun], wanted: str) -> StoredRun:
-    names = [wanted] if wanted in runs else [name for name, stored in runs.items() if _fits(stored, wanted)]
+def _chosen(run: Path, runs: Mapping[str, StoredRun], wanted: str | Where) -> StoredRun:
+    named = isinstance(wanted, str) and wanted in runs
+    names = [str(wanted)] if named else [name for name, stored in runs.items() if _fits(stored, wanted)]
     # A point that was run again may leave a folder that no scenario has: a part of the name means the scenario's.
     names = [name for name in names if runs[name].parameters] or names
     if len(names) == 1:
         return runs[names[0]]
     fault = f"fits {len(names)} points" if names else "fits no point"
     listed = "\n".join(f"  {name}   {_parameters_text(runs[name].parameters)}" for name in (names or runs))
-    raise InputFault(f"point '{wanted}' {fault} of {run}; {'it could be' if names else 'there are'}:\n{listed}")
+    asked = wanted if isinstance(wanted, str) else describe(wanted)
+    raise InputFault(f"point '{asked}' {fault} of {run}; {'it could be' if names else 'there are'}:\n{listed}")
 
 
-def _fits(stored: StoredRun, wanted: str) -> bool:
+def _fits(stored: StoredRun, wanted: str | Where) -> bool:
+    if not isinstance(wanted, str):
+        return fits(stored.parameters, wanted)
     if "=" not in wanted:
         return wanted in stored.folder.name
     pairs = [part.partition("=") for part in wanted.split(",")]

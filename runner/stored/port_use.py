@@ -6,8 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradwire.analysis.report.tables import TextTable
+from gradwire.analysis.utilisation.line_use import BIN_S
+from gradwire.analysis.utilisation.report import PortUse as CapturedUse
 from gradwire.analysis.utilisation.report import port_use, save_use, use_table
 from gradwire.runner.stored.stored_run import StoredRun
+
+
+def captured_use(stored: StoredRun, port: str = "", bin_s: float = BIN_S) -> CapturedUse:
+    """How a captured port was used, the first one if `port` is "". Raises InputFault if it was not captured."""
+    plan, fabric, log, record = stored.plan(), stored.built_fabric(), stored.log(), stored.record()
+    chosen = port or next((capture.port for capture in record.captures), "")
+    return port_use(plan, fabric, log, record, stored.captures(fabric, record), chosen, bin_s)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""Strategies by name: those that gradwire comes with, and those that installed packages add.
+"""Strategies by name: those that gradwire comes with, those that installed packages add, and those that a program registers.
 
 `strategy(name)` looks one up; `strategy_names()` lists them all. Packages add theirs through the entry-point group
-`gradwire.strategies` (plugins.py), each entry a `Strategy`. Models and devices are looked up the same way (catalogue.py).
+`gradwire.strategies` (plugins.py), each entry a `Strategy`; a notebook registers its own (registered.py). Models and devices are looked up
+the same way as those of packages (catalogue.py).
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from gradwire.faults import InputFault
 from gradwire.workloads.definitions.strategy_files import strategy_in
 from gradwire.workloads.registry.built_in import BUILT_IN
 from gradwire.workloads.registry.plugins import STRATEGIES
+from gradwire.workloads.registry.registered import REGISTERED
 from gradwire.workloads.strategy import Strategy
+
+THIS_PROCESS = "this process, which registered it"
 
 
 def strategy(name: str, files: Mapping[str, str] | None = None) -> Strategy:
@@ -30,6 +34,8 @@ def strategy(name: str, files: Mapping[str, str] | None = None) -> Strategy:
     STRATEGIES.refuse_clash(name, BUILT_IN)
     if name in BUILT_IN:
         return BUILT_IN[name]
+    if name in REGISTERED:
+        return REGISTERED[name]
     if name in STRATEGIES.entries():
         return _of_package(name)
     near = difflib.get_close_matches(name, strategy_names(), n=1)
@@ -49,10 +55,10 @@ def _of_package(name: str) -> Strategy:
 
 
 def strategy_origins(name: str) -> list[str]:
-    """Where a strategy of that name comes from: gradwire itself, or packages by name and version. Normally one origin."""
-    return STRATEGIES.origins(name, BUILT_IN)
+    """Where a strategy of that name comes from: gradwire itself, packages by name and version, or this process. Normally one origin."""
+    return [*STRATEGIES.origins(name, BUILT_IN), *([THIS_PROCESS] if name in REGISTERED else [])]
 
 
 def strategy_names() -> list[str]:
-    """Names of all strategies, built in and installed."""
-    return sorted({*BUILT_IN, *STRATEGIES.entries()})
+    """Names of all strategies: built in, installed and registered."""
+    return sorted({*BUILT_IN, *STRATEGIES.entries(), *REGISTERED})

@@ -79,7 +79,8 @@ def load_scenario(path: Path, settings: Sequence[str] = (), *, as_run: bool = Fa
 def scenario_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> Scenario:
     """The scenario with this content, as `load_scenario` gives that of a file with the same content; its name is made of its title.
 
-    Files that it names are looked for in the working directory. Raises InputFault for everything that is wrong, and for values that TOML does not have, such as None.
+    Files that it names are looked for in the working directory. Raises InputFault for everything that is wrong, and for values that TOML
+    does not have, such as None.
     """
     try:
         document = tomllib.loads(tomli_w.dumps(content))
@@ -100,7 +101,8 @@ def _with_settings(
 ) -> Scenario:
     """Applies settings to a document and resolves it. What settings replace has to be right as well.
 
-    folder: where files that it names are looked for; None for the copy in a run folder, which names none and whose names are taken as they are.
+    folder: where files that it names are looked for; None for the copy in a run folder, which names no files, and of which names of models
+    and the like are taken as they are.
     """
     as_run = folder is None
     overridden: list[str] = []

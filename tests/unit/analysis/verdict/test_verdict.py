@@ -12,12 +12,12 @@ import pytest
 
 from gradwire.agents.records import AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
 from gradwire.analysis.bounds import bounds
+from gradwire.analysis.frames.points import write_points_csv
 from gradwire.analysis.points import (
     PointResult,
     failed_point,
     point_result,
     pool_seeds,
-    write_points_csv,
 )
 from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
 from gradwire.faults import InputFault

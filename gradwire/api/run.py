@@ -1,0 +1,256 @@
+"""A run folder as an object: its tables as pandas DataFrames, and its figures as matplotlib axes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from gradwire.analysis.compare import compare as compare_printed
+from gradwire.analysis.frames.critical_path import parts_frame, segments_frame
+from gradwire.analysis.frames.ops import logged_frame
+from gradwire.analysis.frames.points import INDEX, points_frame
+from gradwire.analysis.frames.ports import ports_frame
+from gradwire.analysis.frames.ranking import ranking_frame
+from gradwire.analysis.iterations import iteration_ends_ns
+from gradwire.analysis.parameters import Value, fits
+from gradwire.analysis.path.critical_path import critical_path
+from gradwire.analysis.points import PointResult, pool_seeds
+from gradwire.analysis.report.charts import Labels
+from gradwire.analysis.report.conclusion import conclusion, ranked_by_setting
+from gradwire.analysis.report.panels import draw_metric
+from gradwire.analysis.report.ranking import rank
+from gradwire.analysis.report.tables import points_table
+from gradwire.analysis.timeline.drawing import draw_timeline
+from gradwire.analysis.utilisation.chart import draw_utilisation
+from gradwire.analysis.utilisation.line_use import BIN_S
+from gradwire.api.drawing import drawing_on
+from gradwire.api.why import Why
+from gradwire.faults import InputFault
+from gradwire.runner.judged import JudgedRun, iterations_frame, judge_stored, verdict_of
+from gradwire.runner.launch.out_paths import writing
+from gradwire.runner.reporting import printed_cells, write_report
+from gradwire.runner.stored.named_run import chosen_iteration, named_run
+from gradwire.runner.stored.point_folders import runs_of
+from gradwire.runner.stored.port_use import captured_use
+from gradwire.runner.stored.run_folder import stored_clock, stored_scenario
+from gradwire.runner.stored.stored_run import StoredRun
+from gradwire.workloads.lineup import FAMILIES, PARTIAL, is_random
+from gradwire.workloads.scenario.loading import Scenario
+
+
+class InvalidPointWarning(UserWarning):
+    """Numbers of a point were asked for whose verdict is not valid: they are no results."""
+
+
+class Run:
+    """A run folder. Everything in it is read, and judged with today's checks, when it is first asked for.
+
+    Where a method takes a point, give its folder's name or a unique part of it, or its parameters as keywords: `run.ops("vgg19_p3")`,
+    `run.ops(strategy="p3", rate="10gbit")`; nothing, if the run has a single point. All of them raise InputFault for a choice that no point
+    fits, or several, and for a point that did not come to its end.
+    """
+
+    def __init__(self, folder: Path, judged: Sequence[JudgedRun] | None = None) -> None:
+        #: Where it lies.
+        self.folder = folder
+        if judged is not None:
+            self._judged = list(judged)
+
+    @cached_property
+    def _judged(self) -> list[JudgedRun]:
+        points, clock = self._scenario.points, stored_clock(self.folder)
+        stored = runs_of(self.folder, points)
+        return [judge_stored(one, point, clock) for one, point in zip(stored, points, strict=True)]
+
+    @cached_property
+    def _scenario(self) -> Scenario:
+        return stored_scenario(self.folder)
+
+    @property
+    def _rows(self) -> list[PointResult]:
+        return [judged.result for judged in self._judged]
+
+    @property
+    def title(self) -> str:
+        """What the scenario is called."""
+        return self._scenario.title
+
+    @property
+    def valid(self) -> bool:
+        """Whether every point's verdict is valid. Numbers of an invalid point are no results."""
+        return all(row.valid for row in self._rows)
+
+    @property
+    def conclusion(self) -> str:
+        """What the run says, in a sentence or two, as its report begins."""
+        ranked = self._scenario.chart == "ranking"
+        ranking = rank(self._rows, FAMILIES, PARTIAL, self._scenario.left_out, self._random) if ranked else None
+        return conclusion(self._rows, self._labels, PARTIAL, self._random, ranking)
+
+    @cached_property
+    def points(self) -> pd.DataFrame:
+        """One row per point, indexed by its folder's name: its parameters, its results, `valid` and `verdict`.
+
+        Words such as strategies and models are categories, and rates have their number beside them (`rate_bps`). A column's unit is in its
+        name. Warns if a point is invalid, whose numbers are no results.
+        """
+        self._warn_of([judged for judged in self._judged if not judged.result.valid])
+        return points_frame(self._rows, self._names)
+
+    @cached_property
+    def iterations(self) -> pd.DataFrame:
+        """One row per point and iteration: the point and its parameters, `iteration`, `warmup`, `iteration_time_s`, `valid`."""
+        points = self.points
+        results = list(points.columns[points.columns.get_loc("iteration_time_s") :])
+        parameters = points.drop(columns=results)
+        frames = [iterations_frame(judged).assign(**{INDEX: judged.folder.name}) for judged in self._judged]
+        rows = pd.concat(frames, ignore_index=True).join(parameters.assign(valid=points["valid"]), on=INDEX)
+        rows[INDEX] = pd.Categorical(rows[INDEX], categories=self._names)
+        return rows[[INDEX, *parameters.columns, "iteration", "warmup", "iteration_time_s", "valid"]]
+
+    @cached_property
+    def verdicts(self) -> pd.DataFrame:
+        """One row per point and check: `point`, `check`, `value`, `limit`, `meaning` (of a failure), `passed`."""
+        rows = [
+            (judged.folder.name, check.name, check.value, check.limit, check.meaning, check.ok)
+            for judged in self._judged
+            for check in judged.verdict.checks
+        ]
+        frame = pd.DataFrame(rows, columns=[INDEX, "check", "value", "limit", "meaning", "passed"])
+        return frame.astype({INDEX: "category", "check": "category", "passed": "bool"})
+
+    def ops(self, point: str = "", **where: Value) -> pd.DataFrame:
+        """What a point's ops were and when they were done: one row per op and iteration, from the plan and the log.
+
+        Columns: iteration, warmup, op (its number in the plan), kind, rank, role, host, peer, receivers, tensor, chunk, layer, size_bytes,
+        traffic_class, crosses_network, duration_s, due_s, start_s and end_s (docs/python.md says what each means).
+        """
+        stored = self._chosen(point, where)
+        return logged_frame(stored.plan(), stored.log(), stored.record().warmup)
+
+    def ports(self, point: str = "", **where: Value) -> pd.DataFrame:
+        """What every port of a point's network sent, one row per port and priority band.
+
+        Columns: port, band, bytes_sent, packets_sent, drops, rate_bps, utilisation (the band's mean share of the line rate).
+        """
+        stored = self._chosen(point, where)
+        return ports_frame(stored.plan(), stored.built_fabric(), stored.log(), stored.record())
+
+    def why(self, point: str = "", *, iteration: int | None = None, **where: Value) -> Why:
+        """Where an iteration's time went, by its critical path; by default the slowest measured one."""
+        stored = self._chosen(point, where)
+        plan, log, record = stored.plan(), stored.log(), stored.record()
+        number = chosen_iteration(iteration, stored.label, plan, log, record)
+        path = critical_path(plan, log, number, stored.built_fabric())
+        return Why(
+            stored.label, number, path.duration_ns / 1e9, path.sentence(), parts_frame(path), segments_frame(path)
+        )
+
+    def compare(self) -> pd.DataFrame:
+        """The strategies ranked at each setting of everything else: one row per strategy and setting, the fastest of each first.
+
+        `ratio` is the time over the fastest's, and `speedup` the throughput over that of `baseline`, each with the ends of its 95 %
+        interval over seeds. `outcome` is what may be said of the ratio: fastest, level (within 1 %), slower, or too few seeds.
+        """
+        return ranking_frame(ranked_by_setting(self._rows, PARTIAL, self._random, FAMILIES))
+
+    def report(self) -> Path:
+        """Writes the report of the run again, with its chart and points.csv, and returns the path of report.html."""
+        with writing(self.folder):
+            write_report(self._scenario, self._judged, self.folder)
+        return self.folder / "report.html"
+
+    def plot(
+        self,
+        x: str,
+        y: str = "iteration_time_s",
+        *,
+        by: str = "strategy",
+        ax: Axes | None = None,
+        **where: Value,
+    ) -> Axes:
+        """Draws a result over a parameter, pooled over seeds, with a series for each value of `by` and 95 % intervals.
+
+        x: a parameter; numbers make lines, words bars. y: iteration_time_s, throughput_per_s or scaling_efficiency. ax: where to draw;
+        by default new axes. where: only the points with these parameters. Invalid points are not drawn. Raises InputFault for what does not
+        exist, and for points that differ in more than `x` and `by`.
+        """
+        rows = [row for row in pool_seeds(self._rows) if fits(row.parameters, where)]
+        with drawing_on(ax) as axes:
+            draw_metric(axes, rows, x, y, by, self._labels)
+        return axes
+
+    def timeline(
+        self, point: str = "", iteration: int | None = None, *, ax: Axes | None = None, **where: Value
+    ) -> Axes:
+        """Draws what each rank computes, adds, sends and receives in an iteration, by default the slowest measured one."""
+        stored = self._chosen(point, where)
+        plan, log, record = stored.plan(), stored.log(), stored.record()
+        number = chosen_iteration(iteration, stored.label, plan, log, record)
+        with drawing_on(ax, 3 * len(plan.rank_role)) as axes:
+            draw_timeline(axes, plan, log, number)
+        return axes
+
+    def utilisation(
+        self, point: str = "", port: str = "", *, bin_s: float = BIN_S, ax: Axes | None = None, **where: Value
+    ) -> Axes:
+        """Draws how both directions of a captured port were used over the measured iterations, from its packets.
+
+        port: such as "h1-eth0"; by default the first that was captured, with `set={"run.capture": "h1"}`. Raises InputFault if it was not.
+        """
+        stored = self._chosen(point, where)
+        use = captured_use(stored, port, bin_s)
+        edges_ns = iteration_ends_ns(stored.plan(), stored.log(), stored.record().iterations)
+        with drawing_on(ax) as axes:
+            draw_utilisation(axes, use.used, edges_ns)
+        return axes
+
+    @property
+    def _names(self) -> list[str]:
+        return [judged.folder.name for judged in self._judged]
+
+    @property
+    def _random(self) -> list[bool]:
+        return [is_random(judged.point.section) for judged in self._judged]
+
+    @property
+    def _labels(self) -> Labels:
+        return Labels(self._scenario.labels)
+
+    def _chosen(self, point: str, where: dict[str, Value]) -> StoredRun:
+        """The run of a point; warns if it is invalid."""
+        if point and where:
+            raise InputFault(f"point {point!r} and {', '.join(where)}: choose by the one or by the others")
+        stored = named_run(self.folder, where or point)
+        verdict = verdict_of(stored)
+        if not verdict.valid:
+            _warn(f"{stored.label}: {verdict.summary}: its numbers are no results")
+        return stored
+
+    def _warn_of(self, invalid: Sequence[JudgedRun]) -> None:
+        for judged in invalid:
+            _warn(f"{judged.label}: {judged.verdict.summary.splitlines()[0]}: its numbers are no results")
+
+    def __repr__(self) -> str:
+        """What a console shows."""
+        return f"<gradwire.Run {self.folder}: {self.title}. {self.conclusion}>"
+
+    def _repr_html_(self) -> str:
+        """The conclusion and the table of points, for notebooks."""
+        pooled = pool_seeds(self._rows)
+        table: Any = points_table(pooled, compare_printed(pooled, printed_cells(self._scenario)), self._scenario.labels)
+        frame = pd.DataFrame(table.rows, columns=list(table.headers))
+        foot = f"<p><small>{escape(table.foot)}</small></p>"
+        return f"<p><b>{escape(self.title)}</b></p><p>{escape(self.conclusion)}</p>{frame.to_html(index=False)}{foot}"
+
+
+def _warn(text: str) -> None:
+    """Warns at the line of the caller's that asked."""
+    warnings.warn(text, InvalidPointWarning, stacklevel=4)

@@ -1,0 +1,124 @@
+"""`gradwire.run`, `gradwire.compare`, `gradwire.plan` and `gradwire.open`: what the commands do, for Python."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from gradwire.api.plans import Plans
+from gradwire.api.run import Run
+from gradwire.api.settings import Settings, settings_of
+from gradwire.faults import InputFault
+from gradwire.runner.comparison import Question
+from gradwire.runner.expected_cost import warnings
+from gradwire.runner.launch.execution import carry_out
+from gradwire.runner.launch.preparation import Prepared, compiled, loaded, prepare, prepare_comparison
+from gradwire.runner.stored.run_folder import RUNS, run_folder
+from gradwire.runner.terminal.screen import Screen
+from gradwire.vm.machines import Clock
+
+Scenario = str | os.PathLike[str] | Mapping[str, Any]
+COLUMNS = 120
+"""Width of lines where there is no terminal."""
+
+
+def run(
+    scenario: Scenario,
+    *,
+    set: Settings = (),  # noqa: A002 (the option's name on the command line)
+    out: str | os.PathLike[str] | None = None,
+    jobs: int | None = None,
+    progress: bool = True,
+) -> Run:
+    """Runs a scenario's points in virtual time, and returns the run; points that are there already do not run again.
+
+    scenario: a file's path, the name of a scenario that gradwire brings, or a mapping with what such a file says. set: settings as with
+    `--set`, as a mapping of dotted keys, of which a list is swept, or as "key=value" texts. out: the run folder; by default one in runs/,
+    named after what is run. jobs: points that run side by side; by default one per core. progress: whether to print each point as it ends.
+
+    An invalid point raises nothing: see `Run.valid`. Raises InputFault for whatever is wrong in the scenario or the settings,
+    before anything boots, and MachineFault for what would hit every point. After an interruption, the same call goes on from there.
+    """
+    settings = settings_of(set)
+    screen = _screen(progress)
+    prepared = prepare(loaded(_source(scenario), settings), Clock(), None if out is None else Path(out), screen)
+    said = "..." if isinstance(scenario, Mapping) else repr(os.fspath(scenario))
+    return _carried_out(prepared, jobs, f"gradwire.run({said}{f', set={list(settings)}' if settings else ''})", screen)
+
+
+def compare(
+    *,
+    model: str,
+    workers: int,
+    rate: str,
+    device: str | None = None,
+    iteration_time: str | None = None,
+    servers: int | None = None,
+    strategies: Sequence[str] = (),
+    leaf_spine: bool = False,
+    oversubscription: float | None = None,
+    seeds: int = 3,
+    set: Settings = (),  # noqa: A002
+    out: str | os.PathLike[str] | None = None,
+    jobs: int | None = None,
+    progress: bool = True,
+) -> Run:
+    """Runs every strategy, or those named, on one model and network; `Run.compare` ranks them. The arguments are those of the command.
+
+    seeds: runs of strategies with random orders, at least 2. Otherwise as `run`.
+    """
+    if seeds < 2:
+        raise InputFault(f"seeds = {seeds}: must be at least 2, for one seed shows no spread")
+    question = Question(
+        model, workers, rate, device, iteration_time, servers, leaf_spine, oversubscription, settings_of(set)
+    )
+    screen = _screen(progress)
+    prepared = prepare_comparison(question, list(strategies), seeds, None if out is None else Path(out), screen)
+    said = f"gradwire.compare(model={model!r}, workers={workers}, rate={rate!r}, ...)"
+    return _carried_out(prepared, jobs, said, screen)
+
+
+def plan(scenario: Scenario, *, set: Settings = ()) -> Plans:  # noqa: A002
+    """Compiles and checks every point of a scenario and runs nothing. The arguments are those of `run`."""
+    found = loaded(_source(scenario), settings_of(set))
+    screen = _screen(progress=False)
+    runs = compiled(found, RUNS / found.name, Clock(), screen)
+    for warning in warnings(runs):
+        screen.warn(warning)
+    return Plans(found.title, runs)
+
+
+def open(folder: str | os.PathLike[str]) -> Run:  # noqa: A001 (it is used as gradwire.open)
+    """The run in a run folder, given by its path or by its name in runs/, whichever version of gradwire ran it.
+
+    Raises InputFault if there is none.
+    """
+    return Run(run_folder(Path(folder)))
+
+
+def _source(scenario: Scenario) -> Path | Mapping[str, Any]:
+    return scenario if isinstance(scenario, Mapping) else Path(scenario)
+
+
+def _screen(progress: bool) -> Screen:
+    """Consoles of a program: warnings always, and the rest if it is wanted.
+
+    In a notebook lines are printed, which stay readable in the saved file; bars would need its widgets and be lost with them.
+    """
+    width = None if sys.stdout.isatty() else COLUMNS
+    return Screen(
+        Console(width=width, quiet=not progress, force_jupyter=False),
+        Console(width=width, stderr=True, soft_wrap=True, force_jupyter=False),
+    )
+
+
+def _carried_out(prepared: Prepared, jobs: int | None, command: str, screen: Screen) -> Run:
+    if jobs is not None and jobs < 1:
+        raise InputFault(f"jobs = {jobs}: must be at least 1")
+    done = carry_out(prepared, jobs, command, screen)
+    return Run(prepared.place.folder, list(done.runs))
