@@ -1,7 +1,7 @@
 """Replays the network traffic of distributed training on an emulated network, and measures how each strategy performs.
 
-`run`, `compare`, `plan` and `open` are what Python and notebooks begin with (docs/python.md). They are imported when they are first asked
-for, since every process of a run imports this package, and the command line answers at once.
+`run`, `compare`, `plan`, `estimate` and `open` are what Python and notebooks begin with (docs/python.md). Each is imported when it is first
+asked for, since every process of a run imports this package, and the command line answers at once.
 
 In a checkout, `gradwire/topo`, `gradwire/agents` and the like are links to the folders of the same name beside this one. Once installed,
 they are the folders themselves. Either way, each module has one name to import it by.
@@ -13,12 +13,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gradwire import faults, plugin
+    from gradwire.api.estimating import estimate
     from gradwire.api.plans import Plans
     from gradwire.api.run import InvalidPointWarning, Run
     from gradwire.api.running import compare, open, plan, run  # noqa: A004 (gradwire.open opens runs)
     from gradwire.api.why import Why
 
-__all__ = ["InvalidPointWarning", "Plans", "Run", "Why", "compare", "faults", "open", "plan", "plugin", "run"]
+__all__ = [
+    "InvalidPointWarning",
+    "Plans",
+    "Run",
+    "Why",
+    "compare",
+    "estimate",
+    "faults",
+    "open",
+    "plan",
+    "plugin",
+    "run",
+]
 
 PACKAGE = Path(__file__).resolve().parent
 """The folder of the package. A process that imports the package needs the parent of this folder on its path."""
@@ -28,6 +41,7 @@ _HOMES = {
     "Run": "gradwire.api.run",
     "Why": "gradwire.api.why",
     "compare": "gradwire.api.running",
+    "estimate": "gradwire.api.estimating",
     "open": "gradwire.api.running",
     "plan": "gradwire.api.running",
     "run": "gradwire.api.running",

@@ -31,7 +31,7 @@ def draw_timeline(axes: Axes, plan: Plan, log: OpLog, iteration: int) -> None:
     """Draws an iteration: a row for what each rank computes, adds, sends and receives, the first on top, over milliseconds since its begin.
 
     A message is sent from its first to its last byte handed to the kernel, and received from its header to its last byte. The vertical line
-    is the iteration's end; what belongs to it and comes later is drawn as well. Raises InputFault for an iteration that the log does not have.
+    is the iteration's end; what belongs to it and comes later is drawn as well. Raises InputFault for an iteration that the log lacks.
     """
     logged = LoggedOps.of(plan, log)
     if not 0 <= iteration < logged.iterations:

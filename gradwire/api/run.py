@@ -94,20 +94,29 @@ class Run:
         ranking = rank(self._rows, FAMILIES, PARTIAL, self._scenario.left_out, self._random) if ranked else None
         return conclusion(self._rows, self._labels, PARTIAL, self._random, ranking)
 
-    @cached_property
+    @property
     def points(self) -> pd.DataFrame:
         """One row per point, indexed by its folder's name: its parameters, its results, `valid` and `verdict`.
 
         Words such as strategies and models are categories, and rates have their number beside them (`rate_bps`). A column's unit is in its
         name. Warns if a point is invalid, whose numbers are no results.
         """
-        self._warn_of([judged for judged in self._judged if not judged.result.valid])
-        return points_frame(self._rows, self._names)
+        self._warn_of_invalid()
+        return self._points
 
     @cached_property
+    def _points(self) -> pd.DataFrame:
+        return points_frame(self._rows, self._names)
+
+    @property
     def iterations(self) -> pd.DataFrame:
         """One row per point and iteration: the point and its parameters, `iteration`, `warmup`, `iteration_time_s`, `valid`."""
-        points = self.points
+        self._warn_of_invalid()
+        return self._iterations
+
+    @cached_property
+    def _iterations(self) -> pd.DataFrame:
+        points = self._points
         results = list(points.columns[points.columns.get_loc("iteration_time_s") :])
         parameters = points.drop(columns=results)
         frames = [iterations_frame(judged).assign(**{INDEX: judged.folder.name}) for judged in self._judged]
@@ -234,9 +243,10 @@ class Run:
             _warn(f"{stored.label}: {verdict.summary}: its numbers are no results")
         return stored
 
-    def _warn_of(self, invalid: Sequence[JudgedRun]) -> None:
-        for judged in invalid:
-            _warn(f"{judged.label}: {judged.verdict.summary.splitlines()[0]}: its numbers are no results")
+    def _warn_of_invalid(self) -> None:
+        for judged in self._judged:
+            if not judged.result.valid:
+                _warn(f"{judged.label}: {judged.verdict.summary.splitlines()[0]}: its numbers are no results")
 
     def __repr__(self) -> str:
         """What a console shows."""
@@ -252,5 +262,5 @@ class Run:
 
 
 def _warn(text: str) -> None:
-    """Warns at the line of the caller's that asked."""
+    """Warns at the line that asked, two calls above the one that warns."""
     warnings.warn(text, InvalidPointWarning, stacklevel=4)

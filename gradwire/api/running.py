@@ -46,7 +46,7 @@ def run(
     """
     settings = settings_of(set)
     screen = _screen(progress)
-    prepared = prepare(loaded(_source(scenario), settings), Clock(), None if out is None else Path(out), screen)
+    prepared = prepare(loaded(source_of(scenario), settings), Clock(), None if out is None else Path(out), screen)
     said = "..." if isinstance(scenario, Mapping) else repr(os.fspath(scenario))
     return _carried_out(prepared, jobs, f"gradwire.run({said}{f', set={list(settings)}' if settings else ''})", screen)
 
@@ -85,7 +85,7 @@ def compare(
 
 def plan(scenario: Scenario, *, set: Settings = ()) -> Plans:  # noqa: A002
     """Compiles and checks every point of a scenario and runs nothing. The arguments are those of `run`."""
-    found = loaded(_source(scenario), settings_of(set))
+    found = loaded(source_of(scenario), settings_of(set))
     screen = _screen(progress=False)
     runs = compiled(found, RUNS / found.name, Clock(), screen)
     for warning in warnings(runs):
@@ -101,7 +101,8 @@ def open(folder: str | os.PathLike[str]) -> Run:  # noqa: A001 (it is used as gr
     return Run(run_folder(Path(folder)))
 
 
-def _source(scenario: Scenario) -> Path | Mapping[str, Any]:
+def source_of(scenario: Scenario) -> Path | Mapping[str, Any]:
+    """A scenario as it was given: a path or name, or its content."""
     return scenario if isinstance(scenario, Mapping) else Path(scenario)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,10 +22,18 @@ def settings_of(given: Settings) -> tuple[str, ...]:
 
 
 def _setting_text(value: Any) -> str:
-    """A value as `--set` takes it. A word stays as it is, because the run folder is named after it."""
-    if isinstance(value, str) and value[:1].isalpha() and value not in ("true", "false", "inf", "nan"):
+    """A value as `--set` takes it. A text that is not TOML by itself stays as it is, since titles and folders say what was set."""
+    if isinstance(value, str) and value == value.strip() and value.isprintable() and not _is_toml(value):
         return value
     return _toml(value)
+
+
+def _is_toml(text: str) -> bool:
+    try:
+        tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
 
 
 def _toml(value: Any) -> str:

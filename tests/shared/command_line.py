@@ -1,4 +1,4 @@
-"""Runs gradwire's command line in the process of a test."""
+"""Runs gradwire's command line in the process of a test, with or without the virtual-time kernel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import pytest
 from rich.console import Console
 
 from gradwire import command_line
-from gradwire.commands import terminal
+from gradwire.commands import machine as machine_commands
+from gradwire.commands import running, terminal
+from gradwire.runner.campaign import Trial, no_trial
+from gradwire.runner.launch import execution
 
 Answer = tuple[int, str, str]
 
@@ -22,3 +25,10 @@ def gradwire_says(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
         command_line.main()
     out, err = capsys.readouterr()
     return int(ended.value.code or 0), out, err
+
+
+def needs_no_kernel(monkeypatch: pytest.MonkeyPatch, trial: Trial = no_trial) -> None:
+    """Points of commands and of `gradwire.run` need no kernel, and `trial` is what the machine is tried with before the first."""
+    for module in (running, machine_commands, execution):
+        monkeypatch.setattr(module, "make_kernel_ready", lambda _: False)
+        monkeypatch.setattr(module, "trial_on", lambda _: trial)

@@ -16,8 +16,7 @@ from gradwire.runner import campaign, replay
 from gradwire.runner.campaign import Campaign
 from gradwire.runner.stored.store import PointStore
 from gradwire.vm.doctor import Finding
-from tests.shared.command_line import gradwire_says
-from tests.shared.no_kernel import needs_no_kernel
+from tests.shared.command_line import gradwire_says, needs_no_kernel
 from tests.shared.snippets import ROOT
 
 SCENARIO = """

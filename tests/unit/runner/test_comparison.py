@@ -14,7 +14,7 @@ from gradwire.workloads.compilation import compile_point
 from gradwire.workloads.lineup import CONTENDERS, contenders, is_random, lineup
 from gradwire.workloads.registry import strategy_names
 from gradwire.workloads.scenario.loading import Scenario, resolve
-from tests.shared.no_kernel import needs_no_kernel
+from tests.shared.command_line import needs_no_kernel
 from tests.unit.runner.test_named_run import replaying_job
 from tests.unit.runner.test_run_loop import machine
 from tests.unit.test_command_line import call as call  # noqa: PLC0414

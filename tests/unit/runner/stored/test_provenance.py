@@ -22,7 +22,7 @@ from gradwire.runner.stored.provenance import (
     typed_command,
 )
 from gradwire.vm.machines import Clock
-from tests.shared.no_kernel import needs_no_kernel
+from tests.shared.command_line import needs_no_kernel
 from tests.unit.runner.test_named_run import replaying_job
 from tests.unit.runner.test_run_loop import TEXT, machine
 from tests.unit.test_command_line import call as call  # noqa: PLC0414

@@ -1,0 +1,39 @@
+"""`gradwire.estimate`: a module of its own, because the fluid engine's machine code takes a while to load."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from gradwire.analysis.frames.points import parameters_frame
+from gradwire.api.running import Scenario, source_of
+from gradwire.api.settings import Settings, settings_of
+from gradwire.runner.estimation import DEPARTURE, MODEL_NOT_RUN, RESULT_COLUMNS, estimate_points
+from gradwire.runner.launch.preparation import loaded
+
+WORDS = ("plan", "lower_bound_kind")
+
+
+def estimate(
+    scenario: Scenario,
+    *,
+    set: Settings = (),  # noqa: A002 (the option's name on the command line)
+    jobs: int = 1,
+    send_ends: str = DEPARTURE,
+) -> pd.DataFrame:
+    """Iteration times of a scenario's points on an ideal fluid network, in milliseconds to seconds a point: a model, and no run.
+
+    One row per point: its parameters, the `plan` (of several candidates, the fastest), iteration_time_s, lower_bound_s, lower_bound_kind,
+    iterations and period (after how many the schedule repeated, and how often; 0: never), took_s, and bound_ratio (estimate over bound).
+    jobs: processes side by side; they are forked, which is why a notebook, which has threads, begins with one. send_ends: "departure" or
+    "buffered" (docs/estimate.md). Otherwise as `gradwire.run`. Raises InputFault.
+    """
+    found = loaded(source_of(scenario), settings_of(set))
+    estimates = estimate_points(found.points, jobs, send_ends)
+    keys = list(dict.fromkeys(key for point in estimates for key in point.parameters))
+    frame = parameters_frame([dict(point.parameters) for point in estimates], keys)
+    for name in RESULT_COLUMNS:
+        values = [getattr(point, name) for point in estimates]
+        frame[name] = pd.Categorical(values) if name in WORDS else values
+    frame["bound_ratio"] = [point.x_bound for point in estimates]
+    frame.attrs["model"] = MODEL_NOT_RUN
+    return frame
