@@ -16,6 +16,12 @@ BEST = "fastest"
 """Outcome of the fastest itself, with which the others are compared."""
 OUTCOMES = (BEST, *map(str, Outcome))
 
+NUMBERS = (
+    "iteration_time_s", "ci95_s", "ratio", "ratio_low", "ratio_high", "speedup", "speedup_low", "speedup_high", "bound_ratio",
+    "scaling_efficiency",
+)  # fmt: skip
+"""Columns that may lack a value in every row, and are numbers all the same."""
+
 
 def ranking_frame(settings: Sequence[Setting]) -> pd.DataFrame:
     """One row per strategy and setting: the fastest of each setting first, and the invalid ones last, with their numbers missing.
@@ -28,9 +34,12 @@ def ranking_frame(settings: Sequence[Setting]) -> pd.DataFrame:
     keys = list(dict.fromkeys(key for parameters, _ in rows for key in parameters))
     where = parameters_frame([parameters for parameters, _ in rows], keys)
     numbers = pd.DataFrame([row for _, row in rows])
+    numbers = numbers.reindex(columns=list(dict.fromkeys([*numbers.columns, *NUMBERS])))
     frame = pd.concat([where, numbers], axis="columns")
     for name in ("strategy", "options", "family", "baseline"):
         frame[name] = frame[name].astype("category")
+    for name in NUMBERS:
+        frame[name] = frame[name].astype("float64")
     frame["outcome"] = pd.Categorical(frame["outcome"], categories=list(OUTCOMES))
     return frame.astype({"rank": "Int64"})
 

@@ -250,7 +250,7 @@ class Run:
 
     def __repr__(self) -> str:
         """What a console shows."""
-        return f"<gradwire.Run {self.folder}: {self.title}. {self.conclusion}>"
+        return f"<gradwire.Run {self.folder}: {self.conclusion}>"
 
     def _repr_html_(self) -> str:
         """The conclusion and the table of points, for notebooks."""

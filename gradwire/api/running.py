@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console
 
@@ -107,15 +107,19 @@ def source_of(scenario: Scenario) -> Path | Mapping[str, Any]:
 
 
 def _screen(progress: bool) -> Screen:
-    """Consoles of a program: warnings always, and the rest if it is wanted.
+    """Consoles of a program: warnings always, and the rest if it is wanted."""
+    return Screen(_console(sys.stdout, quiet=not progress), _console(sys.stderr, soft_wrap=True))
 
-    In a notebook lines are printed, which stay readable in the saved file; bars would need its widgets and be lost with them.
+
+def _console(stream: TextIO, **options: Any) -> Console:
+    """A console with bars on a terminal, and with lines elsewhere.
+
+    In a notebook, lines stay readable in the saved file, where bars are thousands of control characters; rich would draw these there, since
+    Jupyter's kernel sets FORCE_COLOR.
     """
-    width = None if sys.stdout.isatty() else COLUMNS
-    return Screen(
-        Console(width=width, quiet=not progress, force_jupyter=False),
-        Console(width=width, stderr=True, soft_wrap=True, force_jupyter=False),
-    )
+    terminal = stream.isatty()
+    width = None if terminal else COLUMNS
+    return Console(file=stream, width=width, force_terminal=terminal, force_jupyter=False, **options)
 
 
 def _carried_out(prepared: Prepared, jobs: int | None, command: str, screen: Screen) -> Run:

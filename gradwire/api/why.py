@@ -31,9 +31,16 @@ class Why:
 
     @property
     def _shown(self) -> pd.DataFrame:
-        """The parts that took time."""
-        shown = self.parts[self.parts["duration_s"] > 0]
-        return shown.assign(share=[f"{share:.1%}" for share in shown["share"]])
+        """The parts that took time, as text."""
+        took = self.parts[self.parts["duration_s"] > 0]
+        columns = {
+            "part": took["part"],
+            "kind": took["kind"],
+            "ms": [f"{1e3 * duration_s:.3f}" for duration_s in took["duration_s"]],
+            "share": [f"{share:.1%}" for share in took["share"]],
+            "meaning": took["meaning"],
+        }
+        return pd.DataFrame(columns)
 
     def __str__(self) -> str:
         """What `print` shows."""

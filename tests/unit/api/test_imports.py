@@ -57,4 +57,4 @@ def test_every_name_is_there_and_no_other() -> None:
         assert getattr(gradwire, name).__name__.rpartition(".")[2] == name
     assert set(gradwire.__all__) <= set(dir(gradwire))
     with pytest.raises(AttributeError, match="no attribute 'rnu'"):
-        _ = gradwire.rnu  # type: ignore[attr-defined]
+        _ = gradwire.rnu

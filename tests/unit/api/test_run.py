@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 import gradwire
 from gradwire.agents.records import OpLog
@@ -41,10 +42,11 @@ def run(replayed: None) -> gradwire.Run:
 
 
 def test_a_mapping_is_run_as_a_file_of_the_same_content_would_be(
-    run: gradwire.Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: gradwire.Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run.folder == Path("runs/a-test")
     assert run.valid
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as Jupyter's kernels do
     assert capsys.readouterr().out == "", "no progress was asked for"
     assert {path.name for path in run.folder.iterdir()} >= {
         "report.html", "chart.png", "points.csv", "points.parquet", "scenario.toml", "provenance.json", "clock.json",
@@ -54,6 +56,7 @@ def test_a_mapping_is_run_as_a_file_of_the_same_content_would_be(
     again = gradwire.run("a-test.toml")
     assert again.folder == run.folder
     out = capsys.readouterr().out
+    assert "\x1b" not in out, "no bars and colours where there is no terminal"
     assert out.count("already there") == len(again.points) == 4
     assert "nothing to run" in out
     pd.testing.assert_frame_equal(again.points, run.points)
@@ -164,6 +167,7 @@ def test_a_comparison_ranks_each_setting(run: gradwire.Run) -> None:
     assert second["ratio"] == pytest.approx(second["iteration_time_s"] / first["iteration_time_s"])
     assert set(ranked["baseline"]) == {"vanilla"}
     assert pd.isna(ranked.query("strategy == 'vanilla'")["speedup_low"]).all(), "vanilla's order is random: one seed"
+    assert ranked["speedup_low"].dtype == "float64"
 
 
 def test_a_comparison_of_all_strategies_is_a_run(replayed: None) -> None:
@@ -192,7 +196,7 @@ def test_a_notebook_shows_the_conclusion_and_the_table(run: gradwire.Run) -> Non
     html = run._repr_html_()
     assert "All 4 points are valid." in html
     assert html.count("<tr") == 5
-    assert repr(run).startswith("<gradwire.Run runs/a-test: A test. ")
+    assert repr(run).startswith("<gradwire.Run runs/a-test: Ring is fastest")
 
 
 @pytest.mark.parametrize(
@@ -248,13 +252,15 @@ def test_numbers_of_an_invalid_point_that_came_to_its_end_are_there_with_a_warni
 def test_lines_over_numbers_and_bars_by_word(run: gradwire.Run) -> None:
     axes = run.plot("rate", "throughput_per_s")
     assert isinstance(axes, ShownAxes)
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["vanilla", "ring"]
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["vanilla", "ring"]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("Rate (Gbit/s)", "Throughput (samples/s)")
     drawn = [line.get_ydata() for line in axes.lines if len(np.atleast_1d(line.get_xdata())) == 2 and line.get_marker()]
     expected = run.points.query("strategy == 'ring'").sort_values("rate")["throughput_per_s"].tolist()
     assert any(np.allclose(np.asarray(y, float), expected) for y in drawn)
     bars = run.plot("strategy", "scaling_efficiency", rate="10gbit")
-    heights = [patch.get_height() for patch in bars.patches]
+    heights = [patch.get_height() for patch in bars.patches if isinstance(patch, Rectangle)]
     assert heights == pytest.approx((100 * run.points.query("rate == '10gbit'")["scaling_efficiency"]).tolist())
     assert len(run.plot("strategy", by="rate").patches) == 4
 

@@ -65,6 +65,7 @@ WRITTEN_BY_RUNS = (
     "scenario.toml",
     "chart.svg",
     "chart.png",
+    "points.parquet",
 )
 OF_READERS = (
     "workloads/strategies/two_tree.py",
@@ -85,9 +86,17 @@ BASE: dict[str, Any] = {
 """What a block of TOML may leave out."""
 
 
+PYTHON_GUIDE = ROOT / "docs" / "python.md"
+"""Its blocks of Python go on from one another, and run points: test_python_guide.py carries them out."""
+
+
 def blocks(*languages: str) -> pytest.MarkDecorator:
     """All blocks in these languages, as parameters of a test."""
-    chosen = [snippet for snippet in all_snippets() if snippet.language in languages]
+    chosen = [
+        snippet
+        for snippet in all_snippets()
+        if snippet.language in languages and (snippet.language, snippet.document) != ("python", PYTHON_GUIDE)
+    ]
     return pytest.mark.parametrize("snippet", chosen, ids=lambda snippet: snippet.place)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from gradwire.analysis.frames import points as frames
 from gradwire.analysis.frames.points import points_frame, typed, write_points_parquet
 from tests.shared.stored_points import result
 
@@ -63,6 +63,6 @@ def test_without_pyarrow_no_parquet_is_written_and_none_is_left(
 ) -> None:
     path = tmp_path / "points.parquet"
     path.write_text("of an earlier run")
-    monkeypatch.setattr(frames.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     assert not write_points_parquet(path, points_frame(ROWS, ["a", "b", "c"]))
     assert not path.exists()

@@ -1,0 +1,75 @@
+"""gradwire from Python, on a real network in the virtual-time kernel: a tiny run with a capture, and the notebooks in examples/."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import numpy as np
+import pytest
+from matplotlib.patches import StepPatch
+from nbclient import NotebookClient
+
+import gradwire
+from gradwire import PACKAGE
+
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
+
+NOTEBOOKS = sorted((PACKAGE.parent / "examples").glob("*.ipynb"))
+SCENARIO = {
+    "title": "tiny",
+    "cluster": {"workers": 2},
+    "fabric": {"rate": "10gbit"},
+    "model": {"name": "alexnet", "device": "k40"},
+    "strategy": {"name": "kvstore"},
+    "run": {"iterations": 1, "capture": ["h1"]},
+}
+
+
+def test_a_run_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = gradwire.run(SCENARIO)
+    assert run.valid
+    assert "s an iteration" in capsys.readouterr().out
+    ops, ports = run.ops(), run.ports()
+    sent_bytes = ops.loc[ops["crosses_network"], "size_bytes"].sum()
+    from_hosts = ports[ports["port"].str.startswith("h")]
+    assert sent_bytes < from_hosts["bytes_sent"].sum() < 1.1 * sent_bytes
+    assert from_hosts["drops"].sum() == 0
+    assert 0 < from_hosts["utilisation"].max() < 1
+    lasted_s = ops["end_s"].max() - ops["start_s"].min()
+    assert lasted_s == pytest.approx(run.iterations["iteration_time_s"].sum(), rel=0.05)
+    axes = run.utilisation(port="h1-eth0")
+    steps = next(patch for patch in axes.patches if isinstance(patch, StepPatch))
+    carried_gbps = steps.get_data().values
+    assert 0.5 < np.max(carried_gbps) <= 10.1
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_and_its_saved_outputs_are_those_of_today(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kinds of outputs, not their numbers, which another kernel or a faster machine may change."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]))
+    saved, ran = (nbformat.reads(path.read_text(), as_version=4) for _ in range(2))  # type: ignore[no-untyped-call]
+    NotebookClient(ran, timeout=240, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert outputs(saved) == outputs(ran)
+    shown = "".join(output["data"].get("text/html", "") for cell in ran.cells for output in results(cell))
+    assert "points are valid." in shown
+    assert "Only " not in shown
+
+
+def outputs(notebook: Any) -> list[list[str]]:
+    """The kinds of what each cell shows."""
+    return [sorted({kind for output in results(cell) for kind in output["data"]}) for cell in notebook.cells]
+
+
+def results(cell: Any) -> list[Any]:
+    """What a cell shows, without what it prints."""
+    return [output for output in cell.get("outputs", ()) if "data" in output]
+
+
+def test_there_are_notebooks() -> None:
+    assert {path.stem for path in NOTEBOOKS} == {"does-p3-help", "own-strategy"}
