@@ -1,4 +1,4 @@
-"""How frames become CSV: as the standard library's csv module writes, so that what others parse stays as it is to the byte."""
+"""How frames become CSV, and CSV rows: as Python's csv module writes, so that what others parse stays as it is to the byte."""
 
 from __future__ import annotations
 
@@ -19,3 +19,9 @@ def write_csv(path: Path, frame: pd.DataFrame, float_format: str | None = None) 
     """
     with replacing(path) as partial:
         frame.to_csv(partial, index=False, lineterminator=LINE_END, float_format=float_format)
+
+
+def read_texts(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file by their columns' names, every cell as the text that it is. Raises OSError or ValueError."""
+    frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    return [{str(name): text for name, text in row.items()} for row in frame.to_dict("records")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -22,6 +21,7 @@ from gradwire.analysis.difference import (
     claim_differences,
     differences,
 )
+from gradwire.analysis.frames.csv_files import read_texts
 from gradwire.analysis.parameters import describe
 from gradwire.commands import terminal
 from gradwire.faults import InputFault
@@ -102,8 +102,8 @@ def _settings(stored: StoredRun) -> Mapping[str, str]:
 def _claims(one: Path, other: Path) -> list[ClaimDifference]:
     rows = []
     for folder in (one, other):
-        with reading(folder / CLAIMS_FILE), (folder / CLAIMS_FILE).open(newline="") as file:
-            rows.append(list(csv.DictReader(file)))
+        with reading(folder / CLAIMS_FILE):
+            rows.append(read_texts(folder / CLAIMS_FILE))
     return claim_differences(*rows)
 
 

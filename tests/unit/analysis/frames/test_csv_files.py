@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gradwire.analysis.frames.csv_files import read_texts
 from gradwire.analysis.frames.points import text_frame, write_points_csv
 from gradwire.analysis.points import RESULT_COLUMNS, PointResult
 from gradwire.analysis.utilisation.chart import write_utilisation
@@ -88,3 +89,15 @@ def test_the_bins_of_a_port_have_fixed_digits(tmp_path: Path) -> None:
     assert (tmp_path / "port.csv").read_bytes() == (
         b"start_s,inbound_bps,outbound_bps,gpu_share\r\n1.500000,0,3333333333,0.2500\r\n1.510000,2500000000,1,0.3333\r\n"
     )
+
+
+def test_texts_are_read_as_they_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "claims.csv"
+    path.write_bytes(b'claim,printed,reason\r\na,1.50,"NA, ""and""\nmore"\r\nb,,nan\r\n')
+    assert read_texts(path) == [
+        {"claim": "a", "printed": "1.50", "reason": 'NA, "and"\nmore'},
+        {"claim": "b", "printed": "", "reason": "nan"},
+    ]
+    path.write_bytes(b"")
+    with pytest.raises(ValueError, match="No columns"):
+        read_texts(path)
