@@ -163,6 +163,7 @@ def test_rates_as_text_and_back(rate_bps: float, text: str) -> None:
         (["value=3"], ["value: unknown key; Known here"]),
         (["titel=x"], ["did you mean 'title'?"]),
         (["fabric.oversubscription=4"], ["fabric.oversubscription = 4: needs fabric.topology = 'leaf-spine'"]),
+        (["transport.unsent=64KiB"], ["transport.unsent = 65536B: needs send_ends = 'buffered'"]),
         (["fabric.leaves=2"], ["test.toml: fabric.leaves = 2: needs fabric.topology = 'leaf-spine'"]),
         (["fabric.spines=2", "fabric.topology=single"], ["fabric.spines = 2: needs fabric.topology = 'leaf-spine'"]),
         ([f"fabric={{{NESTED}, oversubscription=inf}}"], ["fabric.oversubscription = inf", "finite"]),
@@ -298,6 +299,7 @@ def test_cases_are_sweeps_of_their_own_on_top_of_the_common_one() -> None:
 "run.seed" = [1, 2]
 [[cases]]
 "strategy.name" = ["ring", "p3"]
+transport.send_ends = ["buffered"]
 transport.unsent = ["256KB"]
 """
     )
