@@ -165,12 +165,11 @@ def estimate(
     settings: Settings = None,
     jobs: Jobs = None,
     send_ends: Annotated[
-        str | None,
+        str,
         typer.Option(
-            help="a send queue goes on when a message's last byte has left (departure), or earlier (buffered); by default as the "
-            "scenario's transport.send_ends says"
+            help="a send queue goes on when a message's last byte has left (departure), or earlier (buffered)"
         ),
-    ] = None,
+    ] = "departure",
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="also write the rows to this file, as CSV")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
