@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -15,9 +16,11 @@ from gradwire.vm.byte_code import MANIFEST, Manifest, byte_code_folder
 
 
 @pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("GRADWIRE_CACHE", str(tmp_path / "cache"))
     byte_code_folder.cache_clear()
+    yield
+    byte_code_folder.cache_clear()  # later tests of this process have another cache
 
 
 def filled(*modules: str) -> tuple[Path, Manifest]:
