@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from gradwire.agents.connections import HostEntry, SocketOptions, connect, join, listen
+from gradwire.agents.departures import Line
 from gradwire.agents.loop import ReplayLoop
 from gradwire.agents.multicast.sockets import Multicast
 from gradwire.agents.records import AgentSummary
@@ -67,8 +68,10 @@ class Agent:
         for listener in self._listeners:
             listener.close()
         sends = connection_of_send(self._plan, self._connections)
+        ends_by_departure = self._options.unsent_bytes is None
+        line_of = {host: Line.of_tcp(self._fabric, host) for host in self._hosts} if ends_by_departure else {}
         self._loop = ReplayLoop(
-            self._plan, self._interpreter, sends, self._connections, outgoing, incoming, self._multicast
+            self._plan, self._interpreter, sends, self._connections, outgoing, incoming, self._multicast, line_of
         )
         _say("ready")
 

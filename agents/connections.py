@@ -11,6 +11,7 @@ import socket
 from dataclasses import dataclass
 from typing import cast
 
+from gradwire.agents.departures import report_departures
 from gradwire.agents.wire.flows import Connection
 from gradwire.agents.wire.framing import HELLO, MAGIC, PORT
 from gradwire.faults import InternalFault, MachineFault
@@ -20,6 +21,8 @@ from gradwire.topo.fabric import CONTROL_BAND, Fabric, dscp_of_band, socket_prio
 TCP_NOTSENT_LOWAT = 25
 """Socket option of linux/tcp.h that Python does not name."""
 LISTEN_BACKLOG = 4096
+TIMESTAMPS_BYTES = 1 << 20
+"""Receive buffer that a sending socket needs: timestamps count there with their whole packets, and are dropped where they do not fit."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +38,13 @@ class HostEntry:
 
 @dataclass(frozen=True)
 class SocketOptions:
-    """Sizes of the sockets' buffers."""
+    """Sizes of the sockets' buffers, and when a SEND ends."""
 
     #: Send and receive buffer of each connection, which bounds its bytes in flight.
     buffer_bytes: int
-    #: Most bytes that wait unsent in a socket (TCP_NOTSENT_LOWAT). The rest waits in the send queue, where its discipline still decides.
-    unsent_bytes: int
+    #: Most bytes that wait unsent in a socket (TCP_NOTSENT_LOWAT): a SEND ends when the socket has taken its last byte. None: a SEND ends
+    #: when its last byte has left the host.
+    unsent_bytes: int | None
 
 
 def mark(sock: socket.socket, band: int) -> None:
@@ -68,7 +72,10 @@ def connect(connection: Connection, host: HostEntry, fabric: Fabric, options: So
     with network_namespace(host.namespace):
         sock = _tcp_socket(options)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, options.unsent_bytes)
+    if options.unsent_bytes is not None:
+        sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, options.unsent_bytes)
+    elif options.buffer_bytes < TIMESTAMPS_BYTES:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, TIMESTAMPS_BYTES // 2)
     mark(sock, connection.band)
     sock.bind((host.ip, 0))
     sock.connect_ex((fabric.host_ip(connection.dst_host), PORT))
@@ -123,6 +130,8 @@ def _say_hello(sock: socket.socket, number: int) -> None:
     error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     if error:
         raise MachineFault(f"connection {number} from {sock.getsockname()[0]} was refused: {os.strerror(error)}")
+    # Timestamps are numbered by the bytes that follow, so all sockets number them; only messages that ask for one get one.
+    report_departures(sock)
     sock.send(HELLO.pack(MAGIC, number))
 
 

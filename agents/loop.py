@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable
 
+from gradwire.agents.departures import ErrorQueue, Line
 from gradwire.agents.multicast.sockets import FlowSender, Multicast, interest
 from gradwire.agents.replay.interpreter import Interpreter, Outgoing
 from gradwire.agents.timer import Timer
@@ -16,8 +17,6 @@ from gradwire.agents.wire.flows import Connection
 from gradwire.agents.wire.framing import Framing, Header
 from gradwire.faults import MachineFault
 from gradwire.workloads.plan import Plan
-
-BROKEN = select.EPOLLERR | select.EPOLLHUP
 
 
 class ReplayLoop:
@@ -32,13 +31,22 @@ class ReplayLoop:
         outgoing: dict[int, socket.socket],
         incoming: dict[int, socket.socket],
         multicast: Multicast,
+        line_of: dict[int, Line],
     ) -> None:
+        """line_of: the line of each host, by endpoint index, if a SEND ends when its last byte has left the host.
+
+        Without a host's line, its SENDs end when the socket has taken their last byte.
+        """
         self._plan, self._interpreter = plan, interpreter
         self._framing = Framing(len(plan.workers))
         self._connection_of_send = connection_of_send
         self._connections = connections
         self._payload = payload_file()
-        self._senders = {number: Sender(sock, self._payload) for number, sock in outgoing.items()}
+        self._senders = {
+            number: Sender(sock, self._payload, line_of.get(connections[number].src_host))
+            for number, sock in outgoing.items()
+        }
+        self._errors = ErrorQueue()
         self._receivers = {sock.fileno(): Receiver(sock, self._framing) for sock in incoming.values()}
         self._sender_by_fd = {sender.sock.fileno(): sender for sender in self._senders.values()}
         self._multicast = multicast
@@ -63,8 +71,9 @@ class ReplayLoop:
         self._poll.poll()
         for descriptor in (*self._receivers, *self._multicast.senders, *self._multicast.takers):
             self._poll.register(descriptor, select.EPOLLIN)
+        # By edges, since the timestamps of further ports are read together with those of the next message.
         for descriptor in self._sender_by_fd:
-            self._poll.register(descriptor, 0)
+            self._poll.register(descriptor, select.EPOLLET)
         interpreter = self._interpreter
         now_ns = time.monotonic_ns() - start_ns
         interpreter.start(now_ns)
@@ -116,15 +125,13 @@ class ReplayLoop:
                         now_ns,
                     )
             elif descriptor in self._sender_by_fd:
-                if event_mask & BROKEN:
-                    raise MachineFault(
-                        f"the connection to {self._sender_by_fd[descriptor].peer} broke in the middle of the run"
-                    )
-                self._pump(self._sender_by_fd[descriptor], now_ns)
+                self._hear(self._sender_by_fd[descriptor], event_mask, now_ns)
             elif descriptor in self._multicast.takers:
                 self._take(descriptor, now_ns)
             elif descriptor in self._multicast.senders:
                 sender = self._multicast.senders[descriptor]
+                if event_mask & select.EPOLLERR:
+                    self._note_departure(sender, now_ns)
                 if event_mask & select.EPOLLIN:
                     sender.hear(now_ns)
                 self._pump_multicast(sender, now_ns)
@@ -180,16 +187,30 @@ class ReplayLoop:
             message.contributions,
         )
 
+    def _hear(self, sender: Sender, event_mask: int, now_ns: int) -> None:
+        if event_mask & select.EPOLLHUP:
+            raise MachineFault(f"the connection to {sender.peer} broke in the middle of the run")
+        if event_mask & select.EPOLLERR and sender.is_leaving:
+            self._note_departure(sender, now_ns)
+        if event_mask & select.EPOLLOUT:
+            self._pump(sender, now_ns)
+
+    def _note_departure(self, sender: Sender | FlowSender, now_ns: int) -> None:
+        on_line_ns = sender.departed_ns(self._errors)
+        if on_line_ns is not None:
+            self._interpreter.sent(sender.iteration, sender.op, sender.start_ns, now_ns, on_line_ns)
+
     def _pump(self, sender: Sender, now_ns: int) -> None:
         descriptor = sender.sock.fileno()
         if sender.pump():
             if descriptor in self._waiting:
                 self._waiting.remove(descriptor)
-                self._poll.modify(descriptor, 0)
-            self._interpreter.sent(sender.iteration, sender.op, sender.start_ns, now_ns)
+                self._poll.modify(descriptor, select.EPOLLET)
+            if not sender.is_leaving:
+                self._interpreter.sent(sender.iteration, sender.op, sender.start_ns, now_ns)
         elif descriptor not in self._waiting:
             self._waiting.add(descriptor)
-            self._poll.modify(descriptor, select.EPOLLOUT)
+            self._poll.modify(descriptor, select.EPOLLET | select.EPOLLOUT)
 
     def _pump_multicast(self, sender: FlowSender, now_ns: int) -> None:
         was_blocked = sender.is_blocked

@@ -1,6 +1,7 @@
 """Moves one message at a time over one connection, without copying its payload in either direction.
 
 A sender hands over the header with `send` and the payload with `sendfile` from a file in memory (2 GB/s, where copies reach 0.2 GB/s).
+Where it must know when a message has left the host, it sends the last piece with `sendmsg`, which asks for a timestamp.
 A receiver reads headers and small messages into a small buffer, and discards the rest with `recv(MSG_TRUNC)`, which takes bytes off a TCP
 socket without copying them.
 """
@@ -13,12 +14,15 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gradwire.agents.wire.framing import Framing, Header
+from gradwire.agents.departures import ASK, NUMBERS, ErrorQueue, Line
+from gradwire.agents.wire.framing import HELLO, Framing, Header
 from gradwire.faults import MachineFault
 
 PAYLOAD_FILE_BYTES = 1 << 24
 INLINE_BYTES = 4096
 """Messages up to this size are sent in one call together with their header."""
+TAIL = bytes(1)
+"""What a longer message keeps for the call that asks for a timestamp. It joins the packet before it unless that has gone already."""
 READ_BYTES = 16384
 SKIP_BYTES = 1 << 28
 """The most that one call takes off a socket. Nothing is written to the buffer, so it costs address space only."""
@@ -34,24 +38,41 @@ def payload_file() -> int:
 
 
 class Sender:
-    """The sending end of a connection."""
+    """The sending end of a connection, on which at most one message is under way.
 
-    def __init__(self, sock: socket.socket, payload: int) -> None:
+    line: what packets take on the host's line, if a message is done when its last byte has left the host, which `departed_ns` says.
+    Without it, a message is done when `pump` has handed it over. So is one that fits into a frame, in any case: that takes less than the
+    shaper forgives, and a timestamp costs as much as the rest of such a message.
+    """
+
+    def __init__(self, sock: socket.socket, payload: int, line: Line | None = None) -> None:
         self.sock = sock
+        self.line = line
         self.iteration = self.op = -1
         self.start_ns = 0
         self.peer = str(sock.getpeername()[0])
         self._payload = payload
-        self._head = b""
+        self._head = self._tail = b""
         self._left = 0
+        #: Bytes written to the connection, whose last one numbers a timestamp.
+        self._written_bytes = HELLO.size
+        #: Whether the message is not done before it has left.
+        self.is_leaving = False
 
     def begin(self, iteration: int, op: int, header: bytes, size_bytes: int, now_ns: int) -> None:
         """Accepts a message, which `pump` then moves."""
         self.iteration, self.op, self.start_ns = iteration, op, now_ns
+        self._written_bytes += len(header) + size_bytes
+        self._head, self._left, self._tail = header, size_bytes, b""
         if size_bytes <= INLINE_BYTES:
             self._head, self._left = header + bytes(size_bytes), 0
+        self.is_leaving = self.line is not None and len(header) + size_bytes > self.line.payload_bytes
+        if not self.is_leaving:
+            return
+        if self._left:
+            self._left, self._tail = size_bytes - len(TAIL), TAIL
         else:
-            self._head, self._left = header, size_bytes
+            self._head, self._tail = b"", self._head
 
     def pump(self) -> bool:
         """Hands over as much as the kernel accepts; returns True once the whole message has been handed over."""
@@ -61,11 +82,23 @@ class Sender:
                 self._head = self._head[self.sock.send(self._head, more) :]
             while self._left:
                 self._left -= os.sendfile(self.sock.fileno(), self._payload, 0, min(self._left, PAYLOAD_FILE_BYTES))
+            while self._tail:
+                self._tail = self._tail[self.sock.sendmsg([self._tail], ASK) :]
         except BlockingIOError:
             return False
         except (BrokenPipeError, ConnectionResetError) as error:
             raise MachineFault(f"the connection to {self.peer} broke while sending: {error}") from error
         return True
+
+    def departed_ns(self, errors: ErrorQueue) -> int | None:
+        """Reads the timestamps of a message that is leaving: for how long its last packet is still on the line; None if it has none yet."""
+        assert self.line is not None
+        for departure in errors.read(self.sock):
+            # The first one counts: further ports, and a packet that is sent again, have timestamps of the same number.
+            if departure.number == (self._written_bytes - 1) % NUMBERS:
+                self.is_leaving = False
+                return self.line.packet_ns(departure.ip_bytes)
+        return None
 
 
 @dataclass

@@ -165,11 +165,12 @@ def estimate(
     settings: Settings = None,
     jobs: Jobs = None,
     send_ends: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="a send queue goes on when a message's last byte has left (departure), or earlier (buffered)"
+            help="a send queue goes on when a message's last byte has left (departure), or earlier (buffered); by default as the "
+            "scenario's transport.send_ends says"
         ),
-    ] = "departure",
+    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="also write the rows to this file, as CSV")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:

@@ -205,7 +205,7 @@ def _write_task(planned: PlannedRun) -> None:
         iterations=planned.iterations,
         warmup=section.run.warmup,
         search_iterations=section.run.search_iterations,
-        sockets=SocketOptions(section.transport.buffer, section.transport.unsent),
+        sockets=SocketOptions(section.transport.buffer, section.transport.unsent_bytes),
         per_host=section.transport.agents == "per-host",
         clock=planned.clock.name,
         switch_prefix="" if planned.clock.name == "virtual" else f"g{os.getpid() % 10000}",

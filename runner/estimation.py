@@ -84,11 +84,12 @@ def fluid_times_of(stored: StoredRun, send_ends: SendEnds | None = None) -> Flui
 
 
 def estimate_points(
-    points: Sequence[Point], jobs: int, send_ends: str = DEPARTURE, on_done: Callable[[int], None] = lambda _: None
+    points: Sequence[Point], jobs: int, send_ends: str | None = None, on_done: Callable[[int], None] = lambda _: None
 ) -> list[PointEstimate]:
     """Estimates all points, in up to `jobs` processes; `on_done` hears how many are done.
 
-    send_ends: DEPARTURE or BUFFERED. Raises the Fault of the first point that is wrong.
+    send_ends: DEPARTURE or BUFFERED for all points; None takes what each point's transport.send_ends says. Raises the Fault of the first
+    point that is wrong.
     """
     if not points:
         return []
@@ -112,16 +113,17 @@ def estimate_points(
     return [done[index] for index in range(len(points))]
 
 
-def _estimate_chunk(points: Sequence[Point], send_ends: str) -> list[PointEstimate]:
+def _estimate_chunk(points: Sequence[Point], send_ends: str | None) -> list[PointEstimate]:
     return [_estimate_point(point, send_ends) for point in points]
 
 
-def _estimate_point(point: Point, send_ends: str) -> PointEstimate:
+def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
     begun_s = time.perf_counter()
     with origin_named(point):
         resolved = ResolvedPoint(point.section)
         fabric, plans = resolved.fabric, _PLANS.of(resolved)
-    rule = Buffered(point.section.transport.unsent) if send_ends == BUFFERED else Departure()
+    transport = point.section.transport
+    rule = Buffered(transport.unsent) if (send_ends or transport.send_ends) == BUFFERED else Departure()
     estimates = {label: fluid_times(plan, fabric, rule) for label, plan in plans.items()}
     label = min(estimates, key=lambda label: estimates[label].iteration_s)
     lower: Bounds = bounds(plans[label], fabric)

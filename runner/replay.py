@@ -39,7 +39,7 @@ TIME_LIMIT_S = 1800.0
 LAST_LINES = 10
 """Lines of output that a failure is reported with."""
 DEFAULTS = TransportSection()
-DEFAULT_SOCKETS = SocketOptions(DEFAULTS.buffer, DEFAULTS.unsent)
+DEFAULT_SOCKETS = SocketOptions(DEFAULTS.buffer, DEFAULTS.unsent_bytes)
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ OPTIONS = "strategy.options."
 PARAMETER_SERVER, ALLREDUCE, SWITCHES, PLUG_IN = "parameter server", "allreduce", "support by switches", "plug-in"
 WARMUP, ITERATIONS = 1, 2
 LEAVES = SPINES = 2
-P3_UNSENT = "256KB"
-"""About one slice of 50,000 parameters may wait in a socket, as P3's blocking sends have it (workloads/strategies/p3.py)."""
+P3_BUFFERS = {"transport.send_ends": "buffered", "transport.unsent": "256KB"}
+"""About one slice of 50,000 parameters may wait in a socket, as in P3's implementation (workloads/strategies/p3.py)."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ CONTENDERS = (
     Contender("partition-slicing", PARAMETER_SERVER, random=True),
     Contender("geryon", PARAMETER_SERVER, {"rule": "search"}, random=True),
     Contender("kvstore", PARAMETER_SERVER),
-    Contender("p3-slicing", PARAMETER_SERVER, settings={"transport.unsent": P3_UNSENT}),
-    Contender("p3", PARAMETER_SERVER, settings={"transport.unsent": P3_UNSENT}),
+    Contender("p3-slicing", PARAMETER_SERVER, settings=P3_BUFFERS),
+    Contender("p3", PARAMETER_SERVER, settings=P3_BUFFERS),
     Contender("tictac", PARAMETER_SERVER),
     Contender("tictac-slicing", PARAMETER_SERVER),
     Contender("netops-ps", PARAMETER_SERVER, {"placement": "split"}),

@@ -16,11 +16,12 @@ from collections import deque
 import numpy as np
 
 from gradwire.agents.connections import HostEntry, SocketOptions, mark
+from gradwire.agents.departures import ASK, NUMBERS, ErrorQueue, Line, report_departures
 from gradwire.agents.multicast.protocol import Delivered, Piece, ReceiveWindow, SendWindow
 from gradwire.agents.wire.datagrams import DATA, FIRST, FLOW_PORT, HELLO, PROBE, REPORT_PORT, Shape, Status
 from gradwire.agents.wire.flows import MulticastFlow, multicast_flows_of
 from gradwire.agents.wire.framing import Framing
-from gradwire.faults import InternalFault
+from gradwire.faults import InternalFault, MachineFault
 from gradwire.network_namespace import network_namespace
 from gradwire.topo.fabric import CONTROL_BAND, MULTICAST_HEADER_BYTES, Fabric, MulticastGroup, band_of_class
 from gradwire.workloads.plan import Plan
@@ -31,6 +32,8 @@ RECEIVE_BUFFER_BYTES = 1 << 26
 """More than the windows of many senders, so that a member which is scheduled late loses nothing that has arrived."""
 PATIENCE_NS = 10_000_000
 """How long a sender on a lossy fabric waits before it probes: longer than a window takes at 10 Gbit/s, far less than TCP's 200 ms."""
+WAITING_BYTES = 1 << 20
+"""The most that waits in the host's queue where a SEND ends when its last datagram has left; more than a burst keeps the port busy."""
 LOSSLESS_PATIENCE_NS = 20_000_000_000
 """The same on a lossless fabric, where what waits is not lost (topo/wiring.py gives TCP the same patience)."""
 
@@ -66,12 +69,20 @@ class FlowSender:
         self._fabric = fabric
         self._group = (_group_ip(flow, fabric), FLOW_PORT + flow.number)
         self.sock = _udp(host, (host.ip, FLOW_PORT + flow.number), band_of_class(flow.traffic_class))
-        self.sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, options.unsent_bytes // 2)
+        waiting_bytes = WAITING_BYTES if options.unsent_bytes is None else options.unsent_bytes
+        self.sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, waiting_bytes // 2)
         self.sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(host.ip))
         self.sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
         self.sock.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, shape.size_bytes)
         patience_ns = PATIENCE_NS if fabric.loss > 0 else LOSSLESS_PATIENCE_NS
         self.window = SendWindow(tuple(flow.ranks), shape, options.buffer_bytes, patience_ns)
+        self._line = Line.of_multicast(fabric, flow.src_host) if options.unsent_bytes is None else None
+        #: Whether a message has been handed over whose last datagram has not left, as far as is known.
+        self._is_leaving = False
+        #: Timestamps that were asked for.
+        self._asked = 0
+        if self._line is not None:
+            report_departures(self.sock)
         self._repairs: deque[tuple[str, int]] = deque()
         self._datagrams = bytearray(shape.burst * shape.size_bytes)
         DATA.pack_into(self._datagrams, 0, flow.number, 0, 0, 0)
@@ -93,7 +104,10 @@ class FlowSender:
         self.window.begin(head, size_bytes)
 
     def pump(self, now_ns: int) -> bool:
-        """Hands over repairs, then as much of the message as window and kernel allow; True if that completed the message."""
+        """Hands over repairs, then as much of the message as window and kernel allow; True if that ended its SEND.
+
+        A SEND that ends when its last datagram has left the host ends with `departed_ns`.
+        """
         self.is_blocked = False
         try:
             while self._repairs:
@@ -107,7 +121,25 @@ class FlowSender:
             self.is_blocked = True
         done = self._is_busy and not self.window.unsent
         self._is_busy &= not done
-        return done
+        if self._line is None:
+            return done
+        self._is_leaving |= done
+        # A burst that was lost in the host's own queue never leaves; its repair has arrived once every member has everything.
+        if not (self._is_leaving and self.window.is_quiet):
+            return False
+        self._is_leaving = False
+        return True
+
+    def departed_ns(self, errors: ErrorQueue) -> int | None:
+        """Reads the timestamps: for how long the message's last burst is still on the line; None if they are of other messages."""
+        departures = errors.read(self.sock)
+        if not departures:
+            raise MachineFault(f"multicast flow {self.flow.number}: its socket broke in the middle of the run")
+        for departure in departures:
+            if self._line is not None and self._is_leaving and departure.number == (self._asked - 1) % NUMBERS:
+                self._is_leaving = False
+                return self._line.packet_ns(departure.ip_bytes)
+        return None
 
     def _send_burst(self, first: Piece, last: Piece) -> None:
         count = last.sequence - first.sequence + 1
@@ -119,7 +151,9 @@ class FlowSender:
             self._datagrams[MULTICAST_HEADER_BYTES : MULTICAST_HEADER_BYTES + len(first.head)] = first.head
         end = (count - 1) * self._shape.size_bytes + MULTICAST_HEADER_BYTES + last.size_bytes
         try:
-            self.sock.sendto(memoryview(self._datagrams)[:end], self._group)
+            is_last = self._line is not None and count == self.window.unsent
+            self.sock.sendmsg([memoryview(self._datagrams)[:end]], ASK if is_last else [], 0, self._group)
+            self._asked += is_last
         except OSError as error:
             if error.errno != errno.EIO or self._burst == 1:
                 raise

@@ -9,7 +9,8 @@ Each op of each iteration passes through these states, always downwards:
     READY     All dependencies have ended and the op queues for its lane: a COMPUTE or REDUCE for its stream, a SEND for its send
               queue. A RECV needs no lane and ends as soon as it is ready.
     RUNNING   The op holds its lane. A COMPUTE or REDUCE holds it until a timer ends it. A SEND first waits out its software latency,
-              if it has any, also on a timer, and then holds the queue until the network has taken its last byte.
+              if it has any, also on a timer, and then holds the queue until the network has taken its last byte: until that has left
+              the host, or, where systems buffer, until a socket has it.
     ENDED     The op is in the log, its lane is free, and every op that depends on it has one dependency less to wait for.
 
 No variable holds the state; where the op is found says it. A waiting op has a count in `_pending`, a ready one an entry in its lane,
@@ -27,13 +28,13 @@ when the last of its dependencies ended, or when its stream became free if that 
 successors and its stream go on from the nominal end. Lateness therefore shows in `lateness_ns` and in the log, and never adds up.
 
 Messages take the time that the network takes, so SENDs and RECVs end when they are seen to end. From there on, nominal time continues
-from that actual time.
+from that actual time. Only what a SEND's last packet takes on the line is known beforehand, and added.
 
 Who may call what
 =================
 
-Call `start` once. Then call `advance` when a timer is due (see `next_timer_ns`), `sent` once for each `Outgoing` when its last byte has
-been handed to the network, and `arrived` once for each receiving rank of a message. Time must not go back from one call to the next.
+Call `start` once. Then call `advance` when a timer is due (see `next_timer_ns`), `sent` once for each `Outgoing` when the network has
+taken it, and `arrived` once for each receiving rank of a message. Time must not go back from one call to the next.
 If several of these happen together, call `advance` first: timers that woke up late belong before messages that arrived later. After
 each call, take the messages to send from `take_outbox`.
 
@@ -156,10 +157,14 @@ class Interpreter:
                 self._end_timer(heapq.heappop(self._timers))
             self._settle()
 
-    def sent(self, iteration: int, op: int, start_ns: int, now_ns: int) -> None:
-        """Notes that the last byte of a message has been handed to the network; the first was at `start_ns`."""
+    def sent(self, iteration: int, op: int, start_ns: int, now_ns: int, on_line_ns: int = 0) -> None:
+        """Notes that the network has taken a message, which was handed over at `start_ns`.
+
+        on_line_ns: for how long its last bytes are still on the host's line. The SEND ends after that. Its queue picks the next message at
+        once, so that the line does not pause between them.
+        """
         self._now_ns = now_ns
-        self._end_send(iteration, op, start_ns)
+        self._end_send(iteration, op, start_ns, now_ns + on_line_ns)
         self._settle()
 
     def arrived(
@@ -254,7 +259,8 @@ class Interpreter:
         iteration, op = next_send.iteration, next_send.op
         latency_ns = self._graph.duration_ns[op]
         if latency_ns:
-            execution = _Execution(self._now_ns + latency_ns, iteration, op, self._now_ns, self._now_ns)
+            start_ns = max(self._now_ns, self._queues[lane].free_ns)
+            execution = _Execution(start_ns + latency_ns, iteration, op, start_ns, start_ns)
             heapq.heappush(self._timers, execution)
         else:
             self._dispatch(iteration, op)
@@ -268,7 +274,7 @@ class Interpreter:
         if graph.is_remote[op]:
             self._outbox.append(Outgoing(iteration, op, carried))
             return
-        self._end_send(iteration, op, self._now_ns)
+        self._end_send(iteration, op, self._now_ns, self._now_ns)
         self._deliver(op, graph.peer[op], iteration, carried, self._now_ns)
 
     def _deliver(self, message: int, rank: int, iteration: int, carried: Contributions, start_ns: int) -> None:
@@ -292,10 +298,11 @@ class Interpreter:
         self._streams_to_serve[key] = None
         self._ended.append(execution)
 
-    def _end_send(self, iteration: int, op: int, start_ns: int) -> None:
+    def _end_send(self, iteration: int, op: int, start_ns: int, end_ns: int) -> None:
         lane = self._graph.lane[op]
-        self._ended.append(_Execution(self._now_ns, iteration, op, self._ready_ns[iteration][op], start_ns))
-        self._queues[lane].is_busy = False
+        self._ended.append(_Execution(end_ns, iteration, op, self._ready_ns[iteration][op], start_ns))
+        queue = self._queues[lane]
+        queue.is_busy, queue.free_ns = False, end_ns
         self._queues_to_serve[lane] = None
 
     def _propagate(self, execution: _Execution) -> None:

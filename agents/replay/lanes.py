@@ -57,6 +57,8 @@ class SendQueue:
 
     def __init__(self, discipline: Discipline, orders: list[int]) -> None:
         self.is_busy = False
+        #: When the last byte of the last SEND has left, which is at most a packet after `is_busy` ends.
+        self.free_ns = 0
         self._is_fifo = discipline == Discipline.FIFO
         self._is_counted = discipline == Discipline.COUNTER
         self._waiting: list[Waiting] = []

@@ -25,10 +25,10 @@ from gradwire.workloads.scenario.loading import load_scenario
 
 
 def estimate(
-    scenario: Path, settings: Sequence[str], jobs: int | None, send_ends: str, out: Path | None, *, as_json: bool
+    scenario: Path, settings: Sequence[str], jobs: int | None, send_ends: str | None, out: Path | None, *, as_json: bool
 ) -> None:
     """`gradwire estimate`."""
-    if send_ends not in (DEPARTURE, BUFFERED):
+    if send_ends not in (None, DEPARTURE, BUFFERED):
         raise InputFault(f"--send-ends {send_ends}: must be {DEPARTURE} or {BUFFERED}")
     if out:
         refuse_unusable_file(out)

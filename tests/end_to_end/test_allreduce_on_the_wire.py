@@ -14,7 +14,7 @@ import pytest
 
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.runner.replay import Replayed, replay_plans
-from gradwire.topo.fabric import Fabric
+from gradwire.topo.fabric import EXACT_TIMER_BURST_S, Fabric
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.devices import ComputeTime
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
@@ -30,9 +30,8 @@ FORWARD_S, BACKWARD_S = 2e-3, 3e-3
 LOCAL_BYTES_PER_S = 4e9
 COPY_BYTES_PER_S = 20e9
 LATENCY_S = 250e-6
-HIDDEN_S = FABRIC.grain_s(exact_timers=True)
-"""What an idle port sends at once: a burst, and a packet that may overdraw it. So much of every pause on a link does not show."""
-STEP_S = LATENCY_S - HIDDEN_S
+STEP_S = LATENCY_S - EXACT_TIMER_BURST_S
+"""A latency begins when the message before has left, and so much of every pause on a link does not show: a port's burst."""
 SMALL, LARGE = 480_000, 7_680_000
 """Gradients of a tensor: both are whole in 2, 4, 6 and 8 parts. The large one is yielded first, as in VGG."""
 TOTAL_BYTES = 4 * (3 * SMALL + LARGE)

@@ -22,7 +22,7 @@ from gradwire.workloads.scenario.expansion import Expansion
 from gradwire.workloads.scenario.names import name_defects
 from gradwire.workloads.scenario.reading import read_document
 from gradwire.workloads.scenario.schema import PointSection, PrintedSection
-from gradwire.workloads.scenario.settings import apply_setting
+from gradwire.workloads.scenario.settings import apply_setting, flattened
 from gradwire.workloads.scenario.units import rate_text
 
 GIVEN = "scenario"
@@ -72,8 +72,22 @@ def load_scenario(path: Path, settings: Sequence[str] = (), *, as_run: bool = Fa
     Raises InputFault, naming the file, the key and what would be right for everything that is wrong, if the file cannot be read or is not
     a valid scenario. What settings replace has to be right as well.
     """
+    document = read_document(path)
+    if as_run:
+        _say_what_went_without_saying(document)
     folder = None if as_run else path.parent
-    return _with_settings(read_document(path), str(path), path.stem, settings, folder)
+    return _with_settings(document, str(path), path.stem, settings, folder)
+
+
+def _say_what_went_without_saying(document: dict[str, Any]) -> None:
+    """Adds transport.send_ends to the copy of a run that has transport.unsent alone: before the key existed, all sockets buffered."""
+    transport = document.get("transport", {})
+    if not isinstance(transport, dict):
+        return
+    sweeps = [document.get("sweep", {}), *document.get("cases", [])]
+    swept = [key for sweep in sweeps if isinstance(sweep, dict) for key in flattened(sweep)]
+    if "send_ends" not in transport and ("unsent" in transport or "transport.unsent" in swept):
+        document["transport"] = {**transport, "send_ends": "buffered"}
 
 
 def scenario_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> Scenario:

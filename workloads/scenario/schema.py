@@ -224,10 +224,24 @@ class TransportSection(Section):
 
     buffer: SizeBytes = Field(4 << 20, ge=65536, le=LARGEST_SOCKET_BYTES)
     """Socket buffer of each connection and direction."""
+    send_ends: Literal["departure", "buffered"] = "departure"
+    """When a message is sent, so that its queue goes on: at the "departure" of its last byte from the host; or, as in systems that buffer,
+    as soon as a socket has taken it."""
     unsent: SizeBytes = Field(1 << 20, ge=16384, le=LARGEST_SOCKET_BYTES)
-    """How much may wait unsent in a socket."""
+    """With send_ends = "buffered": how much may wait unsent in a socket, of TCP or of a multicast flow."""
     agents: Literal["one", "per-host"] = "one"
     """"one" process for all hosts (faster on one core), or one "per-host"."""
+
+    @model_validator(mode="after")
+    def _nothing_without_effect(self) -> Self:
+        if self.send_ends == "departure" and self.unsent != TransportSection.model_fields["unsent"].default:
+            raise ValueError(f"unsent = {self.unsent}B: needs send_ends = 'buffered'")
+        return self
+
+    @property
+    def unsent_bytes(self) -> int | None:
+        """The same where messages are buffered; None where they are sent when they have left."""
+        return self.unsent if self.send_ends == "buffered" else None
 
 
 class RunSection(Section):
@@ -265,7 +279,7 @@ class PointSection(Section):
     costs: CostsSection = CostsSection()
     """Costs beside network and GPU, each with its source."""
     transport: TransportSection = TransportSection()
-    """TCP's buffers."""
+    """TCP's buffers, and when a message is sent."""
     run: RunSection = RunSection()
     """Length, limits, captures."""
     defined: DefinedSection = DefinedSection()

@@ -11,12 +11,12 @@ Where the paper is silent:
 - The server's thread broadcasts with blocking calls as well, so what waits there is sent by priority, one message at a time.
 - What `p3-slicing` keeps of P3 beside the slices: here all but the order (`delivery = "pull"` gives it the KVStore's notify and pull).
 
-Blocking sends: a thread returns from a send when the socket has room, not when the data has left, and what waits in the socket is
-beyond the reach of any priority. transport.unsent bounds that for each connection; its default of 1 MB is five slices towards every
-server. The paper says that the thread goes at the speed of the network, so scenarios of P3 should set transport.unsent to one slice,
-"256KB", or to one burst, "64KB" (VGG-19 on 8 workers then takes a fifth more wall time than with the default). Below that TCP's small
-queues keep about a millisecond of data in the host's own port: in Fig. 4's example, with one server, 10 Gbit/s and "64KB", an urgent
-slice waits 1.3 ms longer than on paper.
+Blocking sends: the paper says that the thread goes at the speed of the network, which is what transport.send_ends = "departure" does, the
+default. In its implementation a thread returns from a send when the socket has room, not when the data has left, and what waits in the
+socket is beyond the reach of any priority. That is "buffered", where transport.unsent bounds what waits for each connection; its default of
+1 MB is five slices towards every server. So scenarios of the implementation should set transport.unsent to one slice, "256KB", or to one
+burst, "64KB". Below that TCP's small queues keep about a millisecond of data in the host's own port: in Fig. 4's example, with one server,
+10 Gbit/s and "64KB", an urgent slice waits 1.3 ms longer than on paper.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def test_a_seed_that_is_set_is_the_first() -> None:
 
 
 def test_what_is_set_goes_before_a_contenders_own_settings() -> None:
-    comparison = scenario(settled("transport.unsent=64KiB"), "p3", "ring")
+    comparison = scenario(settled("transport.send_ends=buffered", "transport.unsent=64KiB"), "p3", "ring")
     assert {p.section.transport.unsent for p in comparison.points} == {65536}
     comparison = scenario(settled("transport.buffer=1MiB"), "p3", "ring")
     assert [p.section.transport.unsent for p in comparison.points] == [256_000, 1 << 20]

@@ -154,7 +154,7 @@ def test_keys_are_stable_and_change_with_what_decides_a_result(tmp_path: Path) -
         "run.seed=2",
         "run.iterations=4",
         "fabric.rate=25gbit",
-        "transport.unsent=64KiB",
+        "transport.send_ends=buffered",
         "cluster.workers=3",
     ):
         assert keys.isdisjoint(point.key for point in planned_runs(tmp_path, setting))

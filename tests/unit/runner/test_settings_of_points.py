@@ -30,6 +30,7 @@ def test_values_have_units_and_say_who_decides(tmp_path: Path) -> None:
     found = settings_of(
         point(
             tmp_path,
+            "transport.send_ends=buffered",
             "transport.unsent=256KB",
             'costs.aggregation_rate={value="2GB/s",source="measured"}',
             "fabric.loss=0.01",

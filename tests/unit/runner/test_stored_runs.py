@@ -50,7 +50,7 @@ def test_a_name_is_of_what_is_set_alone(tmp_path: Path) -> None:
     assert first.folder.name == "64_alexnet_vanilla_2_10gbit_1-9dd4c810"
     said, _ = planned_runs(tmp_path, "run.seed=1", "fabric.mtu_bytes=1500", "cluster.colocated=true")
     assert said.folder.name == first.folder.name
-    for setting in ("run.iterations=4", "fabric.mtu_bytes=9000", "transport.unsent=64KiB"):
+    for setting in ("run.iterations=4", "fabric.mtu_bytes=9000", "transport.buffer=1MiB"):
         assert planned_runs(tmp_path, setting)[0].folder.name != first.folder.name
 
 

@@ -245,3 +245,31 @@ def test_a_log_holds_the_rows_that_were_added_and_no_more_than_it_has_room_for()
     with pytest.raises(IndexError):
         logger.add(2, 9, 7, 8, 9)
     assert len(OpLogger(0).freeze().op) == 0
+
+
+def test_a_latency_begins_when_the_last_packet_has_left_and_a_message_without_one_goes_at_once() -> None:
+    for latency_ns, sent_at_ns in ((0, 70), (100, 70 + 30 + 100)):
+        builder = PlanBuilder("two messages")
+        ranks = [builder.rank(Role.WORKER, host) for host in range(2)]
+        queue = builder.queue(ranks[0])
+        ends = [builder.compute(rank) for rank in ranks]
+        for order in range(2):
+            send, received = builder.message(queue, ranks[1], 1000, order=order, latency_s=latency_ns / 1e9)
+            builder.depend(ends[0], send)
+            builder.depend(ends[1], received)
+        for rank, end in zip(ranks, ends, strict=True):
+            builder.iteration(rank, end, end)
+        interpreter = Interpreter(builder.build(compute_s=1e-3, samples=1), {0}, 1)
+        interpreter.start(0)
+        interpreter.advance(latency_ns)
+        (first,) = interpreter.take_outbox()
+        # It leaves the port 70 ns after it was handed over, and is on the line for 30 ns more.
+        interpreter.sent(0, first.op, latency_ns, latency_ns + 70, 30)
+        due_ns = interpreter.next_timer_ns()
+        assert (due_ns is None) == (not latency_ns)
+        if due_ns is not None:
+            assert due_ns == latency_ns + sent_at_ns
+            interpreter.advance(due_ns)
+        (second,) = interpreter.take_outbox()
+        interpreter.sent(0, second.op, latency_ns + sent_at_ns, latency_ns + sent_at_ns + 70)
+        assert interpreter.log.freeze().end_ns.tolist()[:2] == [latency_ns + 100, latency_ns + sent_at_ns + 70]

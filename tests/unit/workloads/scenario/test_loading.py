@@ -163,6 +163,7 @@ def test_rates_as_text_and_back(rate_bps: float, text: str) -> None:
         (["value=3"], ["value: unknown key; Known here"]),
         (["titel=x"], ["did you mean 'title'?"]),
         (["fabric.oversubscription=4"], ["fabric.oversubscription = 4: needs fabric.topology = 'leaf-spine'"]),
+        (["transport.unsent=64KiB"], ["transport.unsent = 65536B: needs send_ends = 'buffered'"]),
         (["fabric.leaves=2"], ["test.toml: fabric.leaves = 2: needs fabric.topology = 'leaf-spine'"]),
         (["fabric.spines=2", "fabric.topology=single"], ["fabric.spines = 2: needs fabric.topology = 'leaf-spine'"]),
         ([f"fabric={{{NESTED}, oversubscription=inf}}"], ["fabric.oversubscription = inf", "finite"]),
@@ -298,6 +299,7 @@ def test_cases_are_sweeps_of_their_own_on_top_of_the_common_one() -> None:
 "run.seed" = [1, 2]
 [[cases]]
 "strategy.name" = ["ring", "p3"]
+transport.send_ends = ["buffered"]
 transport.unsent = ["256KB"]
 """
     )
@@ -330,3 +332,29 @@ def test_ports_to_capture_are_given_as_a_list_or_in_one_text() -> None:
     assert [port.interface for port in fabric.ports_named(["s1"])] == ["s1-eth1", "s1-eth2"]
     assert fabric.ports_named([]) == []
     assert scenario(MINIMAL, "run.capture=").points[0].section.run.capture == ()
+
+
+@pytest.mark.parametrize(
+    "said", ['[transport]\nunsent = "256KB"\n', '[sweep]\n"transport.unsent" = ["64KB", "256KB"]\n']
+)
+def test_the_copy_of_a_run_from_before_sends_had_a_rule_is_still_read(tmp_path: Path, said: str) -> None:
+    text = MINIMAL_OF_A_RUN + said
+    (tmp_path / "scenario.toml").write_text(text)
+    with pytest.raises(InputFault, match="needs send_ends = 'buffered'"):
+        load_scenario(tmp_path / "scenario.toml")
+    for point in load_scenario(tmp_path / "scenario.toml", as_run=True).points:
+        assert point.section.transport.send_ends == "buffered"
+
+
+MINIMAL_OF_A_RUN = """
+title = "t"
+[cluster]
+workers = 2
+[fabric]
+rate = "10gbit"
+[model]
+name = "alexnet"
+device = "k40"
+[strategy]
+name = "ring"
+"""
