@@ -3,11 +3,12 @@
 A module that Python has to compile first leaves other memory behind than one whose byte code lies there, and the kernel's tables that go
 by addresses are then gone through in another order: an iteration of AlexNet took 0.867102 s with the packages' byte code, and 0.867120 s
 without. Which byte code lies beside the sources is chance: what was imported before, by whom, and who may write there. So jobs look for
-it in a folder of their own, which is filled before the first job.
+it in a folder of their own, which is filled before the first job. Each installation has one, for byte code is found by its source's path.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -72,7 +73,7 @@ def byte_code_folder(modules: tuple[str, ...]) -> Path:
 
     Raises MachineFault if the modules cannot be imported, or the folder cannot be written.
     """
-    folder = cache_folder() / "byte-code" / str(sys.implementation.cache_tag)
+    folder = cache_folder() / "byte-code" / f"{sys.implementation.cache_tag}-{_installation()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / ".lock", fallback_to_soft=False):
@@ -82,6 +83,11 @@ def byte_code_folder(modules: tuple[str, ...]) -> Path:
         remedy = "make it writable, or set GRADWIRE_CACHE to a folder that is"
         raise MachineFault(f"{folder}: cannot be written: {error.strerror}; {remedy}") from error
     return folder
+
+
+def _installation() -> str:
+    """A short digest of where gradwire and the packages that it imports are."""
+    return hashlib.sha256("\0".join([str(PACKAGE.parent), sys.prefix]).encode()).hexdigest()[:12]
 
 
 def _is_up_to_date(folder: Path, modules: tuple[str, ...]) -> bool:

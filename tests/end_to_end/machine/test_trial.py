@@ -7,6 +7,7 @@ the kernel's own words.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -249,4 +250,4 @@ def test_a_kernel_that_runs_is_tried_in_seconds(virtual_kernel: Path) -> None:
 def test_the_doctor_proves_a_flow_at_its_rate(virtual_kernel: Path) -> None:
     finding = proof([])
     assert finding.ok, finding
-    assert finding.detail.startswith("one flow 9.41 Gbit/s of 9.41 (1.00")
+    assert re.match(r"one flow 9\.4[12] Gbit/s of 9\.41 \(1\.00", finding.detail), finding

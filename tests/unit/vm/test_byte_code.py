@@ -59,6 +59,21 @@ def test_it_is_written_once_and_again_when_a_source_or_the_modules_change(
     assert filled("gradwire_test_job")[1].up_to_date
 
 
+def test_another_installation_has_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One folder for both would look up to date to the second, with byte code that it does not find."""
+    installations = [tmp_path / name for name in ("clone", "another-clone")]
+    folders = set()
+    for installation in installations:
+        installation.mkdir()
+        (installation / "gradwire_test_job.py").write_text("import colorsys\n")
+        monkeypatch.setattr(byte_code, "PACKAGE", installation / "gradwire")
+        folder, manifest = filled("gradwire_test_job")
+        assert str(installation / "gradwire_test_job.py") in {source.path for source in manifest.sources}
+        assert "gradwire_test_job" in compiled(folder)
+        folders.add(folder)
+    assert len(folders) == len(installations)
+
+
 def test_what_cannot_be_imported_and_what_cannot_be_written_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
