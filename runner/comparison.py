@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from gradwire.faults import InputFault
+from gradwire.runner.compiling.processes import side_by_side
 from gradwire.runner.planned import PlannedRun, plan_runs, virtual_clock
 from gradwire.runner.stored.point_folders import folder_name
 from gradwire.topo.fabric import Topology
@@ -127,11 +129,17 @@ def _title(shared: PointSection) -> str:
 
 
 def plan_comparison(
-    question: Question, chosen: Sequence[Contender], seeds: int, out: Path
+    question: Question,
+    chosen: Sequence[Contender],
+    seeds: int,
+    out: Path,
+    jobs: int = 1,
+    on_done: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> tuple[Scenario, list[PlannedRun]]:
     """The scenario of a question, and its points ready to run. Strategies that cannot run are in its `left_out`, with the reason.
 
-    Raises InputFault if no strategy can run, or for what is wrong whatever the strategy.
+    They are compiled in up to `jobs` processes; `on_done` hears how many are done, of how many. Raises InputFault if no strategy can run,
+    or for what is wrong whatever the strategy.
     """
     base = question.document()
     asked = asked_options(base)
@@ -141,18 +149,28 @@ def plan_comparison(
     faults: list[str] = []
     ready: dict[str, PlannedRun] = {}
     able: list[Contender] = []
-    for contender in (variant for each in chosen for variant in variants(each, asked)):
-        reason = refusal(contender, shared)
-        try:
-            settled, planned = (contender, []) if reason else _planned(base, contender, seeds, out, bool(asked))
-        except InputFault as fault:
-            reason = str(fault).removeprefix(f"{ORIGIN}: ")
+    candidates = [variant for each in chosen for variant in variants(each, asked)]
+    willing = []
+    for contender in candidates:
+        if reason := refusal(contender, shared):
+            left_out[_name(contender, asked)] = reason
+        else:
+            willing.append(contender)
+    attempt = partial(_attempted, base, seeds=seeds, out=out, asked=bool(asked))
+    for number, (contender, result) in enumerate(
+        zip(willing, side_by_side(attempt, willing, jobs), strict=True), start=1
+    ):
+        on_done(number, len(willing))
+        if isinstance(result, InputFault):
+            reason = str(result).removeprefix(f"{ORIGIN}: ")
             faults.append(reason)
-        if reason:
             left_out[_name(contender, asked)] = reason
             continue
+        settled, planned = result
         able.append(settled)
         ready.update({run.folder.name: run for run in planned})
+    # In the order of the question, whether told before compiling or by it.
+    left_out = {name: left_out[name] for each in candidates if (name := _name(each, asked)) in left_out}
     if not able:
         # A reason that all of them have is given once; what one strategy would need besides does not help.
         reasons = dict.fromkeys(faults or left_out.values())
@@ -168,6 +186,16 @@ def _name(contender: Contender, asked: Mapping[str, Sequence[Any]]) -> str:
     """A contender's strategy, with what is asked of its options."""
     words = [f"{option}={contender.options[option]}" for option in asked if option in contender.options]
     return f"{contender.strategy} ({', '.join(words)})" if words else contender.strategy
+
+
+def _attempted(
+    base: Mapping[str, Any], contender: Contender, seeds: int, out: Path, asked: bool
+) -> tuple[Contender, list[PlannedRun]] | InputFault:
+    """A contender's points ready to run, or why it cannot."""
+    try:
+        return _planned(base, contender, seeds, out, asked)
+    except InputFault as fault:
+        return fault
 
 
 def _planned(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import multiprocessing
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +16,13 @@ from gradwire.analysis.fluid.estimate import Buffered, Departure, FluidTimes, Se
 from gradwire.analysis.frames.csv_files import write_csv
 from gradwire.analysis.report.tables import TextTable
 from gradwire.faults import InputFault
+from gradwire.runner.compiling.processes import side_by_side
+from gradwire.runner.compiling.shared_plans import SharedPlans, sharing_key
 from gradwire.runner.protocol import built_fabric
 from gradwire.runner.stored.spines import Spines
 from gradwire.runner.stored.stored_run import StoredRun
 from gradwire.topo.fabric import Fabric
-from gradwire.workloads.compilation import ResolvedPoint, compile_plans
-from gradwire.workloads.job import Job
+from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scenario.loading import Point, origin_named
 
@@ -94,22 +93,18 @@ def estimate_points(
     if not points:
         return []
     # Points that may share a plan come one after another, so that a process compiles it once.
-    order = sorted(range(len(points)), key=lambda index: _plan_key(points[index]))
+    order = sorted(range(len(points)), key=lambda index: sharing_key(points[index]))
     # The first one is done here: processes that are forked afterwards have the engine's machine code.
     done = {order[0]: _estimate_point(points[order[0]], send_ends)}
     rest = order[1:]
     chunk = max(1, len(rest) // (4 * jobs))
     chunks = [rest[first : first + chunk] for first in range(0, len(rest), chunk)]
-    if jobs == 1 or len(rest) < 2:
-        for indices in chunks:
-            done |= zip(indices, _estimate_chunk([points[index] for index in indices], send_ends), strict=True)
-            on_done(len(done))
-        return [done[index] for index in range(len(points))]
-    with ProcessPoolExecutor(min(jobs, len(chunks)), multiprocessing.get_context("fork")) as pool:
-        futures = [pool.submit(_estimate_chunk, [points[index] for index in indices], send_ends) for indices in chunks]
-        for indices, future in zip(chunks, futures, strict=True):
-            done |= zip(indices, future.result(), strict=True)
-            on_done(len(done))
+    parts = [[points[index] for index in indices] for indices in chunks]
+    for indices, estimates in zip(
+        chunks, side_by_side(partial(_estimate_chunk, send_ends=send_ends), parts, jobs), strict=True
+    ):
+        done |= zip(indices, estimates, strict=True)
+        on_done(len(done))
     return [done[index] for index in range(len(points))]
 
 
@@ -121,7 +116,8 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
     begun_s = time.perf_counter()
     with origin_named(point):
         resolved = ResolvedPoint(point.section)
-        fabric, plans = resolved.fabric, _PLANS.of(resolved)
+        fabric = resolved.fabric
+        plans = _PLANS.of(resolved, replace(resolved.job, fabric=fabric))
     transport = point.section.transport
     rule = Buffered(transport.unsent) if (send_ends or transport.send_ends) == BUFFERED else Departure()
     estimates = {label: fluid_times(plan, fabric, rule) for label, plan in plans.items()}
@@ -139,43 +135,7 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
     )
 
 
-def _plan_key(point: Point) -> str:
-    """The same for points that differ in nothing but the rate of their links."""
-    section = point.section.model_dump(mode="json")
-    section["fabric"].pop("rate")
-    return json.dumps(section, sort_keys=True)
-
-
-class _WatchedJob(Job):
-    """A job that notes whether a strategy looks at the network's rate, on which its plan may then depend."""
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in ("rate_bps", "fabric"):
-            object.__setattr__(self, "looked_at_rate", True)
-        return super().__getattribute__(name)
-
-
-class _LatestPlans:
-    """The plans that were compiled last, for the next point if it needs the same ones."""
-
-    def __init__(self) -> None:
-        self._key = ""
-        self._plans: Mapping[str, Plan] = {}
-
-    def of(self, point: ResolvedPoint) -> Mapping[str, Plan]:
-        """The plans of a point: compiled, unless the latest ones are of the same job and did not depend on the rate."""
-        job, chosen = point.job, point.strategy
-        key = f"{chosen.name} {point.options!r} {replace(job, rate_bps=None, fabric=None)!r}"
-        if key == self._key:
-            return self._plans
-        values = {field.name: getattr(job, field.name) for field in fields(job)}
-        watched = _WatchedJob(**{**values, "fabric": point.fabric})
-        plans = compile_plans(point, watched)
-        self._key, self._plans = ("" if "looked_at_rate" in vars(watched) else key), plans
-        return plans
-
-
-_PLANS = _LatestPlans()
+_PLANS = SharedPlans()
 
 
 def estimates_table(title: str, estimates: Sequence[PointEstimate], took_s: float) -> TextTable:

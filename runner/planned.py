@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import platform
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -19,6 +20,8 @@ import numpy as np
 
 from gradwire.faults import InputFault
 from gradwire.runner.code_digest import plan_digest, run_digest
+from gradwire.runner.compiling.processes import side_by_side
+from gradwire.runner.compiling.shared_plans import SharedPlans, sharing_key
 from gradwire.runner.stored.point_folders import folder_name, older_folders
 from gradwire.runner.stored.stored_run import StoredRun
 from gradwire.topo.fabric import Fabric
@@ -34,6 +37,8 @@ LOGGED_BYTES = 2 * 5 * 8
 """What an op's row in the log takes: five columns of 64 bits (agents/replay/oplog.py), copied once at the end."""
 LOGS_SHARE = 0.5
 """Of the machine's memory; the rest is for the network and the plan."""
+ALONE_S = 0.5
+"""Compiling that takes longer goes on in processes; most scenarios are done before, and processes take 0.1 s to start and end."""
 
 
 @dataclass(frozen=True)
@@ -116,32 +121,68 @@ def scale_warning(points: Sequence[Point], clock: Clock) -> str:
     )
 
 
-def plan_runs(points: Sequence[Point], out: Path, clock: Clock) -> list[PlannedRun]:
-    """Compiles every point for the run folder `out`, and writes nothing there.
+def plan_runs(points: Sequence[Point], out: Path, clock: Clock, jobs: int = 1) -> list[PlannedRun]:
+    """Compiles every point for the run folder `out`, in up to `jobs` processes, and writes nothing there.
 
     Raises InputFault with all misfits, or Fault for the first point that does not compile.
     """
-    return list(planning(points, out, clock))
+    return list(planning(points, out, clock, jobs))
 
 
-def planning(points: Sequence[Point], out: Path, clock: Clock) -> Iterator[PlannedRun]:
-    """Like `plan_runs`, one after the other."""
+def planning(points: Sequence[Point], out: Path, clock: Clock, jobs: int = 1) -> Iterator[PlannedRun]:
+    """Like `plan_runs`: each point as soon as it and all before it are compiled."""
     _refuse_misfits(points)
-    for point in points:
-        yield plan_run(point, clock, partial(_in_run_folder, out, point))
+    alike: dict[str, list[int]] = {}
+    for index, point in enumerate(points):
+        alike.setdefault(sharing_key(point), []).append(index)
+    planned: dict[int, PlannedRun] = {}
+    upcoming = 0
+    for indices, runs in zip(
+        alike.values(),
+        _compiled(points, list(alike.values()), partial(_plan_all, clock=clock, out=out), jobs),
+        strict=True,
+    ):
+        planned |= zip(indices, runs, strict=True)
+        while upcoming in planned:
+            yield planned.pop(upcoming)
+            upcoming += 1
+
+
+def _compiled(
+    points: Sequence[Point],
+    alike: Sequence[Sequence[int]],
+    plan_all: Callable[[Sequence[Point]], list[PlannedRun]],
+    jobs: int,
+) -> Iterator[list[PlannedRun]]:
+    """Compiles points that are alike together: here as long as that is quick, then in processes."""
+    parts = [[points[index] for index in indices] for indices in alike]
+    begun_s = time.monotonic()
+    for number, part in enumerate(parts):
+        if time.monotonic() > begun_s + ALONE_S:
+            yield from side_by_side(plan_all, parts[number:], jobs)
+            return
+        yield plan_all(part)
+
+
+def _plan_all(points: Sequence[Point], clock: Clock, out: Path) -> list[PlannedRun]:
+    """Compiles points that may share their plans."""
+    shared = SharedPlans()
+    return [plan_run(point, clock, partial(_in_run_folder, out, point), shared) for point in points]
 
 
 def _in_run_folder(out: Path, point: Point, _: str) -> Path:
     return out / "points" / folder_name(point)
 
 
-def plan_run(point: Point, clock: Clock, folder_of: Callable[[str], Path]) -> PlannedRun:
+def plan_run(
+    point: Point, clock: Clock, folder_of: Callable[[str], Path], shared: SharedPlans | None = None
+) -> PlannedRun:
     """Compiles a point; checks its plans unless they came to their end before. Raises Fault.
 
-    folder_of: gives the folder of a key.
+    folder_of: gives the folder of a key. shared: has the plans of points before.
     """
     with origin_named(point):
-        compiled = compile_point(point.section)
+        compiled = compile_point(point.section, shared.of if shared else None)
     fabric = scaled_fabric(compiled.fabric, clock.scale, keep_burst=clock.name == "virtual")
     plans = {label: scaled_plan(plan, clock.scale) for label, plan in compiled.plans.items()}
     with origin_named(point):

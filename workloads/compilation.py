@@ -119,12 +119,17 @@ class Compiled:
     plans: Mapping[str, Plan]
 
 
-def compile_point(section: PointSection) -> Compiled:
-    """Compiles a point. Raises InputFault, with the key, for what does not exist or fit together."""
+def compile_point(
+    section: PointSection, plans_of: Callable[[ResolvedPoint, Job], Mapping[str, Plan]] | None = None
+) -> Compiled:
+    """Compiles a point. Raises InputFault, with the key, for what does not exist or fit together.
+
+    plans_of: gives the plans of a point, whose job has its fabric; the default compiles them.
+    """
     point = ResolvedPoint(section)
     point.fabric.ports_named(section.run.capture)  # rejects unknown port names
     job = replace(point.job, fabric=point.fabric)
-    return Compiled(point.strategy, point.fabric, job, compile_plans(point, job))
+    return Compiled(point.strategy, point.fabric, job, (plans_of or compile_plans)(point, job))
 
 
 def compile_plans(point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from gradwire.analysis.report.tables import rich_table
 from gradwire.commands import terminal
 from gradwire.faults import InputFault
+from gradwire.runner.compiling.processes import cores
 from gradwire.runner.estimation import (
     BUFFERED,
     DEPARTURE,
@@ -43,7 +43,7 @@ def estimate(
 
     with terminal.interruptible("interrupted"):
         try:
-            estimates = estimate_points(loaded.points, jobs or len(os.sched_getaffinity(0)), send_ends, on_done)
+            estimates = estimate_points(loaded.points, jobs or cores(), send_ends, on_done)
         finally:
             status.stop()
     took_s = time.perf_counter() - begun_s

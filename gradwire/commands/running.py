@@ -15,8 +15,9 @@ from gradwire.analysis.papers.score import Evaluated
 from gradwire.commands import machine, terminal
 from gradwire.faults import InputFault
 from gradwire.runner.comparison import Question
+from gradwire.runner.compiling.processes import cores
 from gradwire.runner.expected_cost import announcement, warnings
-from gradwire.runner.launch.execution import carry_out, cores
+from gradwire.runner.launch.execution import carry_out
 from gradwire.runner.launch.kernel import make_kernel_ready
 from gradwire.runner.launch.out_paths import writing
 from gradwire.runner.launch.preparation import Prepared, loaded, prepare, prepare_comparison
@@ -41,7 +42,7 @@ def plan(scenario: Path, settings: Sequence[str]) -> None:
     runs: list[PlannedRun] = []
     shared = shared_settings(found.points)
     with terminal.interruptible("interrupted"):
-        for planned in planning(found.points, RUNS / found.name, Clock()):
+        for planned in planning(found.points, RUNS / found.name, Clock(), cores()):
             heading = () if runs else settings_lines(shared, len(found.points))
             terminal.console.print(*heading, *plan_lines(planned, shared), sep="\n", highlight=False)
             runs.append(planned)

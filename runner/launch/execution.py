@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from rich.console import RenderableType
 
 from gradwire.runner.campaign import Campaign
+from gradwire.runner.compiling.processes import cores
 from gradwire.runner.expected_cost import Expectation, announcement, warnings
 from gradwire.runner.judged import JudgedRun
 from gradwire.runner.launch.kernel import make_kernel_ready
@@ -60,8 +60,3 @@ def carry_out(prepared: Prepared, jobs: int | None, command: str, screen: Screen
             runs = Campaign(planned, folder, parallel, progress, trial_on(clock)).run()
         with writing(folder):
             return CarriedOut(runs, write_report(prepared.scenario, runs, folder))
-
-
-def cores() -> int:
-    """Number of cores that this process may use."""
-    return len(os.sched_getaffinity(0))

@@ -9,6 +9,7 @@ from typing import Any
 
 from gradwire.analysis.compare import check_cells
 from gradwire.runner.comparison import Question, plan_comparison
+from gradwire.runner.compiling.processes import cores
 from gradwire.runner.launch.out_paths import refuse_unusable
 from gradwire.runner.launch.scenario_files import scenario_path
 from gradwire.runner.planned import PlannedRun, planning, scale_warning, virtual_clock
@@ -59,7 +60,12 @@ def prepare_comparison(
     """Makes a comparison of strategies, by default of all, ready to run on the virtual clock. Raises Fault."""
     chosen = contenders(strategies)
     refuse_unusable(out or RUNS)
-    scenario, planned = plan_comparison(question, chosen, seeds, out or RUNS / question.name)
+    with screen.errors.status("compiling") as status:
+
+        def on_done(done: int, of: int) -> None:
+            status.update(f"compiling: {done} of {of} strategies")
+
+        scenario, planned = plan_comparison(question, chosen, seeds, out or RUNS / question.name, cores(), on_done)
     scenario = replace(scenario, settings=question.settings)
     clock = _scaled(scenario, Clock(), screen)
     place = _usable_place(scenario, clock, out, screen)
@@ -70,7 +76,7 @@ def compiled(scenario: Scenario, folder: Path, clock: Clock, screen: Screen) -> 
     """The points ready to run, with a line that says how far it is."""
     planned: list[PlannedRun] = []
     with screen.errors.status("compiling") as status:
-        for run in planning(scenario.points, folder, clock):
+        for run in planning(scenario.points, folder, clock, cores()):
             planned.append(run)
             status.update(f"compiling: {len(planned)} of {len(scenario.points)} points")
     return planned

@@ -12,6 +12,7 @@ import pytest
 from gradwire.analysis.bounds import bounds
 from gradwire.faults import InputFault
 from gradwire.runner import estimation
+from gradwire.runner.compiling import shared_plans
 from gradwire.runner.estimation import (
     BUFFERED,
     MODEL_NOT_RUN,
@@ -90,8 +91,8 @@ def compilations(monkeypatch: pytest.MonkeyPatch, loaded: Scenario) -> int:
         count += 1
         return compile_plans(*arguments)
 
-    monkeypatch.setattr(estimation, "compile_plans", counted)
-    monkeypatch.setattr(estimation, "_PLANS", estimation._LatestPlans())
+    monkeypatch.setattr(shared_plans, "compile_plans", counted)
+    monkeypatch.setattr(estimation, "_PLANS", shared_plans.SharedPlans())
     estimate_points(loaded.points, jobs=1)
     return count
 
