@@ -203,7 +203,7 @@ def _write_task(planned: PlannedRun) -> None:
         fabric_json=planned.fabric.to_json(),
         plans=tuple(files),
         iterations=planned.iterations,
-        warmup=section.run.warmup,
+        warmup=planned.window.warmup,
         search_iterations=section.run.search_iterations,
         sockets=SocketOptions(section.transport.buffer, section.transport.unsent_bytes),
         per_host=section.transport.agents == "per-host",

@@ -38,6 +38,11 @@ def run_digest() -> str:
     return _hash(texts)
 
 
+def sources_digest(modules: Sequence[str]) -> str:
+    """Hash of these modules' code and of what they import of gradwire."""
+    return _hash([f"{module}\n{_meaning(path)}" for module, path in sorted(imported_sources(modules).items())])
+
+
 @functools.cache
 def plan_digest() -> str:
     """Hash of the code that compiles plans."""

@@ -12,18 +12,15 @@ from typing import Any
 import pandas as pd
 
 from gradwire.analysis.bounds import Bounds, bounds
-from gradwire.analysis.fluid.estimate import Buffered, Departure, FluidTimes, SendEnds, estimate
+from gradwire.analysis.fluid.estimate import Departure, FluidTimes, SendEnds
 from gradwire.analysis.frames.csv_files import write_csv
 from gradwire.analysis.report.tables import TextTable
 from gradwire.faults import InputFault
+from gradwire.runner.compiling.ideal_times import fluid_times, rule_of
 from gradwire.runner.compiling.processes import side_by_side
 from gradwire.runner.compiling.shared_plans import SharedPlans, sharing_key
-from gradwire.runner.protocol import built_fabric
-from gradwire.runner.stored.spines import Spines
 from gradwire.runner.stored.stored_run import StoredRun
-from gradwire.topo.fabric import Fabric
 from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.plan import Plan
 from gradwire.workloads.scenario.loading import Point, origin_named
 
 MODEL_NOT_RUN = (
@@ -60,26 +57,13 @@ class PointEstimate:
 RESULT_COLUMNS = tuple(field.name for field in fields(PointEstimate) if field.name != "parameters")
 
 
-DEPARTURE, BUFFERED = "departure", "buffered"
-"""When SENDs end, by the names of `--send-ends`: see Departure and Buffered; what may wait unsent is the point's transport.unsent."""
-
-
-def fluid_times(plan: Plan, fabric: Fabric, send_ends: SendEnds | None = None) -> FluidTimes:
-    """Estimates a plan on a fabric, whose messages take the spines that the switches' rules choose. Raises InternalFault.
-
-    send_ends: the default is Departure.
-    """
-    built = built_fabric(fabric, [plan])
-    return estimate(plan, built, Spines(built).spine_of, send_ends=send_ends or Departure())
-
-
 def fluid_times_of(stored: StoredRun, send_ends: SendEnds | None = None) -> FluidTimes:
     """Estimates the plan that a stored run has replayed, on its fabric, scaled as it was. Raises InputFault if it did not come to its end.
 
     On one core, once the engine's machine code is loaded, 1 ms to 0.2 s for the points of Table II, TicTac and GradientFlow, and up to
     1.1 s for those of P3, whose iterations take long to repeat.
     """
-    return fluid_times(stored.plan(), stored.fabric(), send_ends)
+    return fluid_times(stored.plan(), stored.fabric(), send_ends or Departure())
 
 
 def estimate_points(
@@ -118,8 +102,7 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
         resolved = ResolvedPoint(point.section)
         fabric = resolved.fabric
         plans = _PLANS.of(resolved, replace(resolved.job, fabric=fabric))
-    transport = point.section.transport
-    rule = Buffered(transport.unsent) if (send_ends or transport.send_ends) == BUFFERED else Departure()
+    rule = rule_of(point.section.transport, send_ends)
     estimates = {label: fluid_times(plan, fabric, rule) for label, plan in plans.items()}
     label = min(estimates, key=lambda label: estimates[label].iteration_s)
     lower: Bounds = bounds(plans[label], fabric)

@@ -17,6 +17,7 @@ from gradwire.analysis.packets.captures import write_dissector
 from gradwire.analysis.points import PointResult, failed_point, point_result
 from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
 from gradwire.faults import InputFault
+from gradwire.runner.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runner.planned import PlannedRun, plan_run
 from gradwire.runner.protocol import TASK_FILE, write_json
 from gradwire.runner.stored.stored_run import ITERATIONS_FILE, VERDICT_FILE, Completion, Speed, StoredRun
@@ -80,14 +81,16 @@ def verdict_of(stored: StoredRun) -> Verdict:
 
 
 def _judged(stored: StoredRun, label: str) -> Verdict:
-    fabric, record = stored.fabric(), stored.record()
-    return judge(stored.plan_labelled(label), fabric, stored.log(), record, stored.captures(fabric, record))
+    plan, fabric, record = stored.plan_labelled(label), stored.fabric(), stored.record()
+    ideal = ideal_times(plan, fabric, rule_of(stored.point.section.transport)) if stored.point else None
+    return judge(plan, fabric, stored.log(), record, stored.captures(fabric, record), ideal)
 
 
 def judge_run(stored: StoredRun, point: Point, completion: Completion) -> JudgedRun:
     """Judges a run that came to its end. Raises InputFault for a file that cannot be read."""
     plan, fabric, log, record = stored.plan_labelled(completion.plan), stored.fabric(), stored.log(), stored.record()
-    verdict = judge(plan, fabric, log, record, stored.captures(fabric, record))
+    ideal = ideal_times(plan, fabric, rule_of(point.section.transport))
+    verdict = judge(plan, fabric, log, record, stored.captures(fabric, record), ideal)
     speed = completion.speed
     return JudgedRun(
         point=point,

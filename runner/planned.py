@@ -18,8 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
+from gradwire.analysis.fluid.steady import Window, steady_window
 from gradwire.faults import InputFault
 from gradwire.runner.code_digest import plan_digest, run_digest
+from gradwire.runner.compiling.ideal_times import fluid_digest, ideal_times, rule_of
 from gradwire.runner.compiling.processes import side_by_side
 from gradwire.runner.compiling.shared_plans import SharedPlans, sharing_key
 from gradwire.runner.stored.point_folders import folder_name, older_folders
@@ -32,6 +34,7 @@ from gradwire.workloads.compilation import ResolvedPoint, compile_point
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scaling import scaled_fabric, scaled_plan, virtual_scale
 from gradwire.workloads.scenario.loading import Point, origin_named
+from gradwire.workloads.scenario.schema import PointSection
 
 LOGGED_BYTES = 2 * 5 * 8
 """What an op's row in the log takes: five columns of 64 bits (agents/replay/oplog.py), copied once at the end."""
@@ -52,6 +55,8 @@ class PlannedRun:
     plans: Mapping[str, Plan]
     folder: Path
     clock: Clock
+    #: How many iterations are dropped, and how many are measured.
+    window: Window
     #: Hash of everything that decides the result.
     key: str
 
@@ -63,7 +68,7 @@ class PlannedRun:
     @property
     def iterations(self) -> int:
         """All iterations, warm-up included."""
-        return self.point.section.run.warmup + self.point.section.run.iterations
+        return self.window.end
 
     def moved_to(self, out: Path) -> PlannedRun:
         """The same run in the run folder `out`."""
@@ -71,7 +76,7 @@ class PlannedRun:
 
     def keyed_anew(self) -> PlannedRun:
         """The same run with its key of today: the kernel is a part of it, and may have been built since."""
-        return replace(self, key=_key(self.point, self.fabric, self.plans, self.clock))
+        return replace(self, key=_key(self.point, self.fabric, self.plans, self.clock, self.window))
 
     @property
     def label(self) -> str:
@@ -185,10 +190,11 @@ def plan_run(
         compiled = compile_point(point.section, shared.of if shared else None)
     fabric = scaled_fabric(compiled.fabric, clock.scale, keep_burst=clock.name == "virtual")
     plans = {label: scaled_plan(plan, clock.scale) for label, plan in compiled.plans.items()}
+    window = _window(point.section, fabric, plans)
     with origin_named(point):
-        _refuse_large_logs(point, plans, clock)
-    key = _key(point, fabric, plans, clock)
-    planned = PlannedRun(point, fabric, plans, folder_of(key), clock, key)
+        _refuse_large_logs(point, plans, clock, window)
+    key = _key(point, fabric, plans, clock, window)
+    planned = PlannedRun(point, fabric, plans, folder_of(key), clock, window, key)
     if not planned.stored.is_of(key):
         for plan in compiled.plans.values():
             _check_once(plan, compiled.job.relative_times)
@@ -209,20 +215,35 @@ def _check_once(plan: Plan, relative_times: Sequence[float]) -> None:
         note.touch()
 
 
-def _refuse_large_logs(point: Point, plans: Mapping[str, Plan], clock: Clock) -> None:
+def _window(section: PointSection, fabric: Fabric, plans: Mapping[str, Plan]) -> Window:
+    """The iterations to measure: of several candidates, those of the one that takes longest to become steady.
+
+    A plan that does not become steady on the ideal network either is measured after one iteration, and its verdict says so.
+    """
+    run = section.run
+    if isinstance(run.warmup, int):
+        return Window(run.warmup, run.iterations)
+    rule = rule_of(section.transport)
+    windows = [steady_window(ideal_times(plan, fabric, rule), run.iterations) for plan in plans.values()]
+    return max(
+        (window for window in windows if window), key=lambda window: window.end, default=Window(1, run.iterations)
+    )
+
+
+def _refuse_large_logs(point: Point, plans: Mapping[str, Plan], clock: Clock, window: Window) -> None:
     """Raises InputFault if the agents' logs of all iterations would not fit in the machine's memory."""
     run = point.section.run
     physical_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     memory_bytes = run.memory_mb << 20 if clock.name == "virtual" else physical_bytes
     ops = max(len(plan.ops) for plan in plans.values())
     most = int(memory_bytes * LOGS_SHARE) // (ops * LOGGED_BYTES)
-    if run.warmup + run.iterations <= most:
+    if window.end <= most:
         return
     more = " or more memory (run.memory_mb)" if clock.name == "virtual" else ""
     raise InputFault(
         f"run.iterations = {run.iterations}: each iteration logs the {ops:,} ops of the plan, and the log of "
-        f"{run.warmup + run.iterations:,} would not fit in half of the memory of {memory_bytes >> 20:,} MiB; take at most "
-        f"{max(0, most - run.warmup):,} iterations{more}"
+        f"{window.end:,} would not fit in half of the memory of {memory_bytes >> 20:,} MiB; take at most "
+        f"{max(0, most - window.warmup):,} iterations{more}"
     )
 
 
@@ -236,9 +257,9 @@ def rename_older_folder(planned: PlannedRun, out: Path) -> None:
             return
 
 
-def _key(point: Point, fabric: Fabric, plans: Mapping[str, Plan], clock: Clock) -> str:
+def _key(point: Point, fabric: Fabric, plans: Mapping[str, Plan], clock: Clock, window: Window) -> str:
     decisive = {
-        "run": point.section.run.model_dump(exclude={"time_limit", "memory_mb"}),
+        "run": {**point.section.run.model_dump(exclude={"time_limit", "memory_mb"}), **asdict(window)},
         "transport": point.section.transport.model_dump(),
         "fabric": fabric.to_json(),
         "plans": {label: plan.digest() for label, plan in plans.items()},
@@ -255,7 +276,7 @@ def source_key(point: Point, clock: Clock) -> str:
         "section": point.section.model_dump_json(),
         "clock": asdict(clock),
         "kernel": _kernel_name(clock),
-        "code": [run_digest(), plan_digest()],
+        "code": [run_digest(), plan_digest(), *([] if isinstance(point.section.run.warmup, int) else [fluid_digest()])],
         "strategies": {name: Path(path).read_text() for name, path in point.section.defined.strategies.items()},
         "versions": [platform.python_version(), np.__version__],
     }

@@ -14,11 +14,14 @@ import numpy as np
 from gradwire.agents.records import OpLog, PointRecord
 from gradwire.agents.wire.flows import connections_of
 from gradwire.analysis.bounds import bounds
+from gradwire.analysis.fluid.estimate import FluidTimes
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.packets.reading import Capture
 from gradwire.analysis.verdict.byte_checks import agent_bytes_check, band_bytes_check, port_bytes_check
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.packet_checks import capture_checks
+from gradwire.analysis.verdict.steady_check import MEANING as STEADY_MEANING
+from gradwire.analysis.verdict.steady_check import steady_check
 from gradwire.topo.fabric import Fabric, Topology
 from gradwire.workloads.plan import Plan
 
@@ -53,10 +56,18 @@ class Verdict:
     summary: str
 
 
-def judge(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, captures: Sequence[Capture] = ()) -> Verdict:
+def judge(
+    plan: Plan,
+    fabric: Fabric,
+    log: OpLog,
+    record: PointRecord,
+    captures: Sequence[Capture] = (),
+    ideal: FluidTimes | None = None,
+) -> Verdict:
     """Makes all checks on a run of `record.iterations` iterations, the first `record.warmup` of which are warm-up.
 
-    `captures` has one entry for each of `record.captures`.
+    `captures` has one entry for each of `record.captures`. `ideal` is the plan on the ideal network; without it, its part of one check is
+    left out.
     """
     complete = _completeness(plan, log, record.iterations)
     checks = [
@@ -69,7 +80,7 @@ def judge(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, captures:
         agent_bytes_check(plan, record),
         port_bytes_check(plan, fabric, record),
         band_bytes_check(plan, fabric, record),
-        *_timing(plan, fabric, log, record, complete.ok),
+        *_timing(plan, fabric, log, record, complete.ok, ideal),
         *capture_checks(plan, fabric, log, record, captures, complete.ok),
     ]
     if record.clock != VIRTUAL_CLOCK:
@@ -177,7 +188,9 @@ def _rate_probe(fabric: Fabric, record: PointRecord) -> Check:
     )
 
 
-def _timing(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, complete: bool) -> list[Check]:
+def _timing(
+    plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, complete: bool, ideal: FluidTimes | None
+) -> list[Check]:
     """The checks that need an iteration time; an incomplete log has none and fails them."""
     late_meaning = "Computation took longer than in its profile: the emulation did not keep up with its clock."
     bound_meaning = "Faster than possible: bytes, computation or dependencies went missing, or a link ran too fast."
@@ -186,11 +199,14 @@ def _timing(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, complet
         return [
             Check("agent lateness", unknown, "known", False, late_meaning),
             Check("lower bound", unknown, "known", False, bound_meaning),
+            Check("steady state", unknown, "known", False, STEADY_MEANING),
         ]
-    mean_s = float(iteration_times_s(plan, log, record.iterations)[record.warmup :].mean())
+    times_s = iteration_times_s(plan, log, record.iterations)
+    mean_s = float(times_s[record.warmup :].mean())
     return [
         _lateness(record, mean_s, late_meaning),
         _lower_bound(plan, fabric, mean_s, record.clock == VIRTUAL_CLOCK, bound_meaning),
+        steady_check(times_s, record.warmup, ideal),
     ]
 
 

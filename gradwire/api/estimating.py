@@ -7,7 +7,8 @@ import pandas as pd
 from gradwire.analysis.frames.points import parameters_frame
 from gradwire.api.running import Scenario, source_of
 from gradwire.api.settings import Settings, settings_of
-from gradwire.runner.estimation import DEPARTURE, MODEL_NOT_RUN, RESULT_COLUMNS, estimate_points
+from gradwire.runner.compiling.ideal_times import DEPARTURE
+from gradwire.runner.estimation import MODEL_NOT_RUN, RESULT_COLUMNS, estimate_points
 from gradwire.runner.launch.preparation import loaded
 
 WORDS = ("plan", "lower_bound_kind")

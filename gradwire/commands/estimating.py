@@ -10,10 +10,9 @@ from pathlib import Path
 from gradwire.analysis.report.tables import rich_table
 from gradwire.commands import terminal
 from gradwire.faults import InputFault
+from gradwire.runner.compiling.ideal_times import BUFFERED, DEPARTURE
 from gradwire.runner.compiling.processes import cores
 from gradwire.runner.estimation import (
-    BUFFERED,
-    DEPARTURE,
     estimate_points,
     estimates_json,
     estimates_table,

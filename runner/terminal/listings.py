@@ -52,6 +52,7 @@ def plan_lines(planned: PlannedRun, shared: Mapping[str, str]) -> Iterator[str]:
     if own:
         yield f"  its own settings: {escape(_listed(own.items()))}"
     yield f"  compute {job.compute_s:.4f} s an iteration: {escape(job.compute.source)}"
+    yield f"  iterations: {planned.window.warmup} of warm-up, {planned.window.iterations} measured"
     for label, plan in planned.plans.items():
         yield f"  plan '{escape(label)}', digest {plan.digest()}"
         for line in summary_lines(plan, planned.fabric):

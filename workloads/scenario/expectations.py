@@ -76,6 +76,12 @@ class Kind:
         return get_origin(self.annotation) is dict
 
     @property
+    def is_scalar(self) -> bool:
+        """Whether the value is none that holds others, in each of its forms."""
+        forms = [Kind(form) for form in self._without_none(self.annotation)]
+        return all(form.annotation in PLAIN or form.choices for form in forms)
+
+    @property
     def keys(self) -> list[str]:
         """The keys that a table may have, if they are of a fixed set."""
         return [str(key) for key in Kind(get_args(self.annotation)[0]).choices] if self.is_table else []

@@ -26,7 +26,7 @@ def explain(kind: type[BaseModel], defect: Any, document: Mapping[str, Any], pre
 
     document: what was validated. prefix: goes before the key.
     """
-    place = _place_in(document, defect["loc"])
+    place = _place_in(kind, document, defect["loc"])
     key, value = prefix + ".".join(map(str, place)), value_at(document, place)
     if defect["type"] == "extra_forbidden":
         names = [str(step) for step in place]
@@ -76,7 +76,7 @@ def shown(value: Any) -> str:
 
 def is_of_section(kind: type[BaseModel], defect: Any, document: Mapping[str, Any]) -> bool:
     """Whether a defect is of a whole section, whose keys contradict one another, and of none of its values."""
-    place = _place_in(document, defect["loc"])
+    place = _place_in(kind, document, defect["loc"])
     expected = kind_at(kind, place)
     return defect["type"] == "value_error" and expected is not None and expected.section is not None
 
@@ -92,11 +92,12 @@ def value_at(document: Any, place: Sequence[str | int]) -> Any:
     return document
 
 
-def _place_in(document: Any, location: Sequence[str | int]) -> list[str | int]:
+def _place_in(kind: type[BaseModel], document: Any, location: Sequence[str | int]) -> list[str | int]:
     """The part of pydantic's location that is in the document, or one step beyond: not the branches of unions that it tried."""
     place: list[str | int] = []
     for step in location:
-        if not isinstance(document, dict | list):
+        expected = kind_at(kind, place)
+        if not isinstance(document, dict | list) or (expected is not None and expected.is_scalar):
             break
         place.append(step)
         document = value_at(document, [step])

@@ -247,10 +247,11 @@ class TransportSection(Section):
 class RunSection(Section):
     """The length of a run, its limits, and what it captures."""
 
-    warmup: int = Field(1, ge=0, le=MOST_ITERATIONS)
-    """Iterations at the beginning that are dropped."""
+    warmup: Literal["steady"] | Annotated[int, Field(ge=0, le=MOST_ITERATIONS)] = "steady"
+    """Iterations at the beginning that are dropped: a number, or as many, 1 at least, as an ideal network needs to come within 1 % of its
+    "steady" state. With 0, the first iteration is measured from its cold start."""
     iterations: int = Field(3, ge=1, le=MOST_ITERATIONS)
-    """Measured iterations, after the warm-up."""
+    """Measured iterations, after the warm-up. With warmup = "steady" it may be some more, if a schedule repeats only after several."""
     search_iterations: int = Field(1, ge=1, le=MOST_ITERATIONS)
     """Iterations of each candidate plan."""
     seed: int = Field(1, ge=-LARGEST_SEED, le=LARGEST_SEED)

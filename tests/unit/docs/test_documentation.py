@@ -54,6 +54,7 @@ QUOTED = re.compile(r"`(?P<name>[A-Z][A-Z_]+)` = (?P<value>\d[\d.,]*\d|\d)")
 QUOTED_FROM = (
     "gradwire.analysis.verdict.verdict",
     "gradwire.analysis.verdict.byte_checks",
+    "gradwire.analysis.verdict.steady_check",
     "gradwire.analysis.papers.holds",
     "gradwire.analysis.verdict.packet_checks",
 )

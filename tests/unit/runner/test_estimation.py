@@ -13,13 +13,12 @@ from gradwire.analysis.bounds import bounds
 from gradwire.faults import InputFault
 from gradwire.runner import estimation
 from gradwire.runner.compiling import shared_plans
+from gradwire.runner.compiling.ideal_times import BUFFERED, fluid_times
 from gradwire.runner.estimation import (
-    BUFFERED,
     MODEL_NOT_RUN,
     PointEstimate,
     estimate_points,
     estimates_table,
-    fluid_times,
     write_estimates_csv,
 )
 from gradwire.workloads.compilation import compile_plans, compile_point

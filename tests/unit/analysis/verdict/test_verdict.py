@@ -202,7 +202,7 @@ def rows(log: OpLog, keep: np.ndarray[tuple[int], np.dtype[np.int64]]) -> OpLog:
 def test_lost_op_fails_completeness_and_what_needs_times() -> None:
     log = sound_log(pushes())
     found = verdict(sound_record(), rows(log, np.arange(len(log.op) - 1)))
-    assert failed(found) == ["ops logged", "agent lateness", "lower bound"]
+    assert failed(found) == ["ops logged", "agent lateness", "lower bound", "steady state"]
 
 
 def test_repeated_and_foreign_ops_fail_completeness() -> None:

@@ -1,0 +1,68 @@
+"""The check that the measured iterations are like those that would follow for ever."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import special  # not scipy.stats: its import would delay every command by half a second or more
+
+from gradwire.analysis.fluid.estimate import FluidTimes
+from gradwire.analysis.fluid.steady import Window, window_bias
+from gradwire.analysis.iterations import Float64
+from gradwire.analysis.verdict.checks import Check
+
+BIAS_TOLERANCE = 0.02
+"""Twice what `run.warmup = "steady"` leaves (analysis/fluid/steady.py). Of the 1,183 points of the papers' scenarios, measured after one
+iteration, 23 are farther away, all of them P3's, and up to 15.6 %."""
+DRIFT_TOLERANCE = 0.03
+"""How much the line through the measured times may rise or fall from the first to the last. Their mean is then off from the middle by
+half of it, which is less than BIAS_TOLERANCE."""
+DRIFT_CHANCE = 0.01
+"""A rise or fall counts as a trend if times without one would show it in less than this share of cases."""
+LEAST_FOR_DRIFT = 5
+"""Fewer iterations leave too few degrees of freedom for a trend to be told from chance."""
+MEANING = (
+    "The iterations that follow would take another time than the measured ones: measure after a longer warm-up, as run.warmup = "
+    '"steady" finds it, or more iterations.'
+)
+
+
+def steady_check(times_s: Float64, warmup: int, ideal: FluidTimes | None) -> Check:
+    """The measured iterations are those of the steady state on the ideal network, and their own times have no trend.
+
+    times_s: of all iterations, the warm-up included. ideal: the same plan on the ideal network; None leaves out what needs it. A run
+    without warm-up measures the cold start, which may differ.
+    """
+    measured_s = times_s[warmup:]
+    words, ok = [], True
+    if warmup == 0:
+        words.append("from the cold start, as warmup = 0 asks")
+    elif ideal is not None:
+        bias = window_bias(ideal, Window(warmup, len(measured_s)))
+        ok = abs(bias) <= BIAS_TOLERANCE
+        words.append(f"{bias:+.1%} from the ideal network's steady state")
+    growth, chance = drift(measured_s)
+    if len(measured_s) >= LEAST_FOR_DRIFT:
+        drifts = abs(growth) > DRIFT_TOLERANCE and chance < DRIFT_CHANCE
+        ok = ok and not drifts
+        words.append(f"{growth:+.1%} from the first to the last measured one" + (", a trend" if drifts else ""))
+    limit = f"within {BIAS_TOLERANCE:.0%}; no trend of more than {DRIFT_TOLERANCE:.0%}"
+    return Check("steady state", "; ".join(words) or "not estimated", limit, ok, MEANING)
+
+
+def drift(times_s: Float64) -> tuple[float, float]:
+    """By what share a line through these times rises from the first to the last, and how likely that is without a trend.
+
+    The chance is 1 for fewer than LEAST_FOR_DRIFT times, and for times that are all alike.
+    """
+    count = len(times_s)
+    if count < LEAST_FOR_DRIFT or np.ptp(times_s) == 0:
+        return 0.0, 1.0
+    numbers = np.arange(count)
+    growth = float(np.polyfit(numbers, times_s, 1)[0]) * (count - 1) / float(times_s.mean())
+    correlation = float(np.corrcoef(numbers, times_s)[0, 1])
+    if abs(correlation) >= 1:
+        return growth, 0.0
+    student = correlation * math.sqrt((count - 2) / (1 - correlation**2))
+    return growth, float(2 * special.stdtr(count - 2, -abs(student)))

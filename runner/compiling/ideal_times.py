@@ -1,0 +1,77 @@
+"""Iteration times of plans on the ideal network.
+
+They are kept in the cache: the same plan is asked for when a run is planned, when it is judged, and when its report is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from gradwire.analysis.fluid.estimate import Buffered, Departure, FluidTimes, SendEnds, estimate
+from gradwire.files import replacing
+from gradwire.runner.code_digest import sources_digest
+from gradwire.runner.protocol import built_fabric
+from gradwire.runner.stored.spines import Spines
+from gradwire.topo.fabric import Fabric
+from gradwire.vm.kernel import cache_folder
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.scenario.schema import TransportSection
+
+DEPARTURE, BUFFERED = "departure", "buffered"
+"""When SENDs end, by the names of `transport.send_ends` and `--send-ends`: see Departure and Buffered; what may wait unsent is the point's
+transport.unsent."""
+DEFAULT = Departure()
+CODE = ("gradwire.analysis.fluid.estimate", "gradwire.runner.stored.spines")
+"""What decides an estimate, beside plan and fabric."""
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """An estimate as the cache has it."""
+
+    iterations_s: tuple[float, ...]
+    iteration_s: float
+    period: int
+
+
+def rule_of(transport: TransportSection, send_ends: str | None = None) -> SendEnds:
+    """When SENDs end: as a point's transport says, or by the rule of the name `send_ends`."""
+    return Buffered(transport.unsent) if (send_ends or transport.send_ends) == BUFFERED else Departure()
+
+
+def fluid_times(plan: Plan, fabric: Fabric, send_ends: SendEnds = DEFAULT) -> FluidTimes:
+    """Estimates a plan on a fabric, whose messages take the spines that the switches' rules choose. Raises InternalFault."""
+    built = built_fabric(fabric, [plan])
+    return estimate(plan, built, Spines(built).spine_of, send_ends=send_ends)
+
+
+def ideal_times(plan: Plan, fabric: Fabric, send_ends: SendEnds) -> FluidTimes:
+    """Like `fluid_times`, from the cache if the same was estimated before."""
+    path = _path(plan, fabric, send_ends)
+    with suppress(OSError, msgspec.DecodeError):
+        kept = msgspec.json.decode(path.read_bytes(), type=_Kept)
+        return FluidTimes(np.array(kept.iterations_s), kept.iteration_s, kept.period)
+    times = fluid_times(plan, fabric, send_ends)
+    with suppress(OSError):  # without it, the next one to ask estimates again
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as partial:
+            partial.write_bytes(
+                msgspec.json.encode(_Kept(tuple(times.iterations_s.tolist()), times.iteration_s, times.period))
+            )
+    return times
+
+
+@cache
+def fluid_digest() -> str:
+    """Hash of the code that estimates."""
+    return sources_digest(CODE)
+
+
+def _path(plan: Plan, fabric: Fabric, send_ends: SendEnds) -> Path:
+    content = "\0".join([fluid_digest(), plan.digest(), repr(fabric.to_json()), repr(send_ends)])
+    return cache_folder() / "estimates" / hashlib.sha256(content.encode()).hexdigest()[:24]
