@@ -137,6 +137,9 @@ def compare(
     ] = False,
     oversubscription: Annotated[float | None, typer.Option(help="of the leaves' uplinks; implies --leaf-spine")] = None,
     seeds: Annotated[int, typer.Option(min=2, help="runs of strategies with random orders")] = 3,
+    estimate_first: Annotated[
+        bool, typer.Option("--estimate-first", help="run only what may win by its estimate on an ideal network")
+    ] = False,
     settings: Settings = None,
     jobs: Jobs = None,
     out: RunFolder = None,
@@ -148,7 +151,7 @@ def compare(
     question = Question(
         model_name, workers, rate, device, iteration_time, servers, leaf_spine, oversubscription, tuple(settings or ())
     )
-    running.compare(question, strategies or [], seeds, jobs, out)
+    running.compare(question, strategies or [], seeds, jobs, out, estimate_first=estimate_first)
 
 
 @app.command()

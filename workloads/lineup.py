@@ -27,7 +27,7 @@ DECIDED = ("strategy", "chart", "left_out")
 OPTIONS = "strategy.options."
 """What keys of strategies' options begin with."""
 PARAMETER_SERVER, ALLREDUCE, SWITCHES, PLUG_IN = "parameter server", "allreduce", "support by switches", "plug-in"
-WARMUP, ITERATIONS = 1, 2
+WARMUP, ITERATIONS = "steady", 2
 LEAVES = SPINES = 2
 P3_BUFFERS = {"transport.send_ends": "buffered", "transport.unsent": "256KB"}
 """About one slice of 50,000 parameters may wait in a socket, as in P3's implementation (workloads/strategies/p3.py)."""

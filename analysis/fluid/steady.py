@@ -1,6 +1,6 @@
 """The steady state of a plan's iterations, as the fluid engine sees it: how long a warm-up leads there, and how far off a shorter one is.
 
-Where nothing holds workers in step, the first iterations differ from those that follow for ever: P3's by up to 15 %.
+Where nothing holds workers in step, the first iterations differ from those that follow for ever: MXNet's by up to 16 %.
 """
 
 from __future__ import annotations

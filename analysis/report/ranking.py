@@ -56,7 +56,7 @@ class Ranking:
     valid: tuple[Entry, ...]
     #: Strategies whose runs are no results.
     invalid: tuple[Entry, ...]
-    #: Strategies that cannot run, and options that some do not have, with the reason.
+    #: Strategies that cannot run or cannot win, and options that some do not have, with the reason.
     left_out: Mapping[str, str]
     #: What speed-ups are relative to; None if no run is valid.
     baseline: Entry | None
@@ -198,7 +198,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def ranking_table(ranking: Ranking) -> TextTable:
-    """One row per strategy: the valid ones, the fastest first, then the invalid ones, then those that cannot run."""
+    """One row per strategy: the valid ones, the fastest first, then the invalid ones, then those that are left out."""
     against = ranking.baseline.name if ranking.baseline else BASELINE
     headers = (
         "",
@@ -230,7 +230,7 @@ def ranking_table(ranking: Ranking) -> TextTable:
         rows.append(("", entry.name, entry.options, *(ABSENT,) * 6, INVALID))
         tones.append("bad")
     for name in ranking.absent:
-        rows.append(("", name, "", *(ABSENT,) * 6, "cannot run"))
+        rows.append(("", name, "", *(ABSENT,) * 6, "left out"))
         tones.append("quiet")
     return TextTable("Ranking", headers, tuple(rows), 3, tuple(tones), _foot(ranking))
 

@@ -16,7 +16,7 @@ HEIGHT = 0.68
 
 
 def ranking_chart(ranking: Ranking, title: str) -> Figure:
-    """Draws the valid strategies. Invalid ones and those that cannot run are only named, below."""
+    """Draws the valid strategies. Invalid ones and those that are left out are only named, below."""
     with mpl.rc_context(STYLE):
         count = max(len(ranking.valid), 1)
         figure = Figure(figsize=(7.6, 1.3 + BAR_INCHES * count), layout="constrained")

@@ -63,6 +63,7 @@ def compare(
     leaf_spine: bool = False,
     oversubscription: float | None = None,
     seeds: int = 3,
+    estimate_first: bool = False,
     set: Settings = (),  # noqa: A002
     out: str | os.PathLike[str] | None = None,
     jobs: int | None = None,
@@ -70,7 +71,8 @@ def compare(
 ) -> Run:
     """Runs every strategy, or those named, on one model and network; `Run.compare` ranks them. The arguments are those of the command.
 
-    seeds: runs of strategies with random orders, at least 2. Otherwise as `run`.
+    seeds: runs of strategies with random orders, at least 2. estimate_first: whether to run only those that may win by their estimates.
+    Otherwise as `run`.
     """
     if seeds < 2:
         raise InputFault(f"seeds = {seeds}: must be at least 2, for one seed shows no spread")
@@ -78,7 +80,8 @@ def compare(
         model, workers, rate, device, iteration_time, servers, leaf_spine, oversubscription, settings_of(set)
     )
     screen = _screen(progress)
-    prepared = prepare_comparison(question, list(strategies), seeds, None if out is None else Path(out), screen)
+    folder = None if out is None else Path(out)
+    prepared = prepare_comparison(question, list(strategies), seeds, folder, screen, estimate_first=estimate_first)
     said = f"gradwire.compare(model={model!r}, workers={workers}, rate={rate!r}, ...)"
     return _carried_out(prepared, jobs, said, screen)
 

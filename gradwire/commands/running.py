@@ -61,10 +61,20 @@ def run(
     _run(prepared, jobs)
 
 
-def compare(question: Question, strategies: Sequence[str], seeds: int, jobs: int | None, out: Path | None) -> None:
+def compare(
+    question: Question,
+    strategies: Sequence[str],
+    seeds: int,
+    jobs: int | None,
+    out: Path | None,
+    *,
+    estimate_first: bool,
+) -> None:
     """`gradwire compare`."""
     with terminal.interruptible("interrupted; nothing has run"):
-        prepared = prepare_comparison(question, strategies, seeds, out, terminal.screen())
+        prepared = prepare_comparison(
+            question, strategies, seeds, out, terminal.screen(), estimate_first=estimate_first
+        )
     _run(prepared, jobs)
 
 

@@ -55,9 +55,18 @@ def prepare(scenario: Scenario, clock: Clock, out: Path | None, screen: Screen) 
 
 
 def prepare_comparison(
-    question: Question, strategies: Sequence[str], seeds: int, out: Path | None, screen: Screen
+    question: Question,
+    strategies: Sequence[str],
+    seeds: int,
+    out: Path | None,
+    screen: Screen,
+    *,
+    estimate_first: bool = False,
 ) -> Prepared:
-    """Makes a comparison of strategies, by default of all, ready to run on the virtual clock. Raises Fault."""
+    """Makes a comparison of strategies, by default of all, ready to run on the virtual clock.
+
+    estimate_first: leaves out those that cannot win by their estimates. Raises Fault.
+    """
     chosen = contenders(strategies)
     refuse_unusable(out or RUNS)
     with screen.errors.status("compiling") as status:
@@ -65,7 +74,15 @@ def prepare_comparison(
         def on_done(done: int, of: int) -> None:
             status.update(f"compiling: {done} of {of} strategies")
 
-        scenario, planned = plan_comparison(question, chosen, seeds, out or RUNS / question.name, cores(), on_done)
+        scenario, planned = plan_comparison(
+            question,
+            chosen,
+            seeds,
+            out or RUNS / question.name,
+            cores(),
+            estimate_first=estimate_first,
+            on_done=on_done,
+        )
     scenario = replace(scenario, settings=question.settings)
     clock = _scaled(scenario, Clock(), screen)
     place = _usable_place(scenario, clock, out, screen)

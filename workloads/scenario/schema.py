@@ -329,4 +329,4 @@ class FileSection(Section):
     notes: list[str] = Field(default_factory=list)
     """Sentences for the end of the report."""
     left_out: dict[str, str] = Field(default_factory=dict)
-    """Strategies that cannot run here, and why."""
+    """Strategies that are left out here, and why."""

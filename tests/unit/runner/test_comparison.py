@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,18 @@ def test_where_workers_times_are_drawn_every_strategy_has_several_seeds() -> Non
     comparison = scenario(settled('costs.compute_variation={value=0.1,source="made up"}'), "ring", "p3")
     assert [p.section.run.seed for p in comparison.points] == [1, 2, 3, 1, 2, 3]
     assert all(is_random(p.section) for p in comparison.points)
+
+
+def test_what_cannot_win_by_its_estimate_is_left_out(tmp_path: Path) -> None:
+    question = Question("alexnet", 4, "10gbit")
+    chosen = contenders(["ring", "butterfly", "halving-doubling"])
+    comparison, prepared = plan_comparison(question, chosen, 2, tmp_path, estimate_first=True)
+    assert [ready.point.section.strategy.name for ready in prepared] == ["ring", "halving-doubling"]
+    assert [point.section.strategy.name for point in comparison.points] == ["ring", "halving-doubling"]
+    (reason,) = comparison.left_out.values()
+    assert re.fullmatch(r"not run: estimated at [\d.]+ s an iteration, 1\.\d\d times the least of all", reason)
+    _, all_run = plan_comparison(question, chosen, 2, tmp_path)
+    assert len(all_run) == len(chosen)
 
 
 def test_what_cannot_run_is_left_out_with_its_reason(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_invalid_ones_and_those_that_cannot_run_are_listed_with_their_reasons() 
     found = ranked(*rows, left_out={"butterfly": "needs a power of two"})
     assert [entry.name for entry in found.valid] == ["p3", "vanilla"]
     table = ranking_table(found)
-    assert [(r[1], r[-1]) for r in table.rows[2:]] == [("ring", "invalid"), ("butterfly", "cannot run")]
+    assert [(r[1], r[-1]) for r in table.rows[2:]] == [("ring", "invalid"), ("butterfly", "left out")]
     assert all(cell == "–" for r in table.rows[2:] for cell in r[3:-1]), "no number of theirs is shown"
     assert reasons(found) == ["ring: invalid: drops 3 (limit 0)", "butterfly left out here: needs a power of two"]
     assert table.rows[0][4] == "none"
