@@ -7,7 +7,6 @@ import pandas as pd
 from gradwire.analysis.frames.points import parameters_frame
 from gradwire.api.running import Scenario, source_of
 from gradwire.api.settings import Settings, settings_of
-from gradwire.runner.compiling.ideal_times import DEPARTURE
 from gradwire.runner.estimation import MODEL_NOT_RUN, RESULT_COLUMNS, estimate_points
 from gradwire.runner.launch.preparation import loaded
 
@@ -19,14 +18,14 @@ def estimate(
     *,
     set: Settings = (),  # noqa: A002 (the option's name on the command line)
     jobs: int = 1,
-    send_ends: str = DEPARTURE,
+    send_ends: str | None = None,
 ) -> pd.DataFrame:
     """Iteration times of a scenario's points on an ideal fluid network, in milliseconds to seconds a point: a model, and no run.
 
     One row per point: its parameters, the `plan` (of several candidates, the fastest), iteration_time_s, lower_bound_s, lower_bound_kind,
     iterations and period (after how many the schedule repeated, and how often; 0: never), took_s, and bound_ratio (estimate over bound).
     jobs: processes side by side; they are forked, which is why a notebook, which has threads, begins with one. send_ends: "departure" or
-    "buffered" (docs/estimate.md). Otherwise as `gradwire.run`. Raises InputFault.
+    "buffered" for all points, instead of what each says (docs/estimate.md). Otherwise as `gradwire.run`. Raises InputFault.
     """
     found = loaded(source_of(scenario), settings_of(set))
     estimates = estimate_points(found.points, jobs, send_ends)
