@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
+from gradwire import program_commands
 from gradwire.faults import STATUSES, Fault, InputFault
 from gradwire.runner.launch.scenario_files import scenario_names
 
@@ -152,6 +153,9 @@ def compare(
         model_name, workers, rate, device, iteration_time, servers, leaf_spine, oversubscription, tuple(settings or ())
     )
     running.compare(question, strategies or [], seeds, jobs, out, estimate_first=estimate_first)
+
+
+program_commands.add_to(app)
 
 
 @app.command()

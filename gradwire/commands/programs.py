@@ -1,0 +1,157 @@
+"""Commands that run programs of the user's own: `exec` and `shell`."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+from rich.table import Table
+
+from gradwire.commands import terminal
+from gradwire.faults import InputFault
+from gradwire.runner.launch.kernel import make_kernel_ready
+from gradwire.runner.launch.out_paths import refuse_unusable, writing
+from gradwire.runner.programs.execution import Request, Summary, execute, new_folder
+from gradwire.runner.programs.launch import Launch
+from gradwire.runner.programs.outputs import output_file
+from gradwire.runner.programs.program_file import check_folder, check_program
+from gradwire.runner.programs.shell import run_shell
+from gradwire.runner.programs.size import Bench, Size, bench_of, chosen_hosts, memory_mb, seconds
+from gradwire.runner.programs.verdict import NO_PLAN, busiest, checks, line_bytes, line_use
+from gradwire.runner.stored.run_folder import RUNS
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.scenario.units import rate_text
+
+BUSIEST_SHOWN = 8
+"""Ports in the summary; summary.json has all."""
+ROOT_WARNING = "you are root, so programs may change every file of this machine: only networks, processes and /dev, /proc, /run and /sys are apart"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the command line allows programs to take, as it was typed."""
+
+    memory: str | None
+    time_limit: str = "1h"
+    wall_limit: str | None = None
+
+
+def execute_program(
+    size: Size, argv: Sequence[str], hosts: str, launch: str, limits: Limits, capture: Sequence[str], out: Path | None
+) -> None:
+    """`gradwire exec`."""
+    bench = bench_of(size)
+    check_program(argv, os.environ.get("PATH", os.defpath))
+    check_folder(Path.cwd())
+    folder = out or new_folder(RUNS, argv)
+    if out is not None and out.exists() and any(out.iterdir()):
+        raise InputFault(f"--out {out}: is not empty, and no other run's files are overwritten; give another")
+    refuse_unusable(folder)
+    request = Request(
+        bench=bench,
+        argv=argv,
+        hosts=chosen_hosts(bench.fabric, hosts),
+        launch=_launch(launch),
+        memory_mb=bench.memory_mb if limits.memory is None else memory_mb(limits.memory),
+        time_limit_s=seconds("--time-limit", limits.time_limit),
+        wall_limit_s=seconds("--wall-limit", limits.wall_limit) if limits.wall_limit else bench.wall_limit_s,
+        capture=[port.interface for port in bench.fabric.ports_named(capture)],
+        folder=folder,
+    )
+    _get_ready(bench)
+    with terminal.interruptible(f"interrupted; what was written is in {folder}"), writing(folder):
+        summary = execute(request)
+    is_sound = _show(summary, request)
+    if summary.exit_status or not is_sound:
+        raise typer.Exit(summary.exit_status or 1)
+
+
+def shell(size: Size, memory: str | None) -> None:
+    """`gradwire shell`."""
+    bench = bench_of(size)
+    check_folder(Path.cwd())
+    chosen_mb = bench.memory_mb if memory is None else memory_mb(memory)
+    _get_ready(bench)
+    signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(SystemExit(128 + signal.SIGTERM)))
+    with terminal.interruptible("interrupted"), terminal.errors.status("building the network") as status:
+
+        def on_ready() -> None:
+            status.stop()
+            terminal.console.print(_greeting(bench.fabric), highlight=False)
+
+        run_shell(bench.fabric, chosen_mb, on_ready)
+
+
+def _greeting(fabric: Fabric) -> str:
+    switches = ", ".join(fabric.switch_names())
+    return f"hosts h1 to h{fabric.hosts} at {rate_text(fabric.rate_bps)} on {switches}; the clock stands still between commands; `help` helps"
+
+
+def _get_ready(bench: Bench) -> None:
+    for warning in bench.warnings():
+        terminal.screen().warn(warning)
+    if os.geteuid() == 0:
+        terminal.screen().warn(ROOT_WARNING)
+    make_kernel_ready(terminal.errors)
+
+
+def _launch(name: str) -> Launch:
+    if name not in list(Launch):
+        raise InputFault(f"--launch {name}: must be one of {', '.join(Launch)}")
+    return Launch(name)
+
+
+def _show(summary: Summary, request: Request) -> bool:
+    """Prints what the run came to; returns whether the network carried what it should."""
+    report, folder = summary.report, request.folder
+    if summary.failed:
+        _tell_failure(summary, request)
+    terminal.console.print(
+        f"{report.duration_s:.6f} s of virtual time in {summary.wall_s:.1f} s; memory used: {summary.memory_bytes / 2**30:.2f} GiB of "
+        f"{request.memory_mb / 1024:.2f}",
+        highlight=False,
+    )
+    terminal.console.print(_ports(summary))
+    made = checks(report, request.bench.fabric)
+    failed = [check for check in made if not check.ok]
+    told = ", ".join(f"{check.name} {check.value}" for check in made)
+    terminal.console.print(f"{told}; {', '.join(NO_PLAN)}: no plan", highlight=False)
+    for check in failed:
+        terminal.errors.print(
+            f"[red]invalid[/red]: {check.name} {check.value} (limit {check.limit}). {check.meaning}", highlight=False
+        )
+    if not failed:
+        terminal.console.print("valid: the network carried all that it was given", highlight=False)
+    terminal.name_files({"outputs": folder / "output", "summary": folder / "summary.json"})
+    return not failed
+
+
+def _tell_failure(summary: Summary, request: Request) -> None:
+    status, folder = summary.exit_status, request.folder
+    how = f"was ended by signal {status - 128}" if status > 128 else f"ended with status {status}"
+    if summary.report.killed_for_memory:
+        how += f": the kernel's {request.memory_mb} MiB of memory were full; give more with --memory"
+    errors = output_file(folder, summary.failed, 2)
+    where = f"; its errors are in {errors}" if errors.exists() else ""
+    terminal.errors.print(f"[red]failed[/red]: {request.argv[0]} on {summary.failed} {how}{where}", highlight=False)
+
+
+def _ports(summary: Summary) -> Table:
+    """The ports that carried most."""
+    report = summary.report
+    table = Table(box=None, pad_edge=False)
+    table.add_column("port")
+    for name in ("line rate", "on the line (MB)", "mean use", "drops"):
+        table.add_column(name, justify="right")
+    for port in busiest(report.ports, BUSIEST_SHOWN):
+        use = f"{line_use(port, report.duration_s):.1%}"
+        table.add_row(port.interface, rate_text(port.rate_bps), f"{line_bytes(port) / 1e6:.3f}", use, str(port.drops))
+    left = len(report.ports) - BUSIEST_SHOWN
+    if left > 0:
+        table.caption = f"and {left} ports that carried less"
+        table.caption_justify = "left"
+    return table

@@ -1,0 +1,211 @@
+"""`gradwire exec`: boots a network in virtual time, runs a program on its hosts, and says what the network carried."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+from gradwire import PACKAGE, faults
+from gradwire.faults import Fault, InternalFault, MachineFault
+from gradwire.runner.code_digest import RUN_MODULES
+from gradwire.runner.programs.launch import Launch, programs
+from gradwire.runner.programs.outputs import Outputs
+from gradwire.runner.programs.protocol import (
+    TASK_FILE,
+    Ended,
+    Event,
+    Output,
+    Ready,
+    Refused,
+    Report,
+    Task,
+    event_of,
+    write_task,
+)
+from gradwire.runner.programs.size import Bench
+from gradwire.vm.byte_code import FOLDER_VARIABLE, byte_code_folder
+from gradwire.vm.machine import JOB_FOLDER
+from gradwire.vm.session import KernelDied, Session, least_loaded_cpu, session
+from gradwire.vm.streaming import FollowEnd
+
+SUMMARY_FILE = "summary.json"
+LINES_KEPT = 20
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to run."""
+
+    bench: Bench
+    argv: Sequence[str]
+    #: Indices of the hosts, in the order of their ranks.
+    hosts: Sequence[int]
+    launch: Launch
+    memory_mb: int
+    #: Virtual seconds that the programs may take.
+    time_limit_s: float
+    #: Wall seconds that the whole run may take.
+    wall_limit_s: float
+    capture: Sequence[str]
+    folder: Path
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """What a run came to, as it is kept in its folder."""
+
+    command: tuple[str, ...]
+    #: By name of the host: the exit status, or 128 + n after signal n; none for a host whose program was ended.
+    statuses: dict[str, int]
+    #: Name of the host whose program failed first, or "".
+    failed: str
+    wall_s: float
+    memory_bytes: int
+    report: Report
+
+    @property
+    def exit_status(self) -> int:
+        """That of the program that failed first; 0 if none did."""
+        return self.statuses[self.failed] if self.failed else 0
+
+
+@dataclass
+class Heard:
+    """What the job in the kernel has said so far."""
+
+    ready: Ready | None = None
+    report: Report | None = None
+    refused: Refused | None = None
+    #: By host, in the order in which they ended.
+    statuses: dict[int, int] = field(default_factory=dict)
+    #: The first that failed.
+    failed: int | None = None
+    #: What others wrote to the same terminal.
+    strays: list[str] = field(default_factory=list)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come."""
+        return self.report is not None or self.refused is not None
+
+    def take(self, event: Event | None, line: str) -> None:
+        """Notes an event; None: the line was none."""
+        match event:
+            case Ready():
+                self.ready = event
+            case Report():
+                self.report = event
+            case Refused():
+                self.refused = event
+            case Ended(host=host, status=status):
+                self.statuses[host] = status
+                if status and self.failed is None:
+                    self.failed = host
+            case None if line.strip():
+                self.strays = [*self.strays, line][-LINES_KEPT:]
+
+
+def new_folder(runs: Path, argv: Sequence[str]) -> Path:
+    """The first of runs/exec-PROGRAM, runs/exec-PROGRAM.2, ... that is not there yet."""
+    name = f"exec-{Path(argv[0]).name}"
+    candidates = (runs / (name if number == 1 else f"{name}.{number}") for number in count(1))
+    return next(folder for folder in candidates if not folder.exists())
+
+
+def execute(request: Request) -> Summary:
+    """Runs the programs, with their output on the terminal and in the folder, and leaves a summary there.
+
+    A program that fails ends the others. Raises MachineFault if a limit is reached or the kernel dies, InputFault for a program that cannot
+    be executed. Whatever happens, what was written is kept, and no process is left.
+    """
+    fabric = request.bench.fabric
+    request.folder.mkdir(parents=True, exist_ok=True)
+    task = Task(
+        fabric_json=fabric.to_json(),
+        folder=str(Path.cwd()),
+        programs=programs(request.launch, fabric, request.hosts, request.argv, os.environ),
+        hosts=tuple(request.hosts),
+        time_limit_s=request.time_limit_s,
+        capture=tuple(request.capture),
+    )
+    write_task(request.folder / TASK_FILE, task)
+    begin_s, heard = time.monotonic(), Heard()
+    with (
+        Outputs(request.folder, fabric.host_names(), {1: sys.stdout, 2: sys.stderr}) as outputs,
+        job("exec_job", request.memory_mb, request.folder) as running,
+    ):
+
+        def take(line: str) -> None:
+            event = event_of(line)
+            if isinstance(event, Output):
+                outputs.take(event)
+            else:
+                heard.take(event, line)
+
+        end = running.follow(take, finished=lambda: heard.over, time_limit_s=request.wall_limit_s)
+        memory_bytes = running.memory_bytes()
+        if end is FollowEnd.CLOSED:
+            raise KernelDied("the virtual-time kernel died before the programs had ended")
+    summary = _summary(request, heard, end, memory_bytes, time.monotonic() - begin_s)
+    (request.folder / SUMMARY_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n")
+    if summary.report.timed_out:
+        raise MachineFault(
+            f"after {request.time_limit_s:g} s of virtual time {_unended(request, heard)} had not ended and was stopped; give more with "
+            f"--time-limit, or see what it waits for in {request.folder}"
+        )
+    return summary
+
+
+def job(name: str, memory_mb: int, folder: Path) -> AbstractContextManager[Session]:
+    """A session of the kernel that runs one of the jobs in runner/programs/inside/, with the task in `folder`."""
+    python_path = {"PYTHONPATH": str(PACKAGE.parent), FOLDER_VARIABLE: str(byte_code_folder(RUN_MODULES))}
+    return session(
+        [sys.executable, "-m", f"gradwire.runner.programs.inside.{name}", JOB_FOLDER],
+        env=python_path,
+        cpu=least_loaded_cpu(),
+        memory_mb=memory_mb,
+        workdir=folder,
+    )
+
+
+def raise_refused(refused: Refused) -> NoReturn:
+    """Raises the fault that the job has told of."""
+    kind = getattr(faults, refused.kind, InternalFault)
+    fault: Fault = kind(refused.message)
+    raise fault
+
+
+def _summary(request: Request, heard: Heard, end: FollowEnd, memory_bytes: int, wall_s: float) -> Summary:
+    names = request.bench.fabric.host_names()
+    if end is FollowEnd.TIMED_OUT:
+        waiting = _unended(request, heard) if heard.ready else "the network"
+        raise MachineFault(
+            f"after {request.wall_limit_s:g} s of wall time {waiting} had not ended and was stopped; give more with --wall-limit"
+        )
+    if heard.refused is not None:
+        raise_refused(heard.refused)
+    assert heard.report is not None
+    return Summary(
+        command=tuple(request.argv),
+        statuses={names[host]: status for host, status in heard.statuses.items()},
+        failed="" if heard.failed is None else names[heard.failed],
+        wall_s=wall_s,
+        memory_bytes=memory_bytes,
+        report=heard.report,
+    )
+
+
+def _unended(request: Request, heard: Heard) -> str:
+    """The hosts whose programs have not ended by themselves."""
+    names = request.bench.fabric.host_names()
+    started = request.hosts[:1] if request.launch is Launch.MPI else request.hosts
+    left = [names[host] for host in started if host not in heard.statuses]
+    return f"{request.argv[0]} on {', '.join(left)}"

@@ -1,0 +1,96 @@
+"""Runs one program per host until all have ended. `python -m gradwire.runner.programs.inside.exec_job FOLDER`, inside the kernel."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from gradwire.runner.programs.inside.channel import Channel
+from gradwire.runner.programs.inside.lab import Lab
+from gradwire.runner.programs.inside.processes import Processes, Running
+from gradwire.runner.programs.inside.start import run_inside
+from gradwire.runner.programs.protocol import MPI_HOSTS, Report, Task
+
+SNAPLEN_BYTES = 160
+"""Kept of each captured packet, as for points (run.capture_snaplen)."""
+CAPTURE_FOLDER = "capture"
+MESSAGE_BYTES = 8192
+"""Room for one message of the kernel (Documentation/ABI/testing/dev-kmsg)."""
+
+
+def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
+    """Runs the programs and reports what the network carried. One that fails ends the others."""
+    MPI_HOSTS.write_text("".join(f"{lab.hosts[host].name} slots=1\n" for host in task.hosts))
+    with _captured(task, folder, lab):
+        before, killed_before = lab.read(), _killed_for_memory()
+        begin_s = time.monotonic()
+        processes = Processes(lab.hosts, channel)
+        programs = [processes.start(program.host, program.argv, program.env, task.folder) for program in task.programs]
+        in_time = processes.follow(lambda: _over(programs), deadline_s=begin_s + task.time_limit_s)
+        duration_s = time.monotonic() - begin_s
+        processes.end_all()
+        lab.controller.check_alive()
+        counts = lab.read().since(before)
+    report = Report(
+        duration_s=duration_s,
+        timed_out=not in_time,
+        ports=counts.ports,
+        tcp_segments=counts.tcp_segments,
+        tcp_retransmits=counts.tcp_retransmits,
+        table_misses=counts.table_misses,
+        upcalls=counts.upcalls,
+        killed_for_memory=_killed_for_memory() - killed_before,
+    )
+    channel.say(report)
+
+
+def _over(programs: Sequence[Running]) -> bool:
+    """Whether all have ended, or one in failure."""
+    statuses = [program.status for program in programs]
+    return None not in statuses or any(statuses)
+
+
+@contextmanager
+def _captured(task: Task, folder: Path, lab: Lab) -> Iterator[None]:
+    """Writes the packets of the ports that the task names to files."""
+    ports = lab.network.fabric.ports_named(task.capture)
+    if not ports:
+        yield
+        return
+    from gradwire.agents.capture.process import CaptureProcess  # noqa: PLC0415 (numpy: half a second without need)
+    from gradwire.agents.capture.recorder import CaptureSettings, PortEntry  # noqa: PLC0415
+
+    (folder / CAPTURE_FOLDER).mkdir(exist_ok=True)
+    network = lab.network
+    entries = tuple(
+        PortEntry(
+            port.interface,
+            network.interface(port),
+            network.namespace_of_port(port),
+            network.fabric.rate_of(port),
+            str(folder / CAPTURE_FOLDER / f"{port.interface}.pcapng"),
+        )
+        for port in ports
+    )
+    with CaptureProcess(CaptureSettings(entries, SNAPLEN_BYTES, workers=1), folder):
+        yield
+
+
+def _killed_for_memory() -> int:
+    """How many processes the kernel has killed because its memory was full, by its messages: it keeps no counters."""
+    killed = 0
+    messages = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        while True:
+            killed += b"Out of memory: Killed process" in os.read(messages, MESSAGE_BYTES)
+    except BlockingIOError:
+        return killed
+    finally:
+        os.close(messages)
+
+
+if __name__ == "__main__":
+    run_inside(execute)

@@ -1,0 +1,207 @@
+"""Starts programs on hosts, passes on what they write, and ends them: by themselves, after a failure, a limit, or Ctrl-C."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pty
+import selectors
+import signal
+import subprocess
+import time
+import tty
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from gradwire.faults import InputFault, MachineFault
+from gradwire.runner.programs.inside.channel import Channel
+from gradwire.runner.programs.inside.host import Host, become_a_program
+from gradwire.runner.programs.protocol import NO_HOST, Ended, Interrupt, Output
+
+READ_BYTES = 65536
+END_S = 5.0
+"""Virtual seconds that a program has to end by itself when it is told to."""
+STDOUT, STDERR = 1, 2
+
+
+class Running:
+    """A program that was started. status: once it has ended, its exit status, or 128 + n after signal n."""
+
+    def __init__(self, host: int, process: subprocess.Popen[bytes], outputs: Mapping[int, int]) -> None:
+        self.host, self.process = host, process
+        self.pidfd = os.pidfd_open(process.pid)
+        #: Which stream a descriptor carries.
+        self.outputs = dict(outputs)
+        self.status: int | None = None
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the program and all that it started, unless that left its session."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
+
+    def close(self) -> None:
+        """Forgets a program that has ended."""
+        for fd in (self.pidfd, *self.outputs):
+            os.close(fd)
+        self.outputs = {}
+
+
+class Processes:
+    """The programs that run, by order of their start. Everything that they write goes to the channel."""
+
+    def __init__(self, hosts: Sequence[Host], channel: Channel) -> None:
+        self._hosts, self._channel = hosts, channel
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(channel.fileno(), selectors.EVENT_READ, None)
+        self.running: list[Running] = []
+        self._is_ending = False
+
+    def start(
+        self, host: int, argv: Sequence[str], env: Mapping[str, str], folder: str, *, terminal: bool = False
+    ) -> Running:
+        """Starts a program on a host in a session of its own. terminal: its outputs are one terminal, so that it writes line by line.
+
+        Raises InputFault if the program is not there or cannot be executed.
+        """
+        read_ends, write_ends = _terminal() if terminal else _pipes()
+        try:
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=write_ends[0],
+                stderr=write_ends[1],
+                env=dict(env),
+                start_new_session=True,
+                preexec_fn=self._entering(host, folder),  # noqa: PLW1509 (this process has one thread)
+            )
+        except OSError as error:
+            for fd in read_ends:
+                os.close(fd)
+            raise InputFault(f"{argv[0]}: {_why_not_executed(error)}") from error
+        finally:
+            for fd in set(write_ends):
+                os.close(fd)
+        started = Running(host, process, read_ends)
+        for fd in (started.pidfd, *started.outputs):
+            self._selector.register(fd, selectors.EVENT_READ, started)
+        self.running.append(started)
+        return started
+
+    def follow(
+        self,
+        until: Callable[[], bool],
+        *,
+        deadline_s: float = float("inf"),
+        on_interrupt: Callable[[], None] = lambda: None,
+    ) -> bool:
+        """Passes on what programs write until `until()`; False if the virtual clock (time.monotonic) reaches `deadline_s` before."""
+        while not until():
+            left_s = deadline_s - time.monotonic() if deadline_s < float("inf") else None
+            if left_s is not None and left_s <= 0:
+                return False
+            for key, _ in self._selector.select(left_s):
+                if key.data is None:
+                    if isinstance(self._channel.heard(), Interrupt):
+                        on_interrupt()
+                elif key.fd == key.data.pidfd:
+                    self._ended(key.data)
+                elif key.fd in key.data.outputs:
+                    self._pass_on(key.data, key.fd)
+        return True
+
+    def pass_on_what_is_there(self) -> None:
+        """Passes on what programs have written, and notes those that have ended, without waiting for more."""
+        while any(key.data is not None for key, _ in self._selector.select(0)):
+            self.follow(_once())
+
+    def end_all(self) -> None:
+        """Ends all programs: they may end by themselves, and then they have to. No Ended is said of them."""
+        self._is_ending = True
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for program in list(self.running):
+                program.signal(number)
+            if self.follow(lambda: not self.running, deadline_s=time.monotonic() + END_S):
+                return
+        left = ", ".join(self._name(program.host) for program in self.running)
+        raise MachineFault(f"a program cannot be ended: {left}")
+
+    def _entering(self, host: int, folder: str) -> Callable[[], None]:
+        if host != NO_HOST:
+            return lambda: self._hosts[host].enter(folder)
+
+        def become() -> None:
+            os.chdir(folder)
+            become_a_program()
+
+        return become
+
+    def _name(self, host: int) -> str:
+        return "the machine" if host == NO_HOST else self._hosts[host].name
+
+    def _pass_on(self, program: Running, fd: int) -> bool:
+        """Passes on what can be read at once; False at the end of the output."""
+        try:
+            data = os.read(fd, READ_BYTES)
+        except BlockingIOError:
+            return False
+        except OSError as error:  # of a terminal that nobody has open any more
+            if error.errno != errno.EIO:
+                raise
+            data = b""
+        if data:
+            self._channel.say(Output(program.host, program.outputs[fd], data))
+            return True
+        self._selector.unregister(fd)
+        del program.outputs[fd]
+        os.close(fd)
+        return False
+
+    def _ended(self, program: Running) -> None:
+        """Notes that a program has ended, after its last output. What it left running may write on, which nobody reads."""
+        returncode = program.process.wait()
+        for fd in list(program.outputs):
+            while self._pass_on(program, fd):
+                pass
+        for fd in (program.pidfd, *program.outputs):
+            self._selector.unregister(fd)
+        program.close()
+        self.running.remove(program)
+        program.status = 128 - returncode if returncode < 0 else returncode
+        if not self._is_ending:
+            self._channel.say(Ended(program.host, program.status))
+
+
+def _once() -> Callable[[], bool]:
+    """False the first time it is asked, and then true."""
+    answers = iter([False])
+    return lambda: next(answers, True)
+
+
+def _pipes() -> tuple[dict[int, int], tuple[int, int]]:
+    """Two pipes: the ends to read from, with the stream that each carries, and the ends to write to."""
+    out_read, out_write = os.pipe()
+    err_read, err_write = os.pipe()
+    for fd in (out_read, err_read):
+        os.set_blocking(fd, False)
+    return {out_read: STDOUT, err_read: STDERR}, (out_write, err_write)
+
+
+def _terminal() -> tuple[dict[int, int], tuple[int, int]]:
+    """A terminal for both streams, which changes no line end: the one of the user does that."""
+
+    master, slave = pty.openpty()
+    tty.setraw(slave)
+    os.set_blocking(master, False)
+    return {master: STDOUT}, (slave, slave)
+
+
+def _why_not_executed(error: OSError) -> str:
+    if error.errno == errno.ENOENT:
+        return "no such program, or the program that its first line names is missing"
+    if error.errno == errno.ENOEXEC:
+        return (
+            "is no program that this machine can execute: neither built for it nor a script whose first line names one"
+        )
+    if error.errno == errno.EACCES:
+        return "may not be executed; `chmod +x` allows it"
+    return f"cannot be executed: {error.strerror}"

@@ -1,0 +1,31 @@
+"""How the kernel's jobs begin: reads the task, opens the channel, builds the network; a fault becomes an event."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from gradwire.faults import Fault, InternalFault
+from gradwire.runner.programs.inside.channel import Channel
+from gradwire.runner.programs.inside.lab import Lab, lab
+from gradwire.runner.programs.protocol import TASK_FILE, Ready, Refused, Task, read_task
+from gradwire.topo.fabric import Fabric
+
+Job = Callable[[Task, Path, Lab, Channel], None]
+
+
+def run_inside(job: Job) -> None:
+    """Runs `job` on the folder named on the command line. Whatever ends it early is told as a Refused."""
+    channel = Channel()
+    folder = Path(sys.argv[1])
+    try:
+        task = read_task(folder / TASK_FILE)
+        with lab(Fabric.from_json(task.fabric_json)) as ready:
+            channel.say(Ready(tuple(host.pid for host in ready.hosts)))
+            job(task, folder, ready, channel)
+    except Fault as fault:
+        channel.say(Refused(type(fault).__name__, str(fault)))
+    except Exception:  # noqa: BLE001 (the caller outside cannot see it otherwise)
+        channel.say(Refused(InternalFault.__name__, traceback.format_exc()))

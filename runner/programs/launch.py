@@ -1,0 +1,111 @@
+"""What each program is started with: its host, its environment, and what a launcher such as torchrun or mpirun would tell it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+from gradwire.runner.programs.protocol import ENTER_HOST, MPI_HOSTS, Program
+from gradwire.topo.fabric import Fabric, Port
+
+MASTER_PORT = 29500
+"""torchrun's default."""
+NETWORK = "10.0.0.0/16"
+NOT_OF_THE_KERNEL = ("TMPDIR", "TEMP", "TMP", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
+"""Variables that name places of the machine which the kernel does not have, or that every host has one of its own of."""
+
+
+class Launch(StrEnum):
+    """How programs are started."""
+
+    #: One process per host, which finds its peers by itself.
+    EACH = "each"
+    #: One process per host, with what torchrun gives a rank.
+    TORCH = "torch"
+    #: One process, mpirun, on the first host; it starts the others.
+    MPI = "mpi"
+
+
+def programs(
+    launch: Launch, fabric: Fabric, hosts: Sequence[int], argv: Sequence[str], environment: Mapping[str, str]
+) -> tuple[Program, ...]:
+    """What to start where. environment: the caller's, which programs inherit."""
+    started = hosts[:1] if launch is Launch.MPI else hosts
+    return tuple(
+        Program(
+            host,
+            tuple(argv),
+            {
+                **shared_environment(fabric, hosts, environment),
+                **_own(fabric, host, index),
+                **_told(launch, fabric, hosts, index),
+            },
+        )
+        for index, host in enumerate(started)
+    )
+
+
+def shared_environment(fabric: Fabric, hosts: Sequence[int], environment: Mapping[str, str]) -> dict[str, str]:
+    """The caller's environment, with what all hosts' programs are told."""
+    kept = {name: value for name, value in environment.items() if name not in NOT_OF_THE_KERNEL}
+    names = fabric.host_names()
+    return {
+        # So that a program's lines come when it writes them: its outputs are pipes.
+        "PYTHONUNBUFFERED": "1",
+        **kept,
+        "GRADWIRE_HOSTS": " ".join(names[host] for host in hosts),
+        "GRADWIRE_ADDRESSES": " ".join(fabric.host_ip(host) for host in hosts),
+    }
+
+
+def _own(fabric: Fabric, host: int, index: int) -> dict[str, str]:
+    """What a host's program is told of itself."""
+    name = fabric.host_names()[host]
+    return {
+        "HOSTNAME": name,
+        "TMPDIR": f"/run/tmp/{name}",
+        "GRADWIRE_HOST": name,
+        "GRADWIRE_INDEX": str(index),
+        "GRADWIRE_ADDRESS": fabric.host_ip(host),
+    }
+
+
+def _told(launch: Launch, fabric: Fabric, hosts: Sequence[int], index: int) -> dict[str, str]:
+    """What a launcher would tell."""
+    match launch:
+        case Launch.EACH:
+            return {}
+        case Launch.TORCH:
+            interface = Port(fabric.host_names()[hosts[index]], 0).interface
+            return {
+                "RANK": str(index),
+                "WORLD_SIZE": str(len(hosts)),
+                "LOCAL_RANK": "0",
+                "LOCAL_WORLD_SIZE": "1",
+                "GROUP_RANK": str(index),
+                "MASTER_ADDR": fabric.host_ip(hosts[0]),
+                "MASTER_PORT": str(MASTER_PORT),
+                "GLOO_SOCKET_IFNAME": interface,
+                "NCCL_SOCKET_IFNAME": interface,
+            }
+        case Launch.MPI:
+            return _mpi()
+
+
+def _mpi() -> dict[str, str]:
+    """Lets an unmodified mpirun reach all hosts without ssh, over the emulated network: Open MPI 4, Open MPI 5 (PRRTE), and MPICH (Hydra)."""
+    return {
+        "OMPI_MCA_plm_rsh_agent": str(ENTER_HOST),
+        "OMPI_MCA_orte_default_hostfile": str(MPI_HOSTS),
+        "OMPI_MCA_btl_tcp_if_include": NETWORK,
+        "OMPI_MCA_oob_tcp_if_include": NETWORK,
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",  # programs are root inside the kernel, and whoever started gradwire outside
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "PRTE_MCA_plm_ssh_agent": str(ENTER_HOST),
+        "PRTE_MCA_prte_default_hostfile": str(MPI_HOSTS),
+        "PRTE_ALLOW_RUN_AS_ROOT": "1",
+        "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "HYDRA_LAUNCHER": "ssh",
+        "HYDRA_LAUNCHER_EXEC": str(ENTER_HOST),
+        "HYDRA_HOST_FILE": str(MPI_HOSTS),
+    }

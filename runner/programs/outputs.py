@@ -1,0 +1,81 @@
+"""What programs write: whole in a file per host and stream, and on the terminal line by line, each after its host's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self, TextIO
+
+from gradwire.runner.programs.protocol import Output
+
+OUTPUT_FOLDER = "output"
+SUFFIXES = {1: "out", 2: "err"}
+"""By stream: of standard output and of standard error."""
+
+
+def output_file(folder: Path, host: str, stream: int) -> Path:
+    """Where a host's stream is kept in a run folder."""
+    return folder / OUTPUT_FOLDER / f"{host}.{SUFFIXES[stream]}"
+
+
+class Prefixed:
+    """Writes the lines of one source to a terminal, each after a name; a line is written when it is whole."""
+
+    def __init__(self, terminal: TextIO, prefix: str) -> None:
+        self._terminal, self._prefix, self._rest = terminal, prefix, b""
+
+    def write(self, data: bytes) -> None:
+        """Takes the next bytes."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            text = line.rstrip(b"\r").decode(errors="replace")
+            self._terminal.write(f"{self._prefix}{text}\n")
+        self._terminal.flush()
+
+    def close(self) -> None:
+        """Ends a last line that its program did not end."""
+        if self._rest:
+            self.write(b"\n")
+
+
+class Outputs:
+    """Context manager that keeps and shows what programs on hosts write. Files are made when their host first writes.
+
+    terminal: by stream, where it is shown.
+    """
+
+    def __init__(self, folder: Path, hosts: Sequence[str], terminal: dict[int, TextIO]) -> None:
+        self._folder, self._hosts, self._terminal = folder, hosts, terminal
+        self._width = max(map(len, hosts))
+        self._takers: dict[tuple[int, int], Callable[[bytes], object]] = {}
+        self._files = ExitStack()
+
+    def __enter__(self) -> Self:
+        (self._folder / OUTPUT_FOLDER).mkdir(parents=True, exist_ok=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._files.close()
+
+    def take(self, output: Output) -> None:
+        """Keeps and shows what a program wrote."""
+        key = output.host, output.stream
+        if key not in self._takers:
+            self._takers[key] = self._taker(*key)
+        self._takers[key](output.data)
+
+    def _taker(self, host: int, stream: int) -> Callable[[bytes], object]:
+        name = self._hosts[host]
+        file: BinaryIO = self._files.enter_context(output_file(self._folder, name, stream).open("wb", buffering=0))
+        shown = Prefixed(self._terminal[stream], f"{name:<{self._width}} | ")
+        self._files.callback(shown.close)
+
+        def take(data: bytes) -> None:
+            file.write(data)
+            shown.write(data)
+
+        return take

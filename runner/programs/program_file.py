@@ -1,0 +1,72 @@
+"""The file of a program that is asked for: found as a shell finds it, and refused before anything boots if this machine cannot execute it."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gradwire.faults import InputFault
+
+OWN_OF_THE_KERNEL = ("/dev", "/proc", "/run", "/sys")
+"""Folders that are the kernel's own: the machine's are not seen in it."""
+ELF_MAGIC = b"\x7fELF"
+MACHINES: Mapping[int, str] = {
+    0x03: "x86",
+    0x28: "ARM",
+    0x3E: "x86-64",
+    0xB7: "AArch64",
+    0xF3: "RISC-V",
+    0x15: "PowerPC",
+}
+"""ELF's numbers of processors (e_machine), of those that a file may come from."""
+X86_64 = 0x3E
+
+
+def check_program(argv: Sequence[str], search_path: str) -> None:
+    """Raises InputFault if `argv` begins with nothing that can be executed here, and says why."""
+    if not argv:
+        raise InputFault(
+            "which program? Give it after --, such as: gradwire exec --workers 2 --rate 10gbit -- hostname"
+        )
+    name = argv[0]
+    found = shutil.which(name, path=search_path)
+    if found is None:
+        raise InputFault(f"{name}: {_why_not_found(name)}")
+    defect = file_defect(Path(found).resolve())
+    if defect:
+        raise InputFault(f"{found}: {defect}")
+
+
+def check_folder(folder: Path) -> None:
+    """Raises InputFault if programs cannot start in a folder, because the kernel has one of its own in its place."""
+    for own in OWN_OF_THE_KERNEL:
+        if folder.is_relative_to(own):
+            raise InputFault(
+                f"{folder}: programs start in the current folder, and {own} is not seen in the kernel; start elsewhere"
+            )
+
+
+def file_defect(path: Path) -> str:
+    """Why a file is no program for this machine, by its place and its first bytes; "" if nothing speaks against it."""
+    for own in OWN_OF_THE_KERNEL:
+        if path.is_relative_to(own):
+            return f"{own} is not seen in the kernel, which has one of its own; copy the program elsewhere"
+    with path.open("rb") as file:
+        head = file.read(20)
+    if not head.startswith(ELF_MAGIC):
+        return ""
+    machine = int.from_bytes(head[18:20], "little" if head[5:6] == b"\x01" else "big")
+    if machine == X86_64:
+        return ""
+    return f"is built for {MACHINES.get(machine, f'another processor (ELF machine {machine})')}, and this machine is {platform.machine()}"
+
+
+def _why_not_found(name: str) -> str:
+    if "/" not in name:
+        return "no such program on the PATH; give its path, such as ./program, or install it"
+    path = Path(name)
+    if not path.exists():
+        return "no such file"
+    return "is a folder" if path.is_dir() else "may not be executed; `chmod +x` allows it"

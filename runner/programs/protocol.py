@@ -1,0 +1,159 @@
+"""What the command outside and the job in the kernel tell each other while programs run: a task as a file, then lines of JSON both ways."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+TASK_FILE = "task.json"
+FOLDER = Path("/run/gradwire")
+"""What the hosts share, inside the kernel: their names, and the program that enters one."""
+ENTER_HOST, MPI_HOSTS = FOLDER / "enter-host", FOLDER / "mpi-hosts"
+NO_HOST = -1
+"""In the place of a host's index: the machine itself, where the switches are."""
+
+
+class Program(msgspec.Struct, frozen=True):
+    """A program on a host."""
+
+    #: Index of the host, or NO_HOST for the machine that the switches are on.
+    host: int
+    argv: tuple[str, ...]
+    #: Its whole environment.
+    env: dict[str, str]
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """What the kernel's job does: build a network, and run programs or wait for commands."""
+
+    #: The fabric, as text (`Fabric.to_json`).
+    fabric_json: str = msgspec.field(name="fabric")
+    #: The folder that programs start in.
+    folder: str
+    #: What is run at once. Empty for a shell.
+    programs: tuple[Program, ...] = ()
+    #: Indices of the hosts that programs are for, in the order of their ranks.
+    hosts: tuple[int, ...] = ()
+    #: Environment of a shell's commands, beside what their host gives them.
+    env: dict[str, str] = {}
+    #: Virtual seconds that the programs may take.
+    time_limit_s: float = 0.0
+    #: Names of the ports that are captured (`Fabric.ports_named`).
+    capture: tuple[str, ...] = ()
+
+
+class PortTraffic(msgspec.Struct, frozen=True):
+    """What a port sent. Bytes are those of whole frames as tc counts them, without preamble, FCS and gap."""
+
+    interface: str
+    rate_bps: float
+    sent_bytes: int
+    packets: int
+    drops: int
+
+
+class Ready(msgspec.Struct, frozen=True, tag_field="event", tag="ready"):
+    """The network is there."""
+
+    #: By host: a process in its namespaces.
+    pids: tuple[int, ...]
+
+
+class Output(msgspec.Struct, frozen=True, tag_field="event", tag="output"):
+    """A program wrote something."""
+
+    host: int
+    #: 1 for standard output, 2 for standard error.
+    stream: int
+    data: bytes
+
+
+class Ended(msgspec.Struct, frozen=True, tag_field="event", tag="ended"):
+    """A program has ended by itself."""
+
+    host: int
+    #: Its exit status, or 128 + n after signal n.
+    status: int
+
+
+class Done(msgspec.Struct, frozen=True, tag_field="event", tag="done"):
+    """A shell's command has ended, and the next is awaited."""
+
+    #: The virtual clock, since the network was built.
+    virtual_s: float
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="report"):
+    """All programs have ended: what the network carried meanwhile."""
+
+    #: Virtual time from the start of the first program to the end of the last.
+    duration_s: float
+    #: Whether programs were ended because they took longer than the limit.
+    timed_out: bool
+    ports: tuple[PortTraffic, ...]
+    tcp_segments: int
+    tcp_retransmits: int
+    table_misses: int
+    upcalls: int
+    #: Programs that the kernel killed because its memory was full.
+    killed_for_memory: int
+
+
+class Refused(msgspec.Struct, frozen=True, tag_field="event", tag="refused"):
+    """The job ends, or does not do what it was told, with a fault that was foreseen."""
+
+    #: Name of the fault's class.
+    kind: str
+    message: str
+
+
+class Execute(msgspec.Struct, frozen=True, tag_field="command", tag="execute"):
+    """A shell's command: a line for `sh` on a host."""
+
+    host: int
+    line: str
+    #: Whether to go on at once, and let it run while other commands do.
+    background: bool
+
+
+class PingAll(msgspec.Struct, frozen=True, tag_field="command", tag="pingall"):
+    """Send an echo request from each host to each other one."""
+
+
+class Interrupt(msgspec.Struct, frozen=True, tag_field="command", tag="interrupt"):
+    """End the program that runs, as Ctrl-C does."""
+
+
+Event = Ready | Output | Ended | Done | Report | Refused
+Command = Execute | PingAll | Interrupt
+_events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+_commands: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
+
+
+def write_task(path: Path, task: Task) -> None:
+    """Writes a task, so that a person can read it as well."""
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(task), indent=1) + b"\n")
+
+
+def read_task(path: Path) -> Task:
+    """Reads what `write_task` wrote."""
+    return msgspec.json.decode(path.read_bytes(), type=Task)
+
+
+def line_of(message: Event | Command) -> str:
+    """A message as a line without its end."""
+    return msgspec.json.encode(message).decode()
+
+
+def event_of(line: str) -> Event | None:
+    """The event that a line of the job is; None for what others wrote to the same terminal."""
+    try:
+        return _events.decode(line)
+    except msgspec.DecodeError:
+        return None
+
+
+def command_of(line: bytes) -> Command:
+    """The command that a line is. Raises msgspec.DecodeError if it is none."""
+    return _commands.decode(line)

@@ -1,0 +1,130 @@
+"""A job in the virtual-time kernel that is talked with while it runs: it reads the caller's lines from the terminal that it writes to.
+
+`run_virtual` (vm/machine.py) runs a job from beginning to end. A session lets its caller send lines in between, stop the whole kernel while a
+person thinks, and ask for its memory.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import Popen
+
+from gradwire.faults import MachineFault
+from gradwire.vm.causes import Ending, Surroundings, kernel_died
+from gradwire.vm.kernel import cached_kernel
+from gradwire.vm.machine import (
+    CONSOLE_LINES_KEPT,
+    JOB_DEFAULTS,
+    KERNEL_ENVIRONMENT,
+    _box,
+    boot_command,
+    choose_memory_folder,
+    job_text,
+    knows_seccomp,
+)
+from gradwire.vm.streaming import FollowEnd, follow, pipe, process_group
+
+ONE_WAY, TWO_WAY = "con1=null,fd:0", "con1=fd:0"
+"""The kernel's argument for /dev/tty1, the job's end of the conversation, as `boot_command` gives it and as a session needs it."""
+SOCKET_BYTES = 1 << 20
+KIB = 1024
+
+
+class Session:
+    """A running job. Made by `session`.
+
+    The job's own lines should be whole when it waits for one: `follow` passes on no line that is not ended.
+    """
+
+    def __init__(self, process: Popen[bytes], channel: socket.socket, console: int) -> None:
+        self._process, self._channel, self._console = process, channel, console
+        self.console: deque[str] = deque(maxlen=CONSOLE_LINES_KEPT)
+
+    def follow(
+        self, take: Callable[[str], None], *, finished: Callable[[], bool], time_limit_s: float = float("inf")
+    ) -> FollowEnd:
+        """Passes each line of the job to `take` until `finished()`, and says what ended that (vm/streaming.py)."""
+        outputs = {self._channel.fileno(): take, self._console: self.console.append}
+        try:
+            return follow(outputs, time_limit_s=time_limit_s, finished=finished)
+        except ConnectionResetError:  # the kernel is gone, with a line of ours that it had not read
+            return FollowEnd.CLOSED
+
+    def send(self, line: str) -> None:
+        """Sends a line to the job, which must have made its terminal raw, for otherwise that sends it back."""
+        self._channel.setblocking(True)  # the other direction is read without blocking
+        self._channel.sendall(line.encode() + b"\n")
+        self._channel.setblocking(False)
+
+    def hold(self) -> None:
+        """Stops the kernel with all that runs in it, so that it takes no CPU; its clock stands still."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Lets a kernel that was held go on."""
+        self._process.send_signal(signal.SIGCONT)
+
+    def memory_bytes(self) -> int:
+        """The most memory that the kernel has used so far: it keeps what it has used. 0 if it has ended."""
+        try:
+            lines = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
+        except OSError:
+            return 0
+        return max((int(line.split()[1]) * KIB for line in lines if line.startswith("RssShmem:")), default=0)
+
+    def exit_status(self) -> int:
+        """The kernel's own exit status, once it has closed its console: -n after signal n."""
+        return self._process.wait()
+
+
+@contextmanager
+def session(
+    argv: Sequence[str], *, env: Mapping[str, str], cpu: int, memory_mb: int, workdir: Path, kernel: Path | None = None
+) -> Iterator[Session]:
+    """Boots a kernel with Open vSwitch, starts `argv` in it as root, and ends all of it when the block ends, whatever happened.
+
+    The arguments are those of `run_virtual`. In the block, a KernelDied tells that the kernel ended by itself, and becomes a KernelFault with
+    its cause. Raises MachineFault if there is no kernel or no room for its memory.
+    """
+    kernel = kernel or cached_kernel()
+    if kernel is None:
+        raise MachineFault("the virtual-time kernel is not built yet: run `make setup`, or see `gradwire doctor`")
+    memory_folder = choose_memory_folder(memory_mb)
+    ours, theirs = socket.socketpair()
+    with ours, theirs, _box(workdir) as box, pipe() as (console_read, console_end):
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BYTES)
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BYTES)
+        (box / "job").write_bytes(job_text(argv, {**JOB_DEFAULTS, **env}))
+        command = boot_command(
+            kernel, cpu=cpu, memory_mb=memory_mb, token="", openvswitch=True, seccomp=knows_seccomp(kernel)
+        )
+        with process_group(
+            [word.replace(ONE_WAY, TWO_WAY) for word in command],
+            env={**KERNEL_ENVIRONMENT, "TMPDIR": str(memory_folder)},
+            stdin=theirs.fileno(),
+            stdout=console_end.fileno(),
+            cwd=workdir,
+        ) as process:
+            theirs.close()
+            console_end.close()
+            running = Session(process, ours, console_read)
+            try:
+                yield running
+            except KernelDied as died:
+                ending = Ending(kernel, tuple(running.console), running.exit_status(), memory_folder, memory_mb)
+                raise kernel_died(str(died), ending, Surroundings.here()) from None
+
+
+class KernelDied(Exception):
+    """The kernel ended by itself before its job had. The message is a headline for the cause."""
+
+
+def least_loaded_cpu() -> int:
+    """The CPU that a session's kernel is pinned to: the last that this process may use, as for points."""
+    return max(os.sched_getaffinity(0))
