@@ -61,8 +61,8 @@ def execute(
     launch: Annotated[
         str,
         typer.Option(
-            help="each: one process per host; torch: the same, with the environment that torchrun gives; mpi: one mpirun on the first host, "
-            "which reaches the others without ssh"
+            help="each: one process per host; torch: the same, with the environment that torchrun gives; mpi: one mpirun on the "
+            "first host, which reaches the others without ssh"
         ),
     ] = "each",
     memory: Memory = None,

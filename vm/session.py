@@ -1,7 +1,7 @@
 """A job in the virtual-time kernel that is talked with while it runs: it reads the caller's lines from the terminal that it writes to.
 
-`run_virtual` (vm/machine.py) runs a job from beginning to end. A session lets its caller send lines in between, stop the whole kernel while a
-person thinks, and ask for its memory.
+`run_virtual` (vm/machine.py) runs a job from beginning to end. A session lets its caller send lines in between, stop the whole kernel
+while a person thinks, and ask for its memory.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def session(
 ) -> Iterator[Session]:
     """Boots a kernel with Open vSwitch, starts `argv` in it as root, and ends all of it when the block ends, whatever happened.
 
-    The arguments are those of `run_virtual`. In the block, a KernelDied tells that the kernel ended by itself, and becomes a KernelFault with
-    its cause. Raises MachineFault if there is no kernel or no room for its memory.
+    The arguments are those of `run_virtual`. In the block, a KernelDied tells that the kernel ended by itself, and becomes a KernelFault
+    with its cause. Raises MachineFault if there is no kernel or no room for its memory.
     """
     kernel = kernel or cached_kernel()
     if kernel is None:
@@ -125,6 +125,6 @@ class KernelDied(Exception):
     """The kernel ended by itself before its job had. The message is a headline for the cause."""
 
 
-def least_loaded_cpu() -> int:
+def last_cpu() -> int:
     """The CPU that a session's kernel is pinned to: the last that this process may use, as for points."""
     return max(os.sched_getaffinity(0))

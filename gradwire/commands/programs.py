@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 import typer
 from rich.table import Table
@@ -28,7 +31,9 @@ from gradwire.workloads.scenario.units import rate_text
 
 BUSIEST_SHOWN = 8
 """Ports in the summary; summary.json has all."""
-ROOT_WARNING = "you are root, so programs may change every file of this machine: only networks, processes and /dev, /proc, /run and /sys are apart"
+ROOT_WARNING = (
+    "you are root, so programs may change every file of this machine except those in /dev, /proc, /run and /sys"
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,10 @@ def execute_program(
     size: Size, argv: Sequence[str], hosts: str, launch: str, limits: Limits, capture: Sequence[str], out: Path | None
 ) -> None:
     """`gradwire exec`."""
+    if not argv:
+        raise InputFault(
+            "which program? Give it after --, such as: gradwire exec --workers 2 --rate 10gbit -- hostname"
+        )
     bench = bench_of(size)
     check_program(argv, os.environ.get("PATH", os.defpath))
     check_folder(Path.cwd())
@@ -63,7 +72,9 @@ def execute_program(
         folder=folder,
     )
     _get_ready(bench)
-    with terminal.interruptible(f"interrupted; what was written is in {folder}"), writing(folder):
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with terminal.interruptible(f"interrupted; what was written is in {folder}"):
         summary = execute(request)
     is_sound = _show(summary, request)
     if summary.exit_status or not is_sound:
@@ -76,7 +87,8 @@ def shell(size: Size, memory: str | None) -> None:
     check_folder(Path.cwd())
     chosen_mb = bench.memory_mb if memory is None else memory_mb(memory)
     _get_ready(bench)
-    signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(SystemExit(128 + signal.SIGTERM)))
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, _end)
     with terminal.interruptible("interrupted"), terminal.errors.status("building the network") as status:
 
         def on_ready() -> None:
@@ -86,9 +98,14 @@ def shell(size: Size, memory: str | None) -> None:
         run_shell(bench.fabric, chosen_mb, on_ready)
 
 
+def _end(number: int, _: FrameType | None) -> NoReturn:
+    """Ends the command as if its input had ended, so that its folder is removed."""
+    sys.exit(128 + number)
+
+
 def _greeting(fabric: Fabric) -> str:
     switches = ", ".join(fabric.switch_names())
-    return f"hosts h1 to h{fabric.hosts} at {rate_text(fabric.rate_bps)} on {switches}; the clock stands still between commands; `help` helps"
+    return f"h1 to h{fabric.hosts} at {rate_text(fabric.rate_bps)} on {switches}. The clock stands still between commands; `help` lists them."
 
 
 def _get_ready(bench: Bench) -> None:

@@ -34,7 +34,7 @@ from gradwire.runner.programs.protocol import (
 from gradwire.runner.programs.size import Bench
 from gradwire.vm.byte_code import FOLDER_VARIABLE, byte_code_folder
 from gradwire.vm.machine import JOB_FOLDER
-from gradwire.vm.session import KernelDied, Session, least_loaded_cpu, session
+from gradwire.vm.session import KernelDied, Session, last_cpu, session
 from gradwire.vm.streaming import FollowEnd
 
 SUMMARY_FILE = "summary.json"
@@ -121,13 +121,12 @@ def new_folder(runs: Path, argv: Sequence[str]) -> Path:
 
 
 def execute(request: Request) -> Summary:
-    """Runs the programs, with their output on the terminal and in the folder, and leaves a summary there.
+    """Runs the programs, with their output on the terminal and in the folder, which must exist, and leaves a summary there.
 
     A program that fails ends the others. Raises MachineFault if a limit is reached or the kernel dies, InputFault for a program that cannot
     be executed. Whatever happens, what was written is kept, and no process is left.
     """
     fabric = request.bench.fabric
-    request.folder.mkdir(parents=True, exist_ok=True)
     task = Task(
         fabric_json=fabric.to_json(),
         folder=str(Path.cwd()),
@@ -170,7 +169,7 @@ def job(name: str, memory_mb: int, folder: Path) -> AbstractContextManager[Sessi
     return session(
         [sys.executable, "-m", f"gradwire.runner.programs.inside.{name}", JOB_FOLDER],
         env=python_path,
-        cpu=least_loaded_cpu(),
+        cpu=last_cpu(),
         memory_mb=memory_mb,
         workdir=folder,
     )

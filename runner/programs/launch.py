@@ -93,7 +93,7 @@ def _told(launch: Launch, fabric: Fabric, hosts: Sequence[int], index: int) -> d
 
 
 def _mpi() -> dict[str, str]:
-    """Lets an unmodified mpirun reach all hosts without ssh, over the emulated network: Open MPI 4, Open MPI 5 (PRRTE), and MPICH (Hydra)."""
+    """Lets an unmodified mpirun reach all hosts without ssh: that of Open MPI 4, of Open MPI 5 (PRRTE), and of MPICH (Hydra)."""
     return {
         "OMPI_MCA_plm_rsh_agent": str(ENTER_HOST),
         "OMPI_MCA_orte_default_hostfile": str(MPI_HOSTS),

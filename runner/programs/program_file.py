@@ -1,4 +1,4 @@
-"""The file of a program that is asked for: found as a shell finds it, and refused before anything boots if this machine cannot execute it."""
+"""The file of a program: found as a shell finds it, and refused before anything boots if this machine cannot execute it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,7 @@ X86_64 = 0x3E
 
 
 def check_program(argv: Sequence[str], search_path: str) -> None:
-    """Raises InputFault if `argv` begins with nothing that can be executed here, and says why."""
-    if not argv:
-        raise InputFault(
-            "which program? Give it after --, such as: gradwire exec --workers 2 --rate 10gbit -- hostname"
-        )
+    """Raises InputFault if what `argv` begins with cannot be executed here, and says why."""
     name = argv[0]
     found = shutil.which(name, path=search_path)
     if found is None:

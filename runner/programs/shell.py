@@ -139,11 +139,8 @@ class Shell(cmd.Cmd):
         """Does nothing."""
         return False
 
-    def default(self, line: str) -> bool:
-        """A command on a node, or the end of the input."""
-        if line == "EOF":
-            print()
-            return True
+    def default(self, line: str) -> None:
+        """A command on a node."""
         node, _, text = line.partition(" ")
         text = text.strip()
         if node not in self._places:
@@ -155,7 +152,6 @@ class Shell(cmd.Cmd):
             background = text.endswith("&") and not text.endswith("&&")
             text = text[:-1].rstrip() if background else text
             self._ask(Execute(self._places[node], text, background))
-        return False
 
     def do_pingall(self, _: str) -> None:
         """pingall"""
@@ -190,6 +186,11 @@ class Shell(cmd.Cmd):
         return True
 
     do_quit = do_exit
+
+    def do_EOF(self, _: str) -> bool:  # noqa: N802 (cmd's name for the end of the input)
+        """Ctrl-D"""
+        print()
+        return True
 
     def completenames(self, text: str, *_: object) -> list[str]:
         """Nodes and commands that begin so."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -50,8 +49,8 @@ class Bench:
         if total_bps <= VIRTUAL_CAPACITY_BPS:
             return []
         return [
-            f"{self.fabric.hosts} hosts at {rate_text(self.fabric.rate_bps)} can send {rate_text(total_bps)} together, and the virtual clock "
-            f"is calibrated to {rate_text(VIRTUAL_CAPACITY_BPS)}: beyond that hosts slow each other down. Programs' bytes cannot be "
+            f"{self.fabric.hosts} hosts at {rate_text(self.fabric.rate_bps)} can send {rate_text(total_bps)} together, and the virtual "
+            f"clock is calibrated to {rate_text(VIRTUAL_CAPACITY_BPS)}: beyond that, hosts slow each other down. Programs' bytes cannot be "
             "scaled; use fewer hosts or a lower rate"
         ]
 

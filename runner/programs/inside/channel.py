@@ -15,7 +15,7 @@ READ_BYTES = 4096
 class Channel:
     """Sends events and receives commands. Waiting for the other side takes no virtual time.
 
-    The clock moves on only when every process waits. So here nobody does: as long as the other side does not read or write, this process keeps
+    The clock moves on only when every process waits. So this one does not: as long as the other side does not read or write, it keeps
     asking, and yields the CPU to others in between.
     """
 

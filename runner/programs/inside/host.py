@@ -26,7 +26,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class Host:
     """A host by its name, made around the network namespace of process `network_pid`.
 
-    Beside the network, it has a hostname, a /sys that shows its own interfaces, and shared memory and a folder for temporary files of its own.
+    Beside the network, it has a hostname, a /sys that shows its own interfaces, shared memory, and a folder for temporary files.
     Raises MachineFault if the kernel refuses any of these.
     """
 

@@ -64,7 +64,7 @@ class Lab:
     def read(self) -> Reading:
         """All counters since the network was built."""
         fabric = self.network.fabric
-        rates = {port: rate_bps for port, rate_bps in fabric.ports()}
+        rates = dict(fabric.ports())
         ports = tuple(
             PortTraffic(
                 counted.port.interface,

@@ -34,7 +34,14 @@ class Commands:
         self._task, self._lab, self._channel = task, lab, channel
         self._processes = Processes(lab.hosts, channel)
 
-    def execute(self, command: Execute) -> None:
+    def carry_out(self, command: Execute | PingAll) -> None:
+        """Does what a command says. Raises a Fault if that cannot be done."""
+        if isinstance(command, Execute):
+            self._execute(command)
+        else:
+            self._ping_all()
+
+    def _execute(self, command: Execute) -> None:
         """Starts a line on a host, and waits for its end unless it goes to the background."""
         host = None if command.host == NO_HOST else self._lab.hosts[command.host]
         own = {} if host is None else {"GRADWIRE_HOST": host.name, "TMPDIR": str(host.temporary)}
@@ -46,7 +53,7 @@ class Commands:
             self._processes.follow(lambda: program.status is not None, on_interrupt=_interrupting(program))
         self._processes.pass_on_what_is_there()
 
-    def ping_all(self) -> None:
+    def _ping_all(self) -> None:
         """Says who reaches whom, in Mininet's words."""
         hosts = self._lab.hosts
         lost = total = 0
@@ -74,18 +81,16 @@ def obey(task: Task, _: Path, lab: Lab, channel: Channel) -> None:
     """Carries out commands until the kernel is ended from outside."""
     begin_s = time.monotonic()
     commands = Commands(task, lab, channel)
+    channel.say(Done(0.0))
     while True:
-        channel.say(Done(time.monotonic() - begin_s))
+        command = channel.next()
+        if isinstance(command, Interrupt):  # of a program that had just ended, or not yet begun
+            continue
         try:
-            match channel.next():
-                case Execute() as command:
-                    commands.execute(command)
-                case PingAll():
-                    commands.ping_all()
-                case Interrupt():  # of a program that ended at the same moment
-                    pass
+            commands.carry_out(command)
         except Fault as fault:
             channel.say(Refused(type(fault).__name__, str(fault)))
+        channel.say(Done(time.monotonic() - begin_s))
 
 
 if __name__ == "__main__":
