@@ -34,7 +34,7 @@ def _scenarios_like(begun: str) -> list[str]:
 NetworkOf = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[SCENARIO]",
+        metavar="SCENARIO",
         show_default=False,
         readable=False,
         help="scenario whose network it is; or none, and --workers and --rate",

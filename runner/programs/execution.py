@@ -23,12 +23,15 @@ from gradwire.runner.programs.protocol import (
     TASK_FILE,
     Ended,
     Event,
+    Full,
     Output,
     Ready,
     Refused,
     Report,
+    Taken,
     Task,
     event_of,
+    line_of,
     write_task,
 )
 from gradwire.runner.programs.size import Bench
@@ -146,6 +149,8 @@ def execute(request: Request) -> Summary:
             event = event_of(line)
             if isinstance(event, Output):
                 outputs.take(event)
+            elif isinstance(event, Full):
+                running.send(line_of(Taken()))
             else:
                 heard.take(event, line)
 

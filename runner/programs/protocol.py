@@ -84,6 +84,10 @@ class Done(msgspec.Struct, frozen=True, tag_field="event", tag="done"):
     virtual_s: float
 
 
+class Full(msgspec.Struct, frozen=True, tag_field="event", tag="full"):
+    """The terminal may be full: nothing more is written, and no virtual time passes, before a Taken comes."""
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="report"):
     """All programs have ended: what the network carried meanwhile."""
 
@@ -121,12 +125,16 @@ class PingAll(msgspec.Struct, frozen=True, tag_field="command", tag="pingall"):
     """Send an echo request from each host to each other one."""
 
 
+class Taken(msgspec.Struct, frozen=True, tag_field="command", tag="taken"):
+    """Everything up to a Full has been read."""
+
+
 class Interrupt(msgspec.Struct, frozen=True, tag_field="command", tag="interrupt"):
     """End the program that runs, as Ctrl-C does."""
 
 
-Event = Ready | Output | Ended | Done | Report | Refused
-Command = Execute | PingAll | Interrupt
+Event = Ready | Output | Ended | Done | Full | Report | Refused
+Command = Execute | PingAll | Interrupt | Taken
 _events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _commands: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 

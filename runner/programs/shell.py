@@ -29,11 +29,13 @@ from gradwire.runner.programs.protocol import (
     Ended,
     Event,
     Execute,
+    Full,
     Interrupt,
     Output,
     PingAll,
     Ready,
     Refused,
+    Taken,
     Task,
     event_of,
     line_of,
@@ -100,6 +102,8 @@ class Conversation:
             case Output(data=data):
                 sys.stdout.buffer.write(data)
                 sys.stdout.flush()
+            case Full():
+                self._running.send(line_of(Taken()))
             case Ended(status=status):
                 self.status = status
             case Refused():

@@ -18,9 +18,11 @@ from gradwire.runner.programs.inside.channel import Channel
 from gradwire.runner.programs.inside.host import Host, become_a_program
 from gradwire.runner.programs.protocol import NO_HOST, Ended, Interrupt, Output
 
-READ_BYTES = 65536
+READ_BYTES = 32768
 END_S = 5.0
 """Virtual seconds that a program has to end by itself when it is told to."""
+LONGEST_WAIT_S = 86400.0
+"""epoll counts milliseconds in 32 bits, which are 25 days."""
 STDOUT, STDERR = 1, 2
 
 
@@ -99,11 +101,13 @@ class Processes:
             left_s = deadline_s - time.monotonic() if deadline_s < float("inf") else None
             if left_s is not None and left_s <= 0:
                 return False
-            for key, _ in self._selector.select(left_s):
+            if isinstance(self._channel.heard(), Interrupt):
+                on_interrupt()
+                continue
+            for key, _ in self._selector.select(None if left_s is None else min(left_s, LONGEST_WAIT_S)):
                 if key.data is None:
-                    if isinstance(self._channel.heard(), Interrupt):
-                        on_interrupt()
-                elif key.fd == key.data.pidfd:
+                    continue  # a command, heard above
+                if key.fd == key.data.pidfd:
                     self._ended(key.data)
                 elif key.fd in key.data.outputs:
                     self._pass_on(key.data, key.fd)

@@ -1,0 +1,64 @@
+"""Runs `gradwire exec` in a process of its own, as a user does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gradwire import PACKAGE
+
+WALL_LIMIT_S = 300.0
+"""More than any run here takes on a busy machine."""
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+GRADWIRE = (sys.executable, "-m", "gradwire")
+
+
+@dataclass(frozen=True)
+class Executed:
+    """A run that has ended."""
+
+    status: int
+    out: str
+    err: str
+    folder: Path
+
+    def output(self, host: str, stream: str = "out") -> str:
+        """What a host's program wrote."""
+        return (self.folder / "output" / f"{host}.{stream}").read_text()
+
+    def summary(self) -> dict[str, Any]:
+        """The run's summary.json."""
+        decoded: dict[str, Any] = msgspec.json.decode((self.folder / "summary.json").read_bytes())
+        return decoded
+
+
+def execute(folder: Path, *words: str) -> Executed:
+    """`gradwire exec WORDS` in a folder, with its run in folder/run."""
+    command = [*GRADWIRE, "exec", "--out", "run", *words]
+    done = subprocess.run(
+        command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=WALL_LIMIT_S
+    )
+    return Executed(done.returncode, done.stdout, done.stderr, folder / "run")
+
+
+def left_behind(folder: Path) -> list[int]:
+    """Living processes that were started in a folder or below it."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                place, state = (
+                    (process / "cwd").readlink(),
+                    (process / "stat").read_text().rpartition(")")[2].split()[0],
+                )
+            except OSError:
+                continue
+            if place.is_relative_to(folder) and state != "Z":
+                found.append(int(process.name))
+    return found

@@ -1,0 +1,139 @@
+"""`gradwire exec`: what a program finds on its host, and what becomes of one that fails, never ends, or takes too much memory."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from gradwire.agents.capture import pcapng
+from tests.end_to_end.programs.running import ENVIRONMENT, GRADWIRE, execute, left_behind
+
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
+
+SIZE = ("--workers", "2", "--rate", "10gbit")
+LOOK_AROUND = """
+hostname
+echo "$GRADWIRE_INDEX of $GRADWIRE_HOSTS, rank $RANK of $WORLD_SIZE at $MASTER_ADDR"
+ls /sys/class/net | xargs
+getent hosts h1 h2 | xargs
+cat /sys/class/net/lo/operstate >/dev/null && touch "$TMPDIR/mine" /dev/shm/$GRADWIRE_HOST && ls "$TMPDIR" /dev/shm | xargs
+pwd
+printf unended >&2
+"""
+
+
+def test_a_program_finds_a_host_of_its_own_with_its_peers(tmp_path: Path) -> None:
+    done = execute(tmp_path, *SIZE, "--launch", "torch", "--", "sh", "-c", LOOK_AROUND)
+    assert done.status == 0, done.err
+    for index, host in enumerate(("h1", "h2")):
+        assert done.output(host).splitlines() == [
+            host,
+            f"{index} of h1 h2, rank {index} of 2 at 10.0.0.1",
+            f"{host}-eth0 lo",
+            "10.0.0.1 h1 10.0.0.2 h2",
+            f"/dev/shm: {host} /run/tmp/{host}: mine",
+            str(tmp_path),
+        ]
+        assert f"{host} | {host}\n" in done.out
+        assert f"{host} | unended\n" in done.err
+        assert done.output(host, "err") == "unended"
+    assert "valid: " in done.out
+    assert "no plan" in done.out
+    assert left_behind(tmp_path) == []
+    assert not (tmp_path / "run" / ".kernel").exists()
+
+
+def test_a_program_that_fails_is_named_and_ends_the_others(tmp_path: Path) -> None:
+    script = 'echo begun; [ $GRADWIRE_HOST = h2 ] && { echo "no licence" >&2; exit 3; }; sleep 1000'
+    done = execute(tmp_path, *SIZE, "--", "sh", "-c", script)
+    assert done.status == 3
+    assert "failed: sh on h2 ended with status 3; its errors are in run/output/h2.err" in done.err
+    assert (done.output("h1"), done.output("h2", "err")) == ("begun\n", "no licence\n")
+    assert done.summary()["report"]["duration_s"] < 1
+    assert done.summary()["statuses"] == {"h2": 3}
+
+
+def test_a_program_that_a_signal_ends_has_its_status(tmp_path: Path) -> None:
+    done = execute(tmp_path, *SIZE, "--hosts", "h2", "--", "sh", "-c", "kill -SEGV $$")
+    assert done.status == 128 + signal.SIGSEGV
+    assert "sh on h2 was ended by signal 11" in done.err
+
+
+def test_a_program_that_never_ends_is_ended_in_virtual_time(tmp_path: Path) -> None:
+    done = execute(
+        tmp_path, *SIZE, "--hosts", "h1", "--time-limit", "100s", "--", "sh", "-c", "echo begun; sleep 1000000"
+    )
+    assert done.status == 3
+    assert "after 100 s of virtual time sh on h1 had not ended" in done.err
+    assert done.output("h1") == "begun\n"
+    assert done.summary()["report"]["duration_s"] == pytest.approx(100, abs=0.2)
+
+
+def test_a_program_that_stops_the_clock_is_ended_in_wall_time(tmp_path: Path) -> None:
+    done = execute(tmp_path, *SIZE, "--wall-limit", "15s", "--", "sh", "-c", "while :; do :; done")
+    assert done.status == 3
+    assert "after 15 s of wall time sh on h1, h2 had not ended" in done.err
+    assert left_behind(tmp_path) == []
+
+
+def test_a_program_that_takes_too_much_memory_is_told_so(tmp_path: Path) -> None:
+    greedy = "hoard = []\nwhile True: hoard.append(b'x' * (16 << 20))"
+    done = execute(tmp_path, *SIZE, "--hosts", "h2", "--memory", "512M", "--", "python3", "-c", greedy)
+    assert done.status in (1, 128 + signal.SIGKILL)
+    assert "MemoryError" in done.err or "512 MiB of memory were full; give more with --memory" in done.err
+
+
+def test_a_file_that_is_no_program_is_refused_by_the_kernel(tmp_path: Path) -> None:
+    program = tmp_path / "notes.txt"
+    program.write_bytes(b"\x01\x02")
+    program.chmod(0o755)
+    done = execute(tmp_path, *SIZE, "--", "./notes.txt")
+    assert done.status == 2
+    assert "is no program that this machine can execute" in done.err
+
+
+def test_ctrl_c_ends_everything_and_keeps_what_was_written(tmp_path: Path) -> None:
+    command = [*GRADWIRE, "exec", "--out", "run", *SIZE, "--", "sh", "-c", "echo begun; sleep 100000000"]
+    with subprocess.Popen(
+        [*command[:-4], "--time-limit", "100000h", *command[-4:]],
+        cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as running:  # fmt: skip
+        assert running.stdout is not None
+        assert running.stdout.readline().endswith("begun\n")
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "interrupted; what was written is in run" in err
+    assert (tmp_path / "run" / "output" / "h1.out").read_text() == "begun\n"
+    assert left_behind(tmp_path) == []
+
+
+def test_much_output_comes_out_whole(tmp_path: Path) -> None:
+    begin_s = time.monotonic()
+    done = execute(tmp_path, *SIZE, "--hosts", "h1", "--", "seq", "300000")
+    assert done.status == 0, done.err
+    assert done.output("h1") == "".join(f"{i}\n" for i in range(1, 300001))
+    assert done.summary()["report"]["duration_s"] < 0.001, "the program waited for its reader"
+    assert time.monotonic() - begin_s < 120
+
+
+def test_ports_are_captured(tmp_path: Path) -> None:
+    done = execute(tmp_path, *SIZE, "--hosts", "h1", "--capture", "h2", "--", "ping", "-c", "3", "h2")
+    assert done.status == 0, done.err
+    captured = (tmp_path / "run" / "capture" / "h2-eth0.pcapng").read_bytes()
+    assert captured.startswith(pcapng.section("")[:4])
+    assert captured.count(bytes([10, 0, 0, 1, 10, 0, 0, 2])) == captured.count(bytes([10, 0, 0, 2, 10, 0, 0, 1])) == 3
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="mpirun is not installed: apt-get install openmpi-bin")
+def test_mpirun_reaches_the_other_hosts_without_ssh(tmp_path: Path) -> None:
+    done = execute(
+        tmp_path, *SIZE, "--launch", "mpi", "--", "mpirun", "-np", "2", "sh", "-c", "echo $(hostname) $TMPDIR"
+    )
+    assert done.status == 0, done.err
+    assert sorted(done.output("h1").splitlines()) == ["h1 /run/tmp/h1", "h2 /run/tmp/h2"]

@@ -1,0 +1,40 @@
+"""Real programs get what the line carries: iperf3 with one flow, and three senders to one receiver."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.programs.running import execute
+
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
+
+IPERF3 = pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed: apt-get install iperf3")
+ONE_FLOW = """
+if [ $GRADWIRE_INDEX = 0 ]; then iperf3 -s -1 >/dev/null; else sleep 0.1; iperf3 -c h1 -J -n 100M; fi
+"""
+INCAST = Path(__file__).with_name("incast.py")
+
+
+@IPERF3
+@pytest.mark.parametrize("rate_gbps", [10, 100])
+def test_one_flow_of_iperf3_fills_the_line(tmp_path: Path, rate_gbps: int) -> None:
+    done = execute(tmp_path, "--workers", "2", "--rate", f"{rate_gbps}gbit", "--", "sh", "-c", ONE_FLOW)
+    assert done.status == 0, done.err
+    received = json.loads(done.output("h2"))["end"]["sum_received"]
+    ideal_bps = rate_gbps * 1e9 * 1448 / 1538
+    assert received["bits_per_second"] == pytest.approx(ideal_bps, rel=0.002)
+    assert done.summary()["report"]["tcp_retransmits"] == 0
+
+
+@pytest.mark.parametrize("rate_gbps", [10, 100])
+def test_three_senders_share_a_receivers_line(tmp_path: Path, rate_gbps: int) -> None:
+    words = ("python3", str(INCAST), str(30_000_000), str(rate_gbps * 1e9))
+    done = execute(tmp_path, "--workers", "4", "--rate", f"{rate_gbps}gbit", "--", *words)
+    assert done.status == 0, done.err
+    assert float(done.output("h1")) == pytest.approx(1, rel=0.01)
+    by_port = {port["interface"]: port["sent_bytes"] for port in done.summary()["report"]["ports"]}
+    assert by_port["s1-eth1"] == pytest.approx(3 * 30_000_000 * 1514 / 1448, rel=0.01)

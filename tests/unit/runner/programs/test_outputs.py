@@ -1,0 +1,46 @@
+"""What programs write comes out whole in files, and line by line on the terminal."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from gradwire.runner.programs.execution import Heard, new_folder
+from gradwire.runner.programs.outputs import Outputs
+from gradwire.runner.programs.protocol import Ended, Output, Refused, event_of, line_of
+
+
+def test_lines_follow_their_hosts_names_and_files_have_every_byte(tmp_path: Path) -> None:
+    out, err = io.StringIO(), io.StringIO()
+    with Outputs(tmp_path, ["h1", "h10"], {1: out, 2: err}) as outputs:
+        for host, stream, data in ((0, 1, b"one\r\ntw"), (1, 1, b"\xff\n"), (0, 1, b"o\nunended"), (1, 2, b"wrong\n")):
+            outputs.take(Output(host, stream, data))
+    assert out.getvalue().splitlines() == ["h1  | one", "h10 | �", "h1  | two", "h1  | unended"]
+    assert err.getvalue() == "h10 | wrong\n"
+    files = {path.name: path.read_bytes() for path in (tmp_path / "output").iterdir()}
+    assert files == {"h1.out": b"one\r\ntwo\nunended", "h10.out": b"\xff\n", "h10.err": b"wrong\n"}
+
+
+def test_messages_come_through_as_lines_and_other_lines_are_none() -> None:
+    output = Output(3, 2, bytes(range(256)))
+    assert "\n" not in line_of(output)
+    assert event_of(line_of(output)) == output
+    assert event_of("Kernel panic - not syncing") is None
+    assert event_of("") is None
+
+
+def test_the_first_failure_counts() -> None:
+    heard = Heard()
+    for event in (Ended(0, 0), Ended(2, 7), Ended(1, 9)):
+        heard.take(event, "")
+    assert (heard.failed, heard.statuses, heard.over) == (2, {0: 0, 2: 7, 1: 9}, False)
+    heard.take(None, "a stray line")
+    heard.take(Refused("InputFault", "no"), "")
+    assert heard.over
+    assert heard.strays == ["a stray line"]
+
+
+def test_a_run_gets_a_folder_that_no_other_has(tmp_path: Path) -> None:
+    for name in ("exec-iperf3", "exec-iperf3.2"):
+        assert new_folder(tmp_path, ["/usr/bin/iperf3"]).name == name
+        (tmp_path / name).mkdir()
