@@ -1,4 +1,4 @@
-"""Everyone sends BYTES to the first host, which prints how long that took over the ideal time: `incast.py BYTES BITS_PER_S`, on each host."""
+"""Everyone sends BYTES to the first host, which prints their time over the ideal one: `incast.py BYTES BITS_PER_S`, on each host."""
 
 from __future__ import annotations
 

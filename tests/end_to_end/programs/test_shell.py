@@ -1,0 +1,137 @@
+"""`gradwire shell` in a terminal, typed into as a person does."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.programs.running import ENVIRONMENT, GRADWIRE, left_behind
+
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
+
+PROMPT = "gradwire> "
+LIMIT_S = 120.0
+THINKING_S = 2.0
+INTERRUPT, END_OF_INPUT = b"\x03", b"\x04"
+
+
+class Typist:
+    """A terminal with a shell in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.state = folder / "state"
+        environment = {**ENVIRONMENT, "XDG_STATE_HOME": str(self.state), "TMPDIR": str(folder), "TERM": "dumb"}
+        self.pid, self._terminal = pty.fork()
+        if self.pid == 0:
+            os.chdir(folder)
+            os.execve(sys.executable, [*GRADWIRE, "shell", "--workers", "3", "--rate", "10gbit"], environment)
+
+    def until(self, mark: str) -> str:
+        """What comes up to a mark."""
+        seen, end_s = "", time.monotonic() + LIMIT_S
+        while not seen.endswith(mark):
+            assert time.monotonic() < end_s, seen
+            if select.select([self._terminal], [], [], 1.0)[0]:
+                seen += os.read(self._terminal, 65536).decode()
+        return seen.replace("\r\n", "\n")
+
+    def press(self, keys: bytes) -> None:
+        """Types without waiting."""
+        os.write(self._terminal, keys)
+
+    def ask(self, line: str) -> str:
+        """What a line answers."""
+        self.press(line.encode() + b"\n")
+        return self.until(PROMPT).removeprefix(f"{line}\n").removesuffix(PROMPT)
+
+    def virtual_s(self) -> float:
+        """The virtual clock."""
+        return float(self.ask("time").split()[0])
+
+    def status(self) -> int:
+        """The shell's exit status, once it has ended."""
+        end_s = time.monotonic() + LIMIT_S
+        while time.monotonic() < end_s:
+            try:
+                if not select.select([self._terminal], [], [], 1.0)[0] or os.read(self._terminal, 65536):
+                    continue
+            except OSError:  # nobody has the terminal open any more
+                pass
+            return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        raise AssertionError("the shell did not end")
+
+    def hang_up(self) -> None:
+        """Closes the window."""
+        os.close(self._terminal)
+
+
+@pytest.fixture
+def typist(tmp_path: Path) -> Iterator[Typist]:
+    typist = Typist(tmp_path)
+    typist.until(PROMPT)
+    yield typist
+    try:
+        os.kill(typist.pid, signal.SIGKILL)
+        os.waitpid(typist.pid, 0)
+    except (ProcessLookupError, ChildProcessError):
+        pass
+
+
+def test_programs_run_and_the_clock_stands_still_while_a_person_thinks(typist: Typist) -> None:
+    assert typist.ask("nodes") == "available nodes are:\nc0 h1 h2 h3 s1\n"
+    assert "h1 -> h2 h3\n" in (reached := typist.ask("pingall"))
+    assert "0% dropped (6/6 received)" in reached
+    before_s = typist.virtual_s()
+    time.sleep(THINKING_S)  # the clock of the test is the one that has to pass here
+    assert typist.virtual_s() == before_s
+    assert typist.ask("h2 hostname; echo $GRADWIRE_HOST in $TMPDIR") == "h2\nh2 in /run/tmp/h2\n"
+    typist.ask("h1 sleep 10")
+    assert typist.virtual_s() == pytest.approx(before_s + 10, abs=0.01)
+    assert typist.ask("h1 (sleep 3; echo late) &") == ""
+    assert typist.ask("h2 sleep 5") == "late\n"
+    assert typist.ask("s1 hostname") != "h1\n"
+    assert "Bridge s1" in typist.ask("s1 ovs-vsctl show")
+    assert "no-such" in typist.ask("h1 no-such")
+    assert "hosts are h1 to h3" in typist.ask("h4 hostname")
+    assert typist.ask("h1") == "h1: which command? Such as: h1 ip address\n"
+    typist.press(b"exit\n")
+    assert typist.status() == 0
+    assert "h1 no-such" in (typist.state / "gradwire" / "shell-history").read_text()
+
+
+def test_ctrl_c_ends_the_program_and_not_the_shell(typist: Typist) -> None:
+    typist.press(b"h1 ping h2\n")
+    typist.until("\n")
+    time.sleep(0.5)  # the program has to run when the key is pressed
+    typist.press(INTERRUPT)
+    assert re.search(r"\d+ packets transmitted, \d+ received, 0% packet loss", typist.until(PROMPT))
+    typist.press(b"h1 trap '' INT; echo deaf; sleep 10000000\n")
+    typist.until("deaf\r\n")
+    typist.press(INTERRUPT)
+    time.sleep(0.5)
+    typist.press(INTERRUPT)
+    typist.until(PROMPT)
+    typist.press(b"half a line" + INTERRUPT)
+    typist.until(PROMPT)
+    assert typist.ask("h3 hostname") == "h3\n"
+    typist.press(END_OF_INPUT)
+    assert typist.status() == 0
+
+
+def test_a_terminal_that_is_closed_leaves_nothing_behind(typist: Typist) -> None:
+    typist.press(b"h1 sleep 100000000 &\n")
+    typist.until(PROMPT)
+    typist.hang_up()
+    os.waitpid(typist.pid, 0)
+    assert left_behind(typist.folder) == []
+    assert [path.name for path in typist.folder.iterdir() if path.name.startswith("gradwire-")] == []
