@@ -105,7 +105,8 @@ def _end(number: int, _: FrameType | None) -> NoReturn:
 
 def _greeting(fabric: Fabric) -> str:
     switches = ", ".join(fabric.switch_names())
-    return f"h1 to h{fabric.hosts} at {rate_text(fabric.rate_bps)} on {switches}. The clock stands still between commands; `help` lists them."
+    network = f"h1 to h{fabric.hosts} at {rate_text(fabric.rate_bps)} on {switches}"
+    return f"{network}. The clock stands still between commands; `help` lists them."
 
 
 def _get_ready(bench: Bench) -> None:

@@ -202,11 +202,11 @@ def carry_out(words: list[str], call: Any) -> None:
         assert set(rest) <= make_targets(), rest
     elif program.endswith("gradwire"):
         verb, parameters = parsed(rest)
-        if "scenario" in parameters:
+        if parameters.get("scenario"):
             assert loaded(parameters).points
         if verb == "reproduce":
             assert wanted_scenarios(parameters["names"] or [], quick=parameters["quick"])
-        if "rate" in parameters:
+        if parameters.get("rate"):
             assert rate_bps(parameters["rate"]) > 0
         if verb == "compare":
             question = Question(parameters["model_name"], parameters["workers"], parameters["rate"])
