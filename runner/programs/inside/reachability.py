@@ -49,7 +49,7 @@ def echo_request(identifier: int, sequence: int) -> bytes:
 
 def _checksum(data: bytes) -> int:
     """The Internet checksum of an even number of bytes (RFC 1071)."""
-    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -18,7 +19,7 @@ def made(path: Path, content: bytes, mode: int = 0o755) -> str:
 
 
 def elf(machine: int, *, is_little: bool = True) -> bytes:
-    order = "little" if is_little else "big"
+    order: Literal["little", "big"] = "little" if is_little else "big"
     return b"\x7fELF\x02" + (b"\x01" if is_little else b"\x02") + bytes(12) + machine.to_bytes(2, order) + bytes(44)
 
 
