@@ -16,7 +16,7 @@ IPERF3 = pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is no
 ONE_FLOW = """
 if [ $GRADWIRE_INDEX = 0 ]; then iperf3 -s -1 >/dev/null; else sleep 0.1; iperf3 -c h1 -J -n 100M; fi
 """
-INCAST = Path(__file__).with_name("incast.py")
+INCAST, DUPLEX = (Path(__file__).with_name(name) for name in ("incast.py", "duplex.py"))
 
 
 @IPERF3
@@ -38,3 +38,12 @@ def test_three_senders_share_a_receivers_line(tmp_path: Path, rate_gbps: int) ->
     assert float(done.output("h1")) == pytest.approx(1, rel=0.01)
     by_port = {port["interface"]: port["sent_bytes"] for port in done.summary()["report"]["ports"]}
     assert by_port["s1-eth1"] == pytest.approx(3 * 30_000_000 * 1514 / 1448, rel=0.01)
+
+
+@pytest.mark.parametrize("rate_gbps", [10, 100])
+def test_a_connection_that_sends_both_ways_fills_the_line_in_both(tmp_path: Path, rate_gbps: int) -> None:
+    words = ("python3", str(DUPLEX), str(50_000_000), str(rate_gbps * 1e9))
+    done = execute(tmp_path, "--workers", "2", "--rate", f"{rate_gbps}gbit", "--", *words)
+    assert done.status == 0, done.err
+    for host in ("h1", "h2"):
+        assert float(done.output(host)) == pytest.approx(1, abs=0.05)
