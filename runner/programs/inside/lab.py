@@ -22,7 +22,7 @@ UNKILLABLE = "-1000"
 UNSENT_LIMIT_BYTES = 131072
 """Of a socket's bytes, those that may wait in its host's port (net.ipv4.tcp_limit_output_bytes). Programs' data and their ACKs share a
 band, so with Linux's 4 MiB an ACK waits behind the data of its own connection: one that sends both ways had 6.1 of 9.4 Gbit/s, and 66 of
-94. With two bursts of 64 KiB it has 9.1 and 93.9, and three senders to one receiver lose nothing (0.9997 of the ideal time at 100 Gbit/s)."""
+94. With two bursts of 64 KiB it has 9.1 and 93.9, and three senders to one receiver lose nothing (0.9997 of their ideal at 100 Gbit/s)."""
 REMOTE_SHELL = f"""#!/bin/sh
 # Runs a command on a host, as `ssh HOST COMMAND` would.
 host=$1
