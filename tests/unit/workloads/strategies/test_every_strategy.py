@@ -51,9 +51,14 @@ def plan_of(name: str, cluster: Cluster, chosen: list[tuple[LayerKind, list[int]
 
 
 def needed(plan: Plan) -> Int64:
-    """All ops but those that only wait on a stream of their own, as a timer does: without one, a plan is another plan, not a broken one."""
-    timer = (plan.ops.kind == OpKind.COMPUTE) & (plan.ops.lane != 0)
-    return np.flatnonzero(~timer)
+    """All ops but those that only wait: timers on a stream of their own, and ends of a step that take no time. Without one, a plan is
+    another plan, not a broken one: who holds all of a tensor of two parameters need not wait for a message without any.
+    """
+    ops, named = plan.ops, np.concatenate([plan.begin_op, plan.end_op, plan.produces[:, 0], plan.consumes[:, 0]])
+    computes = ops.kind == OpKind.COMPUTE
+    timer = computes & (ops.lane != 0)
+    join = computes & (ops.duration_ns == 0) & ~np.isin(np.arange(len(ops)), named)
+    return np.flatnonzero(~(timer | join))
 
 
 @each
