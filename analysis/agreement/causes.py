@@ -73,8 +73,16 @@ class Deviation:
 
     def is_explained(self, with_effect_s: float) -> bool:
         """Whether that is enough for a cause."""
-        near = self._left_s(with_effect_s) <= MARGIN * with_effect_s
-        return self.explained(with_effect_s) >= (ENOUGH_WITHIN_MARGIN if near else ENOUGH)
+        return self.explained(with_effect_s) >= (ENOUGH_WITHIN_MARGIN if self.is_met(with_effect_s) else ENOUGH)
+
+    def is_met(self, with_effect_s: float) -> bool:
+        """Whether an estimate with an effect is within MARGIN."""
+        return self._left_s(with_effect_s) <= MARGIN * with_effect_s
+
+    def is_within(self, bound_s: float) -> bool:
+        """Whether what was measured lies between the estimate without an effect and a bound of what the effect can do."""
+        least_s, most_s = sorted((self.ideal_s, bound_s))
+        return least_s <= self.measured_s - self.late_s <= most_s
 
     def _left_s(self, with_effect_s: float) -> float:
         return abs(self.measured_s - self.late_s - with_effect_s)
@@ -88,18 +96,21 @@ class Trial:
     with_effect_s: float
     #: What was included, with its figures.
     effect: str
+    #: Whether the effect is no larger than what was included, but may be smaller.
+    is_bound: bool = False
 
 
 def first_cause(deviation: Deviation, trials: Iterable[Trial]) -> Trial | None:
-    """The first trial that brings the estimate within MARGIN, or else the one that explains most; None if none explains enough.
+    """The first trial that brings the estimate within MARGIN, or whose bound is wide enough; or else the one that explains most, if that is
+    enough, and None if it is not.
 
     So trials come in the order in which they should be believed, and those after a good one are not made.
     """
     enough: list[Trial] = []
     for trial in trials:
-        if not deviation.is_explained(trial.with_effect_s):
-            continue
-        if abs(deviation.measured_s - deviation.late_s - trial.with_effect_s) <= MARGIN * trial.with_effect_s:
-            return trial
-        enough.append(trial)
+        is_within = trial.is_bound and deviation.is_within(trial.with_effect_s)
+        if is_within or deviation.is_explained(trial.with_effect_s):
+            if is_within or deviation.is_met(trial.with_effect_s):
+                return trial
+            enough.append(trial)
     return max(enough, key=lambda trial: deviation.explained(trial.with_effect_s), default=None)

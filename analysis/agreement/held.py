@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -11,34 +13,43 @@ from gradwire.analysis.wire import data_of, wire_messages
 
 Float64 = npt.NDArray[np.float64]
 
-HELD_SHARE = 0.99
-"""Of the payload. The most that was ever held is a moment's, and what most messages leave behind is less than sockets and switches take when
-they have to."""
+TYPICAL, MOST = 0.5, 0.95
+"""Shares of the payload. The most that was ever held is a moment's."""
 
 
-def held_bytes(logged: LoggedOps, warmup: int) -> int:
-    """Payload of one connection that had not arrived when a SEND ended: HELD_SHARE of the payload was sent with no more than that.
+@dataclass(frozen=True)
+class Held:
+    """Payload of one connection that had not arrived when a SEND ended: what waited unsent in a socket, in the host's port, in switches."""
 
-    It is what waited unsent in a socket, in the host's port and in switches. 0 if no message with data crossed the network.
-    """
+    #: Half of the payload was sent with no more than this, and MOST of it with no more than that.
+    typical_bytes: int = 0
+    most_bytes: int = 0
+
+
+def held(logged: LoggedOps, warmup: int) -> Held:
+    """What connections held in the measured iterations; nothing if no message with data crossed the network."""
     messages = wire_messages(logged)
     messages = messages.where(data_of(logged, messages) & (messages.iteration >= warmup))
     if not len(messages):
-        return 0
+        return Held()
     ended = logged.end[messages.iteration, messages.send]
     size = logged.plan.ops.size_bytes[messages.send]
     # A queue serves one message after another, so they begin in the order of their bytes on the connection.
     order = np.lexsort((ended, messages.sent_ns, messages.connection))
     cuts = np.flatnonzero(np.diff(messages.connection[order])) + 1
-    held = np.concatenate(
-        [
-            _of_connection(ended[rows], messages.header_ns[rows], messages.arrived_ns[rows], size[rows])
-            for rows in np.split(order, cuts)
-        ]
-    )
-    by_held = np.argsort(held, kind="stable")
-    sent = np.cumsum(size[order][by_held])
-    return int(held[by_held[np.searchsorted(sent, HELD_SHARE * sent[-1])]])
+    by_connection = [
+        _of_connection(ended[rows], messages.header_ns[rows], messages.arrived_ns[rows], size[rows])
+        for rows in np.split(order, cuts)
+    ]
+    return Held(*_quantiles(np.concatenate(by_connection), size[order]))
+
+
+def _quantiles(values: Float64, weights: Int64) -> list[int]:
+    """The weighted quantiles at TYPICAL and MOST."""
+    order = np.argsort(values, kind="stable")
+    summed = np.cumsum(weights[order])
+    places = np.searchsorted(summed, np.array([TYPICAL, MOST]) * summed[-1])
+    return [int(value) for value in values[order[places]]]
 
 
 def _of_connection(ended: Int64, header: Int64, arrived: Int64, size: Int64) -> Float64:
@@ -53,5 +64,5 @@ def _of_connection(ended: Int64, header: Int64, arrived: Int64, size: Int64) -> 
     first = np.where(waits, oldest, 0)
     share = np.clip((ended - begun[first]) / np.maximum(arrived[first] - begun[first], 1), 0.0, 1.0)
     before = handed[first] - size[first]
-    held: Float64 = np.where(waits, handed - before - share * size[first], 0.0)
-    return held
+    left: Float64 = np.where(waits, handed - before - share * size[first], 0.0)
+    return left

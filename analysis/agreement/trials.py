@@ -1,7 +1,7 @@
 """The effects that an ideal network does not have and an emulated one has, each included in an estimate.
 
-They are sizes that the point's own log, record and settings give: how late agents were, what its connections held, how large its bursts
-are. None is chosen to fit.
+Their sizes are those that the point's own log, record and settings give: how late agents were, what connections held, how large bursts are.
+None is chosen to fit.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gradwire.analysis.agreement.causes import Cause, Deviation, Trial
+from gradwire.analysis.agreement.held import Held
 from gradwire.analysis.agreement.ideal import IdealRun
 from gradwire.analysis.agreement.skew import Amplification, amplification
+from gradwire.analysis.agreement.wording import rough
 from gradwire.analysis.fluid.estimate import Buffered
 from gradwire.analysis.report.quantities import quantity
 
@@ -27,22 +29,27 @@ class Seen:
 
     #: Times of the measured iterations.
     iterations_s: tuple[float, ...]
-    #: See analysis/agreement/held.py.
-    held_bytes: int
+    #: What its connections held.
+    held: Held
+    #: How early a message may arrive through idle ports, as payload (Fabric.grain_s).
+    grain_bytes: int
     #: What a flow sends before the next one at a port has its turn, at least (topo/tc.py).
     turn_bytes: int
 
 
 def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
-    """Each effect in an estimate of its own, the simplest first; later ones are costly, and made only when they are asked for."""
+    """Each effect in an estimate of its own, in the order in which they should be believed: what is known exactly first, bounds last.
+
+    An estimate is made when its trial is asked for. Raises InternalFault for a plan that gets stuck.
+    """
     if deviation.late_s:
-        late = quantity(deviation.late_s, "s")
-        yield Trial(Cause.AGENTS, deviation.ideal_s, f"agents acted {late} late on the critical path")
+        late = rough(deviation.late_s, "s")
+        yield Trial(Cause.AGENTS, deviation.ideal_s, f"they acted {late} late on an iteration's critical path")
     yield from _without_start(run, deviation, seen)
     yield from _with_acks(run)
-    yield from _with_bursts(run)
     yield from _with_held_bytes(run, seen)
     yield from _with_jitter(run, deviation, seen)
+    yield from _with_bursts(run, seen)
 
 
 def _without_start(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
@@ -51,7 +58,7 @@ def _without_start(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[
         return
     others_s, ideal_s = float(np.mean(seen.iterations_s[1:])), float(np.mean(run.iterations_s()[1:]))
     first = quantity(seen.iterations_s[0], "s")
-    effect = f"the first iteration is measured and took {first}; the others take {others_s / ideal_s:.3f} times their estimate"
+    effect = f"it is measured and took {first}, and the others take {others_s / ideal_s:.3f} times their estimate"
     yield Trial(Cause.START, deviation.measured_s - (others_s - ideal_s), effect)
 
 
@@ -60,52 +67,55 @@ def _with_acks(run: IdealRun) -> Iterator[Trial]:
     if share >= LEAST_ACK_SHARE:
         slower = run.on(replace(run.fabric, rate_bps=run.fabric.rate_bps * (1 - share)))
         burst = quantity(run.fabric.gso_bytes, "bytes")
-        yield Trial(Cause.ACKS, slower.time_s(), f"with bursts of {burst}, ACKs take {share:.1%} of a port that is busy in both directions")
-
-
-def _with_bursts(run: IdealRun) -> Iterator[Trial]:
-    size = run.fabric.gso_bytes
-    effect = f"ports send bursts of up to {quantity(size, 'bytes')} as a whole, so that the last one of a message arrives when it should begin to leave"
-    yield Trial(Cause.BURSTS, run.time_s(early_bytes=size), effect)
+        effect = f"with bursts of {burst} (fabric.gso), they take {share:.1%} of a port that is busy in both directions"
+        yield Trial(Cause.ACKS, slower.time_s(), effect)
 
 
 def _with_held_bytes(run: IdealRun, seen: Seen) -> Iterator[Trial]:
-    if not seen.held_bytes:
-        return
-    with_held_s = run.of(Buffered(seen.held_bytes)).time_s()
-    held = quantity(seen.held_bytes, "bytes")
-    if isinstance(run.send_ends, Buffered):
-        unsent = quantity(run.send_ends.unsent_bytes, "bytes")
-        effect = (
-            f"queues went on with up to {held} of a connection not arrived: {unsent} may wait unsent (transport.unsent), and what TCP has "
-            "under way comes on top"
-        )
-        yield Trial(Cause.SOCKETS, with_held_s, effect)
-    else:
-        effect = f"messages that had left their host waited in switches, and their queues went on with up to {held} of a connection not arrived"
-        yield Trial(Cause.SWITCHES, with_held_s, effect)
+    """Queues go on while so much of a connection has not arrived; what most of the payload met, and what half of it did."""
+    sizes = {seen.held.most_bytes: "up to", seen.held.typical_bytes: "typically"}
+    for size_bytes, often in sizes.items():
+        if not size_bytes:
+            continue
+        with_held_s = run.of(Buffered(size_bytes)).time_s()
+        held = f"queues went on with {often} {rough(size_bytes, 'bytes')} of a connection not arrived"
+        if isinstance(run.send_ends, Buffered):
+            unsent = quantity(run.send_ends.unsent_bytes, "bytes")
+            effect = f"{held}: {unsent} may wait unsent (transport.unsent), and what TCP has under way comes on top"
+            yield Trial(Cause.SOCKETS, with_held_s, effect)
+        else:
+            yield Trial(Cause.SWITCHES, with_held_s, f"messages that had left their hosts waited there, and {held}")
 
 
 def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
-    """Messages arrive late at random, by up to a turn of another flow or up to a burst, on a network that holds what this one held."""
-    holding = run.of(Buffered(seen.held_bytes)) if seen.held_bytes else run
-    largest = int(run.plan.ops.size_bytes[run.plan.is_remote()].max(initial=0))
-    sizes = (min(max(seen.turn_bytes, run.fabric.gso_bytes), largest), min(run.fabric.gso_bytes, largest))
-    for size in dict.fromkeys(filter(None, sizes)):
-        delay_s = size * 8 / (run.fabric.goodput_share() * run.fabric.rate_bps)
-        held = amplification(holding, delay_s)
-        late = f"up to {quantity(delay_s, 's')} late, behind {quantity(size, 'bytes')} of others"
-        if not held.is_amplified:
-            yield Trial(Cause.BURSTS, held.random_s, f"messages arrive {late}")
-        elif deviation.is_explained(held.random_s):
-            alone = amplification(run, delay_s, deviation.ideal_s)
-            yield Trial(Cause.SKEW, held.random_s, _skew_in_words(late, alone, held, seen))
+    """Messages arrive late at random, by up to a turn of another flow, on a network that holds what this one held."""
+    largest_bytes = int(run.plan.ops.size_bytes[run.plan.is_remote()].max(initial=0))
+    turn_bytes = min(max(seen.turn_bytes, run.fabric.gso_bytes), largest_bytes)
+    if not turn_bytes:
+        return
+    delay_s = turn_bytes * 8 / (run.fabric.goodput_share() * run.fabric.rate_bps)
+    holding = run.of(Buffered(seen.held.most_bytes)) if seen.held.most_bytes else run
+    held = amplification(holding, delay_s)
+    late = f"up to {rough(delay_s, 's')} late, behind {quantity(turn_bytes, 'bytes')} of others"
+    if not held.is_amplified:
+        yield Trial(Cause.BURSTS, held.random_s, f"messages arrive {late}")
+    elif deviation.is_explained(held.random_s):
+        alone = amplification(run, delay_s, deviation.ideal_s)
+        yield Trial(Cause.SKEW, held.random_s, _skew_in_words(late, alone, held, seen.held.most_bytes))
 
 
-def _skew_in_words(late: str, alone: Amplification, held: Amplification, seen: Seen) -> str:
+def _skew_in_words(late: str, alone: Amplification, held: Amplification, held_bytes: int) -> str:
     times = f", {alone.factor:.1f} times what equal delays of the same mean do" if alone.factor else ""
-    waiting = quantity(seen.held_bytes, "bytes")
-    return (
-        f"this plan amplifies jitter: messages that arrive {late}, make an iteration {alone.increase:.1%} longer on an ideal network{times}, "
-        f"and {held.increase:.1%} longer where queues go on with up to {waiting} of a connection not arrived, as they did here"
-    )
+    words = f"this plan amplifies jitter. Messages that arrive {late}, make an iteration {alone.increase:.1%} longer on an ideal network{times}"
+    if not held_bytes:
+        return words
+    waiting = rough(held_bytes, "bytes")
+    return f"{words}, and {held.increase:.1%} longer where queues go on with up to {waiting} of a connection not arrived, as they did"
+
+
+def _with_bursts(run: IdealRun, seen: Seen) -> Iterator[Trial]:
+    """How early messages may be at most: idle ports let a burst go at once that takes some time on a line."""
+    gso = quantity(run.fabric.gso_bytes, "bytes")
+    early_s = seen.grain_bytes * 8 / (run.fabric.goodput_share() * run.fabric.rate_bps)
+    effect = f"idle ports let bursts of up to {gso} (fabric.gso) go at once, so that messages arrive up to {rough(early_s, 's')} early"
+    yield Trial(Cause.BURSTS, run.time_s(early_bytes=seen.grain_bytes), effect, is_bound=True)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from gradwire.agents.records import OpLog, PointRecord
-from gradwire.analysis.agreement.causes import Agreement, Cause, Deviation, Trial, first_cause
-from gradwire.analysis.agreement.held import held_bytes
+from gradwire.analysis.agreement.causes import Agreement, Cause, Deviation, first_cause
+from gradwire.analysis.agreement.held import held
 from gradwire.analysis.agreement.ideal import LARGEST_PLAN_OPS, IdealRun
 from gradwire.analysis.agreement.trials import Seen, trials
+from gradwire.analysis.agreement.wording import explained, off_in_words, unexplained
 from gradwire.analysis.fluid.estimate import Buffered, Departure
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.path.critical_path import critical_path
 from gradwire.analysis.path.walk import Kind
-from gradwire.analysis.report.quantities import quantity
+from gradwire.analysis.verdict.verdict import VIRTUAL_CLOCK
 from gradwire.faults import InternalFault
 from gradwire.runner.protocol import built_fabric
 from gradwire.runner.stored.named_run import slowest_iteration
@@ -53,37 +54,25 @@ def _compared(run: IdealRun, log: OpLog, record: PointRecord) -> Agreement:
     if not deviation.matters:
         return Agreement(ideal_s)
     if reason := _not_ideal(run.fabric):
-        return Agreement(ideal_s, Cause.NOT_EXAMINED, f"{_off(deviation)}, and {reason}, so that no cause was looked for")
+        return Agreement(ideal_s, Cause.NOT_EXAMINED, f"{off_in_words(deviation)}. No cause was looked for: {reason}")
     deviation = Deviation(measured_s, ideal_s, _late_s(run, log, record, measured_s))
-    seen = Seen(tuple(times_s.tolist()), held_bytes(LoggedOps.of(run.plan, log), record.warmup), QUANTUM_BYTES)
+    fabric, logged = run.fabric, LoggedOps.of(run.plan, log)
+    tokens_bytes = fabric.burst_bytes(fabric.rate_bps, exact_timers=record.clock == VIRTUAL_CLOCK)
+    seen = Seen(tuple(times_s.tolist()), held(logged, record.warmup), tokens_bytes + fabric.gso_bytes, QUANTUM_BYTES)
     found = first_cause(deviation, trials(run, deviation, seen))
     if found is None:
-        sentence = f"{_off(deviation)}, and no effect that is known here explains it: check this point before you trust it"
-        return Agreement(ideal_s, Cause.UNEXPLAINED, sentence)
-    return Agreement(ideal_s, found.cause, _explained(deviation, found))
+        return Agreement(ideal_s, Cause.UNEXPLAINED, unexplained(deviation))
+    return Agreement(ideal_s, found.cause, explained(deviation, found))
 
 
 def _not_ideal(fabric: Fabric) -> str:
     """What the point itself asks for that no ideal network has; "" for nothing."""
     if fabric.loss:
-        return f"packets are lost on purpose (fabric.loss = {fabric.loss:g})"
-    return "" if fabric.fair_queues else "flows do not share ports evenly (fabric.fair_queues = false)"
+        return f"the point loses packets on purpose (fabric.loss = {fabric.loss:g})"
+    return "" if fabric.fair_queues else "its flows do not share ports evenly (fabric.fair_queues = false)"
 
 
 def _late_s(run: IdealRun, log: OpLog, record: PointRecord, measured_s: float) -> float:
     """How late agents were on the critical path of the slowest iteration, as a part of a mean iteration."""
     path = critical_path(run.plan, log, slowest_iteration(run.plan, log, record), run.fabric)
     return measured_s * path.kinds_ns[Kind.LATENESS] / max(path.duration_ns, 1)
-
-
-def _off(deviation: Deviation) -> str:
-    measured, ideal = quantity(deviation.measured_s, "s"), quantity(deviation.ideal_s, "s")
-    return f"{measured} an iteration are {deviation.ratio:.3f} times the {ideal} of an ideal network"
-
-
-def _explained(deviation: Deviation, found: Trial) -> str:
-    share = deviation.explained(found.with_effect_s)
-    estimated = "" if found.cause in (Cause.AGENTS, Cause.START) else f" With that, the estimate is {quantity(found.with_effect_s, 's')}."
-    return f"{_off(deviation)}. {found.cause.capitalize()} explain {share:.0%} of the difference: {found.effect}.{estimated}"
-
-
