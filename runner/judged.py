@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from gradwire.analysis.agreement.causes import Agreement
 from gradwire.analysis.frames.csv_files import write_csv
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.packets.captures import write_dissector
@@ -49,6 +50,8 @@ class JudgedRun:
     warmup: int = 0
     #: It ran before and was not run now.
     reused: bool = False
+    #: How far it is from an ideal network; None until it has been compared (runner/agreement), and for a run that is not valid.
+    agreement: Agreement | None = None
 
     @property
     def folder(self) -> Path:

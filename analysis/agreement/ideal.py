@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gradwire.analysis.fluid.estimate import Departure, FluidTimes, Jitter, SendEnds, estimate
+from gradwire.analysis.fluid.estimate import FluidTimes, Jitter, SendEnds, estimate
 from gradwire.analysis.fluid.paths import SpineOf
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
@@ -29,7 +29,7 @@ class IdealRun:
     iterations: int
     warmup: int
     #: The run's own rule.
-    send_ends: SendEnds = Departure()
+    send_ends: SendEnds
 
     def of(self, send_ends: SendEnds) -> IdealRun:
         """The same with another rule."""
@@ -39,7 +39,9 @@ class IdealRun:
         """The same on another fabric of the same shape."""
         return replace(self, fabric=fabric)
 
-    def iterations_s(self, *, latency_s: float = 0.0, jitter: Jitter | None = None, early_bytes: int = 0) -> list[float]:
+    def iterations_s(
+        self, *, latency_s: float = 0.0, jitter: Jitter | None = None, early_bytes: int = 0
+    ) -> list[float]:
         """Time of each measured iteration; the effects are those of `estimate`. Raises InternalFault for a plan that gets stuck."""
         times = estimate(
             self.plan,

@@ -14,8 +14,8 @@ SEEDS = 3
 LEAST_INCREASE = 1e-3
 """Equal delays that make less than this of an iteration are hidden behind something else, and nothing is to be divided by them."""
 AMPLIFIES = 2.0
-"""From this factor on a plan is said to amplify jitter. Rings, butterflies and parameter servers have 0.7 to 1.3, halving-doubling has 1.1 with
-4 hosts, 1.7 with 8 and 2.7 with 16 (docs/estimate.md)."""
+"""From this factor on a plan is said to amplify jitter. Rings, butterflies and parameter servers have 0.7 to 1.3; halving-doubling has 1.1
+on 4 hosts, 1.7 on 8 and 2.7 on 16 (docs/estimate.md)."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from gradwire.analysis.fluid.estimate import Buffered
 from gradwire.analysis.report.quantities import quantity
 
 LEAST_ACK_SHARE = 0.01
-"""Below it, ACKs cannot explain what is off by more than MARGIN. With bursts of 64 KiB they take 0.14 % of a port, with single frames 2.9 %."""
+"""Below it, ACKs cannot explain what is off by more than MARGIN. With bursts of 64 KiB they take 0.14 % of a port, and with single frames
+2.9 %."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
     """
     if deviation.late_s:
         late = rough(deviation.late_s, "s")
-        yield Trial(Cause.AGENTS, deviation.ideal_s, f"they acted {late} late on an iteration's critical path")
+        yield Trial(Cause.AGENTS, deviation.ideal_s, f"They acted {late} late on the critical path of an iteration")
     yield from _without_start(run, deviation, seen)
     yield from _with_acks(run)
     yield from _with_held_bytes(run, seen)
@@ -58,7 +59,7 @@ def _without_start(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[
         return
     others_s, ideal_s = float(np.mean(seen.iterations_s[1:])), float(np.mean(run.iterations_s()[1:]))
     first = quantity(seen.iterations_s[0], "s")
-    effect = f"it is measured and took {first}, and the others take {others_s / ideal_s:.3f} times their estimate"
+    effect = f"It is measured and took {first}; the others take {others_s / ideal_s:.3f} times their estimate"
     yield Trial(Cause.START, deviation.measured_s - (others_s - ideal_s), effect)
 
 
@@ -67,7 +68,7 @@ def _with_acks(run: IdealRun) -> Iterator[Trial]:
     if share >= LEAST_ACK_SHARE:
         slower = run.on(replace(run.fabric, rate_bps=run.fabric.rate_bps * (1 - share)))
         burst = quantity(run.fabric.gso_bytes, "bytes")
-        effect = f"with bursts of {burst} (fabric.gso), they take {share:.1%} of a port that is busy in both directions"
+        effect = f"With bursts of {burst} (fabric.gso), they take {share:.1%} of a port that is busy in both directions"
         yield Trial(Cause.ACKS, slower.time_s(), effect)
 
 
@@ -78,13 +79,14 @@ def _with_held_bytes(run: IdealRun, seen: Seen) -> Iterator[Trial]:
         if not size_bytes:
             continue
         with_held_s = run.of(Buffered(size_bytes)).time_s()
-        held = f"queues went on with {often} {rough(size_bytes, 'bytes')} of a connection not arrived"
+        held = f"{often} {rough(size_bytes, 'bytes')} of a connection not arrived"
         if isinstance(run.send_ends, Buffered):
             unsent = quantity(run.send_ends.unsent_bytes, "bytes")
-            effect = f"{held}: {unsent} may wait unsent (transport.unsent), and what TCP has under way comes on top"
+            effect = f"Queues went on with {held}: {unsent} may wait unsent (transport.unsent), and what TCP has under way comes on top"
             yield Trial(Cause.SOCKETS, with_held_s, effect)
         else:
-            yield Trial(Cause.SWITCHES, with_held_s, f"messages that had left their hosts waited there, and {held}")
+            effect = f"Messages that had left their hosts waited there, and queues went on with {held}"
+            yield Trial(Cause.SWITCHES, with_held_s, effect)
 
 
 def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
@@ -98,7 +100,7 @@ def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Tr
     held = amplification(holding, delay_s)
     late = f"up to {rough(delay_s, 's')} late, behind {quantity(turn_bytes, 'bytes')} of others"
     if not held.is_amplified:
-        yield Trial(Cause.BURSTS, held.random_s, f"messages arrive {late}")
+        yield Trial(Cause.BURSTS, held.random_s, f"Messages arrive {late}")
     elif deviation.is_explained(held.random_s):
         alone = amplification(run, delay_s, deviation.ideal_s)
         yield Trial(Cause.SKEW, held.random_s, _skew_in_words(late, alone, held, seen.held.most_bytes))
@@ -106,7 +108,7 @@ def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Tr
 
 def _skew_in_words(late: str, alone: Amplification, held: Amplification, held_bytes: int) -> str:
     times = f", {alone.factor:.1f} times what equal delays of the same mean do" if alone.factor else ""
-    words = f"this plan amplifies jitter. Messages that arrive {late}, make an iteration {alone.increase:.1%} longer on an ideal network{times}"
+    words = f"This plan amplifies jitter: messages that arrive {late}, make an iteration {alone.increase:.1%} longer on an ideal network{times}"
     if not held_bytes:
         return words
     waiting = rough(held_bytes, "bytes")
@@ -117,5 +119,5 @@ def _with_bursts(run: IdealRun, seen: Seen) -> Iterator[Trial]:
     """How early messages may be at most: idle ports let a burst go at once that takes some time on a line."""
     gso = quantity(run.fabric.gso_bytes, "bytes")
     early_s = seen.grain_bytes * 8 / (run.fabric.goodput_share() * run.fabric.rate_bps)
-    effect = f"idle ports let bursts of up to {gso} (fabric.gso) go at once, so that messages arrive up to {rough(early_s, 's')} early"
+    effect = f"Idle ports let bursts of up to {gso} (fabric.gso) go at once, so that messages arrive up to {rough(early_s, 's')} early"
     yield Trial(Cause.BURSTS, run.time_s(early_bytes=seen.grain_bytes), effect, is_bound=True)

@@ -1,4 +1,4 @@
-"""What a report says of a run that is off its estimate."""
+"""What a report says of a run that is off its estimate: sentences that go on after "x fluid is 1.164: "."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from gradwire.analysis.agreement.causes import Cause, Deviation, Trial
 from gradwire.analysis.report.quantities import quantity
 
 SUBJECTS = {
-    Cause.AGENTS: "Late agents explain",
-    Cause.START: "The first iteration explains",
+    Cause.AGENTS: "late agents explain",
+    Cause.START: "the first iteration explains",
     Cause.ACKS: "ACKs explain",
-    Cause.BURSTS: "Bursts explain",
-    Cause.SOCKETS: "Sockets explain",
-    Cause.SWITCHES: "Switch queues explain",
-    Cause.SKEW: "Skew explains",
+    Cause.BURSTS: "bursts explain",
+    Cause.SOCKETS: "sockets explain",
+    Cause.SWITCHES: "switch queues explain",
+    Cause.SKEW: "skew explains",
 }
 
 
@@ -21,22 +21,22 @@ def rough(value: float, unit: str) -> str:
     return quantity(float(f"{value:.2g}"), unit)
 
 
-def off_in_words(deviation: Deviation) -> str:
-    """How far a run is from its estimate: the beginning of a sentence."""
-    measured, ideal = quantity(deviation.measured_s, "s"), quantity(deviation.ideal_s, "s")
-    return f"{measured} an iteration, {deviation.ratio:.3f} times the {ideal} on an ideal network"
-
-
 def unexplained(deviation: Deviation) -> str:
     """What to say where no cause was found."""
-    return f"{off_in_words(deviation)}, and no known effect explains the difference: check this point before you trust it"
+    return (
+        f"no known effect explains the difference between {quantity(deviation.measured_s, 's')} measured and "
+        f"{quantity(deviation.ideal_s, 's')} on an ideal network. Check this point before you trust it"
+    )
 
 
 def explained(deviation: Deviation, found: Trial) -> str:
-    """What to say of a cause: how much it explains, what it is, and the estimate that shows it."""
-    begin = f"{off_in_words(deviation)}. {SUBJECTS[found.cause]}"
-    estimate = quantity(found.with_effect_s, "s")
+    """What to say of a cause: how much it explains, what it is, and the times that show it."""
+    measured, ideal, shown = (quantity(s, "s") for s in (deviation.measured_s, deviation.ideal_s, found.with_effect_s))
+    if found.cause in (Cause.AGENTS, Cause.START):
+        times = f"{measured} were measured, and an ideal network takes {ideal}"
+    else:
+        times = f"With that, an ideal network takes {shown} instead of {ideal}, and {measured} were measured"
+    share = f"{deviation.explained(found.with_effect_s):.0%} of the difference"
     if found.is_bound and not deviation.is_explained(found.with_effect_s):
-        return f"{begin} it, as far as can be told: {found.effect}. If all did, an iteration would take {estimate}"
-    shown = "" if found.cause in (Cause.AGENTS, Cause.START) else f". With that, the estimate is {estimate}"
-    return f"{begin} {deviation.explained(found.with_effect_s):.0%} of the difference: {found.effect}{shown}"
+        share, times = "it as far as can be told", times.replace("With that", "If all of them did")
+    return f"{SUBJECTS[found.cause]} {share}. {found.effect}. {times}"

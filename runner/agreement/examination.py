@@ -7,7 +7,7 @@ from gradwire.analysis.agreement.causes import Agreement, Cause, Deviation, firs
 from gradwire.analysis.agreement.held import held
 from gradwire.analysis.agreement.ideal import LARGEST_PLAN_OPS, IdealRun
 from gradwire.analysis.agreement.trials import Seen, trials
-from gradwire.analysis.agreement.wording import explained, off_in_words, unexplained
+from gradwire.analysis.agreement.wording import explained, unexplained
 from gradwire.analysis.fluid.estimate import Buffered, Departure
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.logged import LoggedOps
@@ -30,7 +30,7 @@ def examine(stored: StoredRun) -> Agreement:
     """
     plan, task, log, record = stored.plan(), stored.task(), stored.log(), stored.record()
     if len(plan.ops) > LARGEST_PLAN_OPS:
-        reason = f"no estimate: the plan has {len(plan.ops):,} ops, and the limit is {LARGEST_PLAN_OPS:,} (LARGEST_PLAN_OPS)"
+        reason = f"no estimate, because the plan has {len(plan.ops):,} ops and the limit is {LARGEST_PLAN_OPS:,} (LARGEST_PLAN_OPS)"
         return Agreement(cause=Cause.NO_ESTIMATE, sentence=reason)
     fabric, unsent_bytes = built_fabric(task.fabric, [plan]), task.sockets.unsent_bytes
     run = IdealRun(
@@ -44,7 +44,7 @@ def examine(stored: StoredRun) -> Agreement:
     try:
         return _compared(run, log, record)
     except InternalFault as fault:
-        return Agreement(cause=Cause.NO_ESTIMATE, sentence=f"no estimate: {fault}")
+        return Agreement(cause=Cause.NO_ESTIMATE, sentence=f"no estimate, because {fault}")
 
 
 def _compared(run: IdealRun, log: OpLog, record: PointRecord) -> Agreement:
@@ -54,7 +54,7 @@ def _compared(run: IdealRun, log: OpLog, record: PointRecord) -> Agreement:
     if not deviation.matters:
         return Agreement(ideal_s)
     if reason := _not_ideal(run.fabric):
-        return Agreement(ideal_s, Cause.NOT_EXAMINED, f"{off_in_words(deviation)}. No cause was looked for: {reason}")
+        return Agreement(ideal_s, Cause.NOT_EXAMINED, f"no cause was looked for, because {reason}")
     deviation = Deviation(measured_s, ideal_s, _late_s(run, log, record, measured_s))
     fabric, logged = run.fabric, LoggedOps.of(run.plan, log)
     tokens_bytes = fabric.burst_bytes(fabric.rate_bps, exact_timers=record.clock == VIRTUAL_CLOCK)
