@@ -108,7 +108,10 @@ def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Tr
 
 def _skew_in_words(late: str, alone: Amplification, held: Amplification, held_bytes: int) -> str:
     times = f", {alone.factor:.1f} times what equal delays of the same mean do" if alone.factor else ""
-    words = f"This plan amplifies jitter: messages that arrive {late}, make an iteration {alone.increase:.1%} longer on an ideal network{times}"
+    words = (
+        f"This plan amplifies jitter: messages that arrive {late}, make an iteration {alone.increase:.1%} longer on an ideal "
+        f"network{times}"
+    )
     if not held_bytes:
         return words
     waiting = rough(held_bytes, "bytes")

@@ -126,12 +126,14 @@ def report(
         tables=[html_table(table) for table in tables],
         points=_shown_points(rows, verdicts, details, Labels(texts)),
         background=_shown_background(background or Background(), details),
-        notes=[*(remark.text for remark in remarked if not remark.is_warning), *notes],
+        remarks=[remark.text for remark in remarked if not remark.is_warning],
+        notes=notes,
     )
     (run_dir / "report.html").write_text(html, encoding="utf-8")
     (run_dir / "table.md").write_text(_markdown(title, [concluded, summary], tables, remarked, notes), encoding="utf-8")
     if ranking is not None:
-        shown = rich_table(tables[0], without=("options",))
+        narrow = ("options", "x fluid") if width_columns(tables[0], ("options",)) > TERMINAL_COLUMNS else ("options",)
+        shown = rich_table(tables[0], without=narrow)
         return Group(Text(title, style="bold"), shown, *_lines(remarked, notes), Text(concluded, style="bold"))
     return terminal(title, comparison, tables[0], rows, _lines(remarked, notes), concluded)
 

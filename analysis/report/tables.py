@@ -29,7 +29,7 @@ MEANINGS = {
     "diff. %": "Measured minus printed, in per cent of the printed value",
     "slower by": "How much longer an iteration takes than the fastest's, in per cent, with the 95 % interval where seeds decide it",
     "x bound": "Iteration time over its closed-form lower bound: 1 is the best that the plan permits",
-    "x fluid": "Iteration time over that of the same iterations on an ideal fluid network, as gradwire estimate has them: 1 says that both agree",
+    "x fluid": "Iteration time over that of the same iterations on an ideal network, by the fluid engine: 1 says that both agree",
     "compute %": "Computing time of an iteration over its time; 100 means that the network costs nothing",
     "verdict": "valid: all checks passed, as listed below for each point; invalid: the numbers are no results",
     "set by": "scenario: the scenario or --set says so; default: it is left open there",
@@ -101,7 +101,7 @@ def _points_foot(rows: Sequence[PointResult], comparison: Comparison) -> str:
     varied = parameter_names(rows)
     fixed = {key: value for row in rows for key, value in row.parameters.items() if key not in varied}
     sentences = [
-        "x bound: iteration time over its closed-form lower bound. x fluid: over its time on an ideal network."
+        "x bound: iteration time over its closed-form lower bound; x fluid: over its time on an ideal network."
     ]
     if any(c.cell.metric == EFFICIENCY for c in comparison.cells):
         sentences.append("diff.: measured minus printed, in percentage points.")
