@@ -14,8 +14,9 @@ SEEDS = 3
 LEAST_INCREASE = 1e-3
 """Equal delays that make less than this of an iteration are hidden behind something else, and nothing is to be divided by them."""
 AMPLIFIES = 2.0
-"""From this factor on a plan is said to amplify jitter. Rings, butterflies and parameter servers have 0.7 to 1.3; halving-doubling has 1.1
-on 4 hosts, 1.7 on 8 and 2.7 on 16 (docs/estimate.md)."""
+"""From this factor on a plan is said to amplify jitter. Whoever waits for the slowest of many loses the longest delay and not the mean one,
+which is half of it, so 2 is what a barrier costs. Rings and parameter servers have 0.7 to 1.3, a butterfly of 8 hosts has 1.7, and
+halving-doubling has 1.1 on 4 hosts, 1.7 on 8 and 2.7 on 16."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,9 @@ class Amplification:
     def factor(self) -> float | None:
         """What random delays add over what equal ones of the same mean add; None where the equal ones add next to nothing.
 
-        Equal delays add up along the longest chain of messages, each once. So 1 says that jitter costs what its messages lose, and 3 that
-        it costs three times as much: ranks get out of step, and what is early takes ports from what is late.
+        Equal delays add up along the longest chain of messages, and keep all ranks in step. So 1 says that jitter costs what one chain of
+        messages loses, 2 what each step loses where all wait for the slowest, and 3 more than that: ranks get out of step, and what is
+        early takes ports from what is late.
         """
         added_s = self.equal_s - self.undelayed_s
         return (self.random_s - self.undelayed_s) / added_s if added_s > LEAST_INCREASE * self.undelayed_s else None
