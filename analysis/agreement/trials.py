@@ -45,7 +45,9 @@ def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
     """
     if deviation.late_s:
         late = rough(deviation.late_s, "s")
-        yield Trial(Cause.AGENTS, deviation.ideal_s, f"They acted {late} late on the critical path of an iteration")
+        yield Trial(
+            Cause.AGENTS, deviation.ideal_s, f"They acted {late} late on the critical path of a typical iteration"
+        )
     yield from _without_start(run, deviation, seen)
     yield from _with_acks(run)
     yield from _with_held_bytes(run, seen)
@@ -60,7 +62,7 @@ def _without_start(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[
     others_s, ideal_s = float(np.mean(seen.iterations_s[1:])), float(np.mean(run.iterations_s()[1:]))
     first = quantity(seen.iterations_s[0], "s")
     effect = f"It is measured and took {first}; the others take {others_s / ideal_s:.3f} times their estimate"
-    yield Trial(Cause.START, deviation.measured_s - (others_s - ideal_s), effect)
+    yield Trial(Cause.START, deviation.measured_s - deviation.late_s - (others_s - ideal_s), effect)
 
 
 def _with_acks(run: IdealRun) -> Iterator[Trial]:

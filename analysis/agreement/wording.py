@@ -32,11 +32,14 @@ def unexplained(deviation: Deviation) -> str:
 def explained(deviation: Deviation, found: Trial) -> str:
     """What to say of a cause: how much it explains, what it is, and the times that show it."""
     measured, ideal, shown = (quantity(s, "s") for s in (deviation.measured_s, deviation.ideal_s, found.with_effect_s))
+    begin, effect = SUBJECTS[found.cause], found.effect
+    if found.is_bound and not deviation.is_explained(found.with_effect_s):
+        bound = (
+            f"If all of them did, an ideal network would take {shown} instead of {ideal}, and {measured} were measured"
+        )
+        return f"{begin} it as far as can be told. {effect}. {bound}"
     if found.cause in (Cause.AGENTS, Cause.START):
         times = f"{measured} were measured, and an ideal network takes {ideal}"
     else:
         times = f"With that, an ideal network takes {shown} instead of {ideal}, and {measured} were measured"
-    share = f"{deviation.explained(found.with_effect_s):.0%} of the difference"
-    if found.is_bound and not deviation.is_explained(found.with_effect_s):
-        share, times = "it as far as can be told", times.replace("With that", "If all of them did")
-    return f"{SUBJECTS[found.cause]} {share}. {found.effect}. {times}"
+    return f"{begin} {deviation.explained(found.with_effect_s):.0%} of the difference. {effect}. {times}"

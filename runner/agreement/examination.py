@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from gradwire.agents.records import OpLog, PointRecord
 from gradwire.analysis.agreement.causes import Agreement, Cause, Deviation, first_cause
 from gradwire.analysis.agreement.held import held
@@ -16,7 +18,6 @@ from gradwire.analysis.path.walk import Kind
 from gradwire.analysis.verdict.verdict import VIRTUAL_CLOCK
 from gradwire.faults import InternalFault
 from gradwire.runner.protocol import built_fabric
-from gradwire.runner.stored.named_run import slowest_iteration
 from gradwire.runner.stored.spines import Spines
 from gradwire.runner.stored.stored_run import StoredRun
 from gradwire.topo.fabric import Fabric
@@ -55,7 +56,8 @@ def _compared(run: IdealRun, log: OpLog, record: PointRecord) -> Agreement:
         return Agreement(ideal_s)
     if reason := _not_ideal(run.fabric):
         return Agreement(ideal_s, Cause.NOT_EXAMINED, f"no cause was looked for, because {reason}")
-    deviation = Deviation(measured_s, ideal_s, _late_s(run, log, record, measured_s))
+    typical = record.warmup + int(np.abs(times_s - measured_s).argmin())
+    deviation = Deviation(measured_s, ideal_s, _late_s(run, log, typical))
     fabric, logged = run.fabric, LoggedOps.of(run.plan, log)
     tokens_bytes = fabric.burst_bytes(fabric.rate_bps, exact_timers=record.clock == VIRTUAL_CLOCK)
     seen = Seen(tuple(times_s.tolist()), held(logged, record.warmup), tokens_bytes + fabric.gso_bytes, QUANTUM_BYTES)
@@ -72,7 +74,6 @@ def _not_ideal(fabric: Fabric) -> str:
     return "" if fabric.fair_queues else "its flows do not share ports evenly (fabric.fair_queues = false)"
 
 
-def _late_s(run: IdealRun, log: OpLog, record: PointRecord, measured_s: float) -> float:
-    """How late agents were on the critical path of the slowest iteration, as a part of a mean iteration."""
-    path = critical_path(run.plan, log, slowest_iteration(run.plan, log, record), run.fabric)
-    return measured_s * path.kinds_ns[Kind.LATENESS] / max(path.duration_ns, 1)
+def _late_s(run: IdealRun, log: OpLog, iteration: int) -> float:
+    """How late agents were on the critical path of an iteration."""
+    return critical_path(run.plan, log, iteration, run.fabric).kinds_ns[Kind.LATENESS] / 1e9

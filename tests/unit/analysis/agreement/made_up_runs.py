@@ -46,13 +46,11 @@ def logged(run: IdealRun, **effects: Any) -> OpLog:
     # The header is read when the first byte has come.
     start_ns[:, recvs] = start_ns[:, ops.message[recvs]]
     count = len(ops)
-    return OpLog(
-        np.repeat(np.arange(run.iterations), count),
-        np.tile(np.arange(count), run.iterations),
-        start_ns.ravel(),
-        start_ns.ravel(),
-        end_ns.ravel(),
-    )
+    # Agents log ops in the order in which they end.
+    order = np.lexsort((start_ns.ravel(), end_ns.ravel()))
+    iteration, op = np.divmod(order, count)
+    start_ns, end_ns = start_ns.ravel()[order], end_ns.ravel()[order]
+    return OpLog(iteration, op, start_ns, start_ns, end_ns)
 
 
 def _unrolled(table_s: Any, period: int, iterations: int, times_s: Any) -> Any:

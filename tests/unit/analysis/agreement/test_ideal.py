@@ -39,7 +39,9 @@ def test_effects_and_networks_are_those_that_were_asked_for() -> None:
     fabric = Fabric(4, RATE_BPS / 2, classes=4)
     assert run.on(fabric).time_s() > 1.5 * run.time_s()
     assert run.time_s(jitter=Jitter(1e-4)) > run.time_s(latency_s=1e-5) > run.time_s()
-    there_and_back = ideal_run(plan_of(job_of(profile_of([(LayerKind.FC, [250_000])]), Cluster(1, 1)), "vanilla"))
+    there_and_back = ideal_run(
+        plan_of(job_of(profile_of([(LayerKind.FC, [250_000])]), Cluster(1, 1, False)), "vanilla")
+    )
     assert there_and_back.time_s(early_bytes=10**5) < there_and_back.time_s()
 
 
