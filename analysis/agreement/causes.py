@@ -33,16 +33,13 @@ class Cause(StrEnum):
     UNEXPLAINED = "unexplained"
     """None of these."""
     NOT_EXAMINED = "not examined"
-    """The point asks for what no ideal network has, such as loss."""
-    NO_ESTIMATE = "no estimate"
+    """The point asks for what no ideal network has, such as loss, or its plan is too large."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far a run is from an ideal network, and why."""
+    """Why a run is as far from an ideal network as it is."""
 
-    #: The measured iterations on an ideal network, mean; None without an estimate.
-    fluid_time_s: float | None = None
     cause: Cause = Cause.NONE
     #: What shows the cause, or why there is none; "" where there is nothing to say.
     sentence: str = ""

@@ -57,7 +57,7 @@ def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
 
 def _without_start(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
     """What the estimate would have to be if nothing but the cold start were off."""
-    if run.warmup or len(seen.iterations_s) < 2:
+    if run.window.warmup or len(seen.iterations_s) < 2:
         return
     others_s, ideal_s = float(np.mean(seen.iterations_s[1:])), float(np.mean(run.iterations_s()[1:]))
     first = quantity(seen.iterations_s[0], "s")

@@ -55,7 +55,7 @@ class PointDetails:
     #: Chart of a port's use as SVG, and the port; "" for none.
     drawing: str = ""
     port: str = ""
-    #: How far it is from an ideal network; None where it has not been compared.
+    #: Why it is as far from an ideal network as it is; None where that has not been looked for.
     agreement: Agreement | None = None
 
 

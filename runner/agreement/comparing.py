@@ -1,4 +1,4 @@
-"""Puts beside each judged run how far it is from an ideal network."""
+"""Puts beside each judged run why it is as far from an ideal network as it is."""
 
 from __future__ import annotations
 
@@ -8,40 +8,42 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from gradwire.analysis.agreement.causes import Agreement
+from gradwire.analysis.agreement.causes import Agreement, Deviation
 from gradwire.runner.agreement.kept import examine_and_keep, kept_agreement
 from gradwire.runner.judged import JudgedRun
 
-COMPARING = "comparing with an ideal network"
-FIRST_TIME = "the first time, 20 to 50 s of one core compile the engine"
-
 
 def compared(runs: Sequence[JudgedRun], errors: Console | None = None) -> list[JudgedRun]:
-    """The runs with their agreements, which fill `fluid_time_s` and `fluid_cause` of their rows.
+    """The runs with their agreements, which fill `fluid_cause` of their rows.
 
-    A run that is not valid has none. errors: where a status is shown while runs are examined. Raises InputFault for a file that cannot be
-    read.
+    A run that is not valid has none. errors: where a status is shown while causes are looked for. Raises what `examine` does.
     """
-    kept = {index: _known(run) for index, run in enumerate(runs) if run.result.valid}
-    missing = [index for index, agreement in kept.items() if agreement is None]
+    known = [_known(run) for run in runs]
+    missing = [index for index, agreement in enumerate(known) if agreement is None and runs[index].result.valid]
     with _status(errors if missing else None):
         for index in missing:
-            kept[index] = examine_and_keep(runs[index].stored)
-    return [_with_agreement(run, kept.get(index)) for index, run in enumerate(runs)]
+            run = runs[index]
+            known[index] = examine_and_keep(run.stored, run.point, run.result.fluid_time_s or 0.0)
+    return [_with_agreement(run, agreement) for run, agreement in zip(runs, known, strict=True)]
 
 
 def _known(run: JudgedRun) -> Agreement | None:
-    return run.agreement or kept_agreement(run.stored)
+    """What is known without an examination."""
+    result = run.result
+    if run.agreement or not result.valid:
+        return run.agreement
+    if not result.fluid_time_s or not Deviation(result.iteration_time_s, result.fluid_time_s).matters:
+        return Agreement()
+    return kept_agreement(run.stored, run.point)
 
 
 def _with_agreement(run: JudgedRun, agreement: Agreement | None) -> JudgedRun:
     if agreement is None:
         return run
-    result = replace(run.result, fluid_time_s=agreement.fluid_time_s, fluid_cause=str(agreement.cause))
-    return replace(run, agreement=agreement, result=result)
+    return replace(run, agreement=agreement, result=replace(run.result, fluid_cause=str(agreement.cause)))
 
 
 def _status(errors: Console | None) -> AbstractContextManager[object]:
     if errors is None or not errors.is_terminal:
         return nullcontext()
-    return errors.status(f"{COMPARING} ({FIRST_TIME})")
+    return errors.status("looking for what keeps points from an ideal network")

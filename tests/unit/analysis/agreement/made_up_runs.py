@@ -9,6 +9,7 @@ import numpy as np
 from gradwire.agents.records import OpLog
 from gradwire.analysis.agreement.ideal import IdealRun
 from gradwire.analysis.fluid.estimate import Departure, SendEnds, estimate
+from gradwire.analysis.fluid.steady import Window
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import OpKind, Plan
 from tests.shared.small_allreduces import one_tensor, plan_of
@@ -22,7 +23,13 @@ def halving_doubling(workers: int, size_bytes: int = 10_000_000) -> Plan:
 
 
 def ideal_run(plan: Plan, send_ends: SendEnds | None = None, iterations: int = 6, warmup: int = 0) -> IdealRun:
-    return IdealRun(plan, Fabric(plan.hosts, RATE_BPS, classes=4), None, iterations, warmup, send_ends or Departure())
+    return IdealRun(
+        plan,
+        Fabric(plan.hosts, RATE_BPS, classes=4),
+        None,
+        Window(warmup, iterations - warmup),
+        send_ends or Departure(),
+    )
 
 
 def logged(run: IdealRun, **effects: Any) -> OpLog:
@@ -32,13 +39,13 @@ def logged(run: IdealRun, **effects: Any) -> OpLog:
         run.fabric,
         run.spine_of,
         **{"send_ends": run.send_ends, **effects},
-        most_iterations=run.iterations,
+        most_iterations=run.window.end,
         with_ops=True,
     )
     assert times.op_start_s is not None
     assert times.op_end_s is not None
     start_ns, end_ns = (
-        _unrolled(table, times.period, run.iterations, times.iterations_s)
+        _unrolled(table, times.period, run.window.end, times.iterations_s)
         for table in (times.op_start_s, times.op_end_s)
     )
     ops = run.plan.ops

@@ -79,7 +79,7 @@ def test_late_agents_are_no_part_of_the_networks_time() -> None:
 
 
 def test_every_cause_that_is_tried_has_words() -> None:
-    told = {Cause.NONE, Cause.UNEXPLAINED, Cause.NOT_EXAMINED, Cause.NO_ESTIMATE}
+    told = {Cause.NONE, Cause.UNEXPLAINED, Cause.NOT_EXAMINED}
     assert set(SUBJECTS) == set(Cause) - told
     for which in SUBJECTS:
         text = explained(FAR, trial(which, 1.19))

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
 import pytest
 
 from gradwire.analysis.agreement import ideal
-from gradwire.analysis.agreement.ideal import iteration_s
 from gradwire.analysis.fluid.estimate import FluidTimes, Jitter, estimate
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.topo.fabric import Fabric
@@ -19,19 +15,12 @@ from tests.shared.small_jobs import job_of, profile_of
 from tests.unit.analysis.agreement.made_up_runs import RATE_BPS, halving_doubling, ideal_run, logged
 
 
-def test_iterations_that_were_not_computed_go_on_as_the_schedule_does() -> None:
-    repeats = FluidTimes(np.array([5.0, 1.0, 3.0, 1.0, 3.0]), 2.0, 2)
-    assert [iteration_s(repeats, number) for number in range(9)] == [5, 1, 3, 1, 3, 1, 3, 1, 3]
-    does_not = FluidTimes(np.array([5.0, 1.0, 3.0, 4.0]), 3.5, 0)
-    assert [iteration_s(does_not, number) for number in range(6)] == [5, 1, 3, 4, 3.5, 3.5]
-
-
 @pytest.mark.parametrize("warmup", [0, 2])
 def test_the_same_iterations_are_averaged_as_in_the_run(warmup: int) -> None:
     run = ideal_run(halving_doubling(4), warmup=warmup)
-    measured_s = iteration_times_s(run.plan, logged(run), run.iterations)[warmup:]
+    measured_s = iteration_times_s(run.plan, logged(run), run.window.end)[warmup:]
     assert run.time_s() == pytest.approx(float(measured_s.mean()), rel=1e-6)
-    assert len(run.iterations_s()) == run.iterations - warmup
+    assert len(run.iterations_s()) == run.window.iterations
 
 
 def test_effects_and_networks_are_those_that_were_asked_for() -> None:
@@ -46,7 +35,7 @@ def test_effects_and_networks_are_those_that_were_asked_for() -> None:
 
 
 def test_large_plans_are_computed_for_few_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = replace(ideal_run(halving_doubling(2)), iterations=100)
+    run = ideal_run(halving_doubling(2), iterations=100)
     asked: list[int] = []
 
     def noted(*arguments: object, most_iterations: int, **options: object) -> FluidTimes:

@@ -27,7 +27,7 @@ def point(fluid_time_s: float | None, cause: Cause = Cause.NONE, time_s: float =
 
 def agreed(rows: Sequence[PointResult]) -> list[Agreement]:
     """Agreements whose sentences are the causes."""
-    return [Agreement(row.fluid_time_s, Cause(row.fluid_cause), row.fluid_cause) for row in rows]
+    return [Agreement(Cause(row.fluid_cause), row.fluid_cause) for row in rows]
 
 
 def column(rows: list[PointResult]) -> list[str]:
@@ -81,10 +81,9 @@ def test_each_cause_is_told_once_and_warnings_come_first() -> None:
 
 
 def test_a_single_point_needs_no_name() -> None:
-    rows = [point(None, Cause.NO_ESTIMATE)]
-    agreement = Agreement(cause=Cause.NO_ESTIMATE, sentence="no estimate, because the plan is large")
-    (remark,) = remarks(["a, 10gbit"], rows, [agreement])
-    assert remark.text == "x fluid: no estimate, because the plan is large."
+    agreement = Agreement(Cause.NOT_EXAMINED, "no cause was looked for, because the plan is large")
+    (remark,) = remarks(["a, 10gbit"], [point(0.5, Cause.NOT_EXAMINED)], [agreement])
+    assert remark.text == "x fluid is 2.000: no cause was looked for, because the plan is large."
 
 
 def written(folder: Path, rows: list[PointResult]) -> tuple[str, str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -13,7 +13,8 @@ import pytest
 from gradwire.agents.records import OpLog
 from gradwire.analysis.agreement.causes import Agreement, Cause
 from gradwire.analysis.agreement.ideal import IdealRun
-from gradwire.analysis.fluid.estimate import Buffered, Departure, Jitter, SendEnds
+from gradwire.analysis.fluid.estimate import Buffered, Departure, Jitter
+from gradwire.analysis.fluid.steady import Window
 from gradwire.runner.agreement import comparing, examination, kept
 from gradwire.runner.agreement.comparing import compared
 from gradwire.runner.agreement.examination import examine
@@ -21,7 +22,7 @@ from gradwire.runner.agreement.kept import examine_and_keep, kept_agreement
 from gradwire.runner.judged import JudgedRun
 from gradwire.runner.planned import plan_runs
 from gradwire.runner.protocol import PointTask, read_json, write_json
-from gradwire.runner.stored.stored_run import LOG_FILE, StoredRun
+from gradwire.runner.stored.stored_run import LOG_FILE
 from gradwire.topo.tc import QUANTUM_BYTES
 from gradwire.vm.machines import Clock
 from gradwire.workloads.plan import Plan
@@ -79,9 +80,11 @@ def stored_run(
     def job(point: Path, on_line: Callable[[str], None]) -> int:
         task = read_json(point / "task.json", PointTask)
         unsent_bytes = task.sockets.unsent_bytes
-        send_ends: SendEnds = Departure() if unsent_bytes is None else Buffered(unsent_bytes)
+        send_ends = Departure() if unsent_bytes is None else Buffered(unsent_bytes)
         plan = Plan.load(point / task.plans[0].file)
-        log = logged(IdealRun(plan, task.fabric, None, task.iterations, task.warmup, send_ends), **effects)
+        log = logged(
+            IdealRun(plan, task.fabric, None, Window(task.warmup, task.iterations - task.warmup), send_ends), **effects
+        )
         (change(log) if change else log).save(point / LOG_FILE)
         write_json(point / "record.json", record(task.iterations, task.warmup))
         for event in ("first_byte", "replay", "replayed"):
@@ -96,6 +99,11 @@ def stored_run(
     points = plan_runs(resolve(document, "test.toml", "test").points, folder, Clock())
     ((judged,), _) = run(folder, points)
     return judged
+
+
+def examined(judged: JudgedRun) -> Agreement:
+    assert judged.result.fluid_time_s is not None
+    return examine(judged.stored, judged.point, judged.result.fluid_time_s)
 
 
 def stretched(factor: float, first_iteration: int = 0) -> Change:
@@ -115,8 +123,8 @@ def stretched(factor: float, first_iteration: int = 0) -> Change:
 
 def test_a_run_of_an_ideal_network_has_nothing_to_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judged = stored_run(tmp_path, monkeypatch)
-    agreement = examine(judged.stored)
-    assert agreement == Agreement(pytest.approx(judged.result.iteration_time_s, rel=1e-6))  # type: ignore[arg-type]
+    assert examined(judged) == Agreement()
+    assert judged.result.fluid_ratio == pytest.approx(1.0, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +154,7 @@ def test_each_cause_is_found_where_it_is(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    agreement = examine(stored_run(tmp_path, monkeypatch, *settings, **effects).stored)
+    agreement = examined(stored_run(tmp_path, monkeypatch, *settings, **effects))
     assert (agreement.cause, said in agreement.sentence) == (cause, True), agreement.sentence
 
 
@@ -164,16 +172,15 @@ def test_the_cold_start_is_named_where_it_alone_is_slow(tmp_path: Path, monkeypa
         )
 
     judged = stored_run(tmp_path, monkeypatch, "run.warmup=0", change=slow_start)
-    agreement = examine(judged.stored)
+    agreement = examined(judged)
     assert agreement.cause is Cause.START
     assert "the first iteration explains" in agreement.sentence
     assert "the others take 1.000 times their estimate" in agreement.sentence
 
 
 def test_times_that_nothing_explains_are_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    agreement = examine(stored_run(tmp_path, monkeypatch, change=stretched(1.2)).stored)
+    agreement = examined(stored_run(tmp_path, monkeypatch, change=stretched(1.2)))
     assert agreement.cause is Cause.UNEXPLAINED
-    assert agreement.fluid_time_s is not None
 
 
 @pytest.mark.parametrize(
@@ -183,74 +190,88 @@ def test_times_that_nothing_explains_are_a_warning(tmp_path: Path, monkeypatch: 
 def test_no_cause_is_looked_for_where_the_point_asks_for_what_is_not_ideal(
     setting: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agreement = examine(stored_run(tmp_path, monkeypatch, setting, change=stretched(1.2)).stored)
+    agreement = examined(stored_run(tmp_path, monkeypatch, setting, change=stretched(1.2)))
     assert agreement.cause is Cause.NOT_EXAMINED
     assert said in agreement.sentence
 
 
 def test_a_plan_that_is_too_large_is_told_with_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    judged = stored_run(tmp_path, monkeypatch)
+    judged = stored_run(tmp_path, monkeypatch, change=stretched(1.2))
     monkeypatch.setattr(examination, "LARGEST_PLAN_OPS", 10)
-    agreement = examine(judged.stored)
-    assert (agreement.cause, agreement.fluid_time_s) == (Cause.NO_ESTIMATE, None)
+    agreement = examined(judged)
+    assert agreement.cause is Cause.NOT_EXAMINED
     assert "ops and the limit is 10 (LARGEST_PLAN_OPS)" in agreement.sentence
 
 
+def keep(judged: JudgedRun) -> Agreement:
+    assert judged.result.fluid_time_s is not None
+    return examine_and_keep(judged.stored, judged.point, judged.result.fluid_time_s)
+
+
+def kept_of(judged: JudgedRun) -> Agreement | None:
+    return kept_agreement(judged.stored, judged.point)
+
+
 def test_a_run_is_examined_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    judged = stored_run(tmp_path, monkeypatch)
+    judged = stored_run(tmp_path, monkeypatch, change=stretched(1.2))
     before = {path: path.stat().st_mtime_ns for path in judged.folder.iterdir()}
-    assert kept_agreement(judged.stored) is None
-    agreement = examine_and_keep(judged.stored)
-    assert kept_agreement(judged.stored) == agreement
+    assert kept_of(judged) is None
+    agreement = keep(judged)
+    assert kept_of(judged) == agreement
+    assert agreement.cause is Cause.UNEXPLAINED
     assert {path: path.stat().st_mtime_ns for path in judged.folder.iterdir()} == before, "nothing is written there"
 
 
-def test_what_was_logged_anew_or_is_compared_by_other_code_is_examined_again(
+def test_what_was_logged_anew_or_is_examined_by_other_code_is_examined_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged = stored_run(tmp_path, monkeypatch)
-    examine_and_keep(judged.stored)
+    keep(judged)
     with monkeypatch.context() as patched:
         patched.setattr(kept, "_code_digest", lambda: "another")
-        assert kept_agreement(judged.stored) is None
-    assert kept_agreement(judged.stored) is not None
+        assert kept_of(judged) is None
+    assert kept_of(judged) is not None
     stretched(1.1)(judged.stored.log()).save(judged.folder / LOG_FILE)
-    assert kept_agreement(judged.stored) is None
+    assert kept_of(judged) is None
 
 
 def test_a_cache_that_is_damaged_or_cannot_be_written_is_no_obstacle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged = stored_run(tmp_path, monkeypatch)
-    agreement = examine_and_keep(judged.stored)
+    agreement = keep(judged)
     (file,) = (tmp_path / "cache" / "agreement").iterdir()
     file.write_text("{")
-    assert kept_agreement(judged.stored) is None
+    assert kept_of(judged) is None
     monkeypatch.setenv("GRADWIRE_CACHE", str(file))
-    assert examine_and_keep(judged.stored) == agreement
-    assert kept_agreement(judged.stored) is None
+    assert keep(judged) == agreement
+    assert kept_of(judged) is None
 
 
-def test_rows_get_their_times_and_what_is_known_is_not_examined_again(
+def test_rows_get_their_causes_and_what_is_known_is_not_examined_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged = stored_run(tmp_path, monkeypatch, "strategy.name=p3-slicing", send_ends=Buffered(300_000))
+    assert judged.result.fluid_cause == ""
+    assert (judged.result.fluid_ratio or 1) < 0.97
     (first,) = compared([judged])
     assert first.result.fluid_cause == "switch queues"
-    assert first.agreement is not None
-    assert first.result.fluid_time_s == first.agreement.fluid_time_s
-    ratio = first.result.fluid_ratio
-    assert ratio is not None
-    assert ratio == pytest.approx(judged.result.iteration_time_s / (first.result.fluid_time_s or 0))
-    assert ratio < 0.97
+    assert first.result.fluid_ratio == judged.result.fluid_ratio
 
-    def refuse(stored: StoredRun) -> Agreement:
-        raise AssertionError(f"{stored.folder} is known")
+    def refuse(*_: object) -> NoReturn:
+        raise AssertionError("this is known")
 
     monkeypatch.setattr(comparing, "examine_and_keep", refuse)
     assert compared([judged]) == [first]
     monkeypatch.setattr(comparing, "kept_agreement", refuse)
     assert compared([first]) == [first]
+
+
+def test_what_agrees_is_not_examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged = stored_run(tmp_path, monkeypatch)
+    (agreed,) = compared([judged])
+    assert agreed.agreement == Agreement()
+    assert not (tmp_path / "cache" / "agreement").exists()
 
 
 def test_a_run_that_is_not_valid_is_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
