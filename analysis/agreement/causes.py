@@ -64,6 +64,10 @@ class Deviation:
         """Whether it is larger than MARGIN."""
         return abs(self.ratio - 1) > MARGIN
 
+    def share(self, added_s: float) -> float:
+        """A time as a share of the difference: negative if it has the other sign."""
+        return added_s / (self.measured_s - self.ideal_s)
+
     def explained(self, with_effect_s: float) -> float:
         """The share of it that an estimate with an effect explains: 1 is all; below 0, the effect makes it larger."""
         return 1 - self._left_s(with_effect_s) / abs(self.measured_s - self.ideal_s)

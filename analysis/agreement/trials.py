@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gradwire.analysis.agreement.causes import Cause, Deviation, Trial
+from gradwire.analysis.agreement.causes import ENOUGH_WITHIN_MARGIN, Cause, Deviation, Trial
 from gradwire.analysis.agreement.held import Held
 from gradwire.analysis.agreement.ideal import IdealRun
 from gradwire.analysis.agreement.skew import Amplification, amplification
@@ -100,6 +100,8 @@ def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Tr
     delay_s = turn_bytes * 8 / (run.fabric.goodput_share() * run.fabric.rate_bps)
     holding = run.of(Buffered(seen.held.most_bytes)) if seen.held.most_bytes else run
     held = amplification(holding, delay_s)
+    if deviation.share(held.random_s - held.undelayed_s) < ENOUGH_WITHIN_MARGIN:
+        return  # What is held may explain it; that messages are late as well does not.
     late = f"up to {rough(delay_s, 's')} late, behind {quantity(turn_bytes, 'bytes')} of others"
     if not held.is_amplified:
         yield Trial(Cause.BURSTS, held.random_s, f"Messages arrive {late}")

@@ -37,6 +37,11 @@ def test_a_cause_leaves_at_most_half() -> None:
     assert cause(FAR, trial(Cause.SKEW, 0.9)) is None, "the wrong way"
 
 
+def test_shares_have_the_sign_of_the_difference() -> None:
+    assert FAR.share(0.1) == pytest.approx(0.5)
+    assert Deviation(measured_s=0.8, ideal_s=1.0).share(0.1) == pytest.approx(-0.5)
+
+
 def test_a_third_is_enough_where_little_is_left_but_a_hair_is_not() -> None:
     little = Deviation(measured_s=1.04, ideal_s=1.0)
     assert cause(little, trial(Cause.SOCKETS, 1.015)) is Cause.SOCKETS
