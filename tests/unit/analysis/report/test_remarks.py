@@ -115,11 +115,12 @@ def test_a_table_keeps_to_its_width(tmp_path: Path) -> None:
     """Throughput gives way where there are many parameters, for efficiency says as much."""
     few = points_table([point(1.0, strategy="ring")], Comparison((), ()), {})
     many = {"model": "toy", "strategy": "halving-doubling", "workers": "16", "rate": "100gbit", "options": "a = 1"}
-    wide = points_table([point(1.0, **many)], Comparison((), ()), {})
+    row = replace(point(1.0), parameters=many)
+    wide = points_table([row], Comparison((), ()), {})
     assert width_columns(few) < TERMINAL_COLUMNS < width_columns(wide)
     for table, without in ((few, ()), (wide, ("samples/s",))):
         console = Console(width=400, record=True, file=(tmp_path / "wide.txt").open("w"))
         console.print(rich_table(replace(table, title="", foot=""), without))
         assert max(len(line.rstrip()) for line in console.export_text().splitlines()) <= width_columns(table, without)
-    assert "samples/s" not in written(tmp_path, [point(1.0, **many)])[0]
+    assert "samples/s" not in written(tmp_path, [row])[0]
     assert "samples/s" in written(tmp_path, [point(1.0, strategy="ring")])[0]

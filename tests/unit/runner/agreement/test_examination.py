@@ -143,6 +143,13 @@ def test_a_run_of_an_ideal_network_has_nothing_to_say(tmp_path: Path, monkeypatc
             Cause.SKEW,
             "This plan amplifies jitter: messages that arrive up to 56 us late, behind 64 KiB of others, make an iteration",
         ),
+        # Its messages are late as well, but what is held is what explains it.
+        (
+            ["strategy.name=p3-slicing"],
+            {"send_ends": Buffered(300_000), "jitter": Jitter(TURN_S, 7)},
+            Cause.SWITCHES,
+            "Messages that had left their hosts",
+        ),
         (["strategy.name=ring", "strategy.options.segments=16"], {"latency_s": 4e-4}, Cause.UNEXPLAINED, "Check this point before"),
     ],
 )  # fmt: skip
