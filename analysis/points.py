@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 
 from gradwire.agents.records import OpLog, PointRecord
 from gradwire.analysis.bounds import bounds
@@ -41,6 +41,10 @@ class PointResult:
     lower_bound_s: float
     #: Name of that bound.
     lower_bound_kind: str
+    #: The same iterations on an ideal fluid network, mean; None where they have not been estimated.
+    fluid_time_s: float | None = field(default=None, kw_only=True)
+    #: What explains that they take another time there (a Cause); "" where the times agree.
+    fluid_cause: str = field(default="", kw_only=True)
     #: Digest of the plan.
     plan_digest: str
     #: "valid", or "invalid: " and the reasons.
@@ -50,6 +54,11 @@ class PointResult:
     def valid(self) -> bool:
         """Whether the numbers are results."""
         return self.verdict == VALID
+
+    @property
+    def fluid_ratio(self) -> float | None:
+        """Measured iteration time over that on an ideal network; None for an invalid point, and where there is no estimate."""
+        return self.iteration_time_s / self.fluid_time_s if self.valid and self.fluid_time_s else None
 
 
 RESULT_COLUMNS = tuple(field.name for field in fields(PointResult) if field.name != "parameters")
@@ -121,6 +130,7 @@ def _pooled(group: list[PointResult]) -> PointResult:
     times = summarise([row.iteration_time_s for row in group])
     first = group[0]
     invalid = [row.verdict for row in group if not row.valid]
+    fluid_s = [row.fluid_time_s for row in group if row.fluid_time_s is not None]
     return replace(
         first,
         iteration_time_s=times.mean,
@@ -132,6 +142,8 @@ def _pooled(group: list[PointResult]) -> PointResult:
         bytes_sent=sum(row.bytes_sent for row in group),
         wall_s=sum(row.wall_s for row in group),
         lower_bound_s=min(row.lower_bound_s for row in group),
+        fluid_time_s=sum(fluid_s) / len(group) if len(fluid_s) == len(group) else None,
+        fluid_cause=", ".join(dict.fromkeys(row.fluid_cause for row in group if row.fluid_cause)),
         verdict=f"invalid: {len(invalid)} of {len(group)} seeds; {invalid[0]}" if invalid else VALID,
     )
 

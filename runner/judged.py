@@ -5,12 +5,14 @@ Runs are judged anew whenever they are read, so that a changed check or statisti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from gradwire.analysis.agreement.causes import Agreement
+from gradwire.analysis.fluid.steady import Window, window_times_s
 from gradwire.analysis.frames.csv_files import write_csv
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.packets.captures import write_dissector
@@ -49,6 +51,8 @@ class JudgedRun:
     warmup: int = 0
     #: It ran before and was not run now.
     reused: bool = False
+    #: Why it is as far from an ideal network as it is; None until it has been compared (runner/agreement), and if it is not valid.
+    agreement: Agreement | None = None
 
     @property
     def folder(self) -> Path:
@@ -92,11 +96,13 @@ def judge_run(stored: StoredRun, point: Point, completion: Completion) -> Judged
     ideal = ideal_times(plan, fabric, rule_of(point.section.transport))
     verdict = judge(plan, fabric, log, record, stored.captures(fabric, record), ideal)
     speed = completion.speed
+    result = point_result(point.parameters, plan, fabric, log, record, verdict, speed.total_s)
+    window = Window(record.warmup, record.iterations - record.warmup)
     return JudgedRun(
         point=point,
         stored=stored,
         fabric=fabric,
-        result=point_result(point.parameters, plan, fabric, log, record, verdict, speed.total_s),
+        result=replace(result, fluid_time_s=float(window_times_s(ideal, window).mean())),
         verdict=verdict,
         speed=speed,
         compute_s=plan.compute_s,

@@ -78,7 +78,10 @@ def _without_defaults(cell: PrintedCell) -> dict[str, Any]:
 
 
 def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> RenderableType:
-    """Writes points.csv, points.parquet if pyarrow is there, and the report of a run into its folder; returns what a terminal shows."""
+    """Writes points.csv, points.parquet if pyarrow is there, and the report of a run into its folder; returns what a terminal shows.
+
+    runs: as `compared` gives them, or else without a comparison with an ideal network.
+    """
     rows = [run.result for run in runs]
     write_points_csv(folder / "points.csv", rows)
     write_points_parquet(folder / "points.parquet", points_frame(rows, [run.folder.name for run in runs]))
@@ -109,7 +112,7 @@ def _details(run: JudgedRun, folder: Path) -> PointDetails:
     if not run.result.valid:
         return PointDetails(settings, place, files)
     found = explain(run.stored)
-    return PointDetails(settings, place, files, found.why, found.drawing, found.port)
+    return PointDetails(settings, place, files, found.why, found.drawing, found.port, run.agreement)
 
 
 def _background(scenario: Scenario, folder: Path) -> Background:

@@ -38,26 +38,26 @@ def append(network: Network, flow: int, instance: int, line_bytes: float, now_ns
         record.left_bytes, record.left_ns = 0.0, now_ns
     message = network.messages[record.first_message + (record.head + record.count) % record.room]
     record.count += 1
-    message.instance, message.end_bytes = instance, end_bytes
+    message.instance, message.end_bytes, message.has_arrived = instance, end_bytes, 0
+    message.arrive_bytes = end_bytes - min(line_bytes, record.early_bytes)
     record.accepted, record.accept_bytes = instance, end_bytes - record.unsent_bytes
     touch(network, flow)
 
 
 @compiled
 def next_bytes(network: Network, flow: int) -> float:
-    """At which byte of the flow something happens next: its latest SEND ends, or its oldest message has left."""
+    """At which byte of the flow something happens next: its latest SEND ends, or its oldest message arrives or has left."""
     record = network.flows[flow]
-    return float(min(record.accept_bytes, network.messages[record.first_message + record.head].end_bytes))
+    oldest = network.messages[record.first_message + record.head]
+    return float(min(record.accept_bytes, oldest.end_bytes if oldest.has_arrived else oldest.arrive_bytes))
 
 
 @compiled
-def remove_first(network: Network, flow: int) -> int:
-    """Removes the oldest message and returns its instance."""
+def remove_first(network: Network, flow: int) -> None:
+    """Removes the oldest message."""
     record = network.flows[flow]
-    instance = network.messages[record.first_message + record.head].instance
     record.head = (record.head + 1) % record.room
     record.count -= 1
-    return int(instance)
 
 
 @compiled

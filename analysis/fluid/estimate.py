@@ -44,6 +44,14 @@ SendEnds = Departure | Buffered
 
 
 @dataclass(frozen=True)
+class Jitter:
+    """Every message arrives late by a time of its own, drawn evenly from 0 to `most_s`; of the next iteration by another."""
+
+    most_s: float
+    seed: int = 0
+
+
+@dataclass(frozen=True)
 class FluidTimes:
     """What an estimate gives. Iterations last from one end of the last worker to the next, as in a run."""
 
@@ -71,26 +79,33 @@ def estimate(
     *,
     send_ends: SendEnds = Departure(),
     latency_s: float = 0.0,
+    jitter: Jitter | None = None,
+    early_bytes: int = 0,
     most_iterations: int = MOST_ITERATIONS,
     with_ops: bool = False,
 ) -> FluidTimes:
     """Replays a plan on an ideal network until its iterations repeat.
 
-    spine_of: which spine a message takes; needed where there are several. latency_s: from a message's last byte leaving its host to its
-    arrival; an ideal network has none. with_ops: whether to keep the times of ops. Raises InternalFault for a plan that gets stuck.
+    spine_of: which spine a message takes; needed where there are several. with_ops: whether to keep the times of ops. An ideal network has
+    none of these three: latency_s is from a message's last byte leaving its host to its arrival, jitter comes on top, and early_bytes of
+    payload have not left when a message arrives. With jitter no iteration repeats another. Raises InternalFault for a plan that gets stuck.
     """
     unsent_bytes = float(send_ends.unsent_bytes) if isinstance(send_ends, Buffered) else 0.0
     paths = paths_of(plan, fabric, spine_of)
     graph, policy, lane_ops = graph_of(plan, paths)
+    jitter_s = jitter.most_s if jitter else 0.0
+    drawn = np.random.default_rng(jitter.seed).random(len(plan.ops)) if jitter else np.empty(0)
     window = min(LEAST_WINDOW, most_iterations)
     while True:
         replay = Replay(
             graph,
-            progress_of(graph, most_iterations, window, delayed=latency_s > 0, logged=with_ops),
+            progress_of(graph, most_iterations, window, delayed=latency_s + jitter_s > 0, logged=with_ops),
             lanes_of(policy, lane_ops, window),
             agenda_for(len(policy) + len(paths.flow_band) + 1),
-            network_of(paths, unsent_bytes, window),
+            network_of(paths, unsent_bytes, float(early_bytes), window),
             float(latency_s * 1e9),
+            float(jitter_s * 1e9),
+            drawn,
         )
         times = _run(replay, most_iterations)
         if times is not None:

@@ -22,6 +22,7 @@ FLOW = np.dtype(
         ("accept_bytes", "f8"),  # its latest SEND ends when so many bytes have left; infinite if it has ended
         ("accepted", "i8"),  # the instance of that SEND
         ("unsent_bytes", "f8"),  # how many bytes may wait when a SEND ends
+        ("early_bytes", "f8"),  # how many may wait when a message arrives
         ("first_message", "i8"),  # its messages are a ring from here on,
         ("room", "i8"),  # of this length;
         ("head", "i8"),  # the oldest message's place in the ring,
@@ -36,7 +37,9 @@ FLOW = np.dtype(
 MESSAGE = np.dtype(
     [
         ("instance", "i8"),  # its SEND and iteration (see Progress)
-        ("end_bytes", "f8"),  # how many bytes of the flow have left when its last one has
+        ("arrive_bytes", "f8"),  # it arrives when so many bytes of the flow have left
+        ("end_bytes", "f8"),  # how many have when its last one has
+        ("has_arrived", "i8"),
     ]
 )
 HOP = np.dtype(
@@ -94,17 +97,20 @@ TOUCHED, FILLED_PORTS, FILLED_FLOWS = 0, 1, 2
 """Indices of Network.counts."""
 
 
-def network_of(paths: Paths, unsent_bytes: float, iterations: int) -> Network:
+def network_of(paths: Paths, unsent_bytes: float, early_bytes: float, iterations: int) -> Network:
     """A network without active flows.
 
     unsent_bytes: payload of a flow that may wait when a SEND ends. If it may, there is room for the messages of so many iterations.
+    early_bytes: payload of a message that has not left when it arrives.
     """
     count, ports = len(paths.flow_band), len(paths.port_bytes_per_ns)
     bands = int(paths.flow_band.max(initial=0)) + 1
     flows = np.zeros(count, FLOW)
     flows["old_rate"], flows["accept_bytes"] = UNTOUCHED, np.inf
     flows["unsent_bytes"] = unsent_bytes / paths.flow_goodput_share
-    flows["room"] = paths.flow_sends * iterations if unsent_bytes else 1
+    flows["early_bytes"] = early_bytes / paths.flow_goodput_share
+    # One more, for a message that has arrived and ended but not left.
+    flows["room"] = paths.flow_sends * iterations + 1 if unsent_bytes else 1
     flows["first_message"] = np.cumsum(flows["room"]) - flows["room"]
     flows["band"] = paths.flow_band
     flows["first_hop"], flows["end_hop"] = paths.route_start[:-1], paths.route_start[1:]

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gradwire.analysis.fluid.agenda import Agenda, agenda_for
 from gradwire.analysis.fluid.graph import Float64, Graph, Records
 from gradwire.workloads.plan import Int32, Int64
 
@@ -27,12 +28,6 @@ RESULT = np.dtype(
         ("has_ended", "i8"),  # whether all its ops have ended
     ]
 )
-TRAVELLER = np.dtype(
-    [
-        ("instance", "i8"),  # the message's SEND
-        ("arrives_ns", "f8"),
-    ]
-)
 
 
 class Progress(NamedTuple):
@@ -49,8 +44,8 @@ class Progress(NamedTuple):
     ended: Int64
     #: A RESULT per iteration of the replay.
     results: Records
-    #: TRAVELLERs in a ring: messages that have left and not arrived.
-    travellers: Records
+    #: Of each instance of a SEND: when its message arrives, which has left.
+    travellers: Agenda
     #: Values at the indices below.
     counts: Int64
     #: Start of the earliest op that begins an iteration 0; one element.
@@ -60,8 +55,8 @@ class Progress(NamedTuple):
     op_end_ns: Float64
 
 
-ENDED, FIRST_TRAVELLER, TRAVELLERS, OVERLAP = 0, 1, 2, 3
-"""Indices of Progress.counts: length of `ended`, the ring's first element and length, 1 if more than w iterations overlap."""
+ENDED, OVERLAP = 0, 1
+"""Indices of Progress.counts: length of `ended`, 1 if more than w iterations overlap."""
 
 
 def progress_of(graph: Graph, iterations: int, window: int, *, delayed: bool, logged: bool) -> Progress:
@@ -78,8 +73,8 @@ def progress_of(graph: Graph, iterations: int, window: int, *, delayed: bool, lo
         pending=np.zeros(ops * window, np.int32),
         ended=np.empty(ops * window, np.int64),
         results=np.zeros(iterations, RESULT),
-        travellers=np.zeros(len(graph.recvs) * window + 1 if delayed else 1, TRAVELLER),
-        counts=np.zeros(4, np.int64),
+        travellers=agenda_for(ops * window if delayed else 1),
+        counts=np.zeros(2, np.int64),
         first_begin_ns=np.full(1, np.inf),
         op_start_ns=np.full(logs, np.nan),
         op_end_ns=np.full(logs, np.nan),

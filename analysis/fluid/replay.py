@@ -15,14 +15,17 @@ from typing import NamedTuple
 from gradwire.analysis.fluid.agenda import Agenda, cancel, schedule
 from gradwire.analysis.fluid.compiled import compiled
 from gradwire.analysis.fluid.draining import append, drain, next_bytes, remove_first, share_ports, touch
-from gradwire.analysis.fluid.graph import STREAM, Graph
+from gradwire.analysis.fluid.graph import STREAM, Float64, Graph
 from gradwire.analysis.fluid.lanes import NOTHING, Lanes, have_served, next_to_serve, push, take_next
 from gradwire.analysis.fluid.network import Network
-from gradwire.analysis.fluid.progress import ENDED, FIRST_TRAVELLER, NONE, OVERLAP, TRAVELLERS, Progress
+from gradwire.analysis.fluid.progress import ENDED, NONE, OVERLAP, Progress
 from gradwire.workloads.plan import Discipline, OpKind
 
 SIMULTANEOUS_NS = 1e-3
 """A thousand times the rounding error of a time of an hour, and a millionth of what the shortest message takes."""
+
+GOLDEN = 0.6180339887498949
+"""The golden ratio's fraction. Its multiples, modulo 1, are spread evenly and never repeat."""
 
 DONE, STUCK, OVERLAPPING = 0, 1, 2
 """How `proceed` ends: it came as far as asked, nothing can happen any more, or more iterations overlap than there is room for."""
@@ -39,8 +42,11 @@ class Replay(NamedTuple):
     lanes: Lanes
     agenda: Agenda
     network: Network
-    #: Time from a message's last byte leaving to its arrival.
+    #: How much later than their last byte leaves messages arrive at least, and by how much more at most.
     latency_ns: float
+    jitter_ns: float
+    #: Of each op, which part of `jitter_ns` its message takes in iteration 0, from 0 to 1; empty if there is none.
+    drawn: Float64
 
 
 @compiled
@@ -102,46 +108,54 @@ def _dispatch(replay: Replay, instance: int, now_ns: float) -> None:
 
 @compiled
 def _pass_on(replay: Replay, flow: int, now_ns: float) -> None:
-    """Ends the SEND that may end, and lets the messages depart that have left."""
+    """Ends the SEND that may end, sends the messages on their way that arrive, and removes those that have left."""
     network, graph = replay.network, replay.graph
     record = network.flows[flow]
     if record.accept_bytes <= record.left_bytes:
         record.accept_bytes = float("inf")
         _release(replay.progress, replay.lanes, graph.ops[record.accepted % (len(graph.ops) - 1)].lane)
     while record.count > 0:
-        if network.messages[record.first_message + record.head].end_bytes > record.left_bytes:
+        oldest = network.messages[record.first_message + record.head]
+        if not oldest.has_arrived and oldest.arrive_bytes <= record.left_bytes:
+            oldest.has_arrived = 1
+            _depart(replay, oldest.instance, now_ns)
+        if oldest.end_bytes > record.left_bytes:
             break
-        _depart(replay, remove_first(network, flow), now_ns)
+        remove_first(network, flow)
     touch(network, flow)
 
 
 @compiled
 def _depart(replay: Replay, instance: int, now_ns: float) -> None:
     """A message's last byte has left: it travels, or has arrived."""
-    progress = replay.progress
-    if replay.latency_ns == 0.0:
-        _deliver(replay.graph, progress, replay.lanes, instance, now_ns)
+    wait_ns = replay.latency_ns
+    if replay.jitter_ns > 0.0:
+        ops = len(replay.graph.ops) - 1
+        iteration = replay.progress.columns[instance // ops].iteration
+        wait_ns += replay.jitter_ns * ((replay.drawn[instance % ops] + iteration * GOLDEN) % 1.0)
+    if wait_ns == 0.0:
+        _deliver(replay.graph, replay.progress, replay.lanes, instance, now_ns)
         return
-    first, count = progress.counts[FIRST_TRAVELLER], progress.counts[TRAVELLERS]
-    traveller = progress.travellers[(first + count) % len(progress.travellers)]
-    traveller.instance, traveller.arrives_ns = instance, now_ns + replay.latency_ns
-    progress.counts[TRAVELLERS] += 1
-    if count == 0:
-        schedule(replay.agenda, len(replay.lanes.lanes) + len(replay.network.flows), traveller.arrives_ns)
+    schedule(replay.progress.travellers, instance, now_ns + wait_ns)
+    _schedule_arrival(replay)
+
+
+@compiled
+def _schedule_arrival(replay: Replay) -> None:
+    """Schedules the next arrival of what travels."""
+    travellers = replay.progress.travellers
+    if travellers.size[0] > 0:
+        thing = len(replay.lanes.lanes) + len(replay.network.flows)
+        schedule(replay.agenda, thing, travellers.things[travellers.heap[0]].at_ns)
 
 
 @compiled
 def _arrive(replay: Replay, now_ns: float) -> None:
-    """The message that has travelled longest arrives. All travel equally long, so they arrive in the order in which they left."""
-    progress = replay.progress
-    instance = progress.travellers[progress.counts[FIRST_TRAVELLER]].instance
-    first = (progress.counts[FIRST_TRAVELLER] + 1) % len(progress.travellers)
-    progress.counts[FIRST_TRAVELLER] = first
-    progress.counts[TRAVELLERS] -= 1
-    if progress.counts[TRAVELLERS] > 0:
-        thing = len(replay.lanes.lanes) + len(replay.network.flows)
-        schedule(replay.agenda, thing, progress.travellers[first].arrives_ns)
-    _deliver(replay.graph, progress, replay.lanes, instance, now_ns)
+    """The message arrives that does so next."""
+    instance = replay.progress.travellers.heap[0]
+    cancel(replay.progress.travellers, instance)
+    _schedule_arrival(replay)
+    _deliver(replay.graph, replay.progress, replay.lanes, instance, now_ns)
 
 
 @compiled
@@ -266,7 +280,7 @@ def _propagate(graph: Graph, progress: Progress, lanes: Lanes, instance: int, no
     if len(progress.op_end_ns) > 0:
         progress.op_end_ns[iteration, number] = now_ns
     # Multiples of the golden ratio give each op a weight of its own, so that ops which swap their times show.
-    weight = 0.5 + (number * 0.6180339887498949) % 1.0
+    weight = 0.5 + (number * GOLDEN) % 1.0
     column.fingerprint_ns += weight * (now_ns - column.begun_ns)
     result = progress.results[iteration]
     if op.concludes:

@@ -35,7 +35,18 @@ class Window:
 
 def window_bias(times: FluidTimes, window: Window) -> float:
     """By how much the mean over a window differs from the mean of the steady iterations, as a share of the latter."""
-    return float(_times_until(times, window.end)[window.warmup :].mean()) / times.iteration_s - 1
+    return float(window_times_s(times, window).mean()) / times.iteration_s - 1
+
+
+def window_times_s(times: FluidTimes, window: Window) -> npt.NDArray[np.float64]:
+    """Times of the iterations of a window, counted from the cold start.
+
+    Those that were not computed repeat the last period, or take the steady time.
+    """
+    computed = times.iterations_s[: window.end]
+    missing = window.end - len(computed)
+    last = times.iterations_s[-times.period :] if times.period else np.array([times.iteration_s])
+    return np.concatenate([computed, np.resize(last, max(0, missing))])[window.warmup :]
 
 
 def steady_window(times: FluidTimes, iterations: int) -> Window | None:
@@ -54,11 +65,3 @@ def steady_window(times: FluidTimes, iterations: int) -> Window | None:
         if warmup <= last:
             return Window(warmup, length)
     return None
-
-
-def _times_until(times: FluidTimes, count: int) -> npt.NDArray[np.float64]:
-    """Times of the first `count` iterations; those that were not computed repeat the last period, or take the steady time."""
-    computed = times.iterations_s[:count]
-    missing = count - len(computed)
-    last = times.iterations_s[-times.period :] if times.period else np.array([times.iteration_s])
-    return np.concatenate([computed, np.resize(last, max(0, missing))])

@@ -51,7 +51,7 @@ def points_frame(rows: Sequence[PointResult], names: Sequence[str]) -> pd.DataFr
     frame = parameters_frame([row.parameters for row in rows], keys)
     for name in RESULT_COLUMNS:
         column = text[name]
-        frame[name] = column.astype("str") if name in ("verdict", "plan_digest") else _result(column)
+        frame[name] = column.astype("str") if name in ("verdict", "plan_digest", "fluid_cause") else _result(column)
     frame.insert(len(frame.columns) - 1, "valid", [row.valid for row in rows])
     frame.index = pd.Index(names, name=INDEX)
     return frame

@@ -209,6 +209,7 @@ def ranking_table(ranking: Ranking) -> TextTable:
         "slower by",
         f"x {against}",
         "x bound",
+        "x fluid",
         "compute %",
         "verdict",
     )
@@ -221,16 +222,17 @@ def ranking_table(ranking: Ranking) -> TextTable:
             _slower_by(ranking, entry),
             f"{ranking.speedup(entry):.2f}" if ranking.baseline else ABSENT,
             f"{entry.time_s / row.lower_bound_s:.3f}",
+            ABSENT if row.fluid_ratio is None else f"{row.fluid_ratio:.3f}",
             f"{row.scaling_efficiency:.1%}"[:-1],
         )
         mark = "*" if entry.partial else ""
         rows.append((f"{place}", entry.name + mark, entry.options, *numbers, "valid"))
         tones.append("good")
     for entry in ranking.invalid:
-        rows.append(("", entry.name, entry.options, *(ABSENT,) * 6, INVALID))
+        rows.append(("", entry.name, entry.options, *(ABSENT,) * 7, INVALID))
         tones.append("bad")
     for name in ranking.absent:
-        rows.append(("", name, "", *(ABSENT,) * 6, "left out"))
+        rows.append(("", name, "", *(ABSENT,) * 7, "left out"))
         tones.append("quiet")
     return TextTable("Ranking", headers, tuple(rows), 3, tuple(tones), _foot(ranking))
 
@@ -263,7 +265,8 @@ def reasons(ranking: Ranking) -> list[str]:
 def _foot(ranking: Ranking) -> str:
     sentences = [
         "slower by: per cent of the fastest's time.",
-        "x bound: iteration time over its closed-form lower bound. compute %: share of the compute bound.",
+        "x bound: iteration time over its closed-form lower bound; x fluid: over its time on an ideal network.",
+        "compute %: share of the compute bound.",
     ]
     outcomes = [ranking.against_best(entry).outcome for entry in ranking.valid] if ranking.best else []
     if outcomes.count(Outcome.LEVEL) > 1:

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from gradwire.analysis.agreement.causes import Agreement
 from gradwire.analysis.compare import Comparison, PrintedCell, compare, parameter_names
 from gradwire.analysis.parameters import describe
 from gradwire.analysis.points import PointResult, pool_seeds
@@ -20,6 +21,7 @@ from gradwire.analysis.report.pages import HtmlTable, drawing, html_table, page
 from gradwire.analysis.report.quantities import quantity
 from gradwire.analysis.report.ranking import Ranking, ranking_table, reasons
 from gradwire.analysis.report.ranking_chart import ranking_chart
+from gradwire.analysis.report.remarks import Remark, remarks
 from gradwire.analysis.report.settings import Settings, in_line, own_settings, settings_table
 from gradwire.analysis.report.tables import (
     Constant,
@@ -30,8 +32,12 @@ from gradwire.analysis.report.tables import (
     order_table,
     points_table,
     rich_table,
+    width_columns,
 )
 from gradwire.analysis.verdict.verdict import Verdict
+
+TERMINAL_COLUMNS = 100
+"""Width that a table of points should keep to."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,8 @@ class PointDetails:
     #: Chart of a port's use as SVG, and the port; "" for none.
     drawing: str = ""
     port: str = ""
+    #: Why it is as far from an ideal network as it is; None where that has not been looked for.
+    agreement: Agreement | None = None
 
 
 @dataclass(frozen=True)
@@ -99,6 +107,7 @@ def report(
         tables.append(constants_table(constants))
     summary = comparison.summary if comparison.cells else ""
     concluded = conclusion(rows, Labels(texts), partial, random, ranking)
+    remarked = _remarks(rows, details, Labels(texts))
     if ranking is not None:
         tables = [ranking_table(ranking), *tables]
         notes = [*reasons(ranking), *notes]
@@ -112,18 +121,21 @@ def report(
         conclusion=concluded,
         all_valid=all(row.valid for row in rows),
         summary=summary,
+        warnings=[remark.text for remark in remarked if remark.is_warning],
         chart=drawing(svg_text(figure)),
         tables=[html_table(table) for table in tables],
         points=_shown_points(rows, verdicts, details, Labels(texts)),
         background=_shown_background(background or Background(), details),
+        remarks=[remark.text for remark in remarked if not remark.is_warning],
         notes=notes,
     )
     (run_dir / "report.html").write_text(html, encoding="utf-8")
-    (run_dir / "table.md").write_text(_markdown(title, [concluded, summary], tables, notes), encoding="utf-8")
+    (run_dir / "table.md").write_text(_markdown(title, [concluded, summary], tables, remarked, notes), encoding="utf-8")
     if ranking is not None:
-        shown = rich_table(tables[0], without=("options",))
-        return Group(Text(title, style="bold"), shown, *_dim(notes), Text(concluded, style="bold"))
-    return terminal(title, comparison, tables[0], rows, notes, concluded)
+        narrow = ("options", "x fluid") if width_columns(tables[0], ("options",)) > TERMINAL_COLUMNS else ("options",)
+        shown = rich_table(tables[0], without=narrow)
+        return Group(Text(title, style="bold"), shown, *_lines(remarked, notes), Text(concluded, style="bold"))
+    return terminal(title, comparison, tables[0], rows, _lines(remarked, notes), concluded)
 
 
 def terminal(
@@ -131,29 +143,41 @@ def terminal(
     comparison: Comparison,
     table: TextTable,
     rows: Sequence[PointResult],
-    notes: Sequence[str],
+    lines: Sequence[Text],
     concluded: str,
 ) -> RenderableType:
-    """The table of points, the summary of the comparison, the reason for each invalid point, and the conclusion."""
-    # With printed values, the table would be wider than 100 columns, and efficiency says what throughput would.
-    narrow = ("samples/s",) if comparison.cells else ()
+    """The table of points, the summary of the comparison, the reason for each invalid point, further lines, and the conclusion."""
+    # Efficiency says what throughput would.
+    narrow = ("samples/s",) if comparison.cells or width_columns(table) > TERMINAL_COLUMNS else ()
     parts: list[RenderableType] = [Text(title, style="bold"), rich_table(table, narrow)]
     if comparison.cells:
         parts.append(Text(comparison.summary, style="bold"))
     for row in rows:
         if not row.valid:
             parts.append(Text(f"{describe(row.parameters)}: {row.verdict}", style="red"))
-    return Group(*parts, *_dim(notes), Text(concluded, style="bold"))
+    return Group(*parts, *lines, Text(concluded, style="bold"))
 
 
-def _dim(notes: Sequence[str]) -> list[Text]:
-    return [Text(note, style="dim") for note in notes]
+def _remarks(rows: Sequence[PointResult], details: Sequence[PointDetails], write: Labels) -> list[Remark]:
+    return remarks(_labels(rows, write), rows, [detail.agreement for detail in details]) if details else []
 
 
-def _markdown(title: str, sentences: Sequence[str], tables: Sequence[TextTable], notes: Sequence[str]) -> str:
+def _lines(remarked: Sequence[Remark], notes: Sequence[str]) -> list[Text]:
+    """Warnings stand out, and the rest stands back."""
+    texts = [
+        Text(f"WARNING: {remark.text}", style="bold yellow") if remark.is_warning else Text(remark.text)
+        for remark in remarked
+    ]
+    return [*texts, *(Text(note, style="dim") for note in notes)]
+
+
+def _markdown(
+    title: str, sentences: Sequence[str], tables: Sequence[TextTable], remarked: Sequence[Remark], notes: Sequence[str]
+) -> str:
     parts = [f"# {title}\n", *(f"{sentence}\n" for sentence in sentences if sentence)]
+    parts += [f"**WARNING**: {remark.text}\n" for remark in remarked if remark.is_warning]
     parts += [f"## {table.title}\n\n{markdown_table(table)}" for table in tables]
-    parts += [f"- {note}" for note in notes]
+    parts += [f"- {note}" for note in (*(remark.text for remark in remarked if not remark.is_warning), *notes)]
     return "\n".join(parts) + "\n"
 
 
@@ -180,18 +204,23 @@ def _shown_points(
 ) -> list[ShownPoint]:
     known = list(details) or [PointDetails({})] * len(rows)
     own = own_settings([detail.settings for detail in known])
+    return [
+        _shown_point(label, row, verdict, detail, in_line(settings))
+        for label, row, verdict, detail, settings in zip(_labels(rows, write), rows, verdicts, known, own, strict=True)
+    ]
+
+
+def _labels(rows: Sequence[PointResult], write: Labels) -> list[str]:
+    """Each point by the parameters that not all of them share."""
     keys = parameter_names(rows)
-    points = []
-    for row, verdict, detail, settings in zip(rows, verdicts, known, own, strict=True):
-        label = ", ".join(write.pair(key, row.parameters[key]) for key in keys if row.parameters.get(key))
-        points.append(_shown_point(label, row, verdict, detail, in_line(settings)))
-    return points
+    return [", ".join(write.pair(key, row.parameters[key]) for key in keys if row.parameters.get(key)) for row in rows]
 
 
 def _shown_point(label: str, row: PointResult, verdict: Verdict | None, detail: PointDetails, own: str) -> ShownPoint:
     facts = {
         "why": detail.why,
         "time": _distance(row),
+        "ideal network": _sentence(detail.agreement.sentence) if detail.agreement else "",
         "its own settings": own,
         "plan": f"digest {row.plan_digest}; {row.bytes_sent:,} bytes sent; {row.wall_s:.1f} s of wall time",
     }
@@ -208,8 +237,12 @@ def _shown_point(label: str, row: PointResult, verdict: Verdict | None, detail: 
     )
 
 
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
 def _distance(row: PointResult) -> str:
-    """A point's iteration time, its lower bound, and how far the one is from the other."""
+    """A point's iteration time, and how far it is from its lower bound and from an ideal network."""
     bound = f"{quantity(row.lower_bound_s, 's')} ({row.lower_bound_kind})"
     if not row.valid:
         return f"no result; its lower bound is {bound}"
@@ -218,7 +251,8 @@ def _distance(row: PointResult) -> str:
         if row.lower_bound_s
         else ""
     )
-    return f"{quantity(row.iteration_time_s, 's')} an iteration{far}"
+    ideal = f", {row.fluid_ratio:.3f} times its time on an ideal network" if row.fluid_ratio else ""
+    return f"{quantity(row.iteration_time_s, 's')} an iteration{far}{ideal}"
 
 
 @dataclass(frozen=True)

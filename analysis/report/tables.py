@@ -17,6 +17,8 @@ from gradwire.analysis.report.quantities import quantity
 
 INVALID = "invalid"
 ABSENT = "–"
+GAP_COLUMNS = 2
+"""What a terminal's table has between two columns."""
 MEANINGS = {
     "time (s)": "Iteration time: from the slowest worker's end of one iteration to that of the next, mean of the measured ones",
     "± 95 %": "Half of the 95 % confidence interval of the mean, over seeds, or over iterations where there is one seed",
@@ -27,6 +29,7 @@ MEANINGS = {
     "diff. %": "Measured minus printed, in per cent of the printed value",
     "slower by": "How much longer an iteration takes than the fastest's, in per cent, with the 95 % interval where seeds decide it",
     "x bound": "Iteration time over its closed-form lower bound: 1 is the best that the plan permits",
+    "x fluid": "Iteration time over that of the same iterations on an ideal network, by the fluid engine: 1 says that both agree",
     "compute %": "Computing time of an iteration over its time; 100 means that the network costs nothing",
     "verdict": "valid: all checks passed, as listed below for each point; invalid: the numbers are no results",
     "set by": "scenario: the scenario or --set says so; default: it is left open there",
@@ -78,6 +81,7 @@ def points_table(rows: Sequence[PointResult], comparison: Comparison, labels: Ma
         "eff. %",
         *extra,
         "x bound",
+        "x fluid",
         "verdict",
     )
     body, tones = [], []
@@ -86,8 +90,9 @@ def points_table(rows: Sequence[PointResult], comparison: Comparison, labels: Ma
         numbers = _numbers(row) if row.valid else (INVALID, ABSENT, ABSENT, ABSENT)
         beside = _beside(compared) if printed else ()
         bound = _plain(row.iteration_time_s / row.lower_bound_s, 3) if row.valid and row.lower_bound_s else ABSENT
+        fluid = ABSENT if row.fluid_ratio is None else f"{row.fluid_ratio:.3f}"
         words = (write(row.parameters.get(key, "")) for key in keys)
-        body.append((*words, *numbers, *beside, bound, "valid" if row.valid else INVALID))
+        body.append((*words, *numbers, *beside, bound, fluid, "valid" if row.valid else INVALID))
         tones.append("good" if row.valid else "bad")
     return TextTable("Points", headers, tuple(body), len(keys), tuple(tones), _points_foot(rows, comparison))
 
@@ -95,7 +100,9 @@ def points_table(rows: Sequence[PointResult], comparison: Comparison, labels: Ma
 def _points_foot(rows: Sequence[PointResult], comparison: Comparison) -> str:
     varied = parameter_names(rows)
     fixed = {key: value for row in rows for key, value in row.parameters.items() if key not in varied}
-    sentences = ["x bound: iteration time over its closed-form lower bound."]
+    sentences = [
+        "x bound: iteration time over its closed-form lower bound; x fluid: over its time on an ideal network."
+    ]
     if any(c.cell.metric == EFFICIENCY for c in comparison.cells):
         sentences.append("diff.: measured minus printed, in percentage points.")
     if any(row.valid and row.ci95_s is None for row in rows):
@@ -106,6 +113,12 @@ def _points_foot(rows: Sequence[PointResult], comparison: Comparison) -> str:
     if said:
         sentences.append(f"Everywhere: {', '.join(said)}.")
     return " ".join(sentences)
+
+
+def width_columns(table: TextTable, without: Sequence[str] = ()) -> int:
+    """Columns that `rich_table` takes if no word is folded."""
+    shown = [index for index, header in enumerate(table.headers) if header not in without]
+    return sum(max(len(line[index]) for line in (table.headers, *table.rows)) + GAP_COLUMNS for index in shown)
 
 
 def _numbers(row: PointResult) -> tuple[str, str, str, str]:

@@ -33,6 +33,7 @@ from gradwire.analysis.utilisation.line_use import BIN_S
 from gradwire.api.drawing import drawing_on
 from gradwire.api.why import Why
 from gradwire.faults import InputFault
+from gradwire.runner.agreement.comparing import compared
 from gradwire.runner.judged import JudgedRun, iterations_frame, judge_stored, verdict_of
 from gradwire.runner.launch.out_paths import writing
 from gradwire.runner.reporting import printed_cells, write_report
@@ -77,6 +78,11 @@ class Run:
     def _rows(self) -> list[PointResult]:
         return [judged.result for judged in self._judged]
 
+    @cached_property
+    def _compared(self) -> list[JudgedRun]:
+        """With how far they are from an ideal network, which takes a moment the first time."""
+        return compared(self._judged)
+
     @property
     def title(self) -> str:
         """What the scenario is called."""
@@ -106,7 +112,7 @@ class Run:
 
     @cached_property
     def _points(self) -> pd.DataFrame:
-        return points_frame(self._rows, self._names)
+        return points_frame([judged.result for judged in self._compared], self._names)
 
     @property
     def iterations(self) -> pd.DataFrame:
@@ -173,7 +179,7 @@ class Run:
     def report(self) -> Path:
         """Writes the report of the run again, with its chart and points.csv, and returns the path of report.html."""
         with writing(self.folder):
-            write_report(self._scenario, self._judged, self.folder)
+            write_report(self._scenario, self._compared, self.folder)
         return self.folder / "report.html"
 
     def plot(
@@ -254,7 +260,7 @@ class Run:
 
     def _repr_html_(self) -> str:
         """The conclusion and the table of points, for notebooks."""
-        pooled = pool_seeds(self._rows)
+        pooled = pool_seeds([judged.result for judged in self._compared])
         table: Any = points_table(pooled, compare_printed(pooled, printed_cells(self._scenario)), self._scenario.labels)
         frame = pd.DataFrame(table.rows, columns=list(table.headers))
         foot = f"<p><small>{escape(table.foot)}</small></p>"

@@ -9,6 +9,7 @@ from rich.markup import escape
 from gradwire.analysis.report.tables import rich_table
 from gradwire.analysis.utilisation.line_use import BIN_S
 from gradwire.commands import terminal
+from gradwire.runner.agreement.comparing import compared
 from gradwire.runner.judged import judge_stored
 from gradwire.runner.launch.out_paths import refuse_unusable, refuse_unusable_file, writing
 from gradwire.runner.reporting import write_report
@@ -30,7 +31,7 @@ def report(run: Path, out: Path | None) -> None:
         with writing(out):
             out.mkdir(parents=True, exist_ok=True)
     points = zip(loaded.points, runs_of(folder, loaded.points), strict=True)
-    runs = [judge_stored(stored, point, clock) for point, stored in points]
+    runs = compared([judge_stored(stored, point, clock) for point, stored in points], terminal.errors)
     with writing(out or folder):
         shown = write_report(loaded, runs, out or folder)
     terminal.show_report(shown, out or folder)

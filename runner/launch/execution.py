@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rich.console import RenderableType
 
+from gradwire.runner.agreement.comparing import compared
 from gradwire.runner.campaign import Campaign
 from gradwire.runner.compiling.processes import cores
 from gradwire.runner.expected_cost import Expectation, announcement, warnings
@@ -58,5 +59,6 @@ def carry_out(prepared: Prepared, jobs: int | None, command: str, screen: Screen
         screen.results.print(announcement(to_run, parallel), highlight=False)
         with LiveProgress(screen.results, len(planned), Expectation(to_run, parallel)) as progress:
             runs = Campaign(planned, folder, parallel, progress, trial_on(clock)).run()
+        runs = compared(runs, screen.errors)
         with writing(folder):
             return CarriedOut(runs, write_report(prepared.scenario, runs, folder))

@@ -29,6 +29,8 @@ READERS: dict[str, Callable[[str], str | float | None]] = {
     "wall_s": _number,
     "lower_bound_s": _number,
     "lower_bound_kind": str,
+    "fluid_time_s": _optional,
+    "fluid_cause": str,
     "plan_digest": str,
     "verdict": str,
 }

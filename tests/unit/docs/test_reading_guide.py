@@ -69,6 +69,7 @@ def test_the_columns_of_a_ranking_are_those_that_are_printed() -> None:
         "slower by",
         "x vanilla",
         "x bound",
+        "x fluid",
         "compute %",
         "verdict",
     )

@@ -6,13 +6,21 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.fluid.estimate import FluidTimes
-from gradwire.analysis.fluid.steady import NEAR, Window, steady_window, window_bias
+from gradwire.analysis.fluid.steady import NEAR, Window, steady_window, window_bias, window_times_s
 
 
 def fluid(iterations_s: list[float], period: int) -> FluidTimes:
     """What an estimate of these iterations gives."""
     steady_s = iterations_s[-period:] if period else iterations_s[len(iterations_s) // 2 :]
     return FluidTimes(np.array(iterations_s), float(np.mean(steady_s)), period)
+
+
+def test_iterations_that_were_not_computed_go_on_as_the_schedule_does() -> None:
+    repeats = fluid([5.0, 1.0, 3.0, 1.0, 3.0], 2)
+    assert window_times_s(repeats, Window(0, 9)).tolist() == [5, 1, 3, 1, 3, 1, 3, 1, 3]
+    assert window_times_s(repeats, Window(6, 2)).tolist() == [3, 1]
+    does_not = fluid([5.0, 1.0, 3.0, 4.0], 0)
+    assert window_times_s(does_not, Window(2, 4)).tolist() == [3, 4, 3.5, 3.5]
 
 
 def test_a_plan_that_is_steady_from_its_second_iteration_on_has_one_of_warm_up() -> None:

@@ -72,9 +72,9 @@ def test_a_file_is_what_it_has_always_been(tmp_path: Path) -> None:
     write_points_csv(tmp_path / "points.csv", [first, failed])
     assert (tmp_path / "points.csv").read_bytes() == (
         b"model,options,iteration_time_s,iteration_time_std_s,ci95_s,throughput_per_s,scaling_efficiency,bytes_sent,wall_s,"
-        b"lower_bound_s,lower_bound_kind,plan_digest,verdict\r\n"
-        b'vgg19,"a=1, b=2",0.30000000000000004,,1e-07,3.333333333333333,3.333333333333333,0,0.0,0.0,none,digest,valid\r\n'
-        b'x,,,,,,,0,0.0,0.0,none,digest,"invalid: ""no""\nroom"\r\n'
+        b"lower_bound_s,lower_bound_kind,fluid_time_s,fluid_cause,plan_digest,verdict\r\n"
+        b'vgg19,"a=1, b=2",0.30000000000000004,,1e-07,3.333333333333333,3.333333333333333,0,0.0,0.0,none,,,digest,valid\r\n'
+        b'x,,,,,,,0,0.0,0.0,none,,,digest,"invalid: ""no""\nroom"\r\n'
     )
 
 

@@ -145,10 +145,10 @@ def test_a_cell_that_cannot_be_compared_is_refused(metric: str, value: float, me
 def test_an_invalid_point_shows_no_number() -> None:
     rows = changed(5, verdict=INVALID)
     table = points_table(rows, compare(rows, printed()), {})
-    assert table.rows[5] == ("yolo", "geryon", "invalid", "–", "–", "–", "90.0", "invalid", "–", "invalid")
+    assert table.rows[5] == ("yolo", "geryon", "invalid", "–", "–", "–", "90.0", "invalid", "–", "–", "invalid")
     assert table.rows[0][6:8] == ("30.0*", "+0.0")
     assert table.headers == (
-        "model", "strategy", "time (s)", "± 95 %", "samples/s", "eff. %", "printed", "diff.", "x bound", "verdict",
+        "model", "strategy", "time (s)", "± 95 %", "samples/s", "eff. %", "printed", "diff.", "x bound", "x fluid", "verdict",
     )  # fmt: skip
 
 

@@ -1,0 +1,117 @@
+"""Why a run is off its estimate on an ideal network: which effect, included in the estimate, brings it to what was measured.
+
+The decision is pure. What the effects are, and how each is included, is in analysis/agreement/trials.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gradwire.analysis.fluid.reach import MARGIN
+
+ENOUGH = 1 / 2
+"""A cause explains at least so much of what a run is off,"""
+ENOUGH_WITHIN_MARGIN = 1 / 3
+"""or so much where what is left is within MARGIN. Without this, whatever moves an estimate by a hair would explain a run that is off by
+little more than MARGIN."""
+
+
+class Cause(StrEnum):
+    """What explains that a run is off its estimate by more than MARGIN."""
+
+    NONE = ""
+    """It is not."""
+    AGENTS = "late agents"
+    START = "first iteration"
+    ACKS = "ACKs"
+    BURSTS = "bursts"
+    SOCKETS = "sockets"
+    SWITCHES = "switch queues"
+    SKEW = "skew"
+    UNEXPLAINED = "unexplained"
+    """None of these."""
+    NOT_EXAMINED = "not examined"
+    """The point asks for what no ideal network has, such as loss, or its plan is too large."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Why a run is as far from an ideal network as it is."""
+
+    cause: Cause = Cause.NONE
+    #: What shows the cause, or why there is none; "" where there is nothing to say.
+    sentence: str = ""
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """A run and its estimate."""
+
+    measured_s: float
+    ideal_s: float
+    #: Of the measured time, what is known not to be the network's: agents that acted late on its critical path.
+    late_s: float = 0.0
+
+    @property
+    def ratio(self) -> float:
+        """Measured over estimated."""
+        return self.measured_s / self.ideal_s
+
+    @property
+    def matters(self) -> bool:
+        """Whether it is larger than MARGIN."""
+        return abs(self.ratio - 1) > MARGIN
+
+    def share(self, added_s: float) -> float:
+        """A time as a share of the difference: negative if it has the other sign."""
+        return added_s / (self.measured_s - self.ideal_s)
+
+    def explained(self, with_effect_s: float) -> float:
+        """The share of it that an estimate with an effect explains: 1 is all; below 0, the effect makes it larger."""
+        return 1 - self._left_s(with_effect_s) / abs(self.measured_s - self.ideal_s)
+
+    def is_explained(self, with_effect_s: float) -> bool:
+        """Whether that is enough for a cause."""
+        return self.explained(with_effect_s) >= (ENOUGH_WITHIN_MARGIN if self.is_met(with_effect_s) else ENOUGH)
+
+    def is_met(self, with_effect_s: float) -> bool:
+        """Whether an estimate with an effect is within MARGIN."""
+        return self._left_s(with_effect_s) <= MARGIN * with_effect_s
+
+    def is_within(self, bound_s: float) -> bool:
+        """Whether what was measured lies between the estimate without an effect and a bound of what the effect can do."""
+        least_s, most_s = sorted((self.ideal_s, bound_s))
+        return least_s <= self.measured_s - self.late_s <= most_s
+
+    def _left_s(self, with_effect_s: float) -> float:
+        return abs(self.measured_s - self.late_s - with_effect_s)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """An estimate with an effect that an ideal network does not have."""
+
+    cause: Cause
+    with_effect_s: float
+    #: What was included, with its figures.
+    effect: str
+    #: Whether the effect is no larger than what was included, but may be smaller.
+    is_bound: bool = False
+
+
+def first_cause(deviation: Deviation, trials: Iterable[Trial]) -> Trial | None:
+    """The first trial that brings the estimate within MARGIN, or whose bound is wide enough; or else the one that explains most, if that is
+    enough, and None if it is not.
+
+    So trials come in the order in which they should be believed, and those after a good one are not made.
+    """
+    enough: list[Trial] = []
+    for trial in trials:
+        is_within = trial.is_bound and deviation.is_within(trial.with_effect_s)
+        if is_within or deviation.is_explained(trial.with_effect_s):
+            if is_within or deviation.is_met(trial.with_effect_s):
+                return trial
+            enough.append(trial)
+    return max(enough, key=lambda trial: deviation.explained(trial.with_effect_s), default=None)

@@ -1,0 +1,62 @@
+"""A run's iterations on a network that is ideal but for one effect: the same ones as in the run, from the same cold start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from gradwire.analysis.fluid.estimate import Jitter, SendEnds, estimate
+from gradwire.analysis.fluid.paths import SpineOf
+from gradwire.analysis.fluid.steady import Window, window_times_s
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.plan import Plan
+
+LARGEST_PLAN_OPS = 2_000_000
+"""An iteration of it takes 1 to 4 s (docs/estimate.md), and a cause is looked for with up to twelve estimates of at least two iterations.
+Where plans are larger, no cause is looked for."""
+MOST_OPS = 2 * LARGEST_PLAN_OPS
+"""Ops that one estimate replays, over all its iterations; what comes after them is taken to go on as it ended."""
+
+
+@dataclass(frozen=True)
+class IdealRun:
+    """What was run, to be estimated with and without effects that an ideal network does not have."""
+
+    plan: Plan
+    #: With its multicast groups.
+    fabric: Fabric
+    spine_of: SpineOf | None
+    #: The iterations that the run measured.
+    window: Window
+    #: The run's own rule.
+    send_ends: SendEnds
+
+    def of(self, send_ends: SendEnds) -> IdealRun:
+        """The same with another rule."""
+        return replace(self, send_ends=send_ends)
+
+    def on(self, fabric: Fabric) -> IdealRun:
+        """The same on another fabric of the same shape."""
+        return replace(self, fabric=fabric)
+
+    def iterations_s(
+        self, *, latency_s: float = 0.0, jitter: Jitter | None = None, early_bytes: int = 0
+    ) -> npt.NDArray[np.float64]:
+        """Time of each measured iteration; the effects are those of `estimate`. Raises InternalFault for a plan that gets stuck."""
+        times = estimate(
+            self.plan,
+            self.fabric,
+            self.spine_of,
+            send_ends=self.send_ends,
+            latency_s=latency_s,
+            jitter=jitter,
+            early_bytes=early_bytes,
+            most_iterations=max(1, min(self.window.end, MOST_OPS // max(1, len(self.plan.ops)))),
+        )
+        return window_times_s(times, self.window)
+
+    def time_s(self, *, latency_s: float = 0.0, jitter: Jitter | None = None, early_bytes: int = 0) -> float:
+        """Mean of the measured iterations."""
+        return float(self.iterations_s(latency_s=latency_s, jitter=jitter, early_bytes=early_bytes).mean())

@@ -1,0 +1,130 @@
+"""The effects that an ideal network does not have and an emulated one has, each included in an estimate.
+
+Their sizes are those that the point's own log, record and settings give: how late agents were, what connections held, how large bursts are.
+None is chosen to fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gradwire.analysis.agreement.causes import ENOUGH_WITHIN_MARGIN, Cause, Deviation, Trial
+from gradwire.analysis.agreement.held import Held
+from gradwire.analysis.agreement.ideal import IdealRun
+from gradwire.analysis.agreement.skew import Amplification, amplification
+from gradwire.analysis.agreement.wording import rough
+from gradwire.analysis.fluid.estimate import Buffered
+from gradwire.analysis.report.quantities import quantity
+
+LEAST_ACK_SHARE = 0.01
+"""Below it, ACKs cannot explain what is off by more than MARGIN. With bursts of 64 KiB they take 0.14 % of a port, and with single frames
+2.9 %."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a run shows of effects that its estimate lacks."""
+
+    #: Times of the measured iterations.
+    iterations_s: tuple[float, ...]
+    #: What its connections held.
+    held: Held
+    #: How early a message may arrive through idle ports, as payload (Fabric.grain_s).
+    grain_bytes: int
+    #: What a flow sends before the next one at a port has its turn, at least (topo/tc.py).
+    turn_bytes: int
+
+
+def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
+    """Each effect in an estimate of its own, in the order in which they should be believed: what is known exactly first, bounds last.
+
+    An estimate is made when its trial is asked for. Raises InternalFault for a plan that gets stuck.
+    """
+    if deviation.late_s:
+        late = rough(deviation.late_s, "s")
+        yield Trial(
+            Cause.AGENTS, deviation.ideal_s, f"They acted {late} late on the critical path of a typical iteration"
+        )
+    yield from _without_start(run, deviation, seen)
+    yield from _with_acks(run)
+    yield from _with_held_bytes(run, seen)
+    yield from _with_jitter(run, deviation, seen)
+    yield from _with_bursts(run, seen)
+
+
+def _without_start(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
+    """What the estimate would have to be if nothing but the cold start were off."""
+    if run.window.warmup or len(seen.iterations_s) < 2:
+        return
+    others_s, ideal_s = float(np.mean(seen.iterations_s[1:])), float(np.mean(run.iterations_s()[1:]))
+    first = quantity(seen.iterations_s[0], "s")
+    effect = f"It is measured and took {first}; the others take {others_s / ideal_s:.3f} times their estimate"
+    yield Trial(Cause.START, deviation.measured_s - deviation.late_s - (others_s - ideal_s), effect)
+
+
+def _with_acks(run: IdealRun) -> Iterator[Trial]:
+    share = run.fabric.ack_share()
+    if share >= LEAST_ACK_SHARE:
+        slower = run.on(replace(run.fabric, rate_bps=run.fabric.rate_bps * (1 - share)))
+        burst = quantity(run.fabric.gso_bytes, "bytes")
+        effect = f"With bursts of {burst} (fabric.gso), they take {share:.1%} of a port that is busy in both directions"
+        yield Trial(Cause.ACKS, slower.time_s(), effect)
+
+
+def _with_held_bytes(run: IdealRun, seen: Seen) -> Iterator[Trial]:
+    """Queues go on while so much of a connection has not arrived; what most of the payload met, and what half of it did."""
+    sizes = {seen.held.most_bytes: "up to", seen.held.typical_bytes: "typically"}
+    for size_bytes, often in sizes.items():
+        if not size_bytes:
+            continue
+        with_held_s = run.of(Buffered(size_bytes)).time_s()
+        held = f"{often} {rough(size_bytes, 'bytes')} of a connection not arrived"
+        if isinstance(run.send_ends, Buffered):
+            unsent = quantity(run.send_ends.unsent_bytes, "bytes")
+            effect = f"Queues went on with {held}: {unsent} may wait unsent (transport.unsent), and what TCP has under way comes on top"
+            yield Trial(Cause.SOCKETS, with_held_s, effect)
+        else:
+            effect = f"Messages that had left their hosts waited there, and queues went on with {held}"
+            yield Trial(Cause.SWITCHES, with_held_s, effect)
+
+
+def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
+    """Messages arrive late at random, by up to a turn of another flow, on a network that holds what this one held."""
+    largest_bytes = int(run.plan.ops.size_bytes[run.plan.is_remote()].max(initial=0))
+    turn_bytes = min(max(seen.turn_bytes, run.fabric.gso_bytes), largest_bytes)
+    if not turn_bytes:
+        return
+    delay_s = turn_bytes * 8 / (run.fabric.goodput_share() * run.fabric.rate_bps)
+    holding = run.of(Buffered(seen.held.most_bytes)) if seen.held.most_bytes else run
+    held = amplification(holding, delay_s)
+    if deviation.share(held.random_s - held.undelayed_s) < ENOUGH_WITHIN_MARGIN:
+        return  # What is held may explain it; that messages are late as well does not.
+    late = f"up to {rough(delay_s, 's')} late, behind {quantity(turn_bytes, 'bytes')} of others"
+    if not held.is_amplified:
+        yield Trial(Cause.BURSTS, held.random_s, f"Messages arrive {late}")
+    elif deviation.is_explained(held.random_s):
+        alone = amplification(run, delay_s, deviation.ideal_s)
+        yield Trial(Cause.SKEW, held.random_s, _skew_in_words(late, alone, held, seen.held.most_bytes))
+
+
+def _skew_in_words(late: str, alone: Amplification, held: Amplification, held_bytes: int) -> str:
+    times = f", {alone.factor:.1f} times what equal delays of the same mean do" if alone.factor else ""
+    words = (
+        f"This plan amplifies jitter: messages that arrive {late}, make an iteration {alone.increase:.1%} longer on an ideal "
+        f"network{times}"
+    )
+    if not held_bytes:
+        return words
+    waiting = rough(held_bytes, "bytes")
+    return f"{words}, and {held.increase:.1%} longer where queues go on with up to {waiting} of a connection not arrived, as they did"
+
+
+def _with_bursts(run: IdealRun, seen: Seen) -> Iterator[Trial]:
+    """How early messages may be at most: idle ports let a burst go at once that takes some time on a line."""
+    gso = quantity(run.fabric.gso_bytes, "bytes")
+    early_s = seen.grain_bytes * 8 / (run.fabric.goodput_share() * run.fabric.rate_bps)
+    effect = f"Idle ports let bursts of up to {gso} (fabric.gso) go at once, so that messages arrive up to {rough(early_s, 's')} early"
+    yield Trial(Cause.BURSTS, run.time_s(early_bytes=seen.grain_bytes), effect, is_bound=True)

@@ -1,0 +1,76 @@
+"""Looks for the cause in a stored run that is off its estimate on an ideal network."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradwire.agents.records import OpLog, PointRecord
+from gradwire.analysis.agreement.causes import Agreement, Cause, Deviation, first_cause
+from gradwire.analysis.agreement.held import held
+from gradwire.analysis.agreement.ideal import LARGEST_PLAN_OPS, IdealRun
+from gradwire.analysis.agreement.trials import Seen, trials
+from gradwire.analysis.agreement.wording import explained, unexplained
+from gradwire.analysis.fluid.steady import Window
+from gradwire.analysis.iterations import iteration_times_s
+from gradwire.analysis.logged import LoggedOps
+from gradwire.analysis.path.critical_path import critical_path
+from gradwire.analysis.path.walk import Kind
+from gradwire.analysis.verdict.verdict import VIRTUAL_CLOCK
+from gradwire.runner.compiling.ideal_times import rule_of
+from gradwire.runner.protocol import built_fabric
+from gradwire.runner.stored.spines import Spines
+from gradwire.runner.stored.stored_run import StoredRun
+from gradwire.topo.fabric import Fabric
+from gradwire.topo.tc import QUANTUM_BYTES
+from gradwire.workloads.plan import Plan
+from gradwire.workloads.scenario.loading import Point
+
+
+def examine(stored: StoredRun, point: Point, ideal_s: float) -> Agreement:
+    """Why a run takes another time than on an ideal network, where its measured iterations take `ideal_s`; no cause if it does not.
+
+    Raises InputFault if the run did not come to its end, InternalFault for a plan that gets stuck. On one core 10 ms to a second; up to a
+    minute for a plan of LARGEST_PLAN_OPS.
+    """
+    plan, fabric, log, record = stored.plan(), stored.fabric(), stored.log(), stored.record()
+    times_s = iteration_times_s(plan, log, record.iterations)[record.warmup :]
+    deviation = Deviation(float(times_s.mean()), ideal_s)
+    if not deviation.matters:
+        return Agreement()
+    if reason := _not_examined(plan, fabric):
+        return Agreement(Cause.NOT_EXAMINED, f"no cause was looked for, because {reason}")
+    built = built_fabric(fabric, [plan])
+    window, rule = Window(record.warmup, len(times_s)), rule_of(point.section.transport)
+    run = IdealRun(plan, built, Spines(built).spine_of, window, rule)
+    return _examined(run, log, record, times_s.tolist(), ideal_s)
+
+
+def _not_examined(plan: Plan, fabric: Fabric) -> str:
+    """Why no cause is looked for; "" where one is."""
+    if len(plan.ops) > LARGEST_PLAN_OPS:
+        return f"the plan has {len(plan.ops):,} ops and the limit is {LARGEST_PLAN_OPS:,} (LARGEST_PLAN_OPS)"
+    if fabric.loss:
+        return f"the point loses packets on purpose (fabric.loss = {fabric.loss:g})"
+    return "" if fabric.fair_queues else "its flows do not share ports evenly (fabric.fair_queues = false)"
+
+
+def _examined(run: IdealRun, log: OpLog, record: PointRecord, times_s: list[float], ideal_s: float) -> Agreement:
+    measured_s, fabric = float(np.mean(times_s)), run.fabric
+    typical = record.warmup + int(np.abs(np.array(times_s) - measured_s).argmin())
+    deviation = Deviation(measured_s, ideal_s, _late_s(run, log, typical))
+    tokens_bytes = fabric.burst_bytes(fabric.rate_bps, exact_timers=record.clock == VIRTUAL_CLOCK)
+    seen = Seen(
+        iterations_s=tuple(times_s),
+        held=held(LoggedOps.of(run.plan, log), record.warmup),
+        grain_bytes=tokens_bytes + fabric.gso_bytes,
+        turn_bytes=QUANTUM_BYTES,
+    )
+    found = first_cause(deviation, trials(run, deviation, seen))
+    if found is None:
+        return Agreement(Cause.UNEXPLAINED, unexplained(deviation))
+    return Agreement(found.cause, explained(deviation, found))
+
+
+def _late_s(run: IdealRun, log: OpLog, iteration: int) -> float:
+    """How late agents were on the critical path of an iteration."""
+    return critical_path(run.plan, log, iteration, run.fabric).kinds_ns[Kind.LATENESS] / 1e9
