@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from gradwire.runner.protocol import TASK_FILE
 from gradwire.runner.stored.stored_run import StoredRun
@@ -24,10 +25,37 @@ OLDER_NAME = re.compile(r"(.*)-[0-9a-f]{6}")
 """Six digits are a hash of all keys, defaults included, by a version that may have had others: a scenario does not tell it."""
 
 
+FORMER_DEFAULTS = (("run", "warmup", 1),)
+"""Defaults of other versions: section, key and value. They left these values out of names."""
+
+
 def folder_name(point: Point) -> str:
     """A readable name that does not depend on what else the scenario sweeps; a hash of what is set tells apart points that read alike."""
-    settings = json.dumps(point.section.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
-    return f"{_words(point)}-{hashlib.sha256(settings.encode()).hexdigest()[:HASH_DIGITS]}"
+    return _name_with(point, _set_of(point))
+
+
+def _former_name(point: Point) -> str:
+    """The name by a version with other defaults; today's, if the point says nothing that was a default."""
+    settings = _set_of(point)
+    for section, key, value in FORMER_DEFAULTS:
+        if settings.get(section, {}).get(key) == value:
+            settings[section] = {name: other for name, other in settings[section].items() if name != key}
+    return _name_with(point, {name: table for name, table in settings.items() if table != {}})
+
+
+def _set_of(point: Point) -> dict[str, Any]:
+    return point.section.model_dump(mode="json", exclude_defaults=True)
+
+
+def _name_with(point: Point, settings: dict[str, Any]) -> str:
+    text = json.dumps(settings, sort_keys=True)
+    return f"{_words(point)}-{hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]}"
+
+
+def _name_in(run: Path, point: Point) -> str:
+    """The name of a point's folder in a run folder: the one that another version gave it if there is no other."""
+    name, former = folder_name(point), _former_name(point)
+    return former if not (run / "points" / name).is_dir() and (run / "points" / former).is_dir() else name
 
 
 def _words(point: Point) -> str:
@@ -41,7 +69,7 @@ def runs_of(run: Path, points: Sequence[Point]) -> list[StoredRun]:
     A point without a folder of its name is looked for among those of other versions, unless this version has begun to run the
     scenario there: what is missing then has not run with the scenario's settings.
     """
-    names = [folder_name(point) for point in points]
+    names = [_name_in(run, point) for point in points]
     begun = any((run / "points" / name).is_dir() for name in names)
     older = {} if begun else _older_names(run)
     readers = Counter(map(_words, points))
@@ -58,7 +86,11 @@ def runs_of(run: Path, points: Sequence[Point]) -> list[StoredRun]:
 
 def older_folders(run: Path, point: Point) -> list[Path]:
     """Folders that other versions made in a run folder for a point that reads like this one."""
-    return [run / "points" / name for name in _older_names(run).get(_words(point), [])]
+    former = run / "points" / _former_name(point)
+    return [
+        *([former] if former.is_dir() else []),
+        *(run / "points" / name for name in _older_names(run).get(_words(point), [])),
+    ]
 
 
 def _older_names(run: Path) -> dict[str, list[str]]:

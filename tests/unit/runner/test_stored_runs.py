@@ -68,6 +68,21 @@ def test_a_new_key_with_a_default_renames_no_folder(tmp_path: Path) -> None:
     assert folder_name(replace(point, section=other)) != folder_name(point)
 
 
+def test_a_value_that_was_a_default_once_is_found_under_the_name_without_it(
+    ran: list[PlannedRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Versions whose warm-up was 1 by default left it out of their names."""
+    folder = ran[0].folder.parent.parent
+    says_one = planned_runs(folder, "run.warmup=1")
+    assert [run.folder.name for run in says_one] != [run.folder.name for run in ran]
+    found = runs_of(folder, [run.point for run in says_one])
+    assert [run.folder for run in found] == [run.folder for run in ran]
+    run(folder, says_one)
+    assert all(path.is_dir() for path in (one.folder for one in says_one)), (
+        "a run goes on from there, under today's names"
+    )
+
+
 def test_a_report_reads_what_other_code_and_another_kernel_ran(
     ran: list[PlannedRun], monkeypatch: pytest.MonkeyPatch
 ) -> None:
