@@ -133,9 +133,11 @@ def test_the_kept_score_finds_what_is_lost_and_what_is_gained(tmp_path: Path) ->
 
 def rendered(table: TextTable) -> str:
     """A table on a page of its own."""
-    nothing = {"conclusion": "", "all_valid": True, "summary": "", "chart": "", "points": [], "notes": []}
+    nothing: dict[str, Any] = dict.fromkeys(("conclusion", "summary", "chart"), "") | dict.fromkeys(
+        ("warnings", "remarks", "points", "notes"), ()
+    )
     background = ShownBackground("", (), "", None)
-    return page("run.html", title="", tables=[html_table(table)], background=background, **nothing)
+    return page("run.html", title="", all_valid=True, tables=[html_table(table)], background=background, **nothing)
 
 
 def test_sentences_fold_in_columns_of_numbers() -> None:
