@@ -1,8 +1,9 @@
-"""How far random points are from an ideal network: iteration times of the emulated network over those of the fluid engine.
+"""How far random points are from an ideal network: made-up models, every strategy, both fabrics, 10 to 100 Gbit/s.
 
-    .venv/bin/python benchmarks/fluid_agreement.py [--points 20] [--seed 1] [--out FOLDER] [KEY=VALUE ...]
+    .venv/bin/python benchmarks/fluid_agreement.py [--points 100] [--seed 3] [--jobs 2] [--out FOLDER]
 
-Runs each point on the virtual clock and prints the ratio, with both rules for the end of a SEND in the fluid engine. Points that ran in the
+Runs each point on the virtual clock, and prints its iteration time over that of its plan on the fluid engine's ideal network (`x fluid`).
+At the end, each point that is off has its cause, as a report would give it, and a summary counts how many are near. Points that ran in the
 folder before do not run again.
 """
 
@@ -11,20 +12,23 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-
-import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from gradwire.analysis.fluid.estimate import Buffered, Departure, estimate
+from gradwire.analysis.agreement.causes import Cause
+from gradwire.runner.agreement.comparing import compared
 from gradwire.runner.campaign import Campaign
 from gradwire.runner.judged import JudgedRun
 from gradwire.runner.planned import PlannedRun, plan_runs
 from gradwire.runner.protocol import Event
-from gradwire.runner.stored.spines import Spines
 from gradwire.vm.machines import Clock
 from tests.shared.random_points import random_points
+
+NEAR = (0.001, 0.01, 0.02, 0.03)
+"""Shares of the estimate; the summary counts the points within each."""
 
 
 class Printed:
@@ -37,37 +41,50 @@ class Printed:
         """Nothing to say."""
 
     def ended(self, judged: JudgedRun) -> None:
-        """Prints the ratios."""
-        section = judged.point.section
-        what = f"{section.strategy.name:24} {section.cluster.workers} {section.fabric.rate / 1e9:4.0f}G {section.fabric.topology.value:10}"
-        if not judged.result.valid:
-            print(f"{judged.point.origin:22} {what} {judged.result.verdict.splitlines()[0]}", flush=True)
-            return
-        plan, fabric = judged.stored.plan(), judged.stored.built_fabric()
-        spine_of = Spines(fabric).spine_of
-        measured_s = judged.result.iteration_time_s
-        ratios = [
-            measured_s / estimate(plan, fabric, spine_of, send_ends=ends).iteration_s
-            for ends in (Departure(), Buffered(section.transport.unsent))
-        ]
-        times = np.array(judged.iteration_times_s) * 1e3
-        print(
-            f"{judged.point.origin:22} {what} {measured_s * 1e3:9.3f} ms  departure {ratios[0]:.4f}  buffered {ratios[1]:.4f}  "
-            f"bound {measured_s / judged.result.lower_bound_s:.3f}  {np.array2string(times, precision=2)}",
-            flush=True,
+        """Prints the point, its time and its ratios."""
+        section, result = judged.point.section, judged.result
+        what = (
+            f"{judged.point.origin:20} {section.strategy.name:24} {section.cluster.workers} "
+            f"{section.fabric.rate / 1e9:4.0f}G {section.fabric.topology.value:10}"
         )
+        if not result.valid:
+            print(f"{what} invalid: {result.verdict.splitlines()[0]}", flush=True)
+            return
+        fluid, bound = _off(judged) + 1, result.iteration_time_s / result.lower_bound_s
+        print(f"{what} {result.iteration_time_s * 1e3:9.3f} ms  x fluid {fluid:.4f}  x bound {bound:.3f}", flush=True)
+
+
+def _off(judged: JudgedRun) -> float:
+    """How far a valid run is off its estimate, as a share of it, with its sign."""
+    ratio = judged.result.fluid_ratio
+    assert ratio is not None
+    return ratio - 1
+
+
+def print_summary(runs: Sequence[JudgedRun]) -> None:
+    """Prints the points that are off, each with its cause, and how many are near."""
+    valid = sorted((run for run in runs if run.result.valid), key=lambda run: -abs(_off(run)))
+    print()
+    for run in valid:
+        if run.agreement is not None and run.agreement.cause is not Cause.NONE:
+            print(f"{run.point.origin}, {run.point.section.strategy.name}: {_off(run):+.1%}: {run.agreement.sentence}.\n")
+    near = ", ".join(f"{sum(abs(_off(run)) <= share for run in valid)} within {share:.1%}" for share in NEAR)
+    print(f"{len(valid)} of {len(runs)} points are valid: {near}.")
+    causes = Counter(str(run.agreement.cause) for run in valid if run.agreement is not None and run.agreement.cause)
+    print(f"Causes: {', '.join(f'{cause} {count}' for cause, count in causes.most_common()) or 'none needed'}.")
 
 
 def main() -> None:
-    """Reads the arguments and runs the points."""
+    """Reads the arguments, runs the points and compares them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--points", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--points", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--out", type=Path, default=Path("runs/fluid-agreement"))
     arguments = parser.parse_args()
     points = list(random_points(arguments.seed, arguments.points))
     planned = plan_runs(points, arguments.out, Clock())
-    Campaign(planned, arguments.out, len(os.sched_getaffinity(0)), Printed()).run()
+    print_summary(compared(Campaign(planned, arguments.out, arguments.jobs, Printed()).run()))
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def random_document(draw: random.Random) -> dict[str, Any]:
         "model": {"name": "made-up", "layers": layers},
         "strategy": {"name": draw.choice(sorted(BUILT_IN))},
         "costs": costs,
-        "run": {"warmup": 3, "iterations": 5, "seed": draw.randint(1, 1000)},
+        "run": {"iterations": 5, "seed": draw.randint(1, 1000)},
     }
 
 
