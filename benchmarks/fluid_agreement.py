@@ -67,7 +67,9 @@ def print_summary(runs: Sequence[JudgedRun]) -> None:
     print()
     for run in valid:
         if run.agreement is not None and run.agreement.cause is not Cause.NONE:
-            print(f"{run.point.origin}, {run.point.section.strategy.name}: {_off(run):+.1%}: {run.agreement.sentence}.\n")
+            print(
+                f"{run.point.origin}, {run.point.section.strategy.name}: {_off(run):+.1%}: {run.agreement.sentence}.\n"
+            )
     near = ", ".join(f"{sum(abs(_off(run)) <= share for run in valid)} within {share:.1%}" for share in NEAR)
     print(f"{len(valid)} of {len(runs)} points are valid: {near}.")
     causes = Counter(str(run.agreement.cause) for run in valid if run.agreement is not None and run.agreement.cause)

@@ -162,10 +162,10 @@ def _gain(settings: Sequence[Setting], first: str, write: Labels) -> str:
 def _limits(settings: Sequence[Setting]) -> str:
     rows = [found.ranking.best.row for found in settings if found.ranking.best]
     network = sum(row.scaling_efficiency < COMPUTE_BOUND for row in rows)
-    if not network:
-        return f"the network is no longer the limit: at least {min(r.scaling_efficiency for r in rows):.0%} of the compute bound"
     least = min(row.scaling_efficiency for row in rows)
-    return f"the network is the limit at {_all(network, len(rows))}, with {least:.0%} of the compute bound at worst"
+    if not network:
+        return f"the network is no longer the limit: computation takes at least {least:.0%} of the iteration"
+    return f"the network is the limit at {_all(network, len(rows))}, where computation takes as little as {least:.0%} of the iteration"
 
 
 def _doubt(settings: Sequence[Setting]) -> str:

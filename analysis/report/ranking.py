@@ -13,7 +13,7 @@ BASELINE = "vanilla"
 MOST_NAMED = 4
 """Number of strategies that are named one by one in the answer."""
 COMPUTE_BOUND = 0.95
-"""Share of the compute bound from which on the network is no longer the limit."""
+"""Computation's share of an iteration from which on the network is no longer the limit."""
 
 
 @dataclass(frozen=True)
@@ -130,11 +130,11 @@ def limit(row: PointResult, name: str) -> str:
     """What limits a valid point's iteration: computation, or the network and by how much. name: whose bound it is."""
     share = row.scaling_efficiency
     if share >= COMPUTE_BOUND:
-        return f"the network is no longer the limit: {share:.0%} of the compute bound"
+        return f"the network is no longer the limit: computation takes {share:.0%} of the iteration"
     over = row.iteration_time_s / row.lower_bound_s
     return (
-        f"the network is the limit: {share:.0%} of the compute bound, {over:.2f} times {name}'s own bound "
-        f"({row.lower_bound_kind})"
+        f"the network is the limit: computation takes {share:.0%} of the iteration, which is {over:.2f} times {name}'s own "
+        f"bound ({row.lower_bound_kind})"
     )
 
 
@@ -266,7 +266,7 @@ def _foot(ranking: Ranking) -> str:
     sentences = [
         "slower by: per cent of the fastest's time.",
         "x bound: iteration time over its closed-form lower bound; x fluid: over its time on an ideal network.",
-        "compute %: share of the compute bound.",
+        "compute %: computation's share of the iteration.",
     ]
     outcomes = [ranking.against_best(entry).outcome for entry in ranking.valid] if ranking.best else []
     if outcomes.count(Outcome.LEVEL) > 1:

@@ -27,8 +27,8 @@ def concluded(*rows: PointResult, **labels: str) -> str:
 
 def test_one_point() -> None:
     assert concluded(row(1.0)) == (
-        "Ring takes 1.000 s an iteration; the network is the limit: 80% of the compute bound, 1.11 times ring's own bound (bandwidth). "
-        "Its point is valid."
+        "Ring takes 1.000 s an iteration; the network is the limit: computation takes 80% of the iteration, "
+        "which is 1.11 times ring's own bound (bandwidth). Its point is valid."
     )
 
 
@@ -49,8 +49,8 @@ def sweep(*names_and_times: tuple[str, tuple[float, ...]]) -> list[PointResult]:
 
 def test_a_sweep_of_one_strategy_has_its_ends() -> None:
     assert concluded(*sweep(("ring", (2.0, 1.0, 0.82)))) == (
-        "An iteration of ring takes 0.8200 s (40gbit) to 2.000 s (10gbit); the network is the limit at 2 of 3, with 40% of the "
-        "compute bound at worst. All 3 points are valid."
+        "An iteration of ring takes 0.8200 s (40gbit) to 2.000 s (10gbit); the network is the limit at 2 of 3, where computation "
+        "takes as little as 40% of the iteration. All 3 points are valid."
     )
 
 
