@@ -22,7 +22,7 @@ from gradwire.workloads.scenario.expansion import Expansion
 from gradwire.workloads.scenario.names import name_defects
 from gradwire.workloads.scenario.reading import read_document
 from gradwire.workloads.scenario.schema import PointSection, PrintedSection
-from gradwire.workloads.scenario.settings import apply_setting, flattened
+from gradwire.workloads.scenario.settings import apply_setting, flattened, setting_words
 from gradwire.workloads.scenario.units import rate_text
 
 GIVEN = "scenario"
@@ -128,7 +128,7 @@ def _with_settings(
     if refused:
         raise InputFault("\n".join([*(f"{origin}: {line}" for line in dict.fromkeys(overridden)), *refused]))
     if settings and isinstance(document.get("title"), str):
-        document["title"] += f", with {', '.join(settings)}"
+        document["title"] += f", with {', '.join(map(setting_words, settings))}"
     if folder is not None:
         document, wrong_files = inlined(document, folder)
         overridden += wrong_files

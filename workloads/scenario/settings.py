@@ -42,6 +42,15 @@ def apply_setting(document: dict[str, Any], setting: str) -> None:
         document["cases"] = cases
 
 
+def setting_words(setting: str) -> str:
+    """A setting as a title says it: `fabric.rate = 10gbit or 25gbit` for `fabric.rate=["10gbit", "25gbit"]`."""
+    key, value = _parsed(setting)
+    values = value if isinstance(value, list) else [value]
+    if any(isinstance(one, dict | list) for one in values):
+        return setting
+    return f"{key} = {' or '.join(map(str, values))}"
+
+
 def _parsed(setting: str) -> tuple[str, Any]:
     """Splits a setting into key and value. A value that is not valid TOML is taken as a string."""
     key, equals, text = setting.partition("=")

@@ -65,7 +65,7 @@ def test_a_mapping_is_run_as_a_file_of_the_same_content_would_be(
 def test_settings_and_folders_are_those_of_the_command(replayed: None, capsys: pytest.CaptureFixture[str]) -> None:
     run = gradwire.run(CONTENT, set={"fabric.rate": "25gbit", "model.batch": [64, 128]}, jobs=1)
     assert run.folder == Path("runs/a-test-25gbit-batch64+128")
-    assert run.title == "A test, with fabric.rate=25gbit, model.batch=[64, 128]"
+    assert run.title == "A test, with fabric.rate = 25gbit, model.batch = 64 or 128"
     assert sorted(run.points["batch"]) == [64, 64, 128, 128]
     assert "4 points to run, 1 at a time" in capsys.readouterr().out
     elsewhere = gradwire.run(CONTENT, set=["strategy.name=ring"], out="mine/here")

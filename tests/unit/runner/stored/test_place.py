@@ -104,7 +104,8 @@ def test_a_folder_of_ones_own_is_refused_where_it_holds_others() -> None:
 
 def test_the_title_says_what_was_set() -> None:
     assert (
-        scenario("fabric.rate=25gbit", "run.iterations=1").title == "A test, with fabric.rate=25gbit, run.iterations=1"
+        scenario("fabric.rate=25gbit", "run.iterations=1").title
+        == "A test, with fabric.rate = 25gbit, run.iterations = 1"
     )
     assert scenario().title == "A test"
 

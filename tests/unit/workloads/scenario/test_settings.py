@@ -11,7 +11,7 @@ import tomli_w
 
 from gradwire.faults import InputFault
 from gradwire.workloads.scenario.loading import Point, load_scenario, resolve
-from gradwire.workloads.scenario.settings import apply_setting
+from gradwire.workloads.scenario.settings import apply_setting, setting_words
 
 SCENARIOS = Path(__file__).resolve().parents[4] / "scenarios"
 MINIMAL = """
@@ -139,3 +139,16 @@ def test_what_cannot_be_set_is_refused(setting: str, said: str) -> None:
 def test_a_file_whose_cases_are_no_tables_is_refused_whatever_is_set() -> None:
     with pytest.raises(InputFault, match="cases: must be a table of keys with lists"):
         document("cases = [3]\n" + MINIMAL, "run.seed=2")
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("fabric.rate=25gbit", "fabric.rate = 25gbit"),
+        ('strategy.name=["ring", "p3"]', "strategy.name = ring or p3"),
+        ("run.iterations = 3", "run.iterations = 3"),
+        ('fabric=[{rate="10gbit"}, {rate="25gbit"}]', 'fabric=[{rate="10gbit"}, {rate="25gbit"}]'),
+    ],
+)
+def test_a_setting_in_words(setting: str, words: str) -> None:
+    assert setting_words(setting) == words
