@@ -9,8 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gradwire.analysis.fluid.reach import MARGIN
+MARGIN = 0.02
+"""How far a run may be off before a cause is looked for, as a share of its estimate.
 
+docs/estimate.md: most points are within 0.1 %, and 94 of 100 random ones within this.
+"""
 ENOUGH = 1 / 2
 """A cause explains at least so much of what a run is off,"""
 ENOUGH_WITHIN_MARGIN = 1 / 3
@@ -25,6 +28,7 @@ class Cause(StrEnum):
     """It is not."""
     AGENTS = "late agents"
     START = "first iteration"
+    END = "last iteration"
     ACKS = "ACKs"
     BURSTS = "bursts"
     SOCKETS = "sockets"

@@ -49,6 +49,7 @@ def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
             Cause.AGENTS, deviation.ideal_s, f"They acted {late} late on the critical path of a typical iteration"
         )
     yield from _without_start(run, deviation, seen)
+    yield from _without_end(run, deviation, seen)
     yield from _with_acks(run)
     yield from _with_held_bytes(run, seen)
     yield from _with_jitter(run, deviation, seen)
@@ -63,6 +64,16 @@ def _without_start(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[
     first = quantity(seen.iterations_s[0], "s")
     effect = f"It is measured and took {first}; the others take {others_s / ideal_s:.3f} times their estimate"
     yield Trial(Cause.START, deviation.measured_s - deviation.late_s - (others_s - ideal_s), effect)
+
+
+def _without_end(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
+    """What the estimate would have to be if nothing but the end of the run were off, after which no traffic competes any more."""
+    if len(seen.iterations_s) < 2:
+        return
+    others_s, ideal_s = float(np.mean(seen.iterations_s[:-1])), float(np.mean(run.iterations_s()[:-1]))
+    last = quantity(seen.iterations_s[-1], "s")
+    effect = f"None follows it, so that it took {last}; the others take {others_s / ideal_s:.3f} times their estimate"
+    yield Trial(Cause.END, deviation.measured_s - deviation.late_s - (others_s - ideal_s), effect)
 
 
 def _with_acks(run: IdealRun) -> Iterator[Trial]:

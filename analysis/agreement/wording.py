@@ -8,6 +8,7 @@ from gradwire.analysis.report.quantities import quantity
 SUBJECTS = {
     Cause.AGENTS: "late agents explain",
     Cause.START: "the first iteration explains",
+    Cause.END: "the last iteration explains",
     Cause.ACKS: "ACKs explain",
     Cause.BURSTS: "bursts explain",
     Cause.SOCKETS: "sockets explain",
@@ -38,7 +39,7 @@ def explained(deviation: Deviation, found: Trial) -> str:
             f"If all of them did, an ideal network would take {shown} instead of {ideal}, and {measured} were measured"
         )
         return f"{begin} it as far as can be told. {effect}. {bound}"
-    if found.cause in (Cause.AGENTS, Cause.START):
+    if found.cause in (Cause.AGENTS, Cause.START, Cause.END):
         times = f"{measured} were measured, and an ideal network takes {ideal}"
     else:
         times = f"With that, an ideal network takes {shown} instead of {ideal}, and {measured} were measured"

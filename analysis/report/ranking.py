@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gradwire.analysis.contrast import LEVEL_MARGIN, MOST_SEEDS, Contrast, Outcome, Sample, contrast
 from gradwire.analysis.points import PointResult, pool_seeds
-from gradwire.analysis.report.tables import ABSENT, INVALID, TextTable
+from gradwire.analysis.report.tables import ABSENT, INVALID, TextTable, spread_beside
 
 BASELINE = "vanilla"
 MOST_NAMED = 4
@@ -217,7 +217,7 @@ def ranking_table(ranking: Ranking) -> TextTable:
     for place, entry in enumerate(ranking.valid, start=1):
         row = entry.row
         numbers = (
-            f"{entry.time_s:#.4g}",
+            _time(entry),
             _interval(entry),
             _slower_by(ranking, entry),
             f"{ranking.speedup(entry):.2f}" if ranking.baseline else ABSENT,
@@ -237,10 +237,14 @@ def ranking_table(ranking: Ranking) -> TextTable:
     return TextTable("Ranking", headers, tuple(rows), 3, tuple(tones), _foot(ranking))
 
 
+def _time(entry: Entry) -> str:
+    return f"{entry.time_s:#.4g}"
+
+
 def _interval(entry: Entry) -> str:
     if not entry.sample.random:
         return "none"
-    return f"{entry.ci_s:.2g}" if entry.seeds > 1 else "one seed"
+    return spread_beside(_time(entry), entry.ci_s) if entry.seeds > 1 else "one seed"
 
 
 def _slower_by(ranking: Ranking, entry: Entry) -> str:

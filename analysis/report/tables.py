@@ -122,13 +122,20 @@ def width_columns(table: TextTable, without: Sequence[str] = ()) -> int:
 
 
 def _numbers(row: PointResult) -> tuple[str, str, str, str]:
-    spread = ABSENT if row.ci95_s is None else f"{row.ci95_s:#.2g}"
+    time = _plain(row.iteration_time_s, 4)
     return (
-        _plain(row.iteration_time_s, 4),
-        spread,
+        time,
+        ABSENT if row.ci95_s is None else spread_beside(time, row.ci95_s),
         _plain(row.throughput_per_s, 4),
         f"{row.scaling_efficiency * 100:.1f}",
     )
+
+
+def spread_beside(time: str, half_s: float) -> str:
+    """Half of an interval, with as many decimals as the time that it belongs to; what is too small for them is less than the last one."""
+    decimals = len(time.partition(".")[2])
+    last = 10.0**-decimals
+    return f"<{last:.{decimals}f}" if 0 < half_s < last / 2 else f"{half_s:.{decimals}f}"
 
 
 def _plain(value: float, digits: int) -> str:

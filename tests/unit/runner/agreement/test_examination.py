@@ -185,6 +185,19 @@ def test_the_cold_start_is_named_where_it_alone_is_slow(tmp_path: Path, monkeypa
     assert "the others take 1.000 times their estimate" in agreement.sentence
 
 
+def test_the_end_is_named_where_it_alone_is_fast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fast_end(log: OpLog) -> OpLog:
+        earlier_ns = np.where(log.iteration == log.iteration.max(), 10_000_000, 0)
+        return OpLog(
+            log.iteration, log.op, log.nominal_start_ns - earlier_ns, log.start_ns - earlier_ns, log.end_ns - earlier_ns
+        )
+
+    agreement = examined(stored_run(tmp_path, monkeypatch, "run.iterations=3", change=fast_end))
+    assert agreement.cause is Cause.END
+    assert "the last iteration explains" in agreement.sentence
+    assert "the others take 1.000 times their estimate" in agreement.sentence
+
+
 def test_times_that_nothing_explains_are_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agreement = examined(stored_run(tmp_path, monkeypatch, change=stretched(1.2)))
     assert agreement.cause is Cause.UNEXPLAINED
