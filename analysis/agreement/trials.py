@@ -32,6 +32,8 @@ class Seen:
     iterations_s: tuple[float, ...]
     #: What its connections held.
     held: Held
+    #: How far apart the copies of a multicast message arrived; 0 without multicast.
+    copies_apart_s: float
     #: How early a message may arrive through idle ports, as payload (Fabric.grain_s).
     grain_bytes: int
     #: What a flow sends before the next one at a port has its turn, at least (topo/tc.py).
@@ -52,6 +54,7 @@ def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
     yield from _without_end(run, deviation, seen)
     yield from _with_acks(run)
     yield from _with_held_bytes(run, seen)
+    yield from _with_copies(deviation, seen)
     yield from _with_jitter(run, deviation, seen)
     yield from _with_bursts(run, seen)
 
@@ -100,6 +103,17 @@ def _with_held_bytes(run: IdealRun, seen: Seen) -> Iterator[Trial]:
         else:
             effect = f"Messages that had left their hosts waited there, and queues went on with {held}"
             yield Trial(Cause.SWITCHES, with_held_s, effect)
+
+
+def _with_copies(deviation: Deviation, seen: Seen) -> Iterator[Trial]:
+    """Copies of a multicast message go on by themselves, where an ideal network carries all at the rate of the slowest."""
+    if seen.copies_apart_s:
+        apart = rough(seen.copies_apart_s, "s")
+        effect = (
+            f"Copies of a multicast message waited for nothing but their own ports, and arrived up to {apart} apart, "
+            "where those of an ideal network arrive together"
+        )
+        yield Trial(Cause.SWITCHES, deviation.ideal_s - seen.copies_apart_s, effect, is_bound=True)
 
 
 def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:

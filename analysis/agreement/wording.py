@@ -34,10 +34,8 @@ def explained(deviation: Deviation, found: Trial) -> str:
     """What to say of a cause: how much it explains, what it is, and the times that show it."""
     measured, ideal, shown = (quantity(s, "s") for s in (deviation.measured_s, deviation.ideal_s, found.with_effect_s))
     begin, effect = SUBJECTS[found.cause], found.effect
-    if found.is_bound and not deviation.is_explained(found.with_effect_s):
-        bound = (
-            f"If all of them did, an ideal network would take {shown} instead of {ideal}, and {measured} were measured"
-        )
+    if found.is_bound:
+        bound = f"At most, that makes {shown} of the {ideal} that an ideal network takes, and {measured} were measured"
         return f"{begin} it as far as can be told. {effect}. {bound}"
     if found.cause in (Cause.AGENTS, Cause.START, Cause.END):
         times = f"{measured} were measured, and an ideal network takes {ideal}"

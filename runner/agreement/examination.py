@@ -6,6 +6,7 @@ import numpy as np
 
 from gradwire.agents.records import OpLog, PointRecord
 from gradwire.analysis.agreement.causes import Agreement, Cause, Deviation, first_cause
+from gradwire.analysis.agreement.copies import copies_apart_s
 from gradwire.analysis.agreement.held import held
 from gradwire.analysis.agreement.ideal import LARGEST_PLAN_OPS, IdealRun
 from gradwire.analysis.agreement.trials import Seen, trials
@@ -59,9 +60,11 @@ def _examined(run: IdealRun, log: OpLog, record: PointRecord, times_s: list[floa
     typical = record.warmup + int(np.abs(np.array(times_s) - measured_s).argmin())
     deviation = Deviation(measured_s, ideal_s, _late_s(run, log, typical))
     tokens_bytes = fabric.burst_bytes(fabric.rate_bps, exact_timers=record.clock == VIRTUAL_CLOCK)
+    logged = LoggedOps.of(run.plan, log)
     seen = Seen(
         iterations_s=tuple(times_s),
-        held=held(LoggedOps.of(run.plan, log), record.warmup),
+        held=held(logged, record.warmup),
+        copies_apart_s=copies_apart_s(logged, record.warmup),
         grain_bytes=tokens_bytes + fabric.gso_bytes,
         turn_bytes=QUANTUM_BYTES,
     )

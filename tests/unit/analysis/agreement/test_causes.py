@@ -95,4 +95,4 @@ def test_every_cause_that_is_tried_has_words() -> None:
 def test_a_bound_claims_no_figure() -> None:
     text = explained(Deviation(0.95, 1.0), trial(Cause.BURSTS, 0.7, is_bound=True))
     assert "%" not in text
-    assert "If all of them did, an ideal network would take 0.7 s instead of 1 s, and 0.95 s were measured" in text
+    assert "At most, that makes 0.7 s of the 1 s that an ideal network takes, and 0.95 s were measured" in text
