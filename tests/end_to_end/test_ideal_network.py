@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 import gradwire
+from gradwire.analysis.agreement.causes import Cause
+from gradwire.runner.agreement.comparing import compared
+from gradwire.runner.campaign import Campaign
+from gradwire.runner.judged import JudgedRun
+from gradwire.runner.planned import PlannedRun, plan_runs
+from gradwire.runner.protocol import Event
+from gradwire.vm.machines import Clock
+from tests.shared.random_points import random_points
+
+RANDOM_POINTS, SEED = 3, 3
+"""The first of the hundred that benchmarks/fluid_agreement.py runs."""
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -42,3 +54,22 @@ def test_a_ring_is_as_fast_and_p3_is_faster_because_of_its_sockets(tmp_path: Pat
     assert f"x fluid of p3 is {ratio['p3']:.3f}: sockets explain" in report
     assert "16 KiB may wait unsent (transport.unsent)" in report
     assert "Warning:" not in report
+
+
+class Unwatched:
+    def started(self, planned: PlannedRun) -> None: ...
+
+    def heard(self, planned: PlannedRun, event: Event) -> None: ...
+
+    def ended(self, judged: JudgedRun) -> None: ...
+
+
+def test_random_points_are_as_fast_or_have_a_cause(tmp_path: Path) -> None:
+    planned = plan_runs(list(random_points(SEED, RANDOM_POINTS)), tmp_path, Clock())
+    runs = compared(Campaign(planned, tmp_path, len(os.sched_getaffinity(0)), Unwatched()).run())
+    assert len(runs) == RANDOM_POINTS
+    for run in runs:
+        assert run.result.valid, run.result.verdict
+        assert run.result.fluid_ratio == pytest.approx(1.0, abs=0.05)
+        assert run.agreement is not None
+        assert run.agreement.cause is not Cause.UNEXPLAINED, run.agreement.sentence
