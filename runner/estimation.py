@@ -16,7 +16,7 @@ from gradwire.analysis.fluid.estimate import Departure, FluidTimes, SendEnds
 from gradwire.analysis.frames.csv_files import write_csv
 from gradwire.analysis.report.tables import TextTable
 from gradwire.faults import InputFault
-from gradwire.runner.compiling.ideal_times import fluid_times, rule_of
+from gradwire.runner.compiling.ideal_times import BUFFERED, DEPARTURE, fluid_times, rule_of
 from gradwire.runner.compiling.processes import side_by_side
 from gradwire.runner.compiling.shared_plans import SharedPlans, sharing_key
 from gradwire.runner.stored.stored_run import StoredRun
@@ -64,6 +64,12 @@ def fluid_times_of(stored: StoredRun, send_ends: SendEnds | None = None) -> Flui
     1.1 s for those of P3, whose iterations take long to repeat.
     """
     return fluid_times(stored.plan(), stored.fabric(), send_ends or Departure())
+
+
+def check_send_ends(send_ends: str | None) -> None:
+    """Raises InputFault for what is no rule; None stands for each point's own."""
+    if send_ends not in (None, DEPARTURE, BUFFERED):
+        raise InputFault(f"send ends: '{send_ends}' is no rule; it must be {DEPARTURE} or {BUFFERED}")
 
 
 def estimate_points(

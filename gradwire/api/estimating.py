@@ -7,7 +7,7 @@ import pandas as pd
 from gradwire.analysis.frames.points import parameters_frame
 from gradwire.api.running import Scenario, source_of
 from gradwire.api.settings import Settings, settings_of
-from gradwire.runner.estimation import MODEL_NOT_RUN, RESULT_COLUMNS, estimate_points
+from gradwire.runner.estimation import MODEL_NOT_RUN, RESULT_COLUMNS, check_send_ends, estimate_points
 from gradwire.runner.launch.preparation import loaded
 
 WORDS = ("plan", "lower_bound_kind")
@@ -28,6 +28,7 @@ def estimate(
     "buffered" for all points, instead of what each says (docs/estimate.md). Otherwise as `gradwire.run`. Raises InputFault.
     """
     found = loaded(source_of(scenario), settings_of(set))
+    check_send_ends(send_ends)
     estimates = estimate_points(found.points, jobs, send_ends)
     keys = list(dict.fromkeys(key for point in estimates for key in point.parameters))
     frame = parameters_frame([dict(point.parameters) for point in estimates], keys)

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from gradwire.analysis.report.tables import rich_table
 from gradwire.commands import terminal
-from gradwire.faults import InputFault
-from gradwire.runner.compiling.ideal_times import BUFFERED, DEPARTURE
 from gradwire.runner.compiling.processes import cores
 from gradwire.runner.estimation import (
+    check_send_ends,
     estimate_points,
     estimates_json,
     estimates_table,
@@ -27,8 +26,7 @@ def estimate(
     scenario: Path, settings: Sequence[str], jobs: int | None, send_ends: str | None, out: Path | None, *, as_json: bool
 ) -> None:
     """`gradwire estimate`."""
-    if send_ends not in (None, DEPARTURE, BUFFERED):
-        raise InputFault(f"--send-ends {send_ends}: must be {DEPARTURE} or {BUFFERED}")
+    check_send_ends(send_ends)
     if out:
         refuse_unusable_file(out)
     loaded = load_scenario(scenario_path(scenario), settings)

@@ -48,9 +48,7 @@ def _line(chosen: Strategy, table: Mapping[str, Any], name: str, defect: Any) ->
         return f"{KEY} of '{chosen.name}': {reason_of(defect)}"
     key = f"{KEY}.{name}"
     if defect["type"] == "extra_forbidden":
-        return (
-            f"{key}: '{chosen.name}' has no such option; {close(name, known)}Its options: {', '.join(known) or 'none'}"
-        )
+        return f"{key}: '{chosen.name}' has no such option; {close(name, known)}it has {', '.join(known) or 'none'}"
     expected = kind_at(chosen.options, [name])
     if defect["type"] == "missing":
         return f"{key}: missing; '{chosen.name}' needs {expected.words if expected else 'it'}"

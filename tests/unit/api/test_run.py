@@ -344,3 +344,8 @@ def test_estimates_are_a_frame_beside_their_bounds(tmp_path: Path, monkeypatch: 
     assert (estimates["bound_ratio"] >= 0.999).all()
     assert estimates["rate_bps"].tolist().count(1e10) == 2
     assert "A model, not a run" in estimates.attrs["model"]
+
+
+def test_an_estimate_refuses_a_wrong_rule() -> None:
+    with pytest.raises(InputFault, match="'later' is no rule; it must be departure or buffered"):
+        gradwire.estimate(CONTENT, send_ends="later")

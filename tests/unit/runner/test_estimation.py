@@ -166,4 +166,4 @@ def test_a_wrong_rule_is_refused(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, _, err = gradwire_says(monkeypatch, capsys, "estimate", str(file), "--send-ends", "never")
-    assert (status, "must be departure or buffered" in err) == (2, True)
+    assert (status, "it must be departure or buffered" in err) == (2, True)

@@ -145,7 +145,7 @@ def test_rates_as_text_and_back(rate_bps: float, text: str) -> None:
         (["model.device=p4000"], ["no time for model 'alexnet'", "k40"]),
         (["strategy.name=vanila"], ["'vanila'", "did you mean 'vanilla'"]),
         (["strategy.name=zzz"], ["'zzz' is unknown. Known: "]),
-        (["strategy.options.slices=3"], ["strategy.options.slices: 'vanilla' has no such option; Its options: none"]),
+        (["strategy.options.slices=3"], ["strategy.options.slices: 'vanilla' has no such option; it has none"]),
         (["costs.copy_rate=2GB/s"], ["costs.copy_rate: write where", 'value = "2GB/s", source = "measured"']),
         (
             ["strategy.name=geryon", "strategy.options.rule=fine"],
