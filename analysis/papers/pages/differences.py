@@ -19,7 +19,7 @@ class Seen:
 
     @property
     def names(self) -> list[str]:
-        """Each claim as scenario/claim, with its error."""
+        """Each claim as scenario/claim, with its error, for a page that marks nothing up."""
         return [
             result.name if result.relative_error is None else f"{result.name} ({error_text(result.relative_error)})"
             for result in self.claims

@@ -56,24 +56,26 @@ def overview_page(records: Sequence[Record]) -> str:
 
 def _origin(records: Sequence[Record]) -> str:
     """Whether one code and one kernel made all of it."""
-    codes = {record.facts.code for record in records}
-    kernels = {record.facts.kernel for record in records}
-    if len(codes) == len(kernels) == 1:
-        return f"all papers with the same code ({codes.pop()}) and kernel ({kernels.pop()})"
+    codes, kernels, versions = (
+        {getattr(record.facts, field) for record in records} for field in ("code", "kernel", "versions")
+    )
+    if len(codes) == len(kernels) == len(versions) == 1:
+        return f"all papers with the same code of the runs ({codes.pop()}) and the same versions: {kernels.pop()}, {versions.pop()}"
     return (
-        f"not all papers with the same code and kernel: {len(codes)} codes and {len(kernels)} kernels, as listed below"
+        f"not all papers with the same code and versions: {len(codes)} codes of the runs, {len(kernels)} kernels and "
+        f"{len(versions)} sets of versions, as each page says"
     )
 
 
 def _papers(records: Sequence[Record]) -> TextTable:
-    headers = ("paper", "claims", "date", "kernel", "code", "versions", "points", "core time (s)")
+    headers = ("paper", "claims", "date", "kernel", "code", "points", "core time (s)")
     rows = []
     for record in records:
         page, table, facts = f"reproduction/{record.paper}.md", f"reproduction/{record.paper}.csv", record.facts
         links = (f"[{record.name}]({page})", f"[CSV]({table})")
-        origin = (facts.date, facts.kernel, facts.code, facts.versions)
+        origin = (facts.date, facts.kernel, facts.code)
         rows.append((*links, *origin, str(facts.points), f"{facts.points_s:.0f}"))
     foot = (
         "Code: a hash of what compiles and carries out plans. Core time: how long the points took, one after the other."
     )
-    return TextTable("Papers", headers, tuple(rows), 6, ("",) * len(rows), foot)
+    return TextTable("Papers", headers, tuple(rows), 5, ("",) * len(rows), foot)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gradwire.analysis.difference import ClaimDifference
-from gradwire.analysis.papers.pages.differences import Difference, differences, unexplained
+from gradwire.analysis.papers.pages.differences import Difference, Seen, differences, unexplained
 from gradwire.analysis.papers.pages.facts import Facts
 from gradwire.analysis.papers.pages.moved import VISIBLY, change
 from gradwire.analysis.papers.pages.report import background
@@ -20,7 +20,7 @@ from gradwire.analysis.papers.pages.tables import (
     short_claims,
     summary_lines,
 )
-from gradwire.analysis.papers.pages.values import shortened
+from gradwire.analysis.papers.pages.values import error_text, shortened
 from gradwire.analysis.papers.reference import Paper
 from gradwire.analysis.report.tables import TextTable, escaped, markdown_table
 
@@ -47,13 +47,13 @@ def paper_page(one: Reproduced, moved: Moved | None) -> str:
         f"Written by `gradwire reproduce {paper} --pages docs`. [All papers](../reproduction.md) says what a claim is and when it "
         f"holds, and [{paper}.csv]({paper}.csv) has every claim with its explanation.",
         _items([*summary_lines(results), *one.facts.lines()]),
-        markdown_table(scoreboard({paper: results})),
+        markdown_table(replace(scoreboard({paper: results}), foot="")),
         _section(headline_table(results)),
         "## Figures and tables",
         *map(_scenario, one.scenarios),
         *_causes(differences(results)),
         *_unexplained(one),
-        _section(predictions_table(results)),
+        _predictions(predictions_table(results)),
         _listed(one),
         _moved(moved) if moved else "",
     ]
@@ -68,6 +68,14 @@ def _section(table: TextTable) -> str:
     return f"## {table.title}\n\n{markdown_table(table)}" if table.rows else ""
 
 
+def _predictions(table: TextTable) -> str:
+    """Folded, because the figures show them as well."""
+    if not table.rows:
+        return ""
+    folded = f"<details><summary>{len(table.rows)} predicted values</summary>\n\n{markdown_table(replace(table, foot=''))}\n</details>"
+    return f"## {table.title}\n\n{escaped(table.foot)}\n\n{folded}"
+
+
 def _scenario(one: ReproducedScenario) -> str:
     """Its figures and its claims; empty for one that has neither."""
     scenario, paper = one.judged.scenario, one.judged.paper.paper
@@ -75,7 +83,7 @@ def _scenario(one: ReproducedScenario) -> str:
     if not one.drawn and not table.rows:
         return ""
     parts = [f"### {scenario.id}: {escaped(scenario.title)}", *map(escaped, background(scenario))]
-    parts += [f"![{escaped(drawn.title)}]({paper}/{drawn.name})" for drawn in one.drawn]
+    parts += [f"![{escaped(drawn.title)}]({paper}/{drawn.name})\n\n{escaped(drawn.title)}" for drawn in one.drawn]
     parts += [markdown_table(table).strip("\n")] if table.rows else []
     return "\n\n".join(parts)
 
@@ -87,9 +95,19 @@ def _causes(found: Sequence[Difference]) -> list[str]:
     for difference in found:
         parts.append(f"### {escaped(difference.cause)}")
         for argument in difference.arguments:
-            claims = [": ".join(filter(None, (", ".join(seen.names), seen.text))) for seen in argument.seen]
-            parts += [escaped(argument.text), _items(claims)]
+            parts += [escaped(argument.text), "\n".join(map(_seen, argument.seen))]
     return parts
+
+
+def _seen(seen: Seen) -> str:
+    """The claims for which the same was measured, and what."""
+    errors = ["" if r.relative_error is None else f" ({error_text(r.relative_error)})" for r in seen.claims]
+    names = ", ".join(_code(result.name) + error for result, error in zip(seen.claims, errors, strict=True))
+    return f"- {names}" + (f": {escaped(seen.text)}" if seen.text else "")
+
+
+def _code(name: str) -> str:
+    return f"`{name}`"
 
 
 def _unexplained(one: Reproduced) -> list[str]:
@@ -98,7 +116,7 @@ def _unexplained(one: Reproduced) -> list[str]:
         return []
     return [
         "## Where it differs, and nobody knows why",
-        _items([f"{result.name}: {result.status.value}; {known}" for result, known in left]),
+        "\n".join(f"- {_code(result.name)}: {result.status.value}; {escaped(known)}" for result, known in left),
     ]
 
 
@@ -106,8 +124,8 @@ def _listed(one: Reproduced) -> str:
     by_reason = listed_by_reason(one.results)
     if not by_reason:
         return ""
-    lines = [f"{reason}: {', '.join(names)}" for reason, names in by_reason.items()]
-    return "## What is not counted\n\n" + _items(lines)
+    lines = [f"- {', '.join(map(_code, names))}: {escaped(reason)}" for reason, names in by_reason.items()]
+    return "## What is not counted\n\n" + "\n".join(lines)
 
 
 def _moved(moved: Moved) -> str:

@@ -9,6 +9,9 @@ from gradwire.analysis.report.tables import ABSENT
 MOST_LETTERS = 100
 """A longer cell of a page's table is cut: the paper's CSV file has it whole."""
 
+SHOWN_INTERVAL = 0.001
+"""Share of a value: a smaller interval is below its last printed digit, and left to the CSV file."""
+
 
 def printed_text(claim: Claim) -> str:
     """What the paper prints, with its unit."""
@@ -16,18 +19,21 @@ def printed_text(claim: Claim) -> str:
         return "left out"
     if isinstance(claim.printed, list):
         return rank_text(claim.printed)
-    return _with_unit(claim.printed, claim)
+    return value_text(claim.printed, claim)
 
 
 def measured_text(result: Result) -> str:
     """What was measured, with its interval and unit."""
     if result.measured is None:
         return ABSENT
-    value, half = _with_unit(result.measured.value, result.claim), result.measured.ci95
-    return value if half is None else f"{value} ± {_interval(half, result.claim)}"
+    value, half = result.measured.value, result.measured.ci95
+    text = value_text(value, result.claim)
+    shows = half is not None and isinstance(value, (int, float)) and half > SHOWN_INTERVAL * abs(value)
+    return f"{text} ± {_interval(half, result.claim)}" if shows and half is not None else text
 
 
-def _with_unit(value: float | str, claim: Claim) -> str:
+def value_text(value: float | str, claim: Claim) -> str:
+    """A value of a claim, with its unit."""
     if isinstance(value, str):
         return value
     if claim.metric == "scaling_efficiency":
@@ -45,7 +51,7 @@ def _number(value: float) -> str:
 
 def error_text(relative_error: float | None) -> str:
     """Signed, in per cent of the printed value."""
-    return ABSENT if relative_error is None else f"{relative_error:+.1%}"
+    return ABSENT if relative_error is None else f"{relative_error:+z.1%}"
 
 
 def where_text(claim: Claim) -> str:

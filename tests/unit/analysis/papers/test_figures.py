@@ -9,6 +9,7 @@ import pytest
 from gradwire.analysis.papers.curves import draws
 from gradwire.analysis.papers.evidence import NoEvidence, Points
 from gradwire.analysis.papers.figures import figures, panels_of
+from tests.shared.stored_points import stored
 from tests.unit.analysis.papers.small_paper import BAR, LINE, POINTS, small_paper
 
 
@@ -45,3 +46,21 @@ def test_bound_curves_are_drawn_where_there_is_evidence() -> None:
 
     one = small_paper(LINE)
     assert [title for title, _ in figures(one.scenario, one.points)] == ["lines", "a CDF", "a timeline"]
+
+
+def test_options_on_an_axis_are_what_differs_between_them() -> None:
+    points = Points(
+        [
+            stored(1.0, strategy="vanilla", options=""),
+            stored(2.0, strategy="geryon", options="slice_parameters=1048576"),
+            stored(3.0, strategy="geryon", options="slice_parameters=1000"),
+            stored(4.0, strategy="tictac", options="slice_parameters=1048576, cost=9ms"),
+        ]
+    )
+    wanted = small_paper({**BAR, "x": "options", "panel": ""}).scenario.figure[0]
+    (panel,) = panels_of(wanted, [], points)
+    assert {name: [mark.x for mark in marks] for name, marks in panel.series.items()} == {
+        "vanilla": ["none"],
+        "geryon": ["1024K", "1000"],
+        "tictac": ["1024K"],
+    }

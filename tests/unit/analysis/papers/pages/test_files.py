@@ -31,9 +31,9 @@ def test_a_papers_page_has_figures_claims_and_each_cause_once(tmp_path: Path) ->
     assert (tmp_path / PAPERS_FOLDER / "p3" / "test9.svg").read_text().startswith("<svg")
     assert "| wrong | 2 | 0.3333 | -83.3% | differs |" in text
     assert text.count("It has 1 Gbit/s.") == 1
-    assert "- p3-test9/wrong (-83.3%): wrong waits." in text
+    assert "- `p3-test9/wrong` (-83.3%): wrong waits." in text
     assert "| p3-test9/hidden | p3, 10gbit |".replace("p3, ", "fifo, ") in text
-    assert "- Sec. 2 says 4: p3-test9/odd" in text
+    assert "- `p3-test9/odd`: Sec. 2 says 4" in text
     assert "- failed: p3-test9 100gbit: invalid: drops" in text
     assert "What moved" not in text, "there was nothing to compare with"
     assert max(map(len, text.split(" | "))) < 1000
@@ -41,19 +41,19 @@ def test_a_papers_page_has_figures_claims_and_each_cause_once(tmp_path: Path) ->
 
 def test_what_nobody_explains_is_told_as_that(tmp_path: Path) -> None:
     write_pages(tmp_path, [small_reproduction(LINE)])
-    assert "## Where it differs, and nobody knows why\n\n- p3-test9/wrong: differs; nothing" in page(tmp_path)
+    assert "## Where it differs, and nobody knows why\n\n- `p3-test9/wrong`: differs; nothing" in page(tmp_path)
     assert "## Where it differs, and why" not in page(tmp_path)
 
 
 def test_the_overview_is_of_all_papers_that_have_a_page(tmp_path: Path) -> None:
     write_pages(tmp_path, [P3])
     alone = (tmp_path / OVERVIEW).read_text()
-    assert "all papers with the same code (abc-def) and kernel (kernel-6.12)" in alone
+    assert "all papers with the same code of the runs (abc-def) and the same versions: kernel-6.12, gradwire 1" in alone
     assert "\n| all |" not in alone
     write_pages(tmp_path, [GERYON])
     both = (tmp_path / OVERVIEW).read_text()
     assert "- points: 11 measured" in both
-    assert "not all papers with the same code and kernel: 1 codes and 2 kernels" in both
+    assert "not all papers with the same code and versions: 1 codes of the runs, 2 kernels" in both
     assert [line.split(" | ")[6] for line in both.splitlines() if line.startswith(("| p3 ", "| all "))] == [
         "2 / 3",
         "4 / 6",
