@@ -250,7 +250,9 @@ def _legend(figure: Figure, wanted: FigureReference, names: list[str], printed: 
 
 
 def _draw_curves(drawing: Drawing, points: Points) -> Figure:
-    curves = drawing.curves(points)
+    curves = {name: series for name, series in drawing.curves(points).items() if series}
+    if not curves:
+        raise NoEvidence(f"{drawing.title}: no curve has a point")
     with mpl.rc_context(STYLE):
         return _timelines(drawing, curves) if drawing.timelines else _together(drawing, curves)
 
@@ -278,9 +280,10 @@ def _together(drawing: Drawing, curves: Mapping[str, Series]) -> Figure:
     figure = Figure(figsize=(6.4, 3.3), layout="constrained")
     axes = figure.add_subplot()
     width = 0.8 / len(curves)
+    colors = _colors(curves)
     for index, (name, series) in enumerate(curves.items()):
         x, y = _columns(series)
-        color = PALETTE[index % len(PALETTE)]
+        color = colors[name]
         if drawing.bars:
             axes.bar([at + width * (index + 0.5) - 0.4 for at in x], y, width * 0.94, color=color, label=name)
         elif drawing.dots:
@@ -289,7 +292,8 @@ def _together(drawing: Drawing, curves: Mapping[str, Series]) -> Figure:
             )
         else:
             marker = MARKERS[index // len(PALETTE) % len(MARKERS)] if len(x) <= FEW_TICKS else ""
-            axes.plot(x, y, color=color, linewidth=1.3, marker=marker, markersize=4, label=name)
+            style: Any = {"linestyle": "--", "fillstyle": "none"} if name.endswith(PRINTED) else {}
+            axes.plot(x, y, color=color, linewidth=1.3, marker=marker, markersize=4, label=name, **style)
     if drawing.log_x:
         axes.set_xscale("log")
         swept = sorted({x for series in curves.values() for x, _ in series})
@@ -304,6 +308,18 @@ def _together(drawing: Drawing, curves: Mapping[str, Series]) -> Figure:
     axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
     figure.legend(loc="outside lower center", ncols=min(len(curves), 4), frameon=False)
     return figure
+
+
+PRINTED, MEASURED = ", printed", ", measured"
+"""How the names of two curves end that are the same thing, as printed and as measured."""
+
+
+def _colors(curves: Mapping[str, Series]) -> dict[str, str]:
+    """A colour for each curve, the same for what is printed and what is measured of it."""
+    things = list(dict.fromkeys(name.removesuffix(PRINTED).removesuffix(MEASURED) for name in curves))
+    return {
+        name: PALETTE[things.index(name.removesuffix(PRINTED).removesuffix(MEASURED)) % len(PALETTE)] for name in curves
+    }
 
 
 def _from_zero(axes: Axes) -> None:

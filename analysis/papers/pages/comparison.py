@@ -8,6 +8,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gradwire.analysis.papers.pages.values import value_text
 from gradwire.analysis.papers.score import Result, Status
@@ -19,6 +20,9 @@ ROW_HEIGHT, MARGIN_HEIGHT, WIDTH = 0.3, 0.75, 7.2
 """Inches."""
 COLORS = {Status.HOLDS: PALETTE[0], Status.DIFFERS: PALETTE[5], Status.FITTED: "#999999"}
 GRID = "#DDDDDD"
+MOST_TICKS = 7
+UNITS = {"s": "s", "ms": "ms", "us": "us", "min": "min", "mb": "MB", "mib": "MiB", "gbit": "Gbit"}
+"""Units at the end of a metric's name, as an axis writes them."""
 
 
 def comparable(results: Sequence[Result]) -> dict[str, list[Result]]:
@@ -34,8 +38,11 @@ def comparable(results: Sequence[Result]) -> dict[str, list[Result]]:
 
 def axis_name(result: Result) -> str:
     """What a panel's axis says."""
-    name = result.claim.metric.removesuffix("_per_s").removesuffix("_s").replace("_", " ")
-    return f"{name} ({result.claim.unit})" if result.claim.unit else name
+    name, _, suffix = result.claim.metric.removesuffix("_per_s").rpartition("_")
+    if suffix not in UNITS:
+        name, suffix = "_".join(filter(None, (name, suffix))), ""
+    unit = result.claim.unit or UNITS.get(suffix, "")
+    return name.replace("_", " ") + (f" ({unit})" if unit else "")
 
 
 def comparison_svg(results: Sequence[Result]) -> str | None:
@@ -73,6 +80,8 @@ def _pairs(axes: Axes, shown: Sequence[Result]) -> None:
             axes.annotate(text, (max(value, 0.0), place), (3, 0), textcoords="offset points", va="center", fontsize=6.5)
     low = min(0.0, axes.get_xlim()[0])
     axes.set_xlim(low, 1.16 * longest)
+    axes.xaxis.set_major_locator(MaxNLocator(MOST_TICKS))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.10g}"))
     axes.set_yticks(range(len(shown)), [result.claim.id for result in shown], fontsize=8)
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)

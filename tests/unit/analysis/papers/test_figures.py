@@ -44,6 +44,8 @@ def test_bound_curves_are_drawn_where_there_is_evidence() -> None:
     def _nothing(_: Points) -> Any:
         raise NoEvidence("no runs")
 
+    draws("p3-test9", "no curves", "ms", "share")(lambda _: {})
+    draws("p3-test9", "an empty curve", "ms", "share")(lambda _: {"p3": []})
     one = small_paper(LINE)
     assert [title for title, _ in figures(one.scenario, one.points)] == ["lines", "a CDF", "a timeline"]
 
