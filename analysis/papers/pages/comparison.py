@@ -8,8 +8,9 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
+from gradwire.analysis.compare import EFFICIENCY
 from gradwire.analysis.papers.pages.values import value_text
 from gradwire.analysis.papers.score import Result, Status
 from gradwire.analysis.report.charts import PALETTE, STYLE, svg_text
@@ -81,7 +82,8 @@ def _pairs(axes: Axes, shown: Sequence[Result]) -> None:
     low = min(0.0, axes.get_xlim()[0])
     axes.set_xlim(low, 1.16 * longest)
     axes.xaxis.set_major_locator(MaxNLocator(MOST_TICKS))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.10g}"))
+    percent = shown[0].claim.metric == EFFICIENCY
+    axes.xaxis.set_major_formatter(PercentFormatter(1) if percent else FuncFormatter(lambda x, _: f"{x:,.10g}"))
     axes.set_yticks(range(len(shown)), [result.claim.id for result in shown], fontsize=8)
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)

@@ -71,17 +71,17 @@ def summary_lines(claims: Iterable[Judged]) -> list[str]:
 
 
 def claims_table(judged: Evaluated) -> TextTable:
-    """One row per claim of a scenario, with everything but its explanation, of which only the cause is named."""
+    """One row per claim of a scenario, with its source and tolerance; of its explanation only the cause is named."""
     rows = []
     for result in judged.results:
         claim, why = result.claim, result.explanation
         note = result.broken_premise or (why.cause if why else "") or result.reason
         note = note or (result.measured.detail if result.measured else "")
-        head = (claim.id, claim.kind.value, claim.metric, claim.source, note, tolerance_text(claim))
+        head = (claim.id, claim.source, note, tolerance_text(claim))
         rows.append((*head, *_values(result)))
-    headers = ("claim", "kind", "metric", "source", "note", "tolerance", "printed", "measured", "error", "outcome")
+    headers = ("claim", "source", "note", "tolerance", "printed", "measured", "error", "outcome")
     tones = tuple(_tone(result) for result in judged.results)
-    return TextTable("Claims", headers, tuple(rows), 6, tones)
+    return TextTable("Claims", headers, tuple(rows), 4, tones)
 
 
 def short_claims(judged: Evaluated) -> TextTable:
