@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 
 from gradwire.analysis.papers import quick_score
-from gradwire.analysis.papers.pages.files import write_pages
+from gradwire.analysis.papers.pages.files import earlier_pages, write_pages
 from gradwire.analysis.papers.reference import PAPERS
 from gradwire.analysis.papers.score import Evaluated
 from gradwire.commands import machine, terminal
@@ -114,6 +114,9 @@ def reproduce(
         )
     if pages.moved_from and not pages.folder:
         raise InputFault("--moved-from says what the pages of --pages are compared with: give --pages as well")
+    if pages.moved_from:
+        for paper in names or PAPERS:
+            earlier_pages(pages.moved_from, paper)
     if (check or accept) and (names or not quick):
         raise InputFault("--check and --accept compare the whole quick score: give --quick, and no names")
     scenarios = wanted_scenarios(names, quick=quick)

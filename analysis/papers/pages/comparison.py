@@ -83,11 +83,19 @@ def _pairs(axes: Axes, shown: Sequence[Result]) -> None:
     axes.set_xlim(low, 1.16 * longest)
     axes.xaxis.set_major_locator(MaxNLocator(MOST_TICKS))
     percent = shown[0].claim.metric == EFFICIENCY
-    axes.xaxis.set_major_formatter(PercentFormatter(1) if percent else FuncFormatter(lambda x, _: f"{x:,.10g}"))
+    axes.xaxis.set_major_formatter(PercentFormatter(1) if percent else FuncFormatter(tick_text))
     axes.set_yticks(range(len(shown)), [result.claim.id for result in shown], fontsize=8)
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=True, axis="x", color=GRID, linewidth=0.6)
+
+
+def tick_text(value: float, _: int = 0) -> str:
+    """A number on an axis: millions as M, thousands of millions as G."""
+    for unit, name in ((1e9, "G"), (1e6, "M")):
+        if abs(value) >= unit:
+            return f"{value / unit:g}{name}"
+    return f"{value:,.10g}"
 
 
 def _legend(figure: Figure, statuses: set[Status]) -> None:

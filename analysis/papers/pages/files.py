@@ -12,6 +12,7 @@ from gradwire.analysis.papers.pages.paper import Moved, name_of, paper_page
 from gradwire.analysis.papers.pages.reproduced import Reproduced
 from gradwire.analysis.papers.pages.rows import ClaimRow, read_rows, row_of, write_rows
 from gradwire.analysis.papers.reference import PAPERS, load_paper
+from gradwire.faults import InputFault
 
 OVERVIEW = "reproduction.md"
 PAPERS_FOLDER = "reproduction"
@@ -26,14 +27,25 @@ def write_pages(folder: Path, papers: Sequence[Reproduced], before: Path | None 
     inside = folder / PAPERS_FOLDER
     inside.mkdir(parents=True, exist_ok=True)
     for one in papers:
-        earlier = _kept((before or folder) / PAPERS_FOLDER, one.paper.paper)
-        _write_paper(inside, one, earlier)
+        paper = one.paper.paper
+        _write_paper(inside, one, earlier_pages(before, paper) if before else _kept(inside, paper))
     records = []
     for paper in PAPERS:
         kept = _kept(inside, paper)
         if kept:
             records.append(Record(paper, name_of(load_paper(paper)), *kept))
     (folder / OVERVIEW).write_text(overview_page(records), encoding="utf-8")
+
+
+def earlier_pages(folder: Path, paper: str) -> tuple[Facts, list[ClaimRow]]:
+    """What earlier pages in `folder` keep of a paper. Raises InputFault where they keep nothing, or where it is damaged."""
+    kept = _kept(folder / PAPERS_FOLDER, paper)
+    if kept is None:
+        path = _claims_of(folder / PAPERS_FOLDER, paper)
+        raise InputFault(
+            f"{path}: there is no such file; pages to compare with are written by `gradwire reproduce --pages`"
+        )
+    return kept
 
 
 def _kept(inside: Path, paper: str) -> tuple[Facts, list[ClaimRow]] | None:

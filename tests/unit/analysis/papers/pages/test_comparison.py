@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gradwire.analysis.papers.pages.comparison import comparable, comparison_svg
+from gradwire.analysis.papers.pages.comparison import comparable, comparison_svg, tick_text
 from gradwire.analysis.papers.score import Status
 from tests.unit.analysis.papers.small_paper import BAR, LINE, small_reproduction
 
@@ -18,6 +18,13 @@ def test_numbers_that_count_or_were_fitted_are_shown_by_metric() -> None:
     assert shown == {"throughput": ["right", "wrong"], "speedup": ["faster"]}
     fitted = [replace(result, status=Status.FITTED) for result in RESULTS]
     assert len(comparable(fitted)["throughput"]) == 3 - 1, "what is left out in print has nothing to stand beside"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.25, "0.25"), (75000.0, "75,000"), (1.5e6, "1.5M"), (2e10, "20G"), (0.0, "0")]
+)
+def test_numbers_on_an_axis_are_short(value: float, text: str) -> None:
+    assert tick_text(value) == text
 
 
 def test_few_numbers_need_no_figure() -> None:
