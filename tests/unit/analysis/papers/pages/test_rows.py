@@ -34,7 +34,7 @@ def test_rows_score_as_their_claims_do(tmp_path: Path, explain: object) -> None:
     rows = read_rows(tmp_path / "claims.csv")
     assert [row.outcome.unexplained for row in rows] == [result.unexplained for result in results]
     assert score(rows).tallies == score(results).tallies
-    assert score(rows).unexplained == score(results).unexplained
+    assert (score(rows).unexplained, score(rows).scaled) == (score(results).unexplained, score(results).scaled)
     assert score(rows).median_error == pytest.approx(score(results).median_error, rel=1e-5)
 
 
