@@ -268,11 +268,20 @@ def reproduce(
         bool, typer.Option("--check", help="with --quick: fail if a claim that held no longer does")
     ] = False,
     accept: Annotated[bool, typer.Option("--accept", help="with --quick: keep this score to compare with")] = False,
+    pages: Annotated[
+        Path | None,
+        typer.Option(help="folder to write pages into as well: an overview, and one page per paper, e.g. docs"),
+    ] = None,
+    moved_from: Annotated[
+        Path | None,
+        typer.Option(help="with --pages: folder of pages to say what moved since; default: the replaced ones"),
+    ] = None,
 ) -> None:
     """Runs the papers' evaluations and says which of their claims hold; nothing runs twice, and Ctrl-C loses nothing."""
     from gradwire.commands import running
 
-    running.reproduce(names or [], jobs, out, quick=quick, check=check, accept=accept)
+    where = running.Pages(pages, moved_from)
+    running.reproduce(names or [], jobs, out, where, quick=quick, check=check, accept=accept)
 
 
 @app.command()

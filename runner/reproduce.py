@@ -9,7 +9,6 @@ import importlib.metadata
 import json
 import platform
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -21,14 +20,19 @@ from rich.console import RenderableType
 
 from gradwire import PACKAGE
 from gradwire.analysis.frames.points import write_points_csv
-from gradwire.analysis.papers import report
 from gradwire.analysis.papers.causes import from_critical_path
 from gradwire.analysis.papers.evidence import ModelFacts, NoEvidence, PointEvidence, Points
+from gradwire.analysis.papers.pages.facts import Facts
+from gradwire.analysis.papers.pages.files import write_pages
+from gradwire.analysis.papers.pages.report import terminal, write_report
+from gradwire.analysis.papers.pages.reproduced import Reproduced, reproduced
+from gradwire.analysis.papers.pages.rows import row_of, write_rows
 from gradwire.analysis.papers.reference import Paper, ScenarioReference, chosen, load_papers
-from gradwire.analysis.papers.score import Evaluated, evaluate, load_bindings, write_claims_csv
+from gradwire.analysis.papers.score import Evaluated, evaluate, load_bindings
 from gradwire.analysis.points import PointResult
 from gradwire.faults import InputFault
 from gradwire.runner.campaign import Slots, Trial, Watcher, carry_out, no_trial
+from gradwire.runner.code_digest import plan_digest, run_digest
 from gradwire.runner.judged import JudgedRun, write_judgement
 from gradwire.runner.planned import virtual_clock
 from gradwire.runner.stored.point_folders import folder_name
@@ -61,8 +65,6 @@ class Gathered:
     failed: list[tuple[str, str]] = field(default_factory=list)
     #: Folders of the points that ran now; the others had run before.
     ran: set[Path] = field(default_factory=set)
-    #: Time that gathering took.
-    wall_s: float = 0.0
 
     def points(self, scenario: ScenarioReference, only: Mapping[str, str | int | float] | None = None) -> Points:
         """The evidence of a scenario; `only` the points with these parameters."""
@@ -79,7 +81,6 @@ class Reproduction:
     def __init__(
         self, scenarios: Sequence[ScenarioReference], store_folder: Path = STORE, *, quick: bool = False
     ) -> None:
-        self._begin_s = time.monotonic()
         self._root = store_folder
         self._stores: dict[int, PointStore] = {}
         self._clocks: dict[str, Clock] = {}
@@ -132,9 +133,7 @@ class Reproduction:
         if waiting:
             trial(memory_mb)
         Slots(jobs).run(waiting)
-        gathered = self._gathered(done)
-        gathered.wall_s = time.monotonic() - self._begin_s
-        return gathered
+        return self._gathered(done)
 
     def _task(self, point: Point) -> str:
         """A name for what has to be measured, which points have in common that several scenario files share."""
@@ -271,28 +270,42 @@ def judge_claims(
     return evaluated
 
 
-def write_reproduction(folder: Path, evaluated: Sequence[Evaluated], gathered: Gathered, jobs: int) -> RenderableType:
-    """Writes claims.csv, report.html and reproduction.md into `folder`; returns what a terminal shows."""
-    papers = list(dict.fromkeys(scenario.paper.paper for scenario in evaluated))
-    about = report.About(f"Reproduction of {', '.join(papers)}", _facts(gathered, jobs), gathered.failed)
+def reproduced_papers(evaluated: Sequence[Evaluated], gathered: Gathered) -> list[Reproduced]:
+    """The papers of evaluated scenarios, with their figures and facts."""
+    by_paper: dict[str, list[Evaluated]] = {}
+    for judged in evaluated:
+        by_paper.setdefault(judged.paper.paper, []).append(judged)
+    return [reproduced(judged[0].paper, _facts(judged, gathered), judged) for judged in by_paper.values()]
+
+
+def write_reproduction(folder: Path, papers: Sequence[Reproduced]) -> RenderableType:
+    """Writes claims.csv, report.html and the papers' pages into `folder`; returns what a terminal shows."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_claims_csv(folder / "claims.csv", [result for scenario in evaluated for result in scenario.results])
-    report.write_page(folder / "report.html", evaluated, about)
-    (folder / "reproduction.md").write_text(report.markdown(evaluated, about))
-    return report.terminal(evaluated, about)
+    write_rows(folder / "claims.csv", [row_of(result) for paper in papers for result in paper.results])
+    write_report(folder / "report.html", papers)
+    write_pages(folder, papers)
+    return terminal(papers)
 
 
-def _facts(gathered: Gathered, jobs: int) -> dict[str, str]:
-    """Date, versions, number of points and time, by name."""
-    points = [point for stored in gathered.by_run.values() for point in stored if point.result is not None]
-    folders = {p.folder for p in points if p.folder is not None}
-    core_s = sum({str(p.folder): p.result.wall_s for p in points if p.result is not None}.values())
+def _facts(evaluated: Sequence[Evaluated], gathered: Gathered) -> Facts:
+    """Of a paper's points, each counted once."""
+    measured = {
+        point.folder: point.result.wall_s
+        for judged in evaluated
+        for name in judged.scenario.runs
+        for point in gathered.by_run[name]
+        if point.result is not None and point.folder is not None
+    }
+    own = {name for judged in evaluated for name in judged.scenario.runs}
     kernel = cached_kernel()
     packages = ("gradwire", "numpy", "mininet", "os-ken")
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
-    return {
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "versions": f"{versions}, Python {platform.python_version()}, {kernel.name if kernel else 'no kernel'}",
-        "points": f"{len(folders)} measured, {len(folders & gathered.ran)} of them now and the others in earlier runs",
-        "time": f"{gathered.wall_s:.0f} s with {jobs} machines side by side; all points together ran for {core_s:.0f} s",
-    }
+    return Facts(
+        date=f"{datetime.now(UTC):%Y-%m-%d}",
+        versions=f"{versions}, Python {platform.python_version()}",
+        kernel=kernel.name if kernel else "none",
+        code=f"{plan_digest()[:8]}-{run_digest()[:8]}",
+        points=len(measured),
+        points_s=sum(measured.values()),
+        failed={label: reason for label, reason in gathered.failed if label.split()[0] in own},
+    )

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.papers.evidence import NoEvidence, PointEvidence, Points
+from gradwire.analysis.papers.explanations import Explanation
 from gradwire.analysis.papers.reference import Claim
 from gradwire.analysis.path.critical_path import CriticalPath, critical_path
 
+CAUSE = "Where the time goes, by the critical path"
 
-def from_critical_path(points: Points, claim: Claim) -> str:
+
+def from_critical_path(points: Points, claim: Claim) -> Explanation:
     """The critical path of the claim's point, and of the one that a speed-up is relative to, each in a sentence.
 
     Raises NoEvidence for a claim that speaks of no single point.
     """
     places = [claim.where] + ([{**claim.where, **claim.baseline}] if claim.baseline else [])
-    return " ".join(
+    seen = " ".join(
         f"{_name(point, points)}: {sentence(point)}" for point in (_single(points, where) for where in places)
     )
+    return Explanation(CAUSE, "The critical path of the slowest measured iteration of each point.", seen)
 
 
 def _single(points: Points, where: dict[str, str | int | float]) -> PointEvidence:

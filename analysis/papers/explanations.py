@@ -2,17 +2,37 @@
 
 An explanation argues from premises, and a premise can stop being true: another scenario, another model, a better emulation. So each
 paper's explanations come in pairs. A bound function reads the numbers out of points, and a function without any I/O argues from these
-numbers: it names each premise with `premise`, which raises Unexplained where the premise does not hold, and returns the text.
+numbers: it names each premise with `premise`, which raises Unexplained where the premise does not hold, and returns the text. One
+cause may explain many claims, so what they have in common is apart from what was measured for one of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from gradwire.analysis.papers.evidence import Points, bind
 from gradwire.analysis.papers.reference import Claim
 
-Explain = Callable[[Points, Claim], str]
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a claim differs from what is printed."""
+
+    #: In a few words: claims with the same cause are told together.
+    cause: str
+    #: The argument, with its numbers: for all claims that one function explains the same.
+    argument: str
+    #: What was measured for this claim alone; empty where the argument says everything.
+    seen: str = ""
+
+    @property
+    def text(self) -> str:
+        """All of it but its title, in one paragraph."""
+        return f"{self.seen} {self.argument}".strip()
+
+
+Explain = Callable[[Points, Claim], Explanation]
 """Raises NoEvidence where what it reads is missing, and Unexplained where a premise does not hold."""
 
 _explanations: dict[tuple[str, str], Explain] = {}

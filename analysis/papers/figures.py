@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import matplotlib as mpl
@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 from gradwire.analysis.compare import EFFICIENCY, SPEEDUP
 from gradwire.analysis.papers.curves import Drawing, drawings_of
@@ -82,7 +83,34 @@ def panels_of(wanted: FigureReference, claims: Sequence[Claim], points: Points) 
         if mark is not None and wanted.x in row.parameters:
             panel = by_title.setdefault(title, Panel(title, {}))
             panel.series.setdefault(row.parameters.get(wanted.series, ""), []).append(mark)
-    return list(by_title.values())
+    return _with_short_options(list(by_title.values())) if wanted.x == OPTIONS else list(by_title.values())
+
+
+OPTIONS = "options"
+"""The parameter that holds a strategy's options, as "key=value, key=value"."""
+
+
+def _with_short_options(panels: list[Panel]) -> list[Panel]:
+    """Options as places on an axis: only the values of those that vary, and a multiple of 1024 as so many K."""
+    places = {mark.x for panel in panels for marks in panel.series.values() for mark in marks}
+    options = {place: dict(part.split("=", 1) for part in place.split(", ") if part) for place in places}
+    values: dict[str, set[str]] = {}
+    for given in options.values():
+        for key, value in given.items():
+            values.setdefault(key, set()).add(value)
+    short = {
+        place: " ".join(_in_k(value) for key, value in given.items() if len(values[key]) > 1) or "none"
+        for place, given in options.items()
+    }
+    return [
+        Panel(panel.title, {name: [replace(m, x=short[m.x]) for m in marks] for name, marks in panel.series.items()})
+        for panel in panels
+    ]
+
+
+def _in_k(value: str) -> str:
+    number = int(value) if value.isdecimal() else 0
+    return f"{number // 1024}K" if number and number % 1024 == 0 else value
 
 
 def _mark(wanted: FigureReference, claims: Sequence[Claim], points: Points, row: PointResult) -> Mark | None:
@@ -112,7 +140,7 @@ def _prints(claim: Claim, wanted: FigureReference, parameters: dict[str, str]) -
 def _draw(wanted: FigureReference, panels: list[Panel]) -> Figure:
     names = list(dict.fromkeys(name for panel in panels for name in panel.series))
     most_bars = max(sum(len(marks) for marks in panel.series.values()) for panel in panels)
-    columns = 1 if wanted.kind == "bar" and most_bars > WIDE_PANEL_BARS else min(len(panels), COLUMNS)
+    columns = 1 if wanted.kind == "bar" and most_bars > WIDE_PANEL_BARS else _columns_for(len(panels))
     lines = -(-len(panels) // columns)
     width = 10.0 if columns == 1 and most_bars > WIDE_PANEL_BARS else max(4.6, PANEL_WIDTH * columns)
     with mpl.rc_context(STYLE):
@@ -128,6 +156,11 @@ def _draw(wanted: FigureReference, panels: list[Panel]) -> Figure:
             figure, wanted, names, any(m.printed is not None for p in panels for ms in p.series.values() for m in ms)
         )
     return figure
+
+
+def _columns_for(panels: int) -> int:
+    """Panels side by side, so that no line of them is nearly empty."""
+    return 2 if panels == 4 else min(panels, COLUMNS)
 
 
 def _axis_name(key: str, panel: Panel) -> str:
@@ -163,7 +196,7 @@ def _lines(axes: Axes, panel: Panel, names: list[str], metric: str) -> None:
         printed = [mark.printed * factor for mark in with_printed if mark.printed is not None]
         style: Any = {"linestyle": "none", "marker": marker, "markersize": 8, "fillstyle": "none", "color": color}
         axes.plot([_number(mark.x) for mark in with_printed], printed, **style)
-    axes.set_ylim(bottom=0)
+    _from_zero(axes)
     if swept[0] > 0 and swept[-1] / swept[0] > 8:
         axes.set_xscale("log")
         axes.minorticks_off()
@@ -217,7 +250,9 @@ def _legend(figure: Figure, wanted: FigureReference, names: list[str], printed: 
 
 
 def _draw_curves(drawing: Drawing, points: Points) -> Figure:
-    curves = drawing.curves(points)
+    curves = {name: series for name, series in drawing.curves(points).items() if series}
+    if not curves:
+        raise NoEvidence(f"{drawing.title}: no curve has a point")
     with mpl.rc_context(STYLE):
         return _timelines(drawing, curves) if drawing.timelines else _together(drawing, curves)
 
@@ -245,9 +280,10 @@ def _together(drawing: Drawing, curves: Mapping[str, Series]) -> Figure:
     figure = Figure(figsize=(6.4, 3.3), layout="constrained")
     axes = figure.add_subplot()
     width = 0.8 / len(curves)
+    colors = _colors(curves)
     for index, (name, series) in enumerate(curves.items()):
         x, y = _columns(series)
-        color = PALETTE[index % len(PALETTE)]
+        color = colors[name]
         if drawing.bars:
             axes.bar([at + width * (index + 0.5) - 0.4 for at in x], y, width * 0.94, color=color, label=name)
         elif drawing.dots:
@@ -256,19 +292,39 @@ def _together(drawing: Drawing, curves: Mapping[str, Series]) -> Figure:
             )
         else:
             marker = MARKERS[index // len(PALETTE) % len(MARKERS)] if len(x) <= FEW_TICKS else ""
-            axes.plot(x, y, color=color, linewidth=1.3, marker=marker, markersize=4, label=name)
+            style: Any = {"linestyle": "--", "fillstyle": "none"} if name.endswith(PRINTED) else {}
+            axes.plot(x, y, color=color, linewidth=1.3, marker=marker, markersize=4, label=name, **style)
     if drawing.log_x:
         axes.set_xscale("log")
         swept = sorted({x for series in curves.values() for x, _ in series})
         if len(swept) <= FEW_TICKS:
             axes.minorticks_off()
             axes.set_xticks(swept, [f"{x:g}" for x in swept])
+    if drawing.bars:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel(drawing.x_label)
     axes.set_ylabel(drawing.y_label)
-    axes.set_ylim(bottom=0)
+    _from_zero(axes)
     axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
     figure.legend(loc="outside lower center", ncols=min(len(curves), 4), frameon=False)
     return figure
+
+
+PRINTED, MEASURED = ", printed", ", measured"
+"""How the names of two curves end that are the same thing, as printed and as measured."""
+
+
+def _colors(curves: Mapping[str, Series]) -> dict[str, str]:
+    """A colour for each curve, the same for what is printed and what is measured of it."""
+    things = list(dict.fromkeys(name.removesuffix(PRINTED).removesuffix(MEASURED) for name in curves))
+    return {
+        name: PALETTE[things.index(name.removesuffix(PRINTED).removesuffix(MEASURED)) % len(PALETTE)] for name in curves
+    }
+
+
+def _from_zero(axes: Axes) -> None:
+    """The vertical axis from 0 to a little above the highest mark, so that none is cut."""
+    axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
 
 
 def _columns(series: Series) -> tuple[list[float], list[float]]:

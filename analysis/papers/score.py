@@ -5,19 +5,16 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from pathlib import Path
+from typing import Protocol
 
-import pandas as pd
-
-from gradwire.analysis.frames.csv_files import write_csv
 from gradwire.analysis.papers.evidence import Measured, NoEvidence, Points, measure_of
-from gradwire.analysis.papers.explanations import Explain, Unexplained, explanation_of
+from gradwire.analysis.papers.explanations import Explain, Explanation, Unexplained, explanation_of
 from gradwire.analysis.papers.holds import holds
 from gradwire.analysis.papers.lookup import can_look_up, look_up
-from gradwire.analysis.papers.reference import NUMERIC, PAPERS, Claim, Kind, Paper, ScenarioReference, Where, rank_text
+from gradwire.analysis.papers.reference import NUMERIC, PAPERS, Claim, Kind, Paper, ScenarioReference, Where
 from gradwire.faults import InternalFault
 
 EXPLAINED_BEYOND = 0.15
@@ -40,6 +37,52 @@ class Status(StrEnum):
 COUNTED = frozenset({Status.HOLDS, Status.DIFFERS, Status.NO_EVIDENCE})
 
 
+def group_of(kind: Kind) -> str:
+    """numeric, bound, rank, shape or formula; contradicted claims, which never count, are a group of their own."""
+    return "numeric" if kind in NUMERIC else kind.value
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a score counts of a claim."""
+
+    #: As scenario/claim.
+    name: str
+    group: str
+    status: Status
+    #: For numbers: signed, as a share of the printed one.
+    relative_error: float | None
+    #: Whether its scenario runs as printed, and not scaled.
+    direct: bool
+    explained: bool
+    #: Whether its explanation rests on a premise that does not hold.
+    broken: bool
+
+    @property
+    def counted(self) -> bool:
+        """Whether it is in the score."""
+        return self.status in COUNTED
+
+    @property
+    def needs_explanation(self) -> bool:
+        """Whether it is a number too far off to be left alone."""
+        far = self.relative_error is not None and abs(self.relative_error) > EXPLAINED_BEYOND
+        return self.counted and self.group == "numeric" and far
+
+    @property
+    def unexplained(self) -> bool:
+        """Whether it differs for reasons that are unknown: a number too far off without an explanation, or a broken premise."""
+        return self.broken or (self.needs_explanation and not self.explained)
+
+
+class Judged(Protocol):
+    """A claim with its outcome."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """What a score counts of it."""
+
+
 @dataclass(frozen=True)
 class Result:
     """A claim and what came of it."""
@@ -56,7 +99,7 @@ class Result:
     #: Why there is no evidence, or why it does not count.
     reason: str = ""
     #: Why it differs, from the logs.
-    explanation: str = ""
+    explanation: Explanation | None = None
     #: Where the premise of its explanation does not hold: what was expected and what was seen.
     broken_premise: str = ""
 
@@ -66,30 +109,39 @@ class Result:
         return f"{self.scenario.id}/{self.claim.id}"
 
     @property
+    def outcome(self) -> Outcome:
+        """What a score counts of it."""
+        return Outcome(
+            self.name,
+            group_of(self.claim.kind),
+            self.status,
+            self.relative_error,
+            self.scenario.direct,
+            self.explanation is not None,
+            bool(self.broken_premise),
+        )
+
+    @property
     def counted(self) -> bool:
         """Whether it is in the score."""
-        return self.status in COUNTED
-
-    @property
-    def group(self) -> str:
-        """numeric, bound, rank, shape or formula."""
-        return "numeric" if self.claim.kind in NUMERIC else self.claim.kind.value
-
-    @property
-    def unexplained(self) -> bool:
-        """Whether it differs for reasons that are unknown: a number too far off without an explanation, or a broken premise."""
-        return bool(self.broken_premise) or (self.needs_explanation and not self.explanation)
-
-    @property
-    def why(self) -> str:
-        """Its explanation, or that it has none and what its premise turned out to be; empty where neither was asked for."""
-        return f"unexplained: {self.broken_premise}" if self.broken_premise else self.explanation
+        return self.outcome.counted
 
     @property
     def needs_explanation(self) -> bool:
         """Whether it is a number too far off to be left alone."""
-        far = self.relative_error is not None and abs(self.relative_error) > EXPLAINED_BEYOND
-        return self.counted and self.group == "numeric" and far
+        return self.outcome.needs_explanation
+
+    @property
+    def unexplained(self) -> bool:
+        """Whether it differs for reasons that are unknown."""
+        return self.outcome.unexplained
+
+    @property
+    def why(self) -> str:
+        """Its explanation, or that it has none and what its premise turned out to be; empty where neither was asked for."""
+        if self.broken_premise:
+            return f"unexplained: {self.broken_premise}"
+        return self.explanation.text if self.explanation else ""
 
 
 @dataclass(frozen=True)
@@ -252,11 +304,12 @@ def _sum(tallies: Iterable[Tally]) -> Tally:
     return Tally(sum(t.hold for t in held), sum(t.counted for t in held))
 
 
-def score(results: Sequence[Result]) -> Score:
+def score(judged: Iterable[Judged]) -> Score:
     """Counts what came of claims."""
-    counted = [result for result in results if result.counted]
+    outcomes = [each.outcome for each in judged]
+    counted = [outcome for outcome in outcomes if outcome.counted]
     beyond = [result for result in counted if result.needs_explanation]
-    statuses = [result.status for result in results]
+    statuses = [outcome.status for outcome in outcomes]
     return Score(
         tallies={group: _tally(result for result in counted if result.group == group) for group in GROUPS},
         errors=tuple(abs(r.relative_error) for r in counted if r.group == "numeric" and r.relative_error is not None),
@@ -266,52 +319,10 @@ def score(results: Sequence[Result]) -> Score:
         fitted=statuses.count(Status.FITTED),
         predicted=statuses.count(Status.PREDICTED),
         listed=statuses.count(Status.CONTRADICTED) + statuses.count(Status.NOT_EMULABLE),
-        scaled=_tally(result for result in counted if not result.scenario.direct),
+        scaled=_tally(result for result in counted if not result.direct),
     )
 
 
-def _tally(results: Iterable[Result]) -> Tally:
-    statuses = [result.status for result in results]
+def _tally(outcomes: Iterable[Outcome]) -> Tally:
+    statuses = [outcome.status for outcome in outcomes]
     return Tally(statuses.count(Status.HOLDS), len(statuses))
-
-
-COLUMNS = (
-    "scenario", "claim", "kind", "metric", "unit", "printed", "measured", "ci95", "relative_error",
-    "holds", "fitted_on", "evidence", "verdict", "reason", "source",
-)  # fmt: skip
-
-
-def write_claims_csv(path: Path, results: Sequence[Result]) -> None:
-    """One row per claim. holds: yes, no, or empty where the claim does not count. evidence: direct or scaled. verdict: its status.
-
-    fitted_on: the cell itself for one that a constant was chosen to meet, else the cells that its points' constants were chosen on.
-    """
-    write_csv(path, pd.DataFrame([_row(result) for result in results], columns=list(COLUMNS)))
-
-
-def _row(result: Result) -> tuple[str, ...]:
-    claim, measured = result.claim, result.measured
-    printed = rank_text(claim.printed) if isinstance(claim.printed, list) else _text(claim.printed)
-    answer = {Status.HOLDS: "yes", Status.DIFFERS: "no", Status.NO_EVIDENCE: "no"}.get(result.status, "")
-    why = "; ".join(part for part in (result.reason, result.why, measured.detail if measured else "") if part)
-    return (
-        result.scenario.id,
-        claim.id,
-        claim.kind.value,
-        claim.metric,
-        claim.unit,
-        printed,
-        _text(measured.value if measured else None),
-        _text(measured.ci95 if measured else None),
-        _text(result.relative_error),
-        answer,
-        f"this cell ({claim.source})" if claim.fitted else "; ".join(result.fitted_on),
-        "direct" if result.scenario.direct else "scaled",
-        result.status.value,
-        why,
-        claim.source,
-    )
-
-
-def _text(value: float | str | None) -> str:
-    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)

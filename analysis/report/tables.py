@@ -229,9 +229,10 @@ def markdown_table(table: TextTable) -> str:
     last = len(table.headers) - 1
     marks = ["---" if index < table.left or index == last else "---:" for index in range(last + 1)]
     lines = [table.headers, marks, *table.rows]
-    text = "\n".join("| " + " | ".join(_escaped(cell) for cell in line) + " |" for line in lines)
-    return text + ("\n\n" + _escaped(table.foot) if table.foot else "") + "\n"
+    text = "\n".join("| " + " | ".join(escaped(cell) for cell in line) + " |" for line in lines)
+    return text + ("\n\n" + escaped(table.foot) if table.foot else "") + "\n"
 
 
-def _escaped(cell: str) -> str:
+def escaped(cell: str) -> str:
+    """A text that stands in Markdown as it is, also in a table: in one line, and without marks."""
     return cell.replace("|", "\\|").replace("*", "\\*").replace("\n", " ")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import typer
 from rich.markup import escape
 
 from gradwire.analysis.papers import quick_score
+from gradwire.analysis.papers.pages.files import earlier_pages, write_pages
+from gradwire.analysis.papers.reference import PAPERS
 from gradwire.analysis.papers.score import Evaluated
 from gradwire.commands import machine, terminal
 from gradwire.faults import InputFault
@@ -24,7 +27,13 @@ from gradwire.runner.launch.preparation import Prepared, loaded, prepare, prepar
 from gradwire.runner.launch.scenario_files import scenario_path
 from gradwire.runner.planned import PlannedRun, planning
 from gradwire.runner.proof import trial_on
-from gradwire.runner.reproduce import Reproduction, judge_claims, wanted_scenarios, write_reproduction
+from gradwire.runner.reproduce import (
+    Reproduction,
+    judge_claims,
+    reproduced_papers,
+    wanted_scenarios,
+    write_reproduction,
+)
 from gradwire.runner.stored.lock import locked
 from gradwire.runner.stored.provenance import typed_command
 from gradwire.runner.stored.run_folder import RUNS
@@ -86,10 +95,28 @@ def _run(prepared: Prepared, jobs: int | None) -> None:
         raise typer.Exit(1)
 
 
+@dataclass(frozen=True)
+class Pages:
+    """What `gradwire reproduce` writes beside its run folder; None: not asked for."""
+
+    folder: Path | None = None
+    #: Pages to tell what moved since.
+    moved_from: Path | None = None
+
+
 def reproduce(
-    names: Sequence[str], jobs: int | None, out: Path | None, *, quick: bool, check: bool, accept: bool
+    names: Sequence[str], jobs: int | None, out: Path | None, pages: Pages, *, quick: bool, check: bool, accept: bool
 ) -> None:
     """`gradwire reproduce`."""
+    if pages.folder and (quick or set(names) - set(PAPERS)):
+        raise InputFault(
+            f"--pages writes whole papers: give no names but those of papers ({', '.join(PAPERS)}), and no --quick"
+        )
+    if pages.moved_from and not pages.folder:
+        raise InputFault("--moved-from says what the pages of --pages are compared with: give --pages as well")
+    if pages.moved_from:
+        for paper in names or PAPERS:
+            earlier_pages(pages.moved_from, paper)
     if (check or accept) and (names or not quick):
         raise InputFault("--check and --accept compare the whole quick score: give --quick, and no names")
     scenarios = wanted_scenarios(names, quick=quick)
@@ -105,9 +132,13 @@ def reproduce(
         evaluated = judge_claims(scenarios, gathered, quick=quick)
         with writing(folder):
             reproduction.write_run_folders(gathered, folder / "runs")
-            shown = write_reproduction(folder, evaluated, gathered, parallel)
+            papers = reproduced_papers(evaluated, gathered)
+            shown = write_reproduction(folder, papers)
+    if pages.folder:
+        with writing(pages.folder):
+            write_pages(pages.folder, papers, pages.moved_from)
     terminal.console.print(shown)
-    files = {"report": "report.html", "claims": "claims.csv", "table": "reproduction.md"}
+    files = {"report": "report.html", "claims": "claims.csv", "pages": "reproduction.md"}
     terminal.name_files({what: folder / name for what, name in files.items()})
     if gathered.failed or not _quick_score_kept(evaluated, check=check, accept=accept):
         raise typer.Exit(1)

@@ -47,7 +47,7 @@ class Answer:
 
 def documents() -> list[Path]:
     """Everything that is written for users."""
-    return [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def snippets(document: Path) -> list[Snippet]:

@@ -101,6 +101,13 @@ def test_a_shipped_scenario_is_found_by_its_name_alone(call: Any, tmp_path: Path
         (["reproduce", "p3-fig99"], ["p3-fig99: no such paper or scenario", "geryon-table2"]),
         (["reproduce", "--check"], ["give --quick, and no names"]),
         (["reproduce", "--quick", "--accept", "geryon"], ["give --quick, and no names"]),
+        (["reproduce", "geryon-fig7", "--pages", "docs"], ["--pages writes whole papers", "gradientflow"]),
+        (["reproduce", "--quick", "--pages", "docs"], ["--pages writes whole papers", "--quick"]),
+        (["reproduce", "p3", "--moved-from", "old"], ["--moved-from", "give --pages as well"]),
+        (
+            ["reproduce", "p3", "--pages", "docs", "--moved-from", "old"],
+            ["old/reproduction/p3.csv: there is no such file"],
+        ),
         (["frobnicate"], ["frobnicate"]),
     ],
 )

@@ -12,7 +12,7 @@ import numpy as np
 
 from gradwire.analysis.papers.causes import sentence
 from gradwire.analysis.papers.evidence import PointEvidence, Points
-from gradwire.analysis.papers.explanations import explains, premise
+from gradwire.analysis.papers.explanations import Explanation, explains, premise
 from gradwire.analysis.papers.geryon.points import (
     FC,
     SERVERS,
@@ -32,15 +32,18 @@ _printed = partial(printed_number, "geryon")
 
 
 @explains("geryon-fig7", "slicing")
-def _slicing(points: Points, _: Claim) -> str:
+def _slicing(points: Points, _: Claim) -> Explanation:
     where = {"strategy": "partition-slicing", "options": "slice_parameters=0"}
     stored = points.stored(**where)
     model = stored[0].model
-    return slices_gain_little(
-        exposed_s=float(np.mean([_exposed_s(point) for point in stored])),
-        iteration_s=points.row(**where).iteration_time_s,
-        orders=len(stored),
-        fc_share=share_of_kind(model, model.layer_parameters(), FC),
+    return Explanation(
+        "The backward pass hides aggregation without slices",
+        slices_gain_little(
+            exposed_s=float(np.mean([_exposed_s(point) for point in stored])),
+            iteration_s=points.row(**where).iteration_time_s,
+            orders=len(stored),
+            fc_share=share_of_kind(model, model.layer_parameters(), FC),
+        ),
     )
 
 
@@ -72,15 +75,19 @@ def _exposed_s(point: PointEvidence) -> float:
 
 
 @explains("geryon-table4", "slices-1024K", "slices-512K", "slices-256K")
-def _slices(points: Points, claim: Claim) -> str:
+def _slices(points: Points, claim: Claim) -> Explanation:
     counts = np.bincount(points.plan(**claim.where).chunk_tensor)
     printed = [_printed("geryon-table4", f"slices-{size // 1024}K") for size in SLICES]
-    return slices_of_two_kinds(
+    small, large = (int(counts[kind].sum()) for kind in (counts <= SERVERS, counts > SERVERS))
+    argument = slices_of_two_kinds(
         tensors=len(counts),
-        small=int(counts[counts <= SERVERS].sum()),
-        large=int(counts[counts > SERVERS].sum()),
+        small=small,
+        large=large,
         halvings=[f"slices-{size // 1024}K" for size in SLICES].index(claim.id),
         printed=printed,
+    )
+    return Explanation(
+        "Tensors are cut along another grid", argument, f"{small} shards and {large} slices of larger tensors."
     )
 
 
@@ -104,24 +111,25 @@ def slices_of_two_kinds(tensors: int, small: int, large: int, halvings: int, pri
         f"{small} and {large}",
     )
     return (
-        f"The plan cuts {tensors} tensors along their first axis: {small} shards of those that become {SERVERS} at most, and {large} "
+        f"The plan cuts {tensors} tensors along their first axis, into shards of those that become {SERVERS} at most and "
         f"slices of the larger ones. The paper's three counts fit {constant:g} + {doubling:g} x (1024K / threshold); it does not list them."
     )
 
 
 @explains("geryon-table4", "geryon-1024K", "geryon-512K", "geryon-256K", "tictac-1024K", "tictac-512K", "tictac-256K")
-def _throughput(points: Points, claim: Claim) -> str:
+def _throughput(points: Points, claim: Claim) -> Explanation:
     point = points.point(**claim.where)
     assert isinstance(claim.printed, float)
     rate = _printed("geryon-table4", "geryon-1024K") / SERVERS / _printed("geryon-table2", "vgg-19-geryon")
-    text = table_4_rests_on_slower_gpus(
+    argument = table_4_rests_on_slower_gpus(
         single_gpu_s=point.model.batch / rate,
         compute_s=sum(point.model.forward_s) + sum(point.model.backward_s),
         over_printed=points.row(**claim.where).throughput_per_s / claim.printed,
     )
+    seen = sentence(point)
     if claim.where["strategy"] == "tictac-slicing":
-        text += f" {turns_run_beside(wait_ms(point), scheduling_ms(point.plan()))}"
-    return f"{sentence(point)} {text}"
+        seen += f" {turns_run_beside(wait_ms(point), scheduling_ms(point.plan()))}"
+    return Explanation("Table IV rests on slower computation than Table II", argument, seen)
 
 
 def table_4_rests_on_slower_gpus(single_gpu_s: float, compute_s: float, over_printed: float) -> str:
@@ -148,18 +156,21 @@ def turns_run_beside(waited_ms: float, scheduled_ms: float) -> str:
 
 
 @explains("geryon-table4", "ratio-1024K", "ratio-512K", "ratio-256K", "gap-grows", "bigger-nets")
-def _ratios(points: Points, _: Claim) -> str:
+def _ratios(points: Points, _: Claim) -> Explanation:
     of = {
         (name, size): next(p for p in points.stored(run="geryon-table4", strategy=name) if has_slices(p, size))
         for name in ("geryon", "tictac-slicing")
         for size in SLICES
     }
-    return end_hosts_do_well(
-        geryon_ms={size: wait_ms(of["geryon", size]) for size in SLICES},
-        tictac_ms={size: wait_ms(of["tictac-slicing", size]) for size in SLICES},
-        scheduled_ms={size: scheduling_ms(of["tictac-slicing", size].plan()) for size in SLICES},
-        turn=of["tictac-slicing", SLICES[0]].parameters["options"].rpartition("=")[2],
-        imbalance=_imbalance(of["tictac-slicing", SLICES[0]].plan()),
+    return Explanation(
+        "Only its scheduler puts TicTac behind, and the forward pass hides most of its turns",
+        end_hosts_do_well(
+            geryon_ms={size: wait_ms(of["geryon", size]) for size in SLICES},
+            tictac_ms={size: wait_ms(of["tictac-slicing", size]) for size in SLICES},
+            scheduled_ms={size: scheduling_ms(of["tictac-slicing", size].plan()) for size in SLICES},
+            turn=of["tictac-slicing", SLICES[0]].parameters["options"].rpartition("=")[2],
+            imbalance=_imbalance(of["tictac-slicing", SLICES[0]].plan()),
+        ),
     )
 
 
@@ -208,15 +219,18 @@ def _imbalance(plan: Plan) -> float:
 
 
 @explains("geryon-fig10", "iteration-increase-256k")
-def _increase(points: Points, claim: Claim) -> str:
+def _increase(points: Points, claim: Claim) -> Explanation:
     point = points.point(run="geryon-fig10", scheduling_cost_per_slice=TURN)
     assert isinstance(claim.printed, float)
-    return forward_pass_hides_turns(
-        forward_ms=forward_s(point) * 1e3,
-        waited_ms=wait_ms(point),
-        scheduled_ms=_printed("geryon-fig10", "tictac-256k-max"),
-        pull_ms=_printed("geryon-fig10", "pull-time"),
-        increase_ms=claim.printed,
+    return Explanation(
+        "The forward pass hides most of the scheduler's turns",
+        forward_pass_hides_turns(
+            forward_ms=forward_s(point) * 1e3,
+            waited_ms=wait_ms(point),
+            scheduled_ms=_printed("geryon-fig10", "tictac-256k-max"),
+            pull_ms=_printed("geryon-fig10", "pull-time"),
+            increase_ms=claim.printed,
+        ),
     )
 
 
@@ -246,16 +260,19 @@ def forward_pass_hides_turns(
 
 
 @explains("geryon-fig4b", "unscheduled-needs-100g")
-def _rate_to_catch_up(points: Points, _: Claim) -> str:
+def _rate_to_catch_up(points: Points, _: Claim) -> Explanation:
     point = points.point(device="k40", order="layer", rate="8gbit")
     plan, log = point.plan(), point.log()
     worker = int(plan.workers[0])
     pulled_ns = int(received(plan, log, worker, 1, Combine.COPY).end_ns.max())
-    return small_difference_sets_the_rate(
-        pull_s=(pulled_ns - begin_ns(plan, log, worker, 1)) / 1e9,
-        forward_s=sum(point.model.forward_s),
-        model_gbit=point.model.parameters * 32 / 1e9,
-        rate_gbps=point.fabric.rate_bps / 1e9,
+    return Explanation(
+        "A small difference decides the rate",
+        small_difference_sets_the_rate(
+            pull_s=(pulled_ns - begin_ns(plan, log, worker, 1)) / 1e9,
+            forward_s=sum(point.model.forward_s),
+            model_gbit=point.model.parameters * 32 / 1e9,
+            rate_gbps=point.fabric.rate_bps / 1e9,
+        ),
     )
 
 

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from gradwire.analysis.papers.evidence import Points
-from gradwire.analysis.papers.explanations import explains, premise
+from gradwire.analysis.papers.explanations import Explanation, explains, premise
 from gradwire.analysis.papers.gradientflow.points import (
     ALEXNET,
     FP32_BYTES,
@@ -35,6 +35,7 @@ from gradwire.workloads.plan import Plan
 P_MIXED, V_MIXED = "gradientflow-tables-p-mixed", "gradientflow-tables-v-mixed"
 SINGLE = "wire=fp16, overlap=False"
 """Tensor by tensor after the backward pass."""
+FULL_SPEED = "An emulated GPU computes at full speed while it communicates"
 AGREES = 0.05
 """Share of a printed time within which a measured one confirms it: half of the tolerance of a claim."""
 
@@ -57,17 +58,18 @@ def _hidden_in_print_ms(table: str, cluster: str) -> float:
 
 @explains("gradientflow-table1", "p-nccl+mp+overlap-throughput", "p-nccl+mp+overlap-iter", "p-nccl+mp+overlap-speedup")
 @explains("gradientflow-fig14", "alexnet-p128-ratio")
-def _overlap_on_pascal(points: Points, claim: Claim) -> str:
+def _overlap_on_pascal(points: Points, claim: Claim) -> Explanation:
     row = chosen(points, claim.where)
     single = points.row(run=P_MIXED, model=ALEXNET, strategy="layer-allreduce", options=SINGLE)
     pascal, volta = (points.model(run=run, model=ALEXNET) for run in (P_MIXED, V_MIXED))
-    return f"{account(points, row)} " + pascal_hides_less(
+    argument = pascal_hides_less(
         single_ms=_ms(single),
         printed_single_ms=1e3 * _printed("gradientflow-table1", "p-nccl+mp-iter"),
         hidden_ms=_ms(single) - _ms(row),
         printed_hidden_ms={c: _hidden_in_print_ms("gradientflow-table1", c) for c in "pv"},
         backward_ms={"p": sum(pascal.backward_s) * 1e3, "v": sum(volta.backward_s) * 1e3},
     )
+    return Explanation(FULL_SPEED, argument, str(account(points, row)))
 
 
 def pascal_hides_less(
@@ -95,9 +97,10 @@ def pascal_hides_less(
         f"{shares['v']:.0%} and {shares['p']:.0%}",
     )
     return (
-        f"Overlap hides {hidden_ms:.1f} ms here, nearly the whole backward pass, and {printed_hidden_ms['p']:.1f} ms in the paper; without "
-        f"overlap the two agree ({single_ms:.1f} and {printed_single_ms:.1f} ms), so the network is not the reason. An emulated GPU "
-        f"computes at full speed while it communicates. Volta GPUs come near that ({printed_hidden_ms['v']:.1f} of {backward_ms['v']:.0f} "
+        f"AlexNet, tensor by tensor: overlap hides {hidden_ms:.1f} ms here, nearly the whole backward pass, and "
+        f"{printed_hidden_ms['p']:.1f} ms in the paper; without overlap the two agree ({single_ms:.1f} and {printed_single_ms:.1f} ms), so "
+        "the network is not the reason. "
+        f"Volta GPUs come near the full speed ({printed_hidden_ms['v']:.1f} of {backward_ms['v']:.0f} "
         "ms printed), Pascal GPUs evidently do not."
     )
 
@@ -105,15 +108,16 @@ def pascal_hides_less(
 @explains("gradientflow-table1", "p-nccl+mp+la+overlap-throughput", "p-nccl+mp+la+overlap-iter")
 @explains("gradientflow-table1", "p-nccl+mp+la+overlap-speedup")
 @explains("gradientflow-fig19", "alexnet-p-vs-la")
-def _lazy_on_pascal(points: Points, _: Claim) -> str:
+def _lazy_on_pascal(points: Points, _: Claim) -> Explanation:
     lazy: Where = {"run": P_MIXED, "model": ALEXNET, "strategy": "lazy-allreduce"}
     row, fused = chosen(points, lazy), points.row(**lazy, options=FUSED)
-    return f"Lazy allreduce: {account(points, row)} " + fusion_hides_less(
+    argument = fusion_hides_less(
         fused_ms=_ms(fused),
         printed_fused_ms=_printed_ms(fused, "gradientflow-fig16", "alexnet-p-noov"),
         overlapped_ms=_ms(row),
         printed_overlapped_ms=1e3 * _printed("gradientflow-table1", "p-nccl+mp+la+overlap-iter"),
     )
+    return Explanation(FULL_SPEED, argument, f"Lazy allreduce: {account(points, row)}")
 
 
 def fusion_hides_less(
@@ -132,18 +136,19 @@ def fusion_hides_less(
         f"{hidden_ms:.1f} and {printed_hidden_ms:.1f} ms",
     )
     return (
-        f"Overlap hides {hidden_ms:.1f} ms here and {printed_hidden_ms:.1f} ms in the paper; without it the two take {fused_ms:.1f} and "
-        f"{printed_fused_ms:.1f} ms. An emulated GPU computes at full speed while it communicates, as for the overlap column."
+        f"AlexNet, fused: overlap hides {hidden_ms:.1f} ms here and {printed_hidden_ms:.1f} ms in the paper; without it the two take "
+        f"{fused_ms:.1f} and {printed_fused_ms:.1f} ms."
     )
 
 
 @explains("gradientflow-table2", "p-nccl+mp+overlap-throughput", "p-nccl+mp+overlap-iter", "p-nccl+mp+overlap-speedup")
 @explains("gradientflow-fig14", "resnet50-p128-ratio")
-def _resnet_overlap_on_pascal(points: Points, claim: Claim) -> str:
+def _resnet_overlap_on_pascal(points: Points, claim: Claim) -> Explanation:
     own = account(points, chosen(points, claim.where))
-    return f"{own} " + allreduces_fit_under_the_pass(
+    argument = allreduces_fit_under_the_pass(
         own, _printed("gradientflow-table2", "p-nccl+mp+overlap-iter") - own.compute_s
     )
+    return Explanation(FULL_SPEED, argument, str(own))
 
 
 def allreduces_fit_under_the_pass(own: Account, printed_beyond_s: float) -> str:
@@ -159,9 +164,8 @@ def allreduces_fit_under_the_pass(own: Account, printed_beyond_s: float) -> str:
         f"{printed_beyond_s * 1e3:.1f} ms",
     )
     return (
-        f"The allreduces fit under the backward pass and cost nothing here; printed are {(own.compute_s + printed_beyond_s) * 1e3:.1f} ms, "
-        f"{printed_beyond_s * 1e3:.0f} ms more than the computation. An emulated GPU computes at full speed while it communicates, as for "
-        "AlexNet's overlap column on Cluster-P."
+        "ResNet-50, tensor by tensor: the allreduces fit under the backward pass and cost nothing here; printed are "
+        f"{(own.compute_s + printed_beyond_s) * 1e3:.1f} ms, {printed_beyond_s * 1e3:.0f} ms more than the computation."
     )
 
 
@@ -170,17 +174,19 @@ def allreduces_fit_under_the_pass(own: Account, printed_beyond_s: float) -> str:
 @explains("gradientflow-table2", "v-nccl+mp+la+overlap-throughput", "v-nccl+mp+la+overlap-iter")
 @explains("gradientflow-table2", "v-nccl+mp+la+csc+overlap-throughput", "v-nccl+mp+la+csc+overlap-iter")
 @explains("gradientflow-table4", "dense")
-def _resnet_on_volta(points: Points, claim: Claim) -> str:
+def _resnet_on_volta(points: Points, claim: Claim) -> Explanation:
     models = (ALEXNET, RESNET)
     fused = {m: points.row(run=V_MIXED, model=m, strategy="lazy-allreduce", options=FUSED) for m in models}
     claims = {ALEXNET: "alexnet-v-noov", RESNET: "resnet50-v-noov"}
     facts = {m: points.model(run=V_MIXED, model=m) for m in models}
-    return f"{account(points, chosen(points, claim.where))} " + not_the_networks(
+    argument = not_the_networks(
         fused_ms={m: _ms(fused[m]) for m in models},
         printed_fused_ms={m: _printed_ms(fused[m], "gradientflow-fig16", claims[m]) for m in models},
         bytes_ratio=facts[ALEXNET].parameters / facts[RESNET].parameters,
         tensors=len(facts[RESNET].tensor_names),
     )
+    seen = str(account(points, chosen(points, claim.where)))
+    return Explanation("ResNet-50 on 512 GPUs takes time that one GPU alone does not show", argument, seen)
 
 
 def not_the_networks(
@@ -210,10 +216,13 @@ def not_the_networks(
 
 @explains("gradientflow-fig9", "horovod-resnet50")
 @explains("gradientflow-fig16", "horovod-copy")
-def _horovod(points: Points, _: Claim) -> str:
+def _horovod(points: Points, _: Claim) -> Explanation:
     names = ("layer-allreduce", "horovod")
     rows = {name: points.row(run="gradientflow-fig9-pytorch", model=RESNET, strategy=name) for name in names}
-    return fusion_waits_for_reports(*(account(points, rows[name]) for name in names))
+    return Explanation(
+        "Horovod's first rank hears of every tensor from every rank",
+        fusion_waits_for_reports(*(account(points, rows[name]) for name in names)),
+    )
 
 
 def fusion_waits_for_reports(nccl: Account, horovod: Account) -> str:
@@ -237,13 +246,18 @@ def fusion_waits_for_reports(nccl: Account, horovod: Account) -> str:
 
 
 @explains("gradientflow-fig13", "alexnet-time", "resnet50-time")
-def _flops(points: Points, claim: Claim) -> str:
+def _flops(points: Points, claim: Claim) -> Explanation:
     facts = points.model(**claim.where)
     assert isinstance(claim.printed, float)
-    return top_layers_are_overestimated(sum(facts.backward_s), top_share(facts.backward_s, facts), claim.printed)
+    share = top_share(facts.backward_s, facts)
+    return Explanation(
+        "Operations overestimate the time of the layers at the top",
+        top_layers_are_overestimated(share, claim.printed),
+        f"{share:.1%} of {sum(facts.backward_s) * 1e3:.0f} ms of backward pass.",
+    )
 
 
-def top_layers_are_overestimated(backward_s: float, share: float, printed: float) -> str:
+def top_layers_are_overestimated(share: float, printed: float) -> str:
     """Share of the backward pass in the layers at the top."""
     premise(
         share > printed,
@@ -251,18 +265,19 @@ def top_layers_are_overestimated(backward_s: float, share: float, printed: float
         f"{share:.1%} and {printed:.1%}",
     )
     return (
-        f"The profile divides {backward_s * 1e3:.0f} ms of backward pass over layers by their FLOPs. GPUs need less time per FLOP in the "
-        "wide, small layers at the top, so their share is overestimated, and with it how late the large gradients come."
+        "The profile divides the backward pass over layers by their FLOPs. GPUs need less time per FLOP in the wide, "
+        "small layers at the top, so their share is overestimated, and with it how late the large gradients come."
     )
 
 
 @explains("gradientflow-fig9", "systemi-nccl-resnet50", "systemi-nccl-resnet50-ratio")
 @explains("gradientflow-table2", "p-nccl-throughput", "p-nccl-iter")
-def _resnet_on_pascal(points: Points, claim: Claim) -> str:
+def _resnet_on_pascal(points: Points, claim: Claim) -> Explanation:
     row = chosen(points, claim.where)
     own = account(points, row)
     steps = len(points.model(**claim.where).tensor_names) * ring_steps(workers_of(row))
-    return f"{own} " + one_cell_has_cheap_steps(own.latency_s / steps * 1e6, printed_step_us(steps, own.local_s))
+    argument = one_cell_has_cheap_steps(own.latency_s / steps * 1e6, printed_step_us(steps, own.local_s))
+    return Explanation("One printed cell has far cheaper steps of the ring than the others", argument, str(own))
 
 
 def printed_step_us(steps: int, local_s: float) -> dict[str, float]:
@@ -301,12 +316,15 @@ def one_cell_has_cheap_steps(step_us: float, printed_us: Mapping[str, float]) ->
 
 @explains("gradientflow-abstract", "alexnet-minutes", "vs-jia")
 @explains("gradientflow-table3", "sparse")
-def _minutes(points: Points, claim: Claim) -> str:
-    return training_is_more_than_iterations(
-        images_per_s=chosen(points, claim.where).throughput_per_s,
-        printed_per_s=_printed("gradientflow-fig19", "alexnet-v"),
-        epochs=printed_fact("gradientflow", "alexnet-bn-epochs"),
-        printed_min=_printed("gradientflow-abstract", "alexnet-minutes"),
+def _minutes(points: Points, claim: Claim) -> Explanation:
+    return Explanation(
+        "A training is more than its iterations",
+        training_is_more_than_iterations(
+            images_per_s=chosen(points, claim.where).throughput_per_s,
+            printed_per_s=_printed("gradientflow-fig19", "alexnet-v"),
+            epochs=printed_fact("gradientflow", "alexnet-bn-epochs"),
+            printed_min=_printed("gradientflow-abstract", "alexnet-minutes"),
+        ),
     )
 
 
@@ -333,13 +351,16 @@ def training_is_more_than_iterations(
 
 
 @explains("gradientflow-fig7", "hier-message")
-def _group_size(points: Points, claim: Claim) -> str:
+def _group_size(points: Points, claim: Claim) -> Explanation:
     rings = []
     for point in points.stored(**claim.where):
         plan = point.plan()
         size_bytes = point.model.parameters * FP32_BYTES
         rings.append((int(point.parameters["workers"]), plan.hosts, size_bytes / _largest_remote_bytes(plan)))
-    return masters_send_by_number_of_groups(rings)
+    return Explanation(
+        "M is the number of groups, and the printed formula takes it for their size",
+        masters_send_by_number_of_groups(rings),
+    )
 
 
 def _largest_remote_bytes(plan: Plan) -> int:
@@ -360,15 +381,18 @@ def masters_send_by_number_of_groups(rings: list[tuple[int, int, float]]) -> str
 
 
 @explains("gradientflow-table2", "p-order")
-def _nothing_left_to_fuse(points: Points, claim: Claim) -> str:
+def _nothing_left_to_fuse(points: Points, claim: Claim) -> Explanation:
     rows = columns(points, "p", str(claim.where["model"]))
     steps = ("nccl+mp+overlap", "nccl+mp+la+overlap")
     alone, fused = (account(points, rows[step]) for step in steps)
-    return overlap_leaves_nothing_to_fuse(
-        alone=alone,
-        fused=fused,
-        backward_s=sum(points.model(**rows[steps[0]].parameters).backward_s),
-        printed_s=[_printed("gradientflow-table2", f"p-{step}-iter") for step in steps],
+    return Explanation(
+        "Overlap alone leaves nothing to fuse",
+        overlap_leaves_nothing_to_fuse(
+            alone=alone,
+            fused=fused,
+            backward_s=sum(points.model(**rows[steps[0]].parameters).backward_s),
+            printed_s=[_printed("gradientflow-table2", f"p-{step}-iter") for step in steps],
+        ),
     )
 
 

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from gradwire.analysis.papers.evidence import Points
-from gradwire.analysis.papers.explanations import explains, premise
+from gradwire.analysis.papers.explanations import Explanation, explains, premise
 from gradwire.analysis.papers.gradientflow.points import (
     ALEXNET,
     FP32_BYTES,
@@ -87,7 +87,7 @@ def asked(where: str) -> Asked:
 @explains("gradientflow-fig6", "mpi-alexnet-128", "mpi-alexnet-128-ratio", "mpi-resnet50-128-ratio")
 @explains("gradientflow-table1", "p-mpi-throughput", "p-mpi-iter", "v-mpi-throughput", "v-mpi-iter")
 @explains("gradientflow-table2", "p-mpi-throughput", "p-mpi-iter", "v-mpi-throughput", "v-mpi-iter")
-def _openmpi(points: Points, claim: Claim) -> str:
+def _openmpi(points: Points, claim: Claim) -> Explanation:
     return _of_openmpi(points, _cluster(claim), str(claim.where["model"]))
 
 
@@ -96,33 +96,37 @@ def _cluster(claim: Claim) -> str:
     return claim.id[0] if claim.id[1] == "-" else "p"
 
 
-def _of_openmpi(points: Points, cluster: str, model: str) -> str:
+def _of_openmpi(points: Points, cluster: str, model: str) -> Explanation:
     row = points.row(run=f"gradientflow-tables-{cluster}-mpi", model=model)
-    return f"OpenMPI: {account(points, row)} {no_cost_of_messages_and_bytes(cluster, {c: asked(c) for c in 'pv'})}"
+    return _cost_of_openmpi(f"OpenMPI: {account(points, row)}")
 
 
-def no_cost_of_messages_and_bytes(cluster: str, asks: Mapping[str, Asked]) -> str:
+def _cost_of_openmpi(seen: str) -> Explanation:
+    argument = no_cost_of_messages_and_bytes({cluster: asked(cluster) for cluster in "pv"})
+    return Explanation("No cost of messages and bytes explains the printed OpenMPI", argument, seen)
+
+
+def no_cost_of_messages_and_bytes(asks: Mapping[str, Asked]) -> str:
     """What the printed times ask of a cost model differs between clusters in a way that no such model has."""
-    other = "p" if cluster == "v" else "v"
     premise(
         asks["p"].call_ms < 0.5 and asks["v"].call_ms > 5,
         "calls that cost nothing on Cluster-P and many milliseconds on Cluster-V",
         f"{asks['p'].call_ms:.1f} and {asks['v'].call_ms:.1f} ms",
     )
     return (
-        f"No constant of it is printed, and none is fitted. The printed times of AlexNet and ResNet-50 on {NAMES[cluster]} ask for "
-        f"{asks[cluster]}; on {NAMES[other]} for {asks[other]}. A call that costs {asks['v'].call_ms:.0f} ms among {GPUS['v']} processes "
+        f"No constant of it is printed, and none is fitted. The printed times of AlexNet and ResNet-50 on {NAMES['v']} ask for "
+        f"{asks['v']}; on {NAMES['p']} for {asks['p']}. A call that costs {asks['v'].call_ms:.0f} ms among {GPUS['v']} processes "
         f"and nothing among {GPUS['p']} is explained by no cost of messages and bytes; the paper does not say what held OpenMPI up."
     )
 
 
 @explains("gradientflow-table2", "v-order")
-def _order_on_volta(points: Points, claim: Claim) -> str:
+def _order_on_volta(points: Points, claim: Claim) -> Explanation:
     model = str(claim.where["model"])
     rows = columns(points, "v", model)
     throughputs = {step: row.throughput_per_s for step, row in rows.items()}
     workers, tensors = workers_of(rows["mpi"]), len(points.model(**rows["mpi"].parameters).tensor_names)
-    return f"{only_openmpi_is_out_of_place(throughputs, workers, tensors)} {_of_openmpi(points, 'v', model)}"
+    return _cost_of_openmpi(only_openmpi_is_out_of_place(throughputs, workers, tensors))
 
 
 def only_openmpi_is_out_of_place(throughputs: Mapping[str, float], workers: int, tensors: int) -> str:
@@ -149,17 +153,17 @@ _STEPS = ("nccl", "nccl+mp", "nccl+mp+overlap", "nccl+mp+la+overlap", "nccl+mp+l
 @explains("gradientflow-table2", "p-nccl-speedup", "p-nccl+mp-speedup")
 @explains("gradientflow-table2", "p-nccl+mp+la+overlap-speedup", "p-nccl+mp+la+csc+overlap-speedup")
 @explains("gradientflow-fig9", "nccl-vs-mpi-alexnet", "nccl-vs-mpi-resnet50")
-def _over_openmpi(points: Points, claim: Claim) -> str:
+def _over_openmpi(points: Points, claim: Claim) -> Explanation:
     cluster, model = _cluster(claim), str(claim.where["model"])
     ahead, mpi = chosen(points, claim.where), chosen(points, {**claim.where, **claim.baseline})
     assert isinstance(claim.printed, float)
-    text = baseline_makes_the_difference(
+    seen = baseline_makes_the_difference(
         ahead_per_s=ahead.throughput_per_s,
         mpi_per_s=mpi.throughput_per_s,
         printed_mpi_per_s=_printed(TABLES[model], f"{cluster}-mpi-throughput"),
         printed=claim.printed,
     )
-    return f"{text} {_of_openmpi(points, cluster, model)}"
+    return _cost_of_openmpi(seen)
 
 
 def baseline_makes_the_difference(
@@ -181,15 +185,12 @@ def baseline_makes_the_difference(
 @explains("gradientflow-abstract", "opensource-64")
 @explains("gradientflow-sec1-traffic", "gloo-comm", "gloo-util")
 @explains("gradientflow-fig6", "gloo-alexnet-64", "gloo-alexnet-64-ratio", "gloo-resnet50-64-ratio")
-def _gloo(points: Points, claim: Claim) -> str:
+def _gloo(points: Points, claim: Claim) -> Explanation:
     row, model = chosen(points, claim.where), str(claim.where["model"])
-    text = gloo_asks_for_a_slower_link(
-        comm_ms=comm_s(row) * 1e3,
-        printed_ms=printed_beyond_ms("gloo", model),
-        asks=asked("gloo"),
-        link_gbps=_fact("link-rate") / 1e9,
-    )
-    return f"{account(points, row)} {text}"
+    comm_ms, printed_ms = comm_s(row) * 1e3, printed_beyond_ms("gloo", model)
+    argument = gloo_asks_for_a_slower_link(comm_ms, printed_ms, asked("gloo"), link_gbps=_fact("link-rate") / 1e9)
+    seen = f"{comm_ms:.0f} of the printed {printed_ms:.0f} ms beyond computation. {account(points, row)}"
+    return Explanation("The printed Gloo uses a quarter of the link", argument, seen)
 
 
 def gloo_asks_for_a_slower_link(comm_ms: float, printed_ms: float, asks: Asked, link_gbps: float) -> str:
@@ -208,23 +209,26 @@ def gloo_asks_for_a_slower_link(comm_ms: float, printed_ms: float, asks: Asked, 
         f"{asked_gbps:.0f} of {link_gbps:g} Gbit/s",
     )
     return (
-        f"Nothing is fitted: RDMA at the link's full rate and additions of one core take {comm_ms:.0f} of the printed {printed_ms:.0f} ms "
-        f"beyond computation. The printed times of AlexNet and ResNet-50 ask for {asks}, which is {asked_gbps:.0f} Gbit/s through a "
+        "Nothing is fitted: messages go by RDMA at the link's full rate, and one core adds. "
+        f"The printed times of AlexNet and ResNet-50 ask for {asks}, which is {asked_gbps:.0f} Gbit/s through a "
         f"machine's port, {asked_gbps / link_gbps:.0%} of the link. A likely reason is TCP, which Gloo uses unless PyTorch is built for "
         "InfiniBand; the paper does not say how it was."
     )
 
 
 @explains("gradientflow-fig8", "both-beat-mpi")
-def _few_messages(points: Points, _: Claim) -> str:
+def _few_messages(points: Points, _: Claim) -> Explanation:
     below = by_size(points, SMALL, OPENMPI)
     names = ("openmpi", "nccl")
-    return few_messages_win_where_tensors_are_small(
-        times_ms={
-            mib * 1024: (rows["openmpi"].iteration_time_s * 1e3, rows["nccl"].iteration_time_s * 1e3)
-            for mib, rows in below.items()
-        },
-        workers={workers_of(rows[name]) for rows in below.values() for name in names}.pop(),
+    return Explanation(
+        "A message is assumed to cost the same in OpenMPI and NCCL",
+        few_messages_win_where_tensors_are_small(
+            times_ms={
+                mib * 1024: (rows["openmpi"].iteration_time_s * 1e3, rows["nccl"].iteration_time_s * 1e3)
+                for mib, rows in below.items()
+            },
+            workers={workers_of(rows[name]) for rows in below.values() for name in names}.pop(),
+        ),
     )
 
 

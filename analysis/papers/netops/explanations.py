@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from gradwire.analysis.papers.evidence import ModelFacts, Points
-from gradwire.analysis.papers.explanations import explains, premise
+from gradwire.analysis.papers.explanations import Explanation, explains, premise
 from gradwire.analysis.papers.netops.points import (
     AGGREGATION,
     BASELINE,
@@ -37,10 +37,13 @@ GBIT = 1e9
 
 
 @explains("netops-table2", "inception-v3-layers", "vgg-16-layers")
-def _layers(points: Points, _: Claim) -> str:
-    return one_layer_more(
-        counted={name: layer_count(points.model(model=model)) for model, name in PRINTED_AS.items()},
-        printed={name: _printed("netops-table2", f"{name}-layers") for name in PRINTED_AS.values()},
+def _layers(points: Points, _: Claim) -> Explanation:
+    return Explanation(
+        "The paper counts one layer more in two models",
+        one_layer_more(
+            counted={name: layer_count(points.model(model=model)) for model, name in PRINTED_AS.items()},
+            printed={name: _printed("netops-table2", f"{name}-layers") for name in PRINTED_AS.values()},
+        ),
     )
 
 
@@ -59,9 +62,12 @@ def one_layer_more(counted: Mapping[str, float], printed: Mapping[str, float]) -
 
 
 @explains("netops-table2", "inception-v3-size")
-def _inception_size(points: Points, claim: Claim) -> str:
+def _inception_size(points: Points, claim: Claim) -> Explanation:
     assert isinstance(claim.printed, float)
-    return paper_filters_its_traces(points.model(**claim.where).parameters * BITS / GBIT, claim.printed)
+    return Explanation(
+        "The paper filters its traces",
+        paper_filters_its_traces(points.model(**claim.where).parameters * BITS / GBIT, claim.printed),
+    )
 
 
 def paper_filters_its_traces(size_gbit: float, printed_gbit: float) -> str:
@@ -78,8 +84,11 @@ def paper_filters_its_traces(size_gbit: float, printed_gbit: float) -> str:
 
 
 @explains("netops-table2", "vgg-16-weights")
-def _vgg_weights(points: Points, claim: Claim) -> str:
-    return size_in_the_same_table(points.model(**claim.where).parameters, _printed("netops-table2", "vgg-16-size"))
+def _vgg_weights(points: Points, claim: Claim) -> Explanation:
+    return Explanation(
+        "The same table prints the size of more weights",
+        size_in_the_same_table(points.model(**claim.where).parameters, _printed("netops-table2", "vgg-16-size")),
+    )
 
 
 def size_in_the_same_table(parameters: int, size_gbit: float) -> str:
@@ -94,16 +103,19 @@ def size_in_the_same_table(parameters: int, size_gbit: float) -> str:
 
 
 @explains("netops-table2", "resnet-101-flops")
-def _operations(points: Points, claim: Claim) -> str:
+def _operations(points: Points, claim: Claim) -> Explanation:
     facts = points.model(**claim.where)
     others = {model: name for model, name in PRINTED_AS.items() if claim.id != f"{name}-flops"}
-    return same_count_fits_the_others(
-        flops=sum(facts.flops),
-        convolution_flops=sum(f for f, kind in zip(facts.flops, facts.layer_kinds, strict=True) if kind == "conv"),
-        over_printed={
-            name: sum(points.model(model=model).flops) / _printed("netops-table2", f"{name}-flops")
-            for model, name in others.items()
-        },
+    return Explanation(
+        "The paper does not say how it counts operations",
+        same_count_fits_the_others(
+            flops=sum(facts.flops),
+            convolution_flops=sum(f for f, kind in zip(facts.flops, facts.layer_kinds, strict=True) if kind == "conv"),
+            over_printed={
+                name: sum(points.model(model=model).flops) / _printed("netops-table2", f"{name}-flops")
+                for model, name in others.items()
+            },
+        ),
     )
 
 
@@ -125,9 +137,11 @@ def same_count_fits_the_others(flops: float, convolution_flops: float, over_prin
 
 
 @explains("netops-table7", "inception-v3-8ps-min", "resnet-200-8ps-min")
-def _one_digit(points: Points, claim: Claim) -> str:
+def _one_digit(points: Points, claim: Claim) -> Explanation:
     assert isinstance(claim.printed, float)
-    return printed_with_one_digit(shares(points.model(**claim.where), points.plan(**claim.where))[-1], claim.printed)
+    share = shares(points.model(**claim.where), points.plan(**claim.where))[-1]
+    seen = printed_with_one_digit(share, claim.printed)
+    return Explanation("The table prints one digit", "A share with one digit is no closer to the measured one.", seen)
 
 
 def printed_with_one_digit(share: float, printed: float) -> str:
@@ -137,22 +151,28 @@ def printed_with_one_digit(share: float, printed: float) -> str:
         f"a share that rounds to the printed {printed:g}",
         f"{share:.6f}",
     )
-    return f"Printed with one digit: {share:.6f} rounds to {printed:g}."
+    return f"{share:.6f} rounds to {printed:g}."
 
 
 @explains("netops-table7", "inception-v3-4ps-max")
-def _inception_share(points: Points, claim: Claim) -> str:
+def _inception_share(points: Points, claim: Claim) -> Explanation:
     assert isinstance(claim.printed, float)
     of_servers = shares(points.model(**claim.where), points.plan(**claim.where))
-    return f"{second_fullest(of_servers, claim.printed)} {two_hold_everything(of_servers)}"
+    return _not_the_fullest(f"{second_fullest(of_servers, claim.printed)} {two_hold_everything(of_servers)}")
 
 
 @explains("netops-table7", "resnet-200-8ps-max")
-def _resnet_share(points: Points, claim: Claim) -> str:
+def _resnet_share(points: Points, claim: Claim) -> Explanation:
     assert isinstance(claim.printed, float)
     of_servers = shares(points.model(**claim.where), points.plan(**claim.where))
     eight_s, one_s = (_printed("netops-table1", f"resnet-200-sim-{servers}ps") for servers in (8, 1))
-    return f"{second_fullest(of_servers, claim.printed)} {times_ask_for_more(of_servers[0], claim.printed, eight_s, one_s)}"
+    more = times_ask_for_more(of_servers[0], claim.printed, eight_s, one_s)
+    return _not_the_fullest(f"{second_fullest(of_servers, claim.printed)} {more}")
+
+
+def _not_the_fullest(seen: str) -> Explanation:
+    argument = "What is printed for the most loaded server is the share of the second one."
+    return Explanation("The printed share is not the fullest server's", argument, seen)
 
 
 def second_fullest(of_servers: list[float], printed: float) -> str:
@@ -189,17 +209,20 @@ def times_ask_for_more(share: float, printed_share: float, eight_s: float, one_s
 
 
 @explains("netops-table1", "plateau", "vgg-16-sim-8ps")
-def _last_on_its_server(points: Points, _: Claim) -> str:
+def _last_on_its_server(points: Points, _: Claim) -> Explanation:
     where: Where = {"run": "netops-table1", "model": VGG, "servers": 8}
     point, facts = points.point(**where), points.model(**where)
     plan, log = point.plan(), point.log()
     began_back = sorted((phases(plan, log).backward_start - begin_ns(plan, log)).tolist())
-    return one_worker_after_another(
-        first_s=began_back[0] / 1e9,
-        last_s=began_back[-1] / 1e9,
-        turn_s=len(plan.workers) * max(facts.tensor_parameters) * BITS / point.fabric.rate_bps,
-        printed_s=_printed("netops-table1", "vgg-16-sim-8ps"),
-        largest_is_last={servers: largest_is_last(facts, servers) for servers in (4, 8)},
+    return Explanation(
+        "Gradients arrive while parameters still leave",
+        one_worker_after_another(
+            first_s=began_back[0] / 1e9,
+            last_s=began_back[-1] / 1e9,
+            turn_s=len(plan.workers) * max(facts.tensor_parameters) * BITS / point.fabric.rate_bps,
+            printed_s=_printed("netops-table1", "vgg-16-sim-8ps"),
+            largest_is_last={servers: largest_is_last(facts, servers) for servers in (4, 8)},
+        ),
     )
 
 
@@ -238,13 +261,16 @@ def one_worker_after_another(
 
 
 @explains("netops-table10", "rr-ingress-idle")
-def _ingress(points: Points, _: Claim) -> str:
+def _ingress(points: Points, _: Claim) -> Explanation:
     wheres: dict[str, Where] = {
         model: {"run": "netops-table10", "model": model, "strategy": BASELINE, "rate": "10gbit"} for model in MODELS
     }
-    return passes_overlap(
-        distance_s={model: size_s(points, where) for model, where in wheres.items()},
-        backward_s={model: sum(points.model(**where).backward_s) for model, where in wheres.items()},
+    return Explanation(
+        "Backward passes of several workers overlap",
+        passes_overlap(
+            distance_s={model: size_s(points, where) for model, where in wheres.items()},
+            backward_s={model: sum(points.model(**where).backward_s) for model, where in wheres.items()},
+        ),
     )
 
 
@@ -260,7 +286,7 @@ def passes_overlap(distance_s: Mapping[str, float], backward_s: Mapping[str, flo
 
 
 @explains("netops-table10", "block-like-agg")
-def _block_like_aggregation(points: Points, _: Claim) -> str:
+def _block_like_aggregation(points: Points, _: Claim) -> Explanation:
     alone_s, block_s, aggregated_s = {}, {}, {}
     for model in MODELS:
         where: Where = {"run": "netops-table10", "model": model, "strategy": BASELINE, "rate": "100gbit"}
@@ -270,7 +296,10 @@ def _block_like_aggregation(points: Points, _: Claim) -> str:
         block_s[model], aggregated_s[model] = (
             time_s(points, model, strategy, "netops-table10", rate="100gbit") for strategy in (BASELINE, AGGREGATION)
         )
-    return last_worker_passes_alone(alone_s, block_s, aggregated_s)
+    return Explanation(
+        "In blocks, the last worker's passes follow the whole distribution",
+        last_worker_passes_alone(alone_s, block_s, aggregated_s),
+    )
 
 
 def last_worker_passes_alone(

@@ -11,7 +11,7 @@ from functools import partial
 
 from gradwire.analysis.papers.causes import sentence
 from gradwire.analysis.papers.evidence import Points
-from gradwire.analysis.papers.explanations import explains, premise
+from gradwire.analysis.papers.explanations import Explanation, explains, premise
 from gradwire.analysis.papers.netops.points import (
     BASELINE,
     BITS,
@@ -39,19 +39,20 @@ from gradwire.workloads.plan import Combine, Role
 
 _printed = partial(printed_number, "netops")
 
+OF_A_MODULE = "A module's time follows from its operations, and the paper's from a trace that is not printed"
 AGREES = 0.05
 """Share within which a sum of known parts is a measured or a printed time: what can be told apart in a printed figure."""
 
 
 @explains("netops-fig11", "butterfly-keeps-pace")
-def _butterfly(points: Points, _: Claim) -> str:
+def _butterfly(points: Points, _: Claim) -> Explanation:
     left_s, took_s = {}, {}
     for strategy in (BUTTERFLY, RING):
         where: Where = {"run": "netops-fig11", "model": INCEPTION, "conv": 3, "strategy": strategy}
         plan, log = points.plan(**where), points.log(**where)
         took_s[strategy] = points.row(**where).iteration_time_s
         left_s[strategy] = float(log.end_ns.max() - phases(plan, log).backward_end.max()) / 1e9
-    return rounds_follow_the_pass(left_s, took_s)
+    return Explanation("A faster pass hides less of butterfly mixing's turns", rounds_follow_the_pass(left_s, took_s))
 
 
 def rounds_follow_the_pass(left_s: Mapping[str, float], took_s: Mapping[str, float]) -> str:
@@ -73,20 +74,23 @@ def rounds_follow_the_pass(left_s: Mapping[str, float], took_s: Mapping[str, flo
 
 
 @explains("netops-fig8", "ring-vs-multiagg-4")
-def _four_workers(points: Points, _: Claim) -> str:
+def _four_workers(points: Points, _: Claim) -> Explanation:
     where: Where = {"run": "netops-workers", "model": VGG, "workers": 4}
     facts = points.model(**where)
     baseline_s = _printed("netops-table4", "vgg-16-baseline-iter")
     model_s = facts.parameters * BITS / points.stored(**where)[0].fabric.rate_bps
-    return sums_of_known_parts(
-        took_s={s: points.row(strategy=s, **where).iteration_time_s for s in (RING, BOTH)},
-        forward_s=sum(facts.forward_s),
-        size_s=model_s,
-        largest_s=max(facts.tensor_parameters) / facts.parameters * model_s,
-        printed_s={
-            RING: baseline_s / _printed("netops-table6", "vgg-16-ring"),
-            BOTH: baseline_s / _printed("netops-table4", "vgg-16-multicast+agg"),
-        },
+    return Explanation(
+        "Both strategies take sums of the same few parts, whatever the number of workers",
+        sums_of_known_parts(
+            took_s={s: points.row(strategy=s, **where).iteration_time_s for s in (RING, BOTH)},
+            forward_s=sum(facts.forward_s),
+            size_s=model_s,
+            largest_s=max(facts.tensor_parameters) / facts.parameters * model_s,
+            printed_s={
+                RING: baseline_s / _printed("netops-table6", "vgg-16-ring"),
+                BOTH: baseline_s / _printed("netops-table4", "vgg-16-multicast+agg"),
+            },
+        ),
     )
 
 
@@ -123,7 +127,7 @@ def sums_of_known_parts(
 
 
 @explains("netops-table4", "multicast-size")
-def _multicast_by_size(points: Points, _: Claim) -> str:
+def _multicast_by_size(points: Points, _: Claim) -> Explanation:
     forward_s, took_s = {}, {}
     for model in (RESNET_101, RESNET_200):
         where: Where = {"run": MECHANISMS, "model": model, "strategy": MULTICAST}
@@ -132,15 +136,18 @@ def _multicast_by_size(points: Points, _: Claim) -> str:
         forward_s[model] = float(phases(plan, log).forward_end.max() - last_copy) / 1e9
         took_s[model] = points.row(**where).iteration_time_s
     baseline: Where = {"run": MECHANISMS, "model": RESNET_200, "strategy": BASELINE}
-    return forward_pass_grows_faster(
-        forward_s=forward_s,
-        took_s=took_s,
-        printed_gain={
-            model: _printed("netops-table4", f"{name}-multicast")
-            for model, name in ((RESNET_101, "resnet-101"), (RESNET_200, "resnet-200"))
-        },
-        baseline_s=_printed("netops-table4", "resnet-200-baseline-iter"),
-        twice_s=2 * len(points.plan(**baseline).workers) * size_s(points, baseline),
+    return Explanation(
+        "The deeper network's forward pass is a larger share of its iteration",
+        forward_pass_grows_faster(
+            forward_s=forward_s,
+            took_s=took_s,
+            printed_gain={
+                model: _printed("netops-table4", f"{name}-multicast")
+                for model, name in ((RESNET_101, "resnet-101"), (RESNET_200, "resnet-200"))
+            },
+            baseline_s=_printed("netops-table4", "resnet-200-baseline-iter"),
+            twice_s=2 * len(points.plan(**baseline).workers) * size_s(points, baseline),
+        ),
     )
 
 
@@ -170,19 +177,22 @@ def forward_pass_grows_faster(
 
 @explains("netops-fig5", "ring-ge-multiagg", "ring-gt-multiagg")
 @explains("netops-sec87-ranking", "endhost-ge-network")
-def _ring_behind(points: Points, _: Claim) -> str:
+def _ring_behind(points: Points, _: Claim) -> Explanation:
     where: Where = {"run": "netops-bandwidth", "model": VGG, "rate": "100gbit"}
     plan, log = points.plan(strategy=BOTH, **where), points.log(strategy=BOTH, **where)
     begin = begin_ns(plan, log)
     last_copy_ns = arrivals_ns(plan, log, Role.WORKER, Combine.COPY)[1].max()
-    return distribution_is_hidden(
-        took_s={s: points.row(strategy=s, **where).iteration_time_s for s in (RING, BOTH)},
-        last_copy_s=float(last_copy_ns - begin) / 1e9,
-        forward_end_s=float(phases(plan, log).forward_end.max() - begin) / 1e9,
-        forward_s=sum(points.model(**where).forward_s),
-        turns_s=ring_share(len(plan.workers)) * size_s(points, {**where, "strategy": RING}),
-        slower_size_s=size_s(points, {"run": MECHANISMS, "model": VGG, "strategy": RING}),
-        slower_s={s: time_s(points, VGG, s) for s in (RING, BOTH)},
+    return Explanation(
+        "At 100 Gbit/s the forward pass hides the distribution",
+        distribution_is_hidden(
+            took_s={s: points.row(strategy=s, **where).iteration_time_s for s in (RING, BOTH)},
+            last_copy_s=float(last_copy_ns - begin) / 1e9,
+            forward_end_s=float(phases(plan, log).forward_end.max() - begin) / 1e9,
+            forward_s=sum(points.model(**where).forward_s),
+            turns_s=ring_share(len(plan.workers)) * size_s(points, {**where, "strategy": RING}),
+            slower_size_s=size_s(points, {"run": MECHANISMS, "model": VGG, "strategy": RING}),
+            slower_s={s: time_s(points, VGG, s) for s in (RING, BOTH)},
+        ),
     )
 
 
@@ -221,7 +231,7 @@ def distribution_is_hidden(
 
 
 @explains("netops-fig9", "grow")
-def _network_modules(points: Points, _: Claim) -> str:
+def _network_modules(points: Points, _: Claim) -> Explanation:
     """What each module adds to the baseline and to the best: its gain is what all gains go towards."""
     run, added = MODULE_RUNS["network"][0], 125
     longer = f"{INCEPTION}+{added}network"
@@ -229,11 +239,16 @@ def _network_modules(points: Points, _: Claim) -> str:
         points.model(run=name, model=model, strategy=BOTH) for name, model in ((run, longer), (MECHANISMS, INCEPTION))
     )
     computed = [sum(model.forward_s) + sum(model.backward_s) for model in (facts, base)]
-    return modules_gain_little_more(
-        step_s={s: (time_s(points, longer, s, run) - time_s(points, INCEPTION, s)) / added for s in (BASELINE, BOTH)},
-        compute_s=(computed[0] - computed[1]) / added,
-        work=(sum(facts.flops) - sum(base.flops)) / added / sum(base.flops),
-        now=time_s(points, INCEPTION, BASELINE) / time_s(points, INCEPTION, BOTH),
+    return Explanation(
+        "A module gains hardly more than the model does",
+        modules_gain_little_more(
+            step_s={
+                s: (time_s(points, longer, s, run) - time_s(points, INCEPTION, s)) / added for s in (BASELINE, BOTH)
+            },
+            compute_s=(computed[0] - computed[1]) / added,
+            work=(sum(facts.flops) - sum(base.flops)) / added / sum(base.flops),
+            now=time_s(points, INCEPTION, BASELINE) / time_s(points, INCEPTION, BOTH),
+        ),
     )
 
 
@@ -268,15 +283,18 @@ def _backward_and_late_s(points: Points, where: Where) -> tuple[float, float]:
 
 
 @explains("netops-fig10", "agg-to-zero")
-def _aggregation_fades(points: Points, _: Claim) -> str:
+def _aggregation_fades(points: Points, _: Claim) -> Explanation:
     run = MODULE_RUNS["compute"][0]
-    return gradients_outlast_the_pass(
-        {
-            count: _backward_and_late_s(
-                points, {"run": run, "model": f"{INCEPTION}+{count}compute", "strategy": BASELINE}
-            )
-            for count in (25, 60, 125)
-        }
+    return Explanation(
+        OF_A_MODULE,
+        gradients_outlast_the_pass(
+            {
+                count: _backward_and_late_s(
+                    points, {"run": run, "model": f"{INCEPTION}+{count}compute", "strategy": BASELINE}
+                )
+                for count in (25, 60, 125)
+            }
+        ),
     )
 
 
@@ -293,17 +311,18 @@ def gradients_outlast_the_pass(by_modules: Mapping[int, tuple[float, float]]) ->
     )
     return (
         "How long a backward pass lasts, and how long gradients still arrive after the last one, without support of the network, by "
-        f"modules: {shown}. Aggregation can gain no more than what arrives late. A module's time follows from its operations; the paper's "
-        "comes out of a trace that is not printed."
+        f"modules: {shown}. Aggregation can gain no more than what arrives late."
     )
 
 
 @explains("netops-fig10", "multicast-catches")
-def _multicast_catches(points: Points, _: Claim) -> str:
+def _multicast_catches(points: Points, _: Claim) -> Explanation:
     where: Where = {"run": MODULE_RUNS["compute"][0], "model": f"{INCEPTION}+25compute", "strategy": MULTICAST}
     backward_s, late_s = _backward_and_late_s(points, where)
     workers = len(points.plan(**where).workers)
-    return ingress_outlasts_the_pass(backward_s, late_s, workers * size_s(points, where), workers)
+    return Explanation(
+        OF_A_MODULE, ingress_outlasts_the_pass(backward_s, late_s, workers * size_s(points, where), workers)
+    )
 
 
 def ingress_outlasts_the_pass(backward_s: float, late_s: float, ingress_s: float, workers: int) -> str:
@@ -316,21 +335,24 @@ def ingress_outlasts_the_pass(backward_s: float, late_s: float, ingress_s: float
     return (
         f"With 25 modules the backward pass takes {backward_s:.2f} s, and the server's port needs W S / B = {ingress_s:.2f} s for the "
         f"gradients of {workers} workers, most of which are ready in the first layers on the way back: {late_s:.2f} s are left when it "
-        "ends. A module's time follows from its operations; the paper's comes out of a trace that is not printed."
+        "ends."
     )
 
 
 @explains("netops-fig12", "crossover")
-def _crossover(points: Points, _: Claim) -> str:
+def _crossover(points: Points, _: Claim) -> Explanation:
     """What is on the critical path of both at the first speed above 1."""
     run, factors = FASTER[RESNET_200]
     wheres: dict[str, Where] = {
         s: {"run": run, "model": RESNET_200, "strategy": s, "conv": factors[0]} for s in (RING, BOTH)
     }
-    return ring_keeps_up(
-        factors[0],
-        {s: points.row(**where).iteration_time_s for s, where in wheres.items()},
-        {s: sentence(points.point(**where)) for s, where in wheres.items()},
+    return Explanation(
+        "The ring gains from faster computation, too",
+        ring_keeps_up(
+            factors[0],
+            {s: points.row(**where).iteration_time_s for s, where in wheres.items()},
+            {s: sentence(points.point(**where)) for s, where in wheres.items()},
+        ),
     )
 
 

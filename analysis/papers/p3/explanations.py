@@ -14,7 +14,7 @@ from gradwire.analysis.packets.reading import Bool, Capture
 from gradwire.analysis.papers.captured import capture_of, carries_data
 from gradwire.analysis.papers.causes import path_of_slowest
 from gradwire.analysis.papers.evidence import Points
-from gradwire.analysis.papers.explanations import explains, premise
+from gradwire.analysis.papers.explanations import Explanation, explains, premise
 from gradwire.analysis.papers.p3.claims import (
     FIG_7,
     PLATEAU,
@@ -32,33 +32,44 @@ from gradwire.workloads.plan import Plan, Role
 
 
 @explains("p3-abstract", "resnet50", "sockeye", "vgg19")
-def _largest_gain(points: Points, claim: Claim) -> str:
+def _largest_gain(points: Points, claim: Claim) -> Explanation:
     gains = gains_over_bandwidth(points, str(claim.where["model"]), str(claim.where["strategy"]))
     assert isinstance(claim.printed, float)
-    return printed_gain_is_on_the_curve(gains, claim.printed)
+    return Explanation(
+        "The largest gain of a sweep depends on the bandwidths that are tried",
+        printed_gain_is_on_the_curve(gains, claim.printed),
+        f"By bandwidth: {shown_gains(gains)}.",
+    )
+
+
+def shown_gains(gains: Series) -> str:
+    """A gain over bandwidths in Gbit/s, as text."""
+    return ", ".join(f"{y:.2f}x at {x:g}" for x, y in gains) + " Gbit/s"
 
 
 def printed_gain_is_on_the_curve(gains: Series, printed: float) -> str:
     """The abstract's gain is the largest of those that the paper tried: the measured curve takes that value somewhere else."""
     values = [y for _, y in gains]
-    shown = ", ".join(f"{y:.2f}x at {x:g}" for x, y in gains)
     premise(
         min(values) <= printed <= max(values),
         f"the printed {printed:g}x between the smallest and the largest gain of the sweep",
-        f"{shown} Gbit/s",
+        shown_gains(gains),
     )
-    return f"By bandwidth: {shown} Gbit/s. The largest is one of a sweep, and the paper does not list the bandwidths that it tried."
+    return "The largest is one of a sweep, and the paper does not list the bandwidths that it tried."
 
 
 @explains("p3-fig7", "vanishes-low-bw")
-def _gain_that_stays(points: Points, _: Claim) -> str:
+def _gain_that_stays(points: Points, _: Claim) -> Explanation:
     """Of the model that keeps most of its gain at the highest bandwidth."""
     gains = {model: gains_over_bandwidth(points, model, "p3") for model in FIG_7}
     kept = {model: (series[-1][1] - 1) / (max(y for _, y in series) - 1) for model, series in gains.items()}
     model = max(kept, key=kept.__getitem__)
     rate = points.series("rate", model=model, strategy="kvstore")[-1][1].parameters["rate"]
     path = path_of_slowest(points.point(model=model, strategy="kvstore", rate=rate))
-    return servers_are_the_limit(model, rate, kept[model], path.shares, path.sentence())
+    return Explanation(
+        "Servers are the limit where the network is fast",
+        servers_are_the_limit(model, rate, kept[model], path.shares, path.sentence()),
+    )
 
 
 def servers_are_the_limit(model: str, rate: str, kept: float, shares: Mapping[str, float], sentence: str) -> str:
@@ -81,8 +92,10 @@ def servers_are_the_limit(model: str, rate: str, kept: float, shares: Mapping[st
 
 
 @explains("p3-fig12", "peak-50000", "unimodal")
-def _slice_sizes(points: Points, _: Claim) -> str:
-    return flat_top({model: by_slice(points, model) for model in SLICED_MODELS})
+def _slice_sizes(points: Points, _: Claim) -> Explanation:
+    return Explanation(
+        "The top of the curve is flat", flat_top({model: by_slice(points, model) for model in SLICED_MODELS})
+    )
 
 
 def flat_top(curves: Mapping[str, Series]) -> str:
@@ -101,7 +114,7 @@ def flat_top(curves: Mapping[str, Series]) -> str:
 
 
 @explains("p3-fig8", "sockeye-no-bidir")
-def _both_directions(points: Points, claim: Claim) -> str:
+def _both_directions(points: Points, claim: Claim) -> Explanation:
     """What comes in while the machine's own worker pushes its gradients, and what is left of it where workers differ."""
     where: Where = {**claim.where, "run": UTILISED_MODELS["sockeye"]}
     point = points.point(**where)
@@ -110,14 +123,17 @@ def _both_directions(points: Points, claim: Claim) -> str:
     for group in (points.only(run=where["run"]), apart):
         old, new = (group.row(strategy=strategy).throughput_per_s for strategy in ("kvstore", "p3"))
         gains.append(new / old)
-    return workers_run_in_step(
-        others_share=others_gradients_share(point.plan(), capture_of(point), point.fabric.rate_bps),
-        overlap=traffic(point).overlap,
-        overlap_apart={
-            strategy: float(np.mean([traffic(stored).overlap for stored in apart.stored(strategy=strategy)]))
-            for strategy in ("kvstore", "p3")
-        },
-        gains=gains,
+    return Explanation(
+        "Workers run in step",
+        workers_run_in_step(
+            others_share=others_gradients_share(point.plan(), capture_of(point), point.fabric.rate_bps),
+            overlap=traffic(point).overlap,
+            overlap_apart={
+                strategy: float(np.mean([traffic(stored).overlap for stored in apart.stored(strategy=strategy)]))
+                for strategy in ("kvstore", "p3")
+            },
+            gains=gains,
+        ),
     )
 
 

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from gradwire.analysis.papers.evidence import Points
-from gradwire.analysis.papers.explanations import explains, premise
+from gradwire.analysis.papers.explanations import Explanation, explains, premise
 from gradwire.analysis.papers.reference import Claim, printed_fact, printed_number
 from gradwire.analysis.papers.shapes import SLACK
 from gradwire.analysis.papers.tictac.claims import (
@@ -31,28 +31,28 @@ _printed = partial(printed_number, "tictac")
 
 @explains("tictac-abstract", "inference-max", "training-max")
 @explains("tictac-fig7", "max")
-def _largest_gain(points: Points, claim: Claim) -> str:
+def _largest_gain(points: Points, claim: Claim) -> Explanation:
     gains = gains_by_workers(points, claim)
     model, workload, workers = max(gains, key=gains.__getitem__)
     at: dict[str, str | int] = {"model": model, "workload": workload, "workers": workers}
     assert isinstance(claim.printed, float)
-    return orders_too_random(
-        place=f"{model} with {workers} workers",
-        loads_s=loads_s(points.point(order="tic", **at)),
-        efficiency={order: efficiency_of(points.point(order=order, **at)) for order in ("tic", BASELINE)},
-        gain_over_printed=gains[model, workload, workers] / claim.printed,
+    place = f"{model} with {workers} workers"
+    communication_s, computation_s = loads_s(points.point(order="tic", **at))
+    efficiency = {order: efficiency_of(points.point(order=order, **at)) for order in ("tic", BASELINE)}
+    argument = orders_too_random(place, efficiency, gains[model, workload, workers] / claim.printed)
+    seen = (
+        f"{place} communicates for {communication_s:.2f} s and computes for {computation_s:.2f} s: E = {efficiency['tic']:.2f} "
+        f"in a good order and {efficiency[BASELINE]:.2f} in a random one."
     )
+    return Explanation("Random orders are worse here than TensorFlow's", argument, seen)
 
 
 HIDES_MOST, HIDES_LITTLE = 0.9, 0.6
 """Scheduling efficiencies of an order that hides most of what can be hidden, and of one that hides little of it."""
 
 
-def orders_too_random(
-    place: str, loads_s: tuple[float, float], efficiency: Mapping[str, float], gain_over_printed: float
-) -> str:
-    """The baseline's orders are worse here than TensorFlow's. loads_s: communication and computation of an iteration."""
-    communication_s, computation_s = loads_s
+def orders_too_random(place: str, efficiency: Mapping[str, float], gain_over_printed: float) -> str:
+    """The baseline's orders are worse here than TensorFlow's."""
     tic, random = efficiency["tic"], efficiency[BASELINE]
     premise(
         gain_over_printed > 1,
@@ -66,16 +66,18 @@ def orders_too_random(
     )
     iterations, orders = printed_fact("tictac", "counted-iterations"), _printed("tictac-sec22-order", "vgg16")
     return (
-        f"{place} communicates for {communication_s:.2f} s and computes for {computation_s:.2f} s, so a good order hides most of the "
-        f"shorter one (E = {tic:.2f}) and a random one little (E = {random:.2f}). The orders are uniformly random here, another at each "
+        "A good order hides most of the shorter one of communication and computation, and a random one little. The "
+        "orders are uniformly random here, another at each "
         f"worker, and the slowest worker ends the iteration. TensorFlow's are less random: in {iterations:g} iterations of VGG-16 the "
         f"paper counts only {orders:g} orders (Sec. 2.2). How much less, and envG's bandwidth, it does not say."
     )
 
 
 @explains("tictac-fig7", "min")
-def _smallest_gain(points: Points, claim: Claim) -> str:
-    return order_is_free(list(gains_by_workers(points, claim).values()))
+def _smallest_gain(points: Points, claim: Claim) -> Explanation:
+    return Explanation(
+        "Keeping an order costs nothing here", order_is_free(list(gains_by_workers(points, claim).values()))
+    )
 
 
 def order_is_free(gains: list[float]) -> str:
@@ -102,7 +104,7 @@ class Load:
 
 
 @explains("tictac-fig9", "larger-nets")
-def _larger_nets(points: Points, _: Claim) -> str:
+def _larger_nets(points: Points, _: Claim) -> Explanation:
     """In inference with one server, where communication and computation are furthest apart."""
     loads = []
     for model in models_of(points):
@@ -110,7 +112,10 @@ def _larger_nets(points: Points, _: Claim) -> str:
         point = points.point(order="tic", **at)
         communication_s, computation_s = loads_s(point)
         loads.append(Load(model, communication_s / computation_s, gain(points, "tic", **at)))
-    return beyond_the_threshold(loads, point.fabric.rate_bps / 1e9)
+    return Explanation(
+        "The largest models communicate for so long that no order helps",
+        beyond_the_threshold(loads, point.fabric.rate_bps / 1e9),
+    )
 
 
 FAR_EXCEEDS = 2.0
@@ -137,9 +142,12 @@ def beyond_the_threshold(loads: list[Load], rate_gbps: float) -> str:
 
 @explains("tictac-abstract", "straggler-max")
 @explains("tictac-fig11", "straggler-reduction", "straggler-baseline")
-def _stragglers(points: Points, _: Claim) -> str:
+def _stragglers(points: Points, _: Claim) -> Explanation:
     before, after = (list(straggler_by(points, order).values()) for order in (BASELINE, "tic"))
-    return equal_machines(float(np.mean(before)), max(before), float(np.mean(after)))
+    return Explanation(
+        "Every GPU takes exactly the time of its profile",
+        equal_machines(float(np.mean(before)), max(before), float(np.mean(after))),
+    )
 
 
 def equal_machines(mean_before: float, largest_before: float, mean_after: float) -> str:
@@ -174,7 +182,7 @@ class Straggling:
 
 
 @explains("tictac-fig11", "bigger-more")
-def _bigger_models(points: Points, _: Claim) -> str:
+def _bigger_models(points: Points, _: Claim) -> Explanation:
     before = straggler_by(points, BASELINE)
     straggling = []
     for model in models_of(points):
@@ -182,7 +190,7 @@ def _bigger_models(points: Points, _: Claim) -> str:
         share = float(np.mean([value for at, value in before.items() if at[0] == model]))
         largest = max(facts.tensor_parameters) / facts.parameters
         straggling.append(Straggling(model, len(facts.layer_names), share, largest))
-    return few_large_tensors(straggling)
+    return Explanation("In models of few layers, one tensor holds most of the bytes", few_large_tensors(straggling))
 
 
 def few_large_tensors(straggling: list[Straggling]) -> str:

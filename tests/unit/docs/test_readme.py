@@ -23,6 +23,7 @@ TEXT = (ROOT / "README.md").read_text()
 FLAT = " ".join(TEXT.split())
 """The text in one line, so that a sentence may be wrapped anywhere."""
 REPRODUCTION = (ROOT / "docs" / "reproduction.md").read_text()
+GERYON = (ROOT / "docs" / "reproduction" / "geryon.md").read_text()
 
 
 @cache
@@ -56,7 +57,8 @@ def test_it_names_every_strategy() -> None:
 
 def test_it_leads_to_every_guide() -> None:
     linked = {match["target"] for match in LINK.finditer(TEXT)}
-    assert {str(page.relative_to(ROOT)) for page in documents()} - {"README.md"} <= linked
+    guides = {str(page.relative_to(ROOT)) for page in documents() if page.parent.name != "reproduction"}
+    assert guides - {"README.md"} <= linked
 
 
 def test_its_citation_is_of_the_version_that_is_packaged() -> None:
@@ -96,7 +98,7 @@ def test_what_the_answer_says_follows_from_its_rows() -> None:
 
 
 def scoreboard(name: str) -> list[str]:
-    """The cells of a paper's row on the page that `gradwire reproduce` writes, "all" for all of them."""
+    """The cells of a paper's row on the overview that `gradwire reproduce --pages` writes, "all" for all of them."""
     (row,) = re.findall(rf"^\| {name} \| (.*) \|$", REPRODUCTION, re.MULTILINE)
     return [cell.strip() for cell in row.split("|")]
 
@@ -133,11 +135,9 @@ def test_what_comes_out_over_all_papers_is_that_of_the_reproduction() -> None:
 
 
 def test_table_2_comes_out_as_it_says() -> None:
-    rows = re.findall(r"^\| geryon-table2 \| .* \| ([\d.]+) % \| ([\d.]+) % ", REPRODUCTION, re.MULTILINE)
+    rows = re.findall(r"^\| geryon-table2 \| .* \| ([\d.]+) % \| ([\d.]+) % ", GERYON, re.MULTILINE)
     differences = [float(measured) - float(printed) for printed, measured in rows]
     assert differences
     assert max(map(abs, differences)) <= 2.6, "2.5, but for the rounding of both"
-    (headline,) = re.findall(
-        r"^\| geryon-fig8 \| yolo-geryon \| .* \| ([\d.]+)x \| ([\d.]+)x ", REPRODUCTION, re.MULTILINE
-    )
+    (headline,) = re.findall(r"^\| geryon-fig8 \| yolo-geryon \| .* \| ([\d.]+)x \| ([\d.]+)x ", GERYON, re.MULTILINE)
     assert f"{headline[0]}x for YOLO, comes out as {float(headline[1]):.2f}x" in FLAT

@@ -47,7 +47,7 @@ def claim(**fields: object) -> Claim:
 
 def test_says_what_is_on_the_critical_path_of_both_points() -> None:
     points = Points([point(strategy="p3", model="toy"), point(strategy="fifo", model="toy")])
-    text = from_critical_path(points, claim(where={"strategy": "p3"}, baseline={"strategy": "fifo"}))
+    text = from_critical_path(points, claim(where={"strategy": "p3"}, baseline={"strategy": "fifo"})).seen
     assert text.startswith("p3: 50% of iteration 1 is compute")
     assert " fifo: 50% of iteration 1 is compute" in text
     assert "network" in text

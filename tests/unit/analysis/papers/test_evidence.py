@@ -15,7 +15,7 @@ from gradwire.analysis.papers.evidence import (
     measures,
     ranked,
 )
-from gradwire.analysis.papers.explanations import explained_claims, explains
+from gradwire.analysis.papers.explanations import Explanation, explained_claims, explains
 from gradwire.analysis.papers.lookup import can_look_up, look_up
 from gradwire.analysis.papers.reference import Claim, Kind
 from gradwire.faults import InternalFault
@@ -103,7 +103,7 @@ def test_a_claim_is_bound_once() -> None:
     def _first(_points: Points, _: Claim) -> Measured:
         return Measured(1.0)
 
-    explains("test-scenario", "one")(lambda _points, _: "because")
+    explains("test-scenario", "one")(lambda _points, _: Explanation("cause", "because"))
     assert ("test-scenario", "two") in measured_claims()
     assert ("test-scenario", "one") in explained_claims()
     with pytest.raises(InternalFault, match="bound twice"):

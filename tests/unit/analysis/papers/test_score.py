@@ -1,17 +1,15 @@
-"""What becomes of claims: what counts, what needs an explanation, and what claims.csv says."""
+"""What becomes of claims: what counts, and what needs an explanation."""
 
 from __future__ import annotations
 
-import csv
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gradwire.analysis.papers.evidence import Measured, Points, measures
-from gradwire.analysis.papers.explanations import explains, premise
+from gradwire.analysis.papers.explanations import Explanation, explains, premise
 from gradwire.analysis.papers.reference import Claim, Paper
-from gradwire.analysis.papers.score import Evaluated, Result, Status, evaluate, score, write_claims_csv
+from gradwire.analysis.papers.score import Evaluated, Result, Status, evaluate, score
 from gradwire.faults import InternalFault
 from tests.shared.stored_points import stored
 
@@ -75,21 +73,23 @@ def test_far_numbers_need_an_explanation() -> None:
     assert result.needs_explanation
     assert result.relative_error == pytest.approx(0.25)
     assert score([result]).unexplained == ("p3-fig0/test-far",)
-    explains("p3-fig0", "test-far")(lambda *_: "the critical path is all computation")
+    why = Explanation("no network", "the critical path is all computation", "1 of 1 s")
+    explains("p3-fig0", "test-far")(lambda *_: why)
     explained = only(far)
-    assert explained.explanation == "the critical path is all computation"
+    assert explained.explanation == why
+    assert explained.why == "1 of 1 s the critical path is all computation"
     assert score([explained]).unexplained == ()
     assert score([explained]).beyond == 1
 
 
 def test_a_broken_premise_leaves_a_claim_unexplained_by_name() -> None:
     @explains("p3-fig0", "test-broken")
-    def _broken(_points: Points, _: Claim) -> str:
+    def _broken(_points: Points, _: Claim) -> Explanation:
         premise(False, "a network that is full", "10 % of its rate")
-        return "the network is full"
+        return Explanation("a full network", "the network is full")
 
     result = only({**P3, "printed": 0.6, "id": "test-broken"})
-    assert (result.status, result.explanation, result.unexplained) == (Status.DIFFERS, "", True)
+    assert (result.status, result.explanation, result.unexplained) == (Status.DIFFERS, None, True)
     assert result.why == "unexplained: expected a network that is full; seen: 10 % of its rate"
     found = score([result])
     assert found.unexplained == ("p3-fig0/test-broken",)
@@ -98,8 +98,13 @@ def test_a_broken_premise_leaves_a_claim_unexplained_by_name() -> None:
 
 def test_a_default_explanation_serves_what_has_none_of_its_own() -> None:
     loaded = paper({**P3, "printed": 0.4})
-    found = evaluate(loaded, loaded.scenario[0], POINTS, explain=lambda points, claim: f"{claim.id}, from its log")
-    assert found.results[0].explanation == "a, from its log"
+    found = evaluate(
+        loaded,
+        loaded.scenario[0],
+        POINTS,
+        explain=lambda points, claim: Explanation("log", f"{claim.id}, from its log"),
+    )
+    assert found.results[0].why == "a, from its log"
 
 
 def test_a_narrowed_evaluation_leaves_other_claims_out() -> None:
@@ -130,19 +135,3 @@ def test_the_score_counts_by_kind() -> None:
     assert (found.all.text, found.directional.text, found.scaled.text) == ("4 / 5", "3 / 3", "4 / 5")
     assert found.median_error == pytest.approx((0 + 1 / 6) / 2)
     assert (found.predicted, found.fitted, found.listed) == (1, 0, 0)
-
-
-def test_claims_csv(tmp_path: Path) -> None:
-    results = evaluated(
-        {**P3, "printed": 0.6, "unit": "samples/s"},
-        {**P3, "id": "b", "printed": 0.5, "fitted": True},
-        {**P3, "id": "c"},
-    ).results
-    write_claims_csv(tmp_path / "claims.csv", results)
-    with (tmp_path / "claims.csv").open(newline="") as file:
-        differs, fitted, predicted = csv.DictReader(file)
-    assert (differs["printed"], differs["measured"], differs["holds"]) == ("0.6", "0.5", "no")
-    assert float(differs["relative_error"]) == pytest.approx(-1 / 6, rel=1e-5)
-    assert (differs["evidence"], differs["verdict"], differs["unit"]) == ("direct", "differs", "samples/s")
-    assert (fitted["holds"], fitted["fitted_on"]) == ("", "this cell (Fig. 1)")
-    assert (predicted["printed"], predicted["measured"], predicted["holds"]) == ("", "0.5", "")

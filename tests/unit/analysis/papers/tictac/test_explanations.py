@@ -28,7 +28,6 @@ CASES = [
         orders_too_random,
         {
             "place": "vgg16 with 2 workers",
-            "loads_s": (0.67, 0.9),
             "efficiency": {"tic": 0.95, "random": 0.5},
             "gain_over_printed": 1.1,
         },
