@@ -1,33 +1,39 @@
 """An agent process, which carries the ranks of one or more hosts: `python -m gradwire.agents HOSTS.json`.
 
-It reads commands from standard input and answers on standard output, one JSON object per line:
-
-    load (plan, iterations, log)   reads the plan and listens                    -> listening
-    connect                        opens all connections                         -> ready
-    go (start_ns)                  replays, beginning at this monotonic time     -> iteration (done), ..., done (summary)
-    finish                         closes all connections                        -> finished
-
-It ends with its input. Errors go to standard error, with exit status 1.
+It reads commands from standard input and answers on standard output, as agents/messages.py says. It ends with its input. Errors go to
+standard error, with exit status 1.
 """
 
 from __future__ import annotations
 
 import gc
-import json
 import os
 import resource
 import sys
-import time
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from gradwire.agents.connections import HostEntry, SocketOptions, connect, join, listen
 from gradwire.agents.departures import Line
 from gradwire.agents.loop import ReplayLoop
+from gradwire.agents.messages import (
+    AgentSettings,
+    Command,
+    Connect,
+    Done,
+    Finish,
+    Finished,
+    Go,
+    Iterated,
+    Listening,
+    Load,
+    Ready,
+    decode_command,
+    read_settings,
+    say,
+)
 from gradwire.agents.multicast.sockets import Multicast
 from gradwire.agents.records import AgentSummary
 from gradwire.agents.replay.interpreter import Interpreter
@@ -42,21 +48,33 @@ CONNECT_TIMEOUT_S = 30.0
 class Agent:
     """Replays plans, one after another, for its hosts."""
 
-    def __init__(self, hosts: list[HostEntry], fabric: Fabric, options: SocketOptions) -> None:
+    def __init__(self, hosts: Sequence[HostEntry], fabric: Fabric, options: SocketOptions) -> None:
         self._hosts = {host.index: host for host in hosts}
         self._fabric, self._options = fabric, options
         self._loop: ReplayLoop | None = None
 
-    def load(self, plan: str, iterations: int, log: str) -> None:
+    def obey(self, command: Command) -> None:
+        """Carries out a command, and answers."""
+        match command:
+            case Load(plan, iterations, log):
+                self.load(Path(plan), iterations, Path(log))
+            case Connect():
+                self.connect()
+            case Go(start_ns):
+                self.go(start_ns)
+            case Finish():
+                self.finish()
+
+    def load(self, plan: Path, iterations: int, log: Path) -> None:
         """Reads the plan and listens on every host."""
-        self._plan = Plan.load(Path(plan))
-        self._log = Path(log)
+        self._plan = Plan.load(plan)
+        self._log = log
         ranks = {rank for rank, host in enumerate(self._plan.rank_host.tolist()) if host in self._hosts}
         self._interpreter = Interpreter(self._plan, ranks, iterations)
         self._connections = connections_of(self._plan)
         self._listeners = [listen(host, self._options) for host in self._hosts.values()]
         self._multicast = Multicast(self._plan, self._hosts, self._fabric, self._options)
-        _say("listening")
+        say(Listening())
 
     def connect(self) -> None:
         """Opens this agent's side of all connections and waits for the other side."""
@@ -73,13 +91,13 @@ class Agent:
         self._loop = ReplayLoop(
             self._plan, self._interpreter, sends, self._connections, outgoing, incoming, self._multicast, line_of
         )
-        _say("ready")
+        say(Ready())
 
     def go(self, start_ns: int) -> None:
         """Replays the plan, beginning at `start_ns` of the monotonic clock, and writes the log."""
         assert self._loop is not None
         gc.disable()
-        self._loop.run(start_ns, lambda done: _say("iteration", done=done))
+        self._loop.run(start_ns, lambda done: say(Iterated(done)))
         gc.enable()
         self._interpreter.log.freeze().save(self._log)
         lateness = np.array(self._interpreter.lateness_ns or [0])
@@ -93,7 +111,7 @@ class Agent:
             lateness_ns_p99=int(np.percentile(lateness, 99)),
             multicast_repairs=self._multicast.repairs,
         )
-        _say("done", summary=asdict(summary), end_ns=time.monotonic_ns())
+        say(Done(summary))
         self._loop.answer_until(sys.stdin.fileno(), start_ns)
 
     def finish(self) -> None:
@@ -101,35 +119,19 @@ class Agent:
         if self._loop is not None:
             self._loop.close()
             self._loop = None
-        _say("finished")
-
-
-def _say(event: str, **values: Any) -> None:
-    sys.stdout.write(json.dumps({"event": event, **values}) + "\n")
-    sys.stdout.flush()
+        say(Finished())
 
 
 def main() -> int:
     """Runs the agent until its standard input ends."""
-    settings = json.loads(Path(sys.argv[1]).read_text())
+    settings = read_settings(Path(sys.argv[1]), AgentSettings)
     # Each flow has a socket, and the usual soft limit is 1,024 files.
     _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
-    agent = Agent(
-        [HostEntry(**host) for host in settings["hosts"]],
-        Fabric.from_json(settings["fabric"]),
-        SocketOptions(**settings["sockets"]),
-    )
-    commands: dict[str, Callable[..., None]] = {
-        "load": agent.load,
-        "connect": agent.connect,
-        "go": agent.go,
-        "finish": agent.finish,
-    }
+    agent = Agent(settings.hosts, settings.fabric, settings.sockets)
     try:
         for line in sys.stdin:
-            command = json.loads(line)
-            commands[command.pop("command")](**command)
+            agent.obey(decode_command(line))
     except Fault as fault:
         print(f"{type(fault).__name__}: {fault}", file=sys.stderr, flush=True)
         # Returning would close the sockets first, and an agent that misses them might be found dead before this one.

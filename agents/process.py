@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import selectors
 import signal
@@ -11,17 +10,35 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Self, TypeVar
 
 from gradwire import PACKAGE
 from gradwire.agents.connections import HostEntry, SocketOptions
+from gradwire.agents.messages import (
+    AgentSettings,
+    Answer,
+    Command,
+    Connect,
+    Done,
+    Finish,
+    Finished,
+    Go,
+    Iterated,
+    Listening,
+    Load,
+    Ready,
+    decode_answer,
+    encode_line,
+    write_settings,
+)
 from gradwire.agents.records import AgentSummary, OpLog
 from gradwire.faults import MachineFault
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
+
+Expected = TypeVar("Expected", Listening, Ready, Done, Finished)
 
 START_DELAY_NS = 5_000_000
 """Time between the command to start and the start, in which every agent sets its timer."""
@@ -46,9 +63,8 @@ class _Process:
         self._unread = b""
         self.log_path = folder / f"agent-{number}.npz"
         self.error_path = folder / f"agent-{number}.log"
-        settings = {"hosts": [asdict(host) for host in hosts], "fabric": fabric.to_json(), "sockets": asdict(sockets)}
         settings_path = folder / f"agent-{number}.json"
-        settings_path.write_text(json.dumps(settings))
+        write_settings(settings_path, AgentSettings(hosts=tuple(hosts), fabric_json=fabric.to_json(), sockets=sockets))
         with self.error_path.open("w") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "gradwire.agents", str(settings_path)],
@@ -70,7 +86,7 @@ class _Process:
         assert self._process.stdout is not None
         return self._process.stdout
 
-    def answers(self) -> list[dict[str, Any]]:
+    def answers(self) -> list[Answer]:
         """Reads the answers that have arrived, at least one; an empty list means that the process has ended.
 
         Bypasses Python's buffer, in which an answer would be invisible to whoever waits for the descriptor.
@@ -80,13 +96,13 @@ class _Process:
         while data and not lines:
             data = os.read(self.output.fileno(), 1 << 16)
             *lines, self._unread = (self._unread + data).split(b"\n")
-        return [json.loads(line) for line in lines]
+        return [decode_answer(line) for line in lines]
 
-    def tell(self, command: str, **values: Any) -> None:
+    def tell(self, command: Command) -> None:
         """Sends a command."""
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps({"command": command, **values}).encode() + b"\n")
+            self._process.stdin.write(encode_line(command))
         except BrokenPipeError as error:
             raise self.death() from error
 
@@ -166,24 +182,24 @@ class AgentGroup:
         for process in self._processes:
             hosts = {host.index for host in process.hosts}
             process.ranks = [rank for rank, host in enumerate(plan.rank_host.tolist()) if host in hosts]
-            process.tell("load", plan=str(path), iterations=iterations, log=str(process.log_path))
-        self._collect("listening")
+            process.tell(Load(str(path), iterations, str(process.log_path)))
+        self._collect(Listening)
         for process in self._processes:
-            process.tell("connect")
-        self._collect("ready")
+            process.tell(Connect())
+        self._collect(Ready)
         self.start_ns = time.monotonic_ns() + START_DELAY_NS
         for process in self._processes:
-            process.tell("go", start_ns=self.start_ns)
-        answers = self._collect("done", on_iteration)
+            process.tell(Go(self.start_ns))
+        done = self._collect(Done, on_iteration)
         for process in self._processes:
-            process.tell("finish")
-        self._collect("finished")
-        summaries = tuple(AgentSummary(**{**a["summary"], "hosts": tuple(a["summary"]["hosts"])}) for a in answers)
+            process.tell(Finish())
+        self._collect(Finished)
+        summaries = tuple(answer.summary for answer in done)
         return OpLog.concatenate([OpLog.load(process.log_path) for process in self._processes]), summaries
 
-    def _collect(self, event: str, on_iteration: Callable[[int], None] | None = None) -> list[dict[str, Any]]:
-        """Waits until every agent has answered with `event`; returns the answers in the order of the agents."""
-        answers: dict[int, dict[str, Any]] = {}
+    def _collect(self, expected: type[Expected], on_iteration: Callable[[int], None] | None = None) -> list[Expected]:
+        """Waits until every agent has given the expected answer; returns the answers in the order of the agents."""
+        answers: dict[int, Expected] = {}
         iterations = dict.fromkeys((p.number for p in self._processes), 0)
         with selectors.DefaultSelector() as selector:
             for process in self._processes:
@@ -195,10 +211,10 @@ class AgentGroup:
                     if not process_answers:
                         raise process.death()
                     for answer in process_answers:
-                        if answer["event"] == event:
+                        if isinstance(answer, expected):
                             # It stays registered, because its death has to be noticed while others are still busy.
                             answers[process.number] = answer
-                        elif answer["event"] == "iteration" and on_iteration:
-                            iterations[process.number] = answer["done"]
+                        elif isinstance(answer, Iterated) and on_iteration:
+                            iterations[process.number] = answer.done
                             on_iteration(min(iterations.values()))
         return [answers[process.number] for process in self._processes]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, TypeVar
 
 from gradwire import PACKAGE
 from gradwire.agents.capture.recorder import CaptureSettings
+from gradwire.agents.messages import Captured, Listening, decode_answer
 from gradwire.agents.records import CaptureRecord
 from gradwire.faults import MachineFault
+
+Expected = TypeVar("Expected", Listening, Captured)
 
 END_S = 60.0
 """Time to write what is left, on a busy machine."""
@@ -44,7 +46,7 @@ class CaptureProcess:
                 cwd=PACKAGE.parent,
             )
         assert self._process.stdout is not None
-        self._answer(self._process.stdout.readline(), "listening")
+        self._answer(self._process.stdout.readline(), Listening)
         return self
 
     def __exit__(
@@ -62,13 +64,12 @@ class CaptureProcess:
             self._process.kill()
             self._process.communicate()
             raise MachineFault(f"the capture did not end within {END_S:.0f} s") from late
-        records = self._answer(said, "captured")["records"]
-        self.records = tuple(CaptureRecord(**record) for record in records)
+        self.records = self._answer(said, Captured).records
 
-    def _answer(self, line: str, event: str) -> dict[str, Any]:
+    def _answer(self, line: str, expected: type[Expected]) -> Expected:
         """The expected answer. Raises MachineFault with the process's last words if it is missing."""
-        answer: dict[str, Any] = json.loads(line) if line else {}
-        if answer.get("event") != event:
+        answer = decode_answer(line) if line else None
+        if not isinstance(answer, expected):
             assert self._process is not None
             self._process.kill()
             self._process.communicate()

@@ -16,10 +16,13 @@ import time
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
+
+import msgspec
 
 from gradwire.agents.capture import pcapng
 from gradwire.agents.capture.packet_ring import BLOCK_BYTES, SETTLE_S, Packet, PacketRing, ready
+from gradwire.agents.messages import Captured, Listening, say
 from gradwire.agents.records import CaptureRecord
 from gradwire.agents.wire.datagrams import DATA
 from gradwire.agents.wire.framing import Framing
@@ -62,16 +65,13 @@ class CaptureSettings:
     workers: int
 
     def save(self, path: Path) -> None:
-        """Writes the settings as JSON."""
+        """Writes the settings as JSON, of a kind that knows infinite rates."""
         path.write_text(json.dumps(asdict(self)))
 
     @staticmethod
     def load(path: Path) -> CaptureSettings:
         """Reads what `save` wrote."""
-        stored: dict[str, Any] = json.loads(path.read_text())
-        return CaptureSettings(
-            tuple(PortEntry(**port) for port in stored["ports"]), stored["snaplen"], stored["workers"]
-        )
+        return msgspec.convert(json.loads(path.read_text()), CaptureSettings)
 
     def kept_bytes(self) -> int:
         """Bytes to keep of each packet: snaplen, but never less than a datagram's message header needs (TCP's can be noted)."""
@@ -138,7 +138,7 @@ def capture(settings: CaptureSettings) -> list[CaptureRecord]:
     """Captures until standard input ends."""
     ports = [PortCapture(entry, settings) for entry in settings.ports]
     by_ring = {port.ring: port for port in ports}
-    _say("listening")
+    say(Listening())
     has_input_ended = False
     while not has_input_ended:
         rings, has_input_ended = ready(list(by_ring), sys.stdin.fileno())
@@ -150,11 +150,6 @@ def capture(settings: CaptureSettings) -> list[CaptureRecord]:
     return [port.end() for port in ports]
 
 
-def _say(event: str, **values: Any) -> None:
-    sys.stdout.write(json.dumps({"event": event, **values}) + "\n")
-    sys.stdout.flush()
-
-
 def main() -> int:
     """Captures the ports in the settings file."""
     try:
@@ -162,7 +157,7 @@ def main() -> int:
     except Fault as fault:
         print(f"{type(fault).__name__}: {fault}", file=sys.stderr, flush=True)
         return 1
-    _say("captured", records=[asdict(record) for record in records])
+    say(Captured(tuple(records)))
     return 0
 
 
