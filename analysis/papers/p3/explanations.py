@@ -11,7 +11,7 @@ import numpy as np
 
 from gradwire.analysis.link_loads import binned_bytes
 from gradwire.analysis.packets.reading import Bool, Capture
-from gradwire.analysis.papers.captured import capture_of, carries_data
+from gradwire.analysis.papers.captured import capture_of, carries_data, use_of_port
 from gradwire.analysis.papers.causes import path_of_slowest
 from gradwire.analysis.papers.evidence import Points
 from gradwire.analysis.papers.explanations import Explanation, explains, premise
@@ -27,7 +27,7 @@ from gradwire.analysis.papers.p3.claims import (
 from gradwire.analysis.papers.p3.traffic import IDLE_SHARE, LENGTHS, UTILISED_MODELS, traffic
 from gradwire.analysis.papers.reference import Claim, Where
 from gradwire.analysis.papers.shapes import Series
-from gradwire.analysis.utilisation.line_use import BIN_S, Float64
+from gradwire.analysis.utilisation.line_use import BIN_S, Float64, compute_share
 from gradwire.workloads.plan import Plan, Role
 
 
@@ -111,6 +111,48 @@ def flat_top(curves: Mapping[str, Series]) -> str:
         )
     premise(flat, "a flat top that has the printed slice size on it, in every model", "; ".join(parts))
     return f"The top is flat: {'; '.join(parts)}. The paper prints neither the bandwidth nor the cluster of Fig. 12."
+
+
+@explains("p3-fig9", "less-idle")
+def _idle_time(points: Points, _: Claim) -> Explanation:
+    """Where VGG-19's link is still idle with P3, and what its worker does then."""
+    stored, baseline = (
+        points.point(run=UTILISED_MODELS["vgg19"], model="vgg19", strategy=strategy) for strategy in ("p3", "kvstore")
+    )
+    seen, plan = traffic(stored), stored.plan()
+    ranks = [rank for rank in plan.workers if plan.rank_host[rank] == 0]
+    compute = compute_share(plan, stored.log(), ranks, use_of_port(stored, BIN_S).edges_s)
+    longest = [longest_run(seen.idle[seen.iteration == number]) for number in np.unique(seen.iteration)]
+    return Explanation(
+        "Nothing to send",
+        nothing_to_send(
+            left=seen.idle_ms / traffic(baseline).idle_ms,
+            gap_ms=float(np.mean(longest)) * BIN_S * 1e3,
+            in_gaps=float(sum(longest) / seen.idle.sum()),
+            compute=float(compute[seen.idle].mean()),
+        ),
+    )
+
+
+def longest_run(chosen: Bool) -> int:
+    """The most neighbours that are all chosen."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], chosen, [False]])))
+    return int((edges[1::2] - edges[::2]).max(initial=0))
+
+
+def nothing_to_send(left: float, gap_ms: float, in_gaps: float, compute: float) -> str:
+    """The idle time that is left is one gap per iteration, in which the worker computes.
+
+    left: share of the baseline's idle time; in_gaps: share of what is left that lies in each iteration's longest gap, of gap_ms; compute:
+    share of what is left in which the worker computes.
+    """
+    premise(in_gaps > 0.8, "one gap per iteration", f"{in_gaps:.0%} of the idle time is in each iteration's longest")
+    premise(compute > 0.9, "a worker that computes in the gap", f"it computes in {compute:.0%} of it")
+    return (
+        f"Of VGG-19's idle time {left:.0%} is left, and the claim is taken to ask for half at most. {in_gaps:.0%} of what is left is "
+        f"one gap of {gap_ms:.0f} ms per iteration, in which the worker computes ({compute:.0%} of the time) and has no gradient to "
+        "send yet, so that no order of transfers could fill it. Times are counted in intervals of 10 ms."
+    )
 
 
 @explains("p3-fig8", "sockeye-no-bidir")

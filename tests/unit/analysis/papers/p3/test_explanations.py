@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from gradwire.analysis.papers.p3 import explanations
 from gradwire.analysis.papers.p3.explanations import (
     flat_top,
+    longest_run,
+    nothing_to_send,
     printed_gain_is_on_the_curve,
     servers_are_the_limit,
     workers_run_in_step,
@@ -31,6 +34,11 @@ CASES = [
         [{"curves": {"resnet50": [(10_000.0, 376.6), (50_000.0, 320.0), (500_000.0, 300.8)]}}],
     ),
     Case(
+        nothing_to_send,
+        {"left": 0.51, "gap_ms": 100.0, "in_gaps": 1.0, "compute": 0.98},
+        [{"in_gaps": 0.5}, {"compute": 0.4}],
+    ),
+    Case(
         workers_run_in_step,
         {
             "others_share": 0.62,
@@ -50,3 +58,8 @@ def test_an_explanation_rests_on_its_premises(case: Case) -> None:
 
 def test_every_explanation_has_a_premise_that_was_broken() -> None:
     check_coverage([explanations], CASES)
+
+
+@pytest.mark.parametrize(("marks", "longest"), [("", 0), ("--", 0), ("#", 1), ("##-###-#", 3), ("-####", 4)])
+def test_the_longest_run(marks: str, longest: int) -> None:
+    assert longest_run(np.array([mark == "#" for mark in marks], dtype=bool)) == longest
