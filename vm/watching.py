@@ -61,8 +61,10 @@ def places_of(kernel: Path) -> Places | None:
 
 
 class Watched:
-    """The kernel that runs as process `pid`. Its methods raise OSError before it runs and after it has ended, PermissionError if the machine
-    does not allow to read its memory."""
+    """The kernel that runs as process `pid`.
+
+    Its methods raise OSError before it runs and after it has ended, PermissionError if the machine does not allow to read its memory.
+    """
 
     def __init__(self, pid: int, places: Places) -> None:
         self._memory, self._places = Path(f"/proc/{pid}/mem"), places

@@ -54,7 +54,7 @@ def test_a_process_that_has_ended_has_no_clock() -> None:
     _, places = kernel_like(-1)
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
-        with pytest.raises(OSError):  # noqa: PT011 (which one depends on how far its end has come)
+        with pytest.raises(OSError):
             Watched(ended.pid, places).virtual_ns()
 
 
