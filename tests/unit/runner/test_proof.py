@@ -1,4 +1,4 @@
-"""Findings of the doctor's proof, whose flow itself is tested in tests/end_to_end/machine/test_trial.py, and what else calibration sends."""
+"""Findings of the doctor's proof (its flow: tests/end_to_end/machine/test_trial.py), and what calibration sends beside plain transfers."""
 
 from __future__ import annotations
 
