@@ -70,6 +70,9 @@ def execute(
     wall_limit: Annotated[
         str | None, typer.Option(help="the same in wall time, e.g. 5min; default: the scenario's, or 30 min")
     ] = None,
+    stall_limit: Annotated[
+        str, typer.Option(help="wall time that programs may compute while no virtual time passes, e.g. 5min")
+    ] = "20s",
     capture: Annotated[
         list[str] | None,
         typer.Option(help="write this port's packets to a file: h1, s1-eth2 or all; may be given again"),
@@ -84,7 +87,7 @@ def execute(
     from gradwire.runner.programs.size import Size
 
     size = Size(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription)
-    limits = programs.Limits(memory, time_limit, wall_limit)
+    limits = programs.Limits(memory, time_limit, wall_limit, stall_limit)
     programs.execute_program(size, context.meta[PROGRAM], hosts, launch, limits, capture or [], out)
 
 

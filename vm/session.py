@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import Popen
 
-from gradwire.faults import MachineFault
+from gradwire.faults import InputFault, MachineFault
 from gradwire.vm.causes import Ending, Surroundings, kernel_died
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machine import (
@@ -29,11 +30,15 @@ from gradwire.vm.machine import (
     knows_seccomp,
 )
 from gradwire.vm.streaming import FollowEnd, follow, pipe, process_group
+from gradwire.vm.watching import StallWatch, Watched, places_of
 
 ONE_WAY, TWO_WAY = "con1=null,fd:0", "con1=fd:0"
 """The kernel's argument for /dev/tty1, the job's end of the conversation, as `boot_command` gives it and as a session needs it."""
 SOCKET_BYTES = 1 << 20
 KIB = 1024
+STALL_LIMIT_S = 20.0
+"""Wall time after which a virtual clock that stands still is taken for one that will not move again. Eight torch hosts that start at once
+move it at least every second on one core, for looking for a file that is not there moves it."""
 
 
 class Session:
@@ -42,19 +47,51 @@ class Session:
     The job's own lines should be whole when it waits for one: `follow` passes on no line that is not ended.
     """
 
-    def __init__(self, process: Popen[bytes], channel: socket.socket, console: int) -> None:
-        self._process, self._channel, self._console = process, channel, console
+    def __init__(self, process: Popen[bytes], channel: socket.socket, console: int, watched: Watched | None) -> None:
+        self._process, self._channel, self._console, self._watched = process, channel, console, watched
         self.console: deque[str] = deque(maxlen=CONSOLE_LINES_KEPT)
 
     def follow(
-        self, take: Callable[[str], None], *, finished: Callable[[], bool], time_limit_s: float = float("inf")
+        self,
+        take: Callable[[str], None],
+        *,
+        finished: Callable[[], bool],
+        time_limit_s: float = float("inf"),
+        stall_limit_s: float = STALL_LIMIT_S,
     ) -> FollowEnd:
-        """Passes each line of the job to `take` until `finished()`, and says what ended that (vm/streaming.py)."""
+        """Passes each line of the job to `take` until `finished()`, and says what ended that (vm/streaming.py).
+
+        Raises InputFault, with what has the CPU, if no virtual time passes for `stall_limit_s` of wall time.
+        """
         outputs = {self._channel.fileno(): take, self._console: self.console.append}
+        watch = StallWatch(self._virtual_ns, stall_limit_s)
         try:
-            return follow(outputs, time_limit_s=time_limit_s, finished=finished)
+            end = follow(outputs, time_limit_s=time_limit_s, finished=lambda: finished() or watch.has_stalled())
         except ConnectionResetError:  # the kernel is gone, with a line of ours that it had not read
             return FollowEnd.CLOSED
+        if end is FollowEnd.FINISHED and not finished():
+            raise self._stalled(stall_limit_s)
+        return end
+
+    def _virtual_ns(self) -> int:
+        if self._watched is None:  # by the wall clock, nothing ever stalls
+            return time.monotonic_ns()
+        try:
+            return self._watched.virtual_ns()
+        except PermissionError as error:
+            raise MachineFault(
+                f"cannot see whether the virtual clock moves: {error}; allow ptrace for the caller's own processes"
+            ) from error
+        except OSError:  # not yet the kernel, or no longer; the latter closes the outputs
+            return 0
+
+    def _stalled(self, limit_s: float) -> InputFault:
+        assert self._watched is not None
+        return InputFault(
+            f"no virtual time has passed for {limit_s:g} s of wall time, while {self._watched.activity()} had the CPU. Computing takes no "
+            "virtual time, so a program must not wait for a change in memory without a call that waits, such as poll, sched_yield or "
+            "a sleep; if it only computes that long, give it more with --stall-limit"
+        )
 
     def send(self, line: str) -> None:
         """Sends a line to the job, which must have made its terminal raw, for otherwise that sends it back."""
@@ -113,7 +150,8 @@ def session(
         ) as process:
             theirs.close()
             console_end.close()
-            running = Session(process, ours, console_read)
+            places = places_of(kernel)
+            running = Session(process, ours, console_read, Watched(process.pid, places) if places else None)
             try:
                 yield running
             except KernelDied as died:

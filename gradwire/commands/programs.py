@@ -43,6 +43,7 @@ class Limits:
     memory: str | None
     time_limit: str = "1h"
     wall_limit: str | None = None
+    stall_limit: str = "20s"
 
 
 def execute_program(
@@ -68,6 +69,7 @@ def execute_program(
         memory_mb=bench.memory_mb if limits.memory is None else memory_mb(limits.memory),
         time_limit_s=seconds("--time-limit", limits.time_limit),
         wall_limit_s=seconds("--wall-limit", limits.wall_limit) if limits.wall_limit else bench.wall_limit_s,
+        stall_limit_s=seconds("--stall-limit", limits.stall_limit),
         capture=[port.interface for port in bench.fabric.ports_named(capture)],
         folder=folder,
     )

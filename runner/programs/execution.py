@@ -58,6 +58,8 @@ class Request:
     time_limit_s: float
     #: Wall seconds that the whole run may take.
     wall_limit_s: float
+    #: Wall seconds that the virtual clock may stand still.
+    stall_limit_s: float
     capture: Sequence[str]
     folder: Path
 
@@ -127,7 +129,7 @@ def execute(request: Request) -> Summary:
     """Runs the programs, with their output on the terminal and in the folder, which must exist, and leaves a summary there.
 
     A program that fails ends the others. Raises MachineFault if a limit is reached or the kernel dies, InputFault for a program that cannot
-    be executed. Whatever happens, what was written is kept, and no process is left.
+    be executed or stops the virtual clock. Whatever happens, what was written is kept, and no process is left.
     """
     fabric = request.bench.fabric
     task = Task(
@@ -154,7 +156,12 @@ def execute(request: Request) -> Summary:
             else:
                 heard.take(event, line)
 
-        end = running.follow(take, finished=lambda: heard.over, time_limit_s=request.wall_limit_s)
+        end = running.follow(
+            take,
+            finished=lambda: heard.over,
+            time_limit_s=request.wall_limit_s,
+            stall_limit_s=request.stall_limit_s,
+        )
         memory_bytes = running.memory_bytes()
         if end is FollowEnd.CLOSED:
             raise KernelDied("the virtual-time kernel died before the programs had ended")

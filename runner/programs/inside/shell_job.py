@@ -21,6 +21,7 @@ from gradwire.runner.programs.protocol import (
     Output,
     PingAll,
     Refused,
+    Taken,
     Task,
 )
 
@@ -84,7 +85,7 @@ def obey(task: Task, _: Path, lab: Lab, channel: Channel) -> None:
     channel.say(Done(0.0))
     while True:
         command = channel.next()
-        if isinstance(command, Interrupt):  # of a program that had just ended, or not yet begun
+        if isinstance(command, Interrupt | Taken):  # of a program that had just ended, or not yet begun
             continue
         try:
             commands.carry_out(command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import subprocess
@@ -74,10 +75,22 @@ def test_a_program_that_never_ends_is_ended_in_virtual_time(tmp_path: Path) -> N
     assert done.summary()["report"]["duration_s"] == pytest.approx(100, abs=0.2)
 
 
-def test_a_program_that_stops_the_clock_is_ended_in_wall_time(tmp_path: Path) -> None:
+def test_a_program_that_computes_for_long_is_ended_in_wall_time(tmp_path: Path) -> None:
     done = execute(tmp_path, *SIZE, "--wall-limit", "15s", "--", "sh", "-c", "while :; do :; done")
     assert done.status == 3
     assert "after 15 s of wall time sh on h1, h2 had not ended" in done.err
+    assert left_behind(tmp_path) == []
+
+
+@pytest.mark.parametrize("waiting", ["while :; do :; done", "exec cat /dev/zero >/dev/null"])
+def test_a_program_that_stops_the_clock_is_named(tmp_path: Path, waiting: str) -> None:
+    done = execute(tmp_path, *SIZE, "--stall-limit", "10s", "--", "sh", "-c", f"test $GRADWIRE_HOST = h1 || {waiting}")
+    assert done.status == 2
+    name = "cat" if "cat" in waiting else "sh"
+    assert re.search(
+        rf"no virtual time has passed for 10 s of wall time, while {name} on h2 \(process \d+, last", done.err
+    )
+    assert "--stall-limit" in done.err
     assert left_behind(tmp_path) == []
 
 

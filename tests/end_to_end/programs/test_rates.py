@@ -1,9 +1,10 @@
-"""Real programs get what the line carries: iperf3 with one flow, and three senders to one receiver."""
+"""Real programs get what the line carries: iperf3 with one flow, three senders to one receiver, and Open MPI's ring."""
 
 from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,16 @@ IPERF3 = pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is no
 ONE_FLOW = """
 if [ $GRADWIRE_INDEX = 0 ]; then iperf3 -s -1 >/dev/null; else sleep 0.1; iperf3 -c h1 -J -n 100M; fi
 """
-INCAST, DUPLEX = (Path(__file__).with_name(name) for name in ("incast.py", "duplex.py"))
+THREE_SERVERS = """
+if [ $GRADWIRE_INDEX = 0 ]; then
+    for port in 1 2 3; do iperf3 -s -1 -p 520$port >/dev/null & done; wait
+else
+    sleep 0.1; iperf3 -c h1 -p 520$GRADWIRE_INDEX -J -n 50M
+fi
+"""
+INCAST, DUPLEX, ALLREDUCE = (Path(__file__).with_name(name) for name in ("incast.py", "duplex.py", "allreduce.c"))
+RING = ("--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_allreduce_algorithm", "4")
+"""Makes Open MPI's mpirun take its ring."""
 
 
 @IPERF3
@@ -38,6 +48,27 @@ def test_three_senders_share_a_receivers_line(tmp_path: Path, rate_gbps: int) ->
     assert float(done.output("h1")) == pytest.approx(1, rel=0.01)
     by_port = {port["interface"]: port["sent_bytes"] for port in done.summary()["report"]["ports"]}
     assert by_port["s1-eth1"] == pytest.approx(3 * 30_000_000 * 1514 / 1448, rel=0.01)
+
+
+@IPERF3
+def test_three_servers_of_one_host_hold_each_other_up_for_no_tick(tmp_path: Path) -> None:
+    done = execute(tmp_path, "--workers", "4", "--rate", "100gbit", "--", "sh", "-c", THREE_SERVERS)
+    assert done.status == 0, done.err
+    ends = [json.loads(done.output(host))["end"] for host in ("h2", "h3", "h4")]
+    ideal_s = sum(end["sum_received"]["bytes"] for end in ends) * 8 / 100e9 * 1538 / 1448
+    assert max(end["sum_received"]["seconds"] for end in ends) == pytest.approx(ideal_s, rel=0.01)
+
+
+@pytest.mark.skipif(
+    shutil.which("mpirun") is None or shutil.which("mpicc") is None,
+    reason="mpirun or mpicc is not installed: apt-get install openmpi-bin libopenmpi-dev",
+)
+def test_open_mpi_unmodified_has_a_rings_time(tmp_path: Path) -> None:
+    subprocess.run(["mpicc", "-O1", "-o", str(tmp_path / "allreduce"), str(ALLREDUCE)], check=True)
+    command = ("mpirun", *RING, "-np", "4", "./allreduce", "16e6", "10e9")
+    done = execute(tmp_path, "--workers", "4", "--rate", "10gbit", "--launch", "mpi", "--", *command)
+    assert done.status == 0, done.err
+    assert float(done.output("h1").splitlines()[-1]) == pytest.approx(1, abs=0.05)
 
 
 @pytest.mark.parametrize("rate_gbps", [10, 100])

@@ -1,19 +1,31 @@
-"""Findings of the doctor's proof; the flow itself is tested in tests/end_to_end/machine/test_trial.py."""
+"""Findings of the doctor's proof (its flow: tests/end_to_end/machine/test_trial.py), and what calibration sends beside plain transfers."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gradwire.faults import MachineFault
 from gradwire.runner import proof as module
-from gradwire.runner.calibrate import PatternResult
+from gradwire.runner.calibrate import (
+    REQUEST_BYTES,
+    ROUND_TRIPS,
+    PatternResult,
+    duplex,
+    request_response,
+    round_trips_s,
+)
 from gradwire.runner.proof import judged_flow, proof, trial_on
+from gradwire.topo.fabric import Fabric
 from gradwire.vm.causes import Cause, KernelFault
 from gradwire.vm.doctor import Finding
 from gradwire.vm.machines import Clock
+from gradwire.workloads.checker import check
+from gradwire.workloads.patterns import compile_transfers
+from gradwire.workloads.plan import OpKind
 
 IDEAL_S = 0.0512 * 1538 / 1448
 
@@ -73,3 +85,23 @@ def test_only_the_virtual_clock_has_a_trial(monkeypatch: pytest.MonkeyPatch) -> 
     assert tried == []
     trial_on(Clock())(1024)
     assert tried == [(Path("kernel"), 1024)]
+
+
+def test_each_response_follows_its_request_and_the_next_request_its_response() -> None:
+    plan = request_response(3)
+    check(plan)
+    sends = np.flatnonzero(plan.ops.kind == OpKind.SEND)
+    assert plan.ops.rank[sends].tolist() == [0, 1] * ROUND_TRIPS
+    assert set(plan.ops.size_bytes[sends].tolist()) == {REQUEST_BYTES}
+
+
+def test_a_round_trip_ideally_takes_four_frames_time() -> None:
+    # 1,000 bytes, a header of 48 + 1, IP and TCP's 52, and 38 of Ethernet: 1,139 bytes on the line.
+    assert round_trips_s(Fabric(3, 10e9)) / ROUND_TRIPS == pytest.approx(4 * 1139 * 8 / 10e9)
+
+
+def test_both_directions_are_sent_at_once() -> None:
+    plan = compile_transfers("duplex", 3, duplex(64_000))
+    check(plan)
+    data = plan.ops.traffic_class >= 0
+    assert plan.ops.rank[data & (plan.ops.kind == OpKind.SEND)].tolist() == [0, 1]
