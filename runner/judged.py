@@ -87,14 +87,20 @@ def verdict_of(stored: StoredRun) -> Verdict:
 def _judged(stored: StoredRun, label: str) -> Verdict:
     plan, fabric, record = stored.plan_labelled(label), stored.fabric(), stored.record()
     ideal = ideal_times(plan, fabric, rule_of(stored.point.section.transport)) if stored.point else None
-    return judge(plan, fabric, stored.log(), record, stored.captures(fabric, record), ideal)
+    captures = stored.captures(fabric, record)
+    return judge(plan, fabric, stored.log(), record, captures, ideal, departs=_departs(stored))
+
+
+def _departs(stored: StoredRun) -> bool:
+    """Whether SENDs ended when their last byte had left the host."""
+    return stored.task().sockets.unsent_bytes is None
 
 
 def judge_run(stored: StoredRun, point: Point, completion: Completion) -> JudgedRun:
     """Judges a run that came to its end. Raises InputFault for a file that cannot be read."""
     plan, fabric, log, record = stored.plan_labelled(completion.plan), stored.fabric(), stored.log(), stored.record()
     ideal = ideal_times(plan, fabric, rule_of(point.section.transport))
-    verdict = judge(plan, fabric, log, record, stored.captures(fabric, record), ideal)
+    verdict = judge(plan, fabric, log, record, stored.captures(fabric, record), ideal, departs=_departs(stored))
     speed = completion.speed
     result = point_result(point.parameters, plan, fabric, log, record, verdict, speed.total_s)
     window = Window(record.warmup, record.iterations - record.warmup)

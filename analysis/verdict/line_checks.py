@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradwire.agents.records import Int64, OpLog, PointRecord
+from gradwire.agents.wire.framing import Framing
 from gradwire.analysis.bounds import message_ns, switches_of
 from gradwire.analysis.iterations import Float64
 from gradwire.analysis.logged import LoggedOps
@@ -28,11 +29,15 @@ WINDOW_WORK = 50_000_000
 """Messages times windows that are looked at, at most, beyond LEAST_WINDOWS: about a second."""
 
 
-def line_checks(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord) -> list[Check]:
-    """Both checks, on a log that has each op of the plan once per iteration."""
+def line_checks(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, *, departs: bool = False) -> list[Check]:
+    """All checks of this module, on a log that has each op of the plan once per iteration.
+
+    departs: whether a SEND ends when its last byte has left the host. Otherwise when it ends says nothing of the line.
+    """
     logged = LoggedOps.of(plan, log)
     exact_timers = record.clock == VIRTUAL_CLOCK
-    return [_message_times(plan, fabric, logged, exact_timers), _port_rates(plan, fabric, logged, exact_timers)]
+    sends = [_send_times(plan, fabric, logged, exact_timers)] if departs else []
+    return [*sends, _message_times(plan, fabric, logged, exact_timers), _port_rates(plan, fabric, logged, exact_timers)]
 
 
 def _ahead_bytes(fabric: Fabric, rate_bps: float, *, exact_timers: bool) -> float:
@@ -75,6 +80,37 @@ def _message_times(plan: Plan, fabric: Fabric, logged: LoggedOps, exact_timers: 
         f"bytes over the slowest line's rate, less {grain_ns / 1e3:.1f} us that an idle port forgives",
         not wrong,
         "A message arrived before its bytes could: they went missing, the line was too fast, or a log's times are wrong.",
+    )
+
+
+def _send_times(plan: Plan, fabric: Fabric, logged: LoggedOps, exact_timers: bool) -> Check:
+    """A SEND lasts at least as long as its bytes are on its host's line, but for the burst that an idle port forgives.
+
+    The agent adds what the last packet takes on the line, so that a port that is ahead by a packet does not show. What fits into a frame
+    ends when the socket has it (agents/transfer.py).
+    """
+    ops = plan.ops
+    framed_bytes = ops.size_bytes + Framing(len(plan.workers)).header_bytes
+    sends = np.flatnonzero(plan.is_remote() & (framed_bytes > fabric.mss_bytes()))
+    sends = sends[plan.rank_host[ops.rank[sends]] < fabric.hosts]
+    goodput = np.where(ops.group[sends] == 1, fabric.multicast_goodput_share(), fabric.goodput_share())
+    burst_ns = (
+        fabric.burst_bytes(fabric.rate_bps, exact_timers=exact_timers) / fabric.goodput_share() * 8e9 / fabric.rate_bps
+    )
+    line_ns = ops.size_bytes[sends] / goodput * 8e9 / _fastest_bps(fabric, fabric.rate_bps)
+    early_ns = (line_ns - burst_ns)[None, :] - (logged.end[:, sends] - logged.start[:, sends])
+    wrong = int((early_ns > 0).sum())
+    value = f"none of {early_ns.size} SENDs shorter"
+    if wrong:
+        iteration, place = divmod(int(early_ns.argmax()), len(sends))
+        which = f"{Names(plan).message(int(sends[place]))} in iteration {iteration}"
+        value = f"{wrong} of {early_ns.size} SENDs shorter, most of all {which} by {early_ns.max() / 1e3:.1f} us"
+    return Check(
+        "send times",
+        value,
+        f"bytes over the rate of the host's line, less {burst_ns / 1e3:.1f} us",
+        not wrong,
+        "A send queue went on before its message had left the host, so more was under way than the strategy allows.",
     )
 
 

@@ -51,8 +51,8 @@ def _check(schedule: Schedule, name: str, too_much_ns: Int64, limit: str, meanin
 def _dependencies(schedule: Schedule) -> Check:
     """No op begins before the ops that it waits for have ended.
 
-    Exact for computation. A SEND or RECV may follow another SEND as soon as that has handed its last packet to the line, and a SEND takes its
-    software latency first. What an agent notes as a SEND's readiness is exact again.
+    Exact for computation. A SEND or RECV may follow another SEND as soon as that has handed its last packet to the line, and a SEND
+    takes its software latency first. What an agent notes as a SEND's readiness is exact again.
     """
     latency_ns = np.where(schedule.is_send, schedule.plan.ops.duration_ns, 0)
     early = np.where(schedule.is_timed, schedule.ready, schedule.ready_at_least + latency_ns) - _begin(schedule)

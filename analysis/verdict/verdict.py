@@ -65,11 +65,13 @@ def judge(
     record: PointRecord,
     captures: Sequence[Capture] = (),
     ideal: FluidTimes | None = None,
+    *,
+    departs: bool = False,
 ) -> Verdict:
     """Makes all checks on a run of `record.iterations` iterations, the first `record.warmup` of which are warm-up.
 
     `captures` has one entry for each of `record.captures`. `ideal` is the plan on the ideal network; without it, its part of one check is
-    left out.
+    left out. `departs` tells that a SEND ended when its last byte had left the host; without it, that is not checked.
     """
     complete = _completeness(plan, log, record.iterations)
     checks = [
@@ -83,7 +85,7 @@ def judge(
         port_bytes_check(plan, fabric, record),
         band_bytes_check(plan, fabric, record),
         *_timing(plan, fabric, log, record, complete.ok, ideal),
-        *(_by_op(plan, fabric, log, record) if complete.ok else ()),
+        *(_by_op(plan, fabric, log, record, departs) if complete.ok else ()),
         *capture_checks(plan, fabric, log, record, captures, complete.ok),
     ]
     if record.clock != VIRTUAL_CLOCK:
@@ -213,9 +215,9 @@ def _timing(
     ]
 
 
-def _by_op(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord) -> list[Check]:
+def _by_op(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, departs: bool) -> list[Check]:
     """The checks of every op's times, which need a complete log."""
-    return [*op_checks(plan, fabric, log, record), *line_checks(plan, fabric, log, record)]
+    return [*op_checks(plan, fabric, log, record), *line_checks(plan, fabric, log, record, departs=departs)]
 
 
 def _lateness(record: PointRecord, mean_s: float, meaning: str) -> Check:

@@ -92,7 +92,8 @@ def judged(base: str, plan: Plan, log: OpLog, record: PointRecord) -> Ran:
     """Judges what a run of a base left."""
     point, fabric = point_of(base), compiled(base).fabric
     ideal = ideal_times(plan, fabric, rule_of(point.section.transport))
-    return Ran(judge(plan, fabric, log, record, (), ideal), log, record)
+    departs = point.section.transport.unsent_bytes is None
+    return Ran(judge(plan, fabric, log, record, (), ideal, departs=departs), log, record)
 
 
 @lru_cache(maxsize=8)

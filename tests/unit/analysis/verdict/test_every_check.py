@@ -45,7 +45,7 @@ def judged(
     log: OpLog | None = None,
     ideal: FluidTimes | None = None,
 ) -> Verdict:
-    return judge(plan or pushes(), fabric, log or sound_log(), record or sound_record(), (), ideal)
+    return judge(plan or pushes(), fabric, log or sound_log(), record or sound_record(), (), ideal, departs=True)
 
 
 def counted(**changes: int) -> PointRecord:
@@ -191,6 +191,7 @@ CASES: dict[str, Callable[[Path], Verdict]] = {
     "idle streams and queues": lambda _: ran_as(computing((0, 0)), computing((0, 1))),
     "queue order": lambda _: ran_as(computing((0, 0)), computing((0, 0), (2, 1))),
     "op durations": lambda _: judged(log=logged("end_ns", FIRST_COMPUTE, 901)),
+    "send times": lambda _: judged(log=logged("end_ns", SECOND_PUSH, -60_000_000)),
     "message times": past_an_uplink,
     "port rates": fast_for_a_while,
     "CPU saturation": lambda _: judged(replace(sound_record(), clock="wall", cpu_saturation=0.95)),
