@@ -17,11 +17,10 @@ from gradwire.analysis.bounds import message_ns, switches_of
 from gradwire.analysis.iterations import Float64
 from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.names import Names
-from gradwire.analysis.verdict.checks import Check
+from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK, Check
 from gradwire.topo.fabric import Fabric, Topology
 from gradwire.workloads.plan import OpKind, Plan
 
-VIRTUAL_CLOCK = "virtual"
 MOST_WINDOWS = 64
 """Into how many windows a port's time is divided, each from one of its begins to every later end. More of them find shorter excesses."""
 LEAST_WINDOWS = 8

@@ -16,15 +16,17 @@ from gradwire.agents.records import OpLog, PointRecord
 from gradwire.agents.wire.flows import connections_of
 from gradwire.analysis.bounds import bounds
 from gradwire.analysis.fluid.estimate import FluidTimes
+from gradwire.analysis.fluid.paths import SpineOf
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.packets.reading import Capture
 from gradwire.analysis.verdict.byte_checks import agent_bytes_check, band_bytes_check, port_bytes_check
-from gradwire.analysis.verdict.checks import Check
-from gradwire.analysis.verdict.line_checks import VIRTUAL_CLOCK, line_checks
+from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK, Check
+from gradwire.analysis.verdict.line_checks import line_checks
 from gradwire.analysis.verdict.op_checks import op_checks
 from gradwire.analysis.verdict.packet_checks import capture_checks
 from gradwire.analysis.verdict.steady_check import MEANING as STEADY_MEANING
 from gradwire.analysis.verdict.steady_check import steady_check
+from gradwire.analysis.verdict.uplink_check import uplink_checks
 from gradwire.topo.fabric import Fabric, Topology
 from gradwire.workloads.plan import Plan
 
@@ -67,11 +69,13 @@ def judge(
     ideal: FluidTimes | None = None,
     *,
     departs: bool = False,
+    spine_of: SpineOf | None = None,
 ) -> Verdict:
     """Makes all checks on a run of `record.iterations` iterations, the first `record.warmup` of which are warm-up.
 
     `captures` has one entry for each of `record.captures`. `ideal` is the plan on the ideal network; without it, its part of one check is
     left out. `departs` tells that a SEND ended when its last byte had left the host; without it, that is not checked.
+    `spine_of` tells which spine a message takes; without it, the uplinks of a leaf are only looked at together.
     """
     complete = _completeness(plan, log, record.iterations)
     checks = [
@@ -84,6 +88,7 @@ def judge(
         agent_bytes_check(plan, record),
         port_bytes_check(plan, fabric, record),
         band_bytes_check(plan, fabric, record),
+        *uplink_checks(plan, fabric, record, spine_of),
         *_timing(plan, fabric, log, record, complete.ok, ideal),
         *(_by_op(plan, fabric, log, record, departs) if complete.ok else ()),
         *capture_checks(plan, fabric, log, record, captures, complete.ok),

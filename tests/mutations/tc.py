@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gradwire.runner.point
 import gradwire.topo.network
+from gradwire.agents.process import AgentGroup
+from gradwire.network_namespace import network_namespace
+from gradwire.runner.protocol import PointTask
 from gradwire.topo.command import run
 from tests.mutations.fault import Fault, replace_in
 
@@ -95,24 +100,25 @@ def unshaped(commands: Commands) -> Commands:
     ]
 
 
-def later(share: float) -> Callable[[], None]:
-    """After the rate probe, the switch's port to the first host gets another rate."""
-
+def later(share: float, interface: str) -> Callable[[], None]:
+    """After the rate probe, a port of the first host's link gets another rate."""
     shapers: Commands = []
 
     def noting(original: Callable[..., Commands]) -> Callable[..., Commands]:
-        def commands(interface: str, *more: Any, **named: Any) -> Commands:
-            made = original(interface, *more, **named)
-            shapers.extend(command for command in made if "class" in command and interface == SWITCH_TO_FIRST)
+        def commands(name: str, *more: Any, **named: Any) -> Commands:
+            made = original(name, *more, **named)
+            shapers.extend(command for command in made if "class" in command and name == interface)
             return made
 
         return commands
 
     def changing(original: Callable[..., float]) -> Callable[..., float]:
-        def probe(*arguments: Any) -> float:
-            ratio = original(*arguments)
+        def probe(task: PointTask, folder: Path, agents: AgentGroup) -> float:
+            ratio = original(task, folder, agents)
             (shaper,) = option("rate", f"{round(_bit_s(shapers[0]) * share)}bit")(shapers)
-            run(["tc", *["change" if word == "add" else word for word in shaper]])
+            first_host = agents._arguments[0][0][0]
+            with network_namespace(first_host.namespace) if interface == FIRST_HOST else nullcontext():
+                run(["tc", *["change" if word == "add" else word for word in shaper]])
             return ratio
 
         return probe
@@ -150,10 +156,10 @@ FAULTS = [
     Fault("all bands are one class", changed(one_band)),
     Fault("a band has no queue of its own", changed(without("1:2", "fq"))),
     Fault("bands are FIFOs", changed(leaf("pfifo", "limit", "100000"))),
-    Fault("queues hold 20 packets", changed(leaf("pfifo", "limit", "20"))),
+    Fault("queues hold two packets", changed(leaf("pfifo", "limit", "2"))),
     Fault(
-        "a port loses 0.1 % of its packets",
-        changed(leaf("netem", "limit", "100000", "loss", "0.1%"), at(SWITCH_TO_FIRST)),
+        "a port loses 2 % of its packets",
+        changed(leaf("netem", "limit", "100000", "loss", "2%"), at(SWITCH_TO_FIRST)),
     ),
     Fault(
         "a port delays its packets by 50 us",
@@ -164,6 +170,6 @@ FAULTS = [
         "fair queues have their fast path",
         changed(lambda made: [c[: c.index("maxrate")] if "maxrate" in c else c for c in made]),
     ),
-    Fault("a switch's port is twice as fast after the probe", later(2.0)),
-    Fault("a switch's port is half as fast after the probe", later(0.5)),
+    Fault("a host's port is twice as fast after the probe", later(2.0, FIRST_HOST)),
+    Fault("a switch's port is half as fast after the probe", later(0.5, SWITCH_TO_FIRST)),
 ]

@@ -14,7 +14,8 @@ from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
 from gradwire.faults import Fault as GradwireFault
 from gradwire.runner.code_digest import RUN_MODULES
 from gradwire.runner.compiling.ideal_times import ideal_times, rule_of
-from gradwire.runner.protocol import TASK_FILE, Faulted, PlanFile, PointTask, heard, read_json, write_json
+from gradwire.runner.protocol import TASK_FILE, Faulted, PlanFile, PointTask, built_fabric, heard, read_json, write_json
+from gradwire.runner.stored.spines import Spines
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.machines import Clock, run_job
 from gradwire.workloads.checker import PlanError, check
@@ -93,7 +94,8 @@ def judged(base: str, plan: Plan, log: OpLog, record: PointRecord) -> Ran:
     point, fabric = point_of(base), compiled(base).fabric
     ideal = ideal_times(plan, fabric, rule_of(point.section.transport))
     departs = point.section.transport.unsent_bytes is None
-    return Ran(judge(plan, fabric, log, record, (), ideal, departs=departs), log, record)
+    spine_of = Spines(built_fabric(fabric, [plan])).spine_of
+    return Ran(judge(plan, fabric, log, record, (), ideal, departs=departs, spine_of=spine_of), log, record)
 
 
 @lru_cache(maxsize=8)

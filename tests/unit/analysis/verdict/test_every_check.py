@@ -141,6 +141,12 @@ def past_an_uplink(_: Path) -> Verdict:
     return judged(replace(record, counts=replace(record.counts, bands=bands)), fabric=slow_uplinks)
 
 
+def past_two_spines(spine: int) -> Verdict:
+    """Everything went past the first of two spines; by the rules it takes this one."""
+    fabric, record = replace(LEAF_SPINE, spines=2), sound_record(LEAF_SPINE)
+    return judge(pushes(), fabric, sound_log(), record, departs=True, spine_of=lambda *_: spine)
+
+
 def captured_wrongly(
     change: Callable[[PointRecord, Capture], tuple[PointRecord, Capture, OpLog]],
 ) -> Callable[[Path], Verdict]:
@@ -182,6 +188,7 @@ CASES: dict[str, Callable[[Path], Verdict]] = {
         )
     ),
     "bytes by class": stretched,
+    "bytes by uplink": lambda _: past_two_spines(1),
     "agent lateness": lambda _: judged(of_agent(lateness_ns_max=10**8)),
     "agent lateness (p99)": lambda _: judged(replace(of_agent(lateness_ns_p99=10**8), clock="wall")),
     "lower bound": put_off,
@@ -223,6 +230,7 @@ def test_each_case_fails_its_check_alone(name: str, tmp_path: Path) -> None:
 def test_nothing_fails_without_a_fault() -> None:
     for clock in ("virtual", "wall"):
         assert judged(replace(sound_record(), clock=clock)).summary == "valid"
+    assert past_two_spines(0).summary == "valid"
     for plan in (computing((0, 0)), computing((0, 1))):
         assert ran_as(plan, plan).summary == "valid"
 
