@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from gradwire.analysis.agreement.causes import Agreement
+from gradwire.analysis.fluid.paths import SpineOf
 from gradwire.analysis.fluid.steady import Window, window_times_s
 from gradwire.analysis.frames.csv_files import write_csv
 from gradwire.analysis.iterations import iteration_times_s
@@ -22,8 +23,9 @@ from gradwire.faults import InputFault
 from gradwire.runner.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runner.planned import PlannedRun, plan_run
 from gradwire.runner.protocol import TASK_FILE, write_json
+from gradwire.runner.stored.spines import Spines
 from gradwire.runner.stored.stored_run import ITERATIONS_FILE, VERDICT_FILE, Completion, Speed, StoredRun
-from gradwire.topo.fabric import Fabric
+from gradwire.topo.fabric import Fabric, Topology
 from gradwire.vm.machines import Clock
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scenario.loading import Point
@@ -87,14 +89,27 @@ def verdict_of(stored: StoredRun) -> Verdict:
 def _judged(stored: StoredRun, label: str) -> Verdict:
     plan, fabric, record = stored.plan_labelled(label), stored.fabric(), stored.record()
     ideal = ideal_times(plan, fabric, rule_of(stored.point.section.transport)) if stored.point else None
-    return judge(plan, fabric, stored.log(), record, stored.captures(fabric, record), ideal)
+    captures = stored.captures(fabric, record)
+    spine_of = _spine_of(stored, fabric)
+    return judge(plan, fabric, stored.log(), record, captures, ideal, departs=_departs(stored), spine_of=spine_of)
+
+
+def _departs(stored: StoredRun) -> bool:
+    """Whether SENDs ended when their last byte had left the host."""
+    return stored.task().sockets.unsent_bytes is None
+
+
+def _spine_of(stored: StoredRun, fabric: Fabric) -> SpineOf | None:
+    """Which spine a message takes; None where there are none."""
+    return Spines(stored.built_fabric()).spine_of if fabric.topology is Topology.LEAF_SPINE else None
 
 
 def judge_run(stored: StoredRun, point: Point, completion: Completion) -> JudgedRun:
     """Judges a run that came to its end. Raises InputFault for a file that cannot be read."""
     plan, fabric, log, record = stored.plan_labelled(completion.plan), stored.fabric(), stored.log(), stored.record()
     ideal = ideal_times(plan, fabric, rule_of(point.section.transport))
-    verdict = judge(plan, fabric, log, record, stored.captures(fabric, record), ideal)
+    captures, spine_of = stored.captures(fabric, record), _spine_of(stored, fabric)
+    verdict = judge(plan, fabric, log, record, captures, ideal, departs=_departs(stored), spine_of=spine_of)
     speed = completion.speed
     result = point_result(point.parameters, plan, fabric, log, record, verdict, speed.total_s)
     window = Window(record.warmup, record.iterations - record.warmup)

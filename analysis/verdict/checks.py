@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+VIRTUAL_CLOCK = "virtual"
+
 
 @dataclass(frozen=True)
 class Check:

@@ -1,7 +1,8 @@
 """The verdict on a run: whether its numbers can be trusted. A run that fails a single check is invalid and never shown as a result.
 
 Each check's function documents what it compares. Priority leakage (a low class sent while a high one waits) cannot be derived from
-counters, but the checks see its usual cause at every port: bytes that travel in another band than that of their class.
+counters, but the checks see its usual cause at every port: bytes that travel in another band than that of their class. What the agents did
+can be: their logs are held against the plan op by op (op_checks.py) and against the lines' rates (line_checks.py).
 """
 
 from __future__ import annotations
@@ -15,17 +16,20 @@ from gradwire.agents.records import OpLog, PointRecord
 from gradwire.agents.wire.flows import connections_of
 from gradwire.analysis.bounds import bounds
 from gradwire.analysis.fluid.estimate import FluidTimes
+from gradwire.analysis.fluid.paths import SpineOf
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.packets.reading import Capture
 from gradwire.analysis.verdict.byte_checks import agent_bytes_check, band_bytes_check, port_bytes_check
-from gradwire.analysis.verdict.checks import Check
+from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK, Check
+from gradwire.analysis.verdict.line_checks import line_checks
+from gradwire.analysis.verdict.op_checks import op_checks
 from gradwire.analysis.verdict.packet_checks import capture_checks
 from gradwire.analysis.verdict.steady_check import MEANING as STEADY_MEANING
 from gradwire.analysis.verdict.steady_check import steady_check
+from gradwire.analysis.verdict.uplink_check import uplink_checks
 from gradwire.topo.fabric import Fabric, Topology
 from gradwire.workloads.plan import Plan
 
-VIRTUAL_CLOCK = "virtual"
 RATE_TOLERANCE = 0.015
 """Separates sound from unsound links: of 4,224 points of the papers' scenarios, the probe was within 0.0035 of 1 in 4,206
 (the largest value in calibration is 1.0034), within 0.009 in 4, and 2.46 or more in 14."""
@@ -63,11 +67,15 @@ def judge(
     record: PointRecord,
     captures: Sequence[Capture] = (),
     ideal: FluidTimes | None = None,
+    *,
+    departs: bool = False,
+    spine_of: SpineOf | None = None,
 ) -> Verdict:
     """Makes all checks on a run of `record.iterations` iterations, the first `record.warmup` of which are warm-up.
 
     `captures` has one entry for each of `record.captures`. `ideal` is the plan on the ideal network; without it, its part of one check is
-    left out.
+    left out. `departs` tells that a SEND ended when its last byte had left the host; without it, that is not checked.
+    `spine_of` tells which spine a message takes; without it, the uplinks of a leaf are only looked at together.
     """
     complete = _completeness(plan, log, record.iterations)
     checks = [
@@ -80,7 +88,9 @@ def judge(
         agent_bytes_check(plan, record),
         port_bytes_check(plan, fabric, record),
         band_bytes_check(plan, fabric, record),
+        *uplink_checks(plan, fabric, record, spine_of),
         *_timing(plan, fabric, log, record, complete.ok, ideal),
+        *(_by_op(plan, fabric, log, record, departs) if complete.ok else ()),
         *capture_checks(plan, fabric, log, record, captures, complete.ok),
     ]
     if record.clock != VIRTUAL_CLOCK:
@@ -208,6 +218,11 @@ def _timing(
         _lower_bound(plan, fabric, mean_s, record.clock == VIRTUAL_CLOCK, bound_meaning),
         steady_check(times_s, record.warmup, ideal),
     ]
+
+
+def _by_op(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, departs: bool) -> list[Check]:
+    """The checks of every op's times, which need a complete log."""
+    return [*op_checks(plan, fabric, log, record), *line_checks(plan, fabric, log, record, departs=departs)]
 
 
 def _lateness(record: PointRecord, mean_s: float, meaning: str) -> Check:

@@ -16,7 +16,7 @@ from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.path.critical_path import critical_path
 from gradwire.analysis.path.walk import Kind
-from gradwire.analysis.verdict.verdict import VIRTUAL_CLOCK
+from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK
 from gradwire.runner.compiling.ideal_times import rule_of
 from gradwire.runner.protocol import built_fabric
 from gradwire.runner.stored.spines import Spines

@@ -42,7 +42,8 @@ from tests.shared.snippets import (
     install_plugin,
     shown_file,
 )
-from tests.unit.analysis.verdict.test_verdict import sound_record, verdict
+from tests.unit.analysis.verdict.sound_run import sound_record
+from tests.unit.analysis.verdict.test_verdict import verdict
 from tests.unit.test_layout import FROZEN
 
 SHELL = ("sh", "console")
@@ -54,6 +55,7 @@ QUOTED = re.compile(r"`(?P<name>[A-Z][A-Z_]+)` = (?P<value>\d[\d.,]*\d|\d)")
 QUOTED_FROM = (
     "gradwire.analysis.verdict.verdict",
     "gradwire.analysis.verdict.byte_checks",
+    "gradwire.analysis.verdict.line_checks",
     "gradwire.analysis.verdict.steady_check",
     "gradwire.analysis.papers.holds",
     "gradwire.analysis.verdict.packet_checks",

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwire.agents.records import AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
+from gradwire.agents.records import OpLog, PointRecord
 from gradwire.analysis.bounds import bounds
 from gradwire.analysis.frames.points import write_points_csv
 from gradwire.analysis.points import (
@@ -22,76 +22,29 @@ from gradwire.analysis.points import (
 from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
 from gradwire.faults import InputFault
 from gradwire.runner.protocol import read_json, write_json
-from gradwire.topo.fabric import Fabric, Topology
+from gradwire.topo.fabric import Fabric
 from gradwire.workloads.builder import PlanBuilder
-from gradwire.workloads.plan import Plan, Role
+from gradwire.workloads.plan import Role
 from tests.shared.points_csv import read_points_csv
-
-FABRIC = Fabric(hosts=4, rate_bps=1e9)
-LEAF_SPINE = Fabric(hosts=4, rate_bps=1e9, topology=Topology.LEAF_SPINE, leaves=2, spines=1)
-SIZE_BYTES = 10_000_000
-ITERATIONS = 3
-TIME_S = 0.6
-"""Of an iteration in the hand-made log: well above the bounds."""
-
-
-def pushes() -> Plan:
-    """Worker i (hosts 0 to 2) pushes to the server on host 3, half in class 0 and half in class 1; the answer is a token."""
-    builder = PlanBuilder("pushes")
-    workers = [builder.rank(Role.WORKER, host) for host in range(3)]
-    server = builder.rank(Role.SERVER, 3)
-    answers = builder.queue(server)
-    for worker in workers:
-        queue = builder.queue(worker)
-        compute = builder.compute(worker, 0.010)
-        for traffic_class in (0, 1):
-            push, pushed = builder.message(queue, server, SIZE_BYTES, traffic_class=traffic_class)
-            builder.depend(push, compute)
-        token, answered = builder.message(answers, worker, 64)
-        builder.depend(token, pushed)
-        builder.depend(compute, answered, lag=1)
-        builder.iteration(worker, compute, compute)
-    return builder.build(compute_s=0.010, samples=96)
-
-
-def sound_log(plan: Plan) -> OpLog:
-    count = len(plan.ops)
-    iteration = np.repeat(np.arange(ITERATIONS), count)
-    start = (iteration * TIME_S * 1e9).astype(np.int64)
-    end = ((iteration + 1) * TIME_S * 1e9).astype(np.int64)
-    return OpLog(iteration, np.tile(np.arange(count), ITERATIONS), start, start, end)
-
-
-def frames(payload_bytes: int) -> int:
-    return round(payload_bytes * 1514 / 1448) * ITERATIONS
-
-
-def sound_bands(fabric: Fabric) -> tuple[BandCount, ...]:
-    """What ports count: each worker's host sends both classes, the switch passes three times as much on to the server's host."""
-    counts: dict[tuple[str, int], int] = {}
-    crossing = 2 if fabric.topology is Topology.LEAF_SPINE else 0
-    for band in (1, 2):
-        for host in ("h1", "h2", "h3"):
-            counts[f"{host}-eth0", band] = frames(SIZE_BYTES)
-        server_port = "s2-eth2" if crossing else "s1-eth4"
-        counts[server_port, band] = 3 * frames(SIZE_BYTES)
-        if crossing:
-            counts["s1-eth3", band] = counts["s3-eth2", band] = crossing * frames(SIZE_BYTES)
-    counts["h4-eth0", 0] = 3 * ITERATIONS * 66 * 1000
-    return tuple(BandCount(port, band, size, size // 1514, 0) for (port, band), size in counts.items())
-
-
-def sound_record(fabric: Fabric = FABRIC) -> PointRecord:
-    payload = (6 * SIZE_BYTES + 3 * 64) * ITERATIONS
-    messages = 9 * ITERATIONS
-    total = payload + 40 * messages
-    agent = AgentSummary((0, 1, 2, 3), messages, messages, total, total, lateness_ns_max=900, lateness_ns_p99=300)
-    counts = NetworkCounts(sound_bands(fabric), 120_000, 0, upcalls=9, table_miss_packets=0)
-    return PointRecord("virtual", ITERATIONS, 1, (agent,), counts, 1.001, 0.0, "prio")
+from tests.shared.simulation import replay
+from tests.unit.analysis.verdict.sound_run import (
+    FABRIC,
+    ITERATIONS,
+    LEAF_SPINE,
+    PAYLOAD_BYTES,
+    SENT_BYTES,
+    SIZE_BYTES,
+    frames,
+    pushes,
+    sound_bands,
+    sound_log,
+    sound_record,
+    sound_time_s,
+)
 
 
 def verdict(record: PointRecord, log: OpLog | None = None, fabric: Fabric = FABRIC) -> Verdict:
-    return judge(pushes(), fabric, log or sound_log(pushes()), record)
+    return judge(pushes(), fabric, log or sound_log(), record)
 
 
 def failed(found: Verdict) -> list[str]:
@@ -126,15 +79,13 @@ def moved_band(record: PointRecord, port: str) -> PointRecord:
     return with_band(with_band(record, port, 1, bytes_sent=0), port, 2, bytes_sent=both)
 
 
-SENT = sound_record().agents[0].bytes_sent
-PAYLOAD = (6 * SIZE_BYTES + 3 * 64) * ITERATIONS
-
-
 def test_several_ranks_on_a_host_open_more_connections_than_there_are_flows() -> None:
     """Two hosts have 6 flows in three bands, so 12 questions; 25 connections between them may ask 100."""
     builder = PlanBuilder("crowd")
     ranks = [builder.rank(Role.WORKER, host) for host in (0, 1) for _ in range(5)]
     ops = [builder.compute(rank) for rank in ranks]
+    for op in ops:
+        builder.depend(op, op, lag=1)
     for rank in ranks[:5]:
         queue = builder.queue(rank)
         for other in ranks[5:]:
@@ -144,9 +95,11 @@ def test_several_ranks_on_a_host_open_more_connections_than_there_are_flows() ->
     plan, fabric = builder.build(compute_s=0.0, samples=1), Fabric(hosts=2, rate_bps=1e9)
     record = sound_record()
     for upcalls, fails in ((100, False), (101, True)):
-        found = judge(plan, fabric, sound_log(plan), with_counts(record, upcalls=upcalls))
+        found = judge(plan, fabric, replay(plan, ITERATIONS), with_counts(record, upcalls=upcalls))
         assert ("upcalls" in failed(found)) == fails
 
+
+LATENESS_LIMIT_NS = round(0.01 * sound_time_s() * 1e9)
 
 FAULTS: dict[str, tuple[Callable[[PointRecord], PointRecord], list[str]]] = {
     "drop": (lambda r: with_band(r, "s1-eth4", 1, drops=3), ["drops"]),
@@ -155,9 +108,15 @@ FAULTS: dict[str, tuple[Callable[[PointRecord], PointRecord], list[str]]] = {
     "table miss": (lambda r: with_counts(r, table_miss_packets=1), ["table misses"]),
     "slow link": (lambda r: replace(r, rate_probe=1.016), ["rate probe"]),
     "fast link": (lambda r: replace(r, rate_probe=0.984), ["rate probe"]),
-    "not received": (lambda r: with_agent(r, bytes_received=SENT - 1), ["agents' bytes"]),
-    "not sent": (lambda r: with_agent(r, bytes_sent=PAYLOAD - 1, bytes_received=PAYLOAD - 1), ["agents' bytes"]),
-    "sent twice": (lambda r: with_agent(r, bytes_sent=2 * SENT, bytes_received=2 * SENT), ["agents' bytes"]),
+    "not received": (lambda r: with_agent(r, bytes_received=SENT_BYTES - 1), ["agents' bytes"]),
+    "not sent": (
+        lambda r: with_agent(r, bytes_sent=PAYLOAD_BYTES - 1, bytes_received=PAYLOAD_BYTES - 1),
+        ["agents' bytes"],
+    ),
+    "sent twice": (
+        lambda r: with_agent(r, bytes_sent=2 * SENT_BYTES, bytes_received=2 * SENT_BYTES),
+        ["agents' bytes"],
+    ),
     "foreign traffic": (
         lambda r: with_band(r, "h1-eth0", 1, bytes_sent=2 * frames(SIZE_BYTES)),
         ["port counters", "bytes by class"],
@@ -173,7 +132,7 @@ FAULTS: dict[str, tuple[Callable[[PointRecord], PointRecord], list[str]]] = {
         lambda r: with_band(r, "h4-eth0", 0, bytes_sent=frames(SIZE_BYTES)),
         ["port counters", "bytes by class"],
     ),
-    "late": (lambda r: with_agent(r, lateness_ns_max=6_000_001), ["agent lateness"]),
+    "late": (lambda r: with_agent(r, lateness_ns_max=LATENESS_LIMIT_NS + 1), ["agent lateness"]),
 }
 
 
@@ -192,7 +151,7 @@ def test_a_wrong_spine_port_is_seen_on_leaf_spine() -> None:
 
 
 def test_lateness_just_below_its_limit_passes() -> None:
-    assert verdict(with_agent(sound_record(), lateness_ns_max=5_999_999)).valid
+    assert verdict(with_agent(sound_record(), lateness_ns_max=LATENESS_LIMIT_NS - 1)).valid
 
 
 def rows(log: OpLog, keep: np.ndarray[tuple[int], np.dtype[np.int64]]) -> OpLog:
@@ -200,24 +159,17 @@ def rows(log: OpLog, keep: np.ndarray[tuple[int], np.dtype[np.int64]]) -> OpLog:
 
 
 def test_lost_op_fails_completeness_and_what_needs_times() -> None:
-    log = sound_log(pushes())
+    log = sound_log()
     found = verdict(sound_record(), rows(log, np.arange(len(log.op) - 1)))
     assert failed(found) == ["ops logged", "agent lateness", "lower bound", "steady state"]
 
 
 def test_repeated_and_foreign_ops_fail_completeness() -> None:
-    log = sound_log(pushes())
+    log = sound_log()
     twice = rows(log, np.append(np.arange(len(log.op)), 5))
     assert "1 repeated" in verdict(sound_record(), twice).summary
     foreign = replace(twice, op=np.append(log.op, len(pushes().ops)))
     assert "1 foreign" in verdict(sound_record(), foreign).summary
-
-
-def test_an_iteration_faster_than_possible_is_invalid() -> None:
-    log = sound_log(pushes())
-    # The bound is 60 MB into one host at 1 Gbit/s line rate: 0.51 s at 1538/1448.
-    faster = replace(log, start_ns=log.start_ns // 2, end_ns=log.end_ns // 2)
-    assert failed(verdict(sound_record(), faster)) == ["lower bound"]
 
 
 def test_cpu_saturation_counts_on_a_wall_clock_only() -> None:
@@ -279,15 +231,15 @@ def test_a_run_that_did_not_end_is_invalid() -> None:
 
 def measured_point(**parameters: str) -> PointResult:
     plan = pushes()
-    return point_result(parameters, plan, FABRIC, sound_log(plan), sound_record(), verdict(sound_record()), wall_s=7.5)
+    return point_result(parameters, plan, FABRIC, sound_log(), sound_record(), verdict(sound_record()), wall_s=7.5)
 
 
 def test_a_point_from_its_run() -> None:
     point = measured_point(model="x")
-    assert point.iteration_time_s == pytest.approx(TIME_S)
-    assert point.throughput_per_s == pytest.approx(96 / TIME_S)
-    assert point.scaling_efficiency == pytest.approx(0.010 / TIME_S)
-    assert (point.bytes_sent, point.lower_bound_kind, point.valid) == (SENT, "bandwidth", True)
+    assert point.iteration_time_s == pytest.approx(sound_time_s())
+    assert point.throughput_per_s == pytest.approx(96 / sound_time_s())
+    assert point.scaling_efficiency == pytest.approx(0.010 / sound_time_s())
+    assert (point.bytes_sent, point.lower_bound_kind, point.valid) == (SENT_BYTES, "bandwidth", True)
 
 
 def test_points_csv_round_trip(tmp_path: Path) -> None:
@@ -329,6 +281,6 @@ def test_seeds_are_pooled_and_one_bad_seed_spoils_the_pool() -> None:
     (pooled,) = pool_seeds(points)
     assert (pooled.parameters, pooled.iteration_time_s, pooled.valid) == ({"model": "x"}, 1.0, True)
     assert pooled.iteration_time_std_s == pytest.approx(math.sqrt(0.5))
-    assert pooled.throughput_per_s == pytest.approx(96 / TIME_S / 2)
+    assert pooled.throughput_per_s == pytest.approx(96 / sound_time_s() / 2)
     (spoilt,) = pool_seeds([points[0], replace(points[1], verdict="invalid: drops 3 (limit 0)")])
     assert spoilt.verdict == "invalid: 1 of 2 seeds; invalid: drops 3 (limit 0)"

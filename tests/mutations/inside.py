@@ -1,0 +1,50 @@
+"""A point's job inside the machine, with a fault: `python -m tests.mutations.inside FOLDER`, like gradwire.runner.point.
+
+Faults of agents and of the controller are put into these processes (process.py), which are started through it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import gradwire.agents.process
+import gradwire.controller.process
+from gradwire.runner.point import run_inside, run_point
+from tests.mutations.fault import FAMILIES, NOTHING, Place, faults_of
+
+FAULT_FILE = "fault.txt"
+"""Two lines: the fault's family and its name."""
+STARTERS: dict[Place, tuple[ModuleType, str]] = {
+    Place.AGENTS: (gradwire.agents.process, "gradwire.agents"),
+    Place.CONTROLLER: (gradwire.controller.process, "gradwire.controller"),
+}
+
+
+def start_through(starter: ModuleType, module: str, family: str, name: str) -> None:
+    """Has a module of ours start its process with the fault in it."""
+
+    def started(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        at = command.index(module)
+        return subprocess.Popen(
+            [*command[:at], "tests.mutations.process", family, name, module, *command[at + 1 :]], **options
+        )
+
+    starter.subprocess = SimpleNamespace(**{**vars(subprocess), "Popen": started})  # type: ignore[attr-defined]
+
+
+def main(folder: Path) -> None:
+    """Puts the fault in, and runs the point."""
+    family, name = (folder / FAULT_FILE).read_text().splitlines()
+    if FAMILIES[family] in STARTERS:
+        start_through(*STARTERS[FAMILIES[family]], family, name)
+    elif name != NOTHING:
+        faults_of(family)[name].inject()
+    run_point(folder)
+
+
+if __name__ == "__main__":
+    sys.exit(run_inside(main))

@@ -1,0 +1,162 @@
+"""Runs a point with a fault, and says what became of the fault."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from gradwire.agents.connections import SocketOptions
+from gradwire.agents.records import OpLog, PointRecord
+from gradwire.analysis.iterations import iteration_times_s
+from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
+from gradwire.faults import Fault as GradwireFault
+from gradwire.runner.code_digest import RUN_MODULES
+from gradwire.runner.compiling.ideal_times import ideal_times, rule_of
+from gradwire.runner.protocol import TASK_FILE, Faulted, PlanFile, PointTask, built_fabric, heard, read_json, write_json
+from gradwire.runner.stored.spines import Spines
+from gradwire.topo.fabric import Fabric
+from gradwire.vm.machines import Clock, run_job
+from gradwire.workloads.checker import PlanError, check
+from gradwire.workloads.plan import Plan
+from tests.mutations.bases import compiled, plan_of, point_of
+from tests.mutations.fault import FAMILIES, NOTHING, STAR, Fault, Outcome, Place
+from tests.mutations.inside import FAULT_FILE
+
+HARMLESS = 0.001
+"""Times and bytes that differ by less are the same: BOUND_SLACK of the verdict, and a tenth of what counts as a tie."""
+TIME_LIMIT_S = 60.0
+"""A fault may make a run wait for ever."""
+MEMORY_MB = 1024
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a run left; a log and a record only if it came to its end."""
+
+    verdict: Verdict
+    log: OpLog | None = None
+    record: PointRecord | None = None
+
+
+def run(base: str, family: str, fault: str) -> Ran:
+    """Runs a base in the virtual-time kernel with a fault, and judges it."""
+    point, plan = point_of(base), plan_of(base)
+    section, fabric = point.section, compiled(base).fabric
+    with tempfile.TemporaryDirectory(prefix="gradwire-") as temporary:
+        folder = Path(temporary)
+        plan.save(folder / "plan-0.npz")
+        (folder / FAULT_FILE).write_text(f"{family}\n{fault}\n")
+        task = PointTask(
+            fabric_json=fabric.to_json(),
+            plans=(PlanFile("plan", "plan-0.npz"),),
+            iterations=4,
+            warmup=1,
+            search_iterations=1,
+            sockets=SocketOptions(section.transport.buffer, section.transport.unsent_bytes),
+            per_host=False,
+            clock="virtual",
+            switch_prefix="",
+            capture=(),
+            capture_snaplen=160,
+        )
+        write_json(folder / TASK_FILE, task)
+        error = _boot(folder)
+        if error:
+            return Ran(failed_run(error))
+        return judged(base, plan, OpLog.load(folder / "ops.npz"), read_json(folder / "record.json", PointRecord))
+
+
+def _boot(folder: Path) -> str:
+    """Runs the machine; returns what ended it early, or nothing."""
+    lines: list[str] = []
+    try:
+        status = run_job(
+            "tests.mutations.inside",
+            folder,
+            Clock(),
+            imports=RUN_MODULES,
+            time_limit_s=TIME_LIMIT_S,
+            on_line=lines.append,
+            memory_mb=MEMORY_MB,
+        )
+    except GradwireFault as fault:
+        return f"{type(fault).__name__}: {fault}"
+    told = [event for event in map(heard, lines) if isinstance(event, Faulted)]
+    if told:
+        return f"{told[-1].kind}: {told[-1].message}"
+    return f"status {status}: {lines[-1:]}" if status else ""
+
+
+def judged(base: str, plan: Plan, log: OpLog, record: PointRecord) -> Ran:
+    """Judges what a run of a base left."""
+    point, fabric = point_of(base), compiled(base).fabric
+    ideal = ideal_times(plan, fabric, rule_of(point.section.transport))
+    departs = point.section.transport.unsent_bytes is None
+    spine_of = Spines(built_fabric(fabric, [plan])).spine_of
+    return Ran(judge(plan, fabric, log, record, (), ideal, departs=departs, spine_of=spine_of), log, record)
+
+
+@lru_cache(maxsize=8)
+def sound(base: str, family: str) -> Ran:
+    """The base's run without a fault, its processes started as if they had one: which modules they import decides when they are ready."""
+    return run(base, family, NOTHING)
+
+
+def outcome(family: str, fault: Fault) -> Outcome:
+    """What becomes of a fault: it is put in, and the plan is checked, or the run is judged."""
+    place = FAMILIES[family]
+    if place is Place.PLAN:
+        return of_a_plan(fault)
+    if place is Place.RECORD:
+        return of_a_record(fault, sound(fault.base, family), compiled(fault.base).fabric)
+    return told(family, fault, run(fault.base, family, fault.name), sound(fault.base, family))
+
+
+def of_a_record(fault: Fault, left: Ran, fabric: Fabric) -> Outcome:
+    """Judges what a sound run left, changed by the fault."""
+    assert left.log is not None
+    assert left.record is not None
+    log, record = fault.inject(plan_of(fault.base), fabric, left.log, left.record)
+    return told("logs", fault, judged(fault.base, plan_of(fault.base), log, record), left)
+
+
+def told(family: str, fault: Fault, ran: Ran, beside: Ran) -> Outcome:
+    """The outcome of a run with a fault beside the sound run."""
+    failed = tuple(check.name for check in ran.verdict.checks if not check.ok)
+    if failed:
+        remark = ran.verdict.checks[0].value if failed == ("run",) else ""
+        return Outcome(family, fault.name, failed, remark)
+    time, size = (
+        abs(one / other - 1) for one, other in zip(_measures(fault, ran), _measures(fault, beside), strict=True)
+    )
+    remark = f"times {time:.2%} apart, bytes {size:.2%}"
+    return Outcome(family, fault.name, (), remark, harmless=max(time, size) <= HARMLESS)
+
+
+def _measures(fault: Fault, ran: Ran) -> tuple[float, float]:
+    """Mean of the measured iterations, and bytes that left all ports."""
+    assert ran.log is not None
+    assert ran.record is not None
+    times_s = iteration_times_s(plan_of(fault.base), ran.log, ran.record.iterations)
+    return float(times_s[ran.record.warmup :].mean()), float(sum(band.bytes_sent for band in ran.record.counts.bands))
+
+
+def of_a_plan(fault: Fault) -> Outcome:
+    """Checks a plan with a fault; of one that passes, the ideal network tells the times."""
+    base, fabric = plan_of(fault.base), compiled(fault.base).fabric
+    changed = fault.inject(base)
+    try:
+        check(changed, compiled(fault.base).job.relative_times)
+    except PlanError as error:
+        return Outcome("plans", fault.name, ("plan checker",), str(error))
+    rule = rule_of(point_of(fault.base).section.transport)
+    one, other = (ideal_times(plan, fabric, rule).iteration_s for plan in (changed, base))
+    sizes = [int(plan.ops.size_bytes[plan.is_remote()].sum()) for plan in (changed, base)]
+    time, size = abs(one / other - 1), abs(sizes[0] / sizes[1] - 1)
+    remark = f"times {time:.2%} apart on the ideal network, bytes {size:.2%}"
+    return Outcome("plans", fault.name, (), remark, harmless=max(time, size) <= HARMLESS)
+
+
+__all__ = ["STAR", "Ran", "outcome", "run", "sound"]

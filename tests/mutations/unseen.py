@@ -1,0 +1,25 @@
+"""Why no check finds some faults, which change times or bytes all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+HOW_QUEUES_SERVE = (
+    "Counters do not tell how a queue serves its flows. Tests of the argument lists do (`tests/unit/topo/test_tc.py`), "
+    "and one of flows that start together (`tests/end_to_end/test_fair_from_the_start.py`)"
+)
+REASONS: Mapping[tuple[str, str], str] = {
+    ("plans", "a message is half as large as its chunk"): (
+        "Some strategies do send less than a chunk, so the checker permits it. The strategies' tests compare bytes with closed forms"
+    ),
+    ("plans", "priorities are the other way round"): (
+        "It is another plan, and a sound one. Which order a strategy's paper means is for the strategy's own tests"
+    ),
+    ("tc", "bands are FIFOs"): HOW_QUEUES_SERVE,
+    ("tc", "fair queues have their fast path"): HOW_QUEUES_SERVE,
+    ("tc", "a switch's port is half as fast after the probe"): (
+        "A log shows that a message was too fast, but not that it could have been faster. For that there is the comparison "
+        "[beside an ideal network](trust.md#beside-an-ideal-network), which warns above 3 %"
+    ),
+}
+"""By family and name of the fault."""

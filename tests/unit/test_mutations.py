@@ -1,0 +1,74 @@
+"""Faults put in on purpose, those that need no kernel: each is found as docs/mutations.md says. And the page has all, with their score."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gradwire.agents.records import AgentSummary, BandCount, NetworkCounts, PointRecord
+from gradwire.agents.wire.framing import Framing
+from gradwire.analysis.bounds import transfers
+from gradwire.topo.fabric import band_of_class
+from tests.mutations.bases import compiled, plan_of
+from tests.mutations.fault import FAMILIES, STAR, faults_of
+from tests.mutations.page import NOT_CAUGHT, PAGE, SCORE, kind_of, rows_of, score, verdict_on
+from tests.mutations.trial import Ran, judged, of_a_plan, of_a_record
+from tests.mutations.unseen import REASONS
+from tests.shared.simulation import replay
+
+ITERATIONS = 4
+SAID = rows_of(PAGE.read_text())
+
+
+def left_without_a_network() -> Ran:
+    """What `star` would leave, by the simulated network and a count of its plan's frames."""
+    plan, fabric = plan_of(STAR), compiled(STAR).fabric
+    moved, counts = transfers(plan), dict[tuple[str, int], int]()
+    for op, src, dst, size_bytes in zip(moved.op, moved.src, moved.dst, moved.size_bytes, strict=True):
+        band = 0 if plan.ops.traffic_class[op] < 0 else band_of_class(int(plan.ops.traffic_class[op]))
+        for port in (f"h{src + 1}-eth0", f"s1-eth{dst + 1}"):
+            counts[port, band] = counts.get((port, band), 0) + round(size_bytes * 1514 / 1448) * ITERATIONS
+    bands = tuple(BandCount(port, band, size, size // 1514, 0) for (port, band), size in counts.items())
+    messages = len(moved.op) * ITERATIONS
+    size_bytes = int(moved.size_bytes.sum()) * ITERATIONS + messages * Framing(len(plan.workers)).header_bytes
+    agent = AgentSummary(tuple(range(fabric.hosts)), messages, messages, size_bytes, size_bytes, 500, 500)
+    network = NetworkCounts(bands, 0, 0, 0, 0)
+    record = PointRecord("virtual", ITERATIONS, 1, (agent,), network, 1.0, 0.0, "prio, fq")
+    return judged(STAR, plan, replay(plan, ITERATIONS, late_ns=400), record)
+
+
+@pytest.fixture(scope="module")
+def left() -> Ran:
+    return left_without_a_network()
+
+
+def test_a_hundred_faults_are_on_the_page() -> None:
+    faults = {(family, name) for family in FAMILIES for name in faults_of(family)}
+    assert len(faults) == 100
+    assert set(SAID) == faults
+    assert {len(faults_of(family)) for family in FAMILIES} == {20}
+    (found,) = SCORE.findall(PAGE.read_text())
+    assert found == score(SAID.values())
+
+
+def test_what_is_not_caught_has_a_reason() -> None:
+    missed = {key for key, said in SAID.items() if kind_of(said) == NOT_CAUGHT}
+    assert missed == set(REASONS)
+    assert all(REASONS[key] in SAID[key] for key in missed)
+
+
+@pytest.mark.parametrize("name", faults_of("plans"))
+def test_a_fault_in_a_plan_is_found_as_the_page_says(name: str) -> None:
+    assert kind_of(verdict_on(of_a_plan(faults_of("plans")[name]))) == kind_of(SAID["plans", name])
+
+
+def test_without_a_fault_nothing_is_found(left: Ran) -> None:
+    assert left.verdict.summary == "valid"
+    assert left.log is not None
+    assert np.unique(left.log.iteration).tolist() == list(range(ITERATIONS))
+
+
+@pytest.mark.parametrize("name", faults_of("logs"))
+def test_a_fault_in_a_log_is_found_as_the_page_says(name: str, left: Ran) -> None:
+    found = of_a_record(faults_of("logs")[name], left, compiled(STAR).fabric)
+    assert kind_of(verdict_on(found)) == kind_of(SAID["logs", name])
