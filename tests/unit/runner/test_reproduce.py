@@ -121,9 +121,9 @@ def test_a_failure_is_told_and_mended_by_the_next_run(tmp_path: Path, monkeypatc
 def test_an_invalid_run_is_judged_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch, good_job)
     bad = Verdict(False, GOOD.checks, "invalid: drops")
-    monkeypatch.setattr(judged, "judge", lambda *_: bad)
+    monkeypatch.setattr(judged, "judge", lambda *_, **_kinds: bad)
     assert len(reproduction(tmp_path, BOTH[0]).gather(1, Watching()).failed) == 2
-    monkeypatch.setattr(judged, "judge", lambda *_: GOOD)
+    monkeypatch.setattr(judged, "judge", lambda *_, **_kinds: GOOD)
     watcher = Watching()
     assert reproduction(tmp_path, BOTH[0]).gather(1, watcher).failed == []
     assert watcher.begun == []

@@ -96,7 +96,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, job: Job) -> None:
         return job(folder, on_line)
 
     monkeypatch.setattr(campaign, "run_job", run_job)
-    monkeypatch.setattr(judged, "judge", lambda *_: GOOD)
+    monkeypatch.setattr(judged, "judge", lambda *_, **_kinds: GOOD)
 
 
 def say(on_line: Callable[[str], None], event: str, **values: Any) -> None:
@@ -279,7 +279,7 @@ def test_a_kept_run_is_judged_anew_and_an_invalid_one_is_run_again(
     machine(monkeypatch, good_job)
     points = planned_runs(tmp_path)
     run(tmp_path, points)
-    monkeypatch.setattr(judged, "judge", lambda *_: failed_run("it went wrong"))
+    monkeypatch.setattr(judged, "judge", lambda *_, **_kinds: failed_run("it went wrong"))
     stored_run = kept(points[0])
     assert stored_run is not None
     assert not stored_run.result.valid
@@ -318,7 +318,7 @@ def test_ctrl_c_stops_every_machine_and_keeps_what_is_complete(tmp_path: Path, m
         raise MachineFault("the run was stopped")
 
     monkeypatch.setattr(campaign, "run_job", run_job)
-    monkeypatch.setattr(judged, "judge", lambda *_: GOOD)
+    monkeypatch.setattr(judged, "judge", lambda *_, **_kinds: GOOD)
     run(tmp_path, points[:1])
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, points, jobs=2)
@@ -338,7 +338,7 @@ def test_jobs_run_side_by_side_on_cores_of_their_own(tmp_path: Path, monkeypatch
         return good_job(arguments[1], on_line)
 
     monkeypatch.setattr(campaign, "run_job", run_job)
-    monkeypatch.setattr(judged, "judge", lambda *_: GOOD)
+    monkeypatch.setattr(judged, "judge", lambda *_, **_kinds: GOOD)
     run(tmp_path, planned_runs(tmp_path), jobs=2)
     assert sorted(cpus) == [1, 2]
 
