@@ -107,7 +107,8 @@ def run_virtual(
             end = follow(
                 {job_read: output.take, console_read: console.append},
                 time_limit_s=time_limit_s,
-                finished=lambda: output.seen,
+                # A kernel that is killed early in its boot may leave a process behind that keeps the pipes open.
+                finished=lambda: output.seen or process.poll() is not None,
                 stop=stop,
             )
         if end is FollowEnd.TIMED_OUT:

@@ -153,16 +153,28 @@ def test_a_kernel_killed_at_boot(virtual_kernel: Path, tmp_path: Path) -> None:
     assert raised.value.cause.name == "killed"
 
 
+def test_a_killed_kernel_that_leaves_a_process_behind(tmp_path: Path) -> None:
+    """The process keeps the pipes open, and is ended as well."""
+    kernel = tmp_path / "kernel"
+    kernel.write_text('#!/bin/sh\ncase "$*" in *--help*) exit 0;; esac\nsleep 1000 &\nkill -KILL $$\n')
+    kernel.chmod(0o755)
+    with pytest.raises(KernelFault, match="something killed it"):
+        run_virtual(
+            ["true"], env={}, cpu=0, memory_mb=64, time_limit_s=30, on_line=print, workdir=tmp_path, kernel=kernel
+        )
+
+
 def _kill_first(kernel: Path, ended: threading.Event) -> None:
-    """Kills the first process that boots the kernel."""
+    """Kills the first process that boots the kernel, and not one that it starts, whose death it may wait out."""
     while not ended.is_set():
         for folder in Path("/proc").iterdir():
             try:
                 words = (folder / "cmdline").read_bytes().split(b"\0") if folder.name.isdigit() else []
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            if words and words[0] == str(kernel).encode() and b"--help" not in words:
-                os.kill(int(folder.name), signal.SIGKILL)
+            pid = int(folder.name) if words and words[0] == str(kernel).encode() and b"--help" not in words else 0
+            if pid and os.getpgid(pid) == pid:
+                os.kill(pid, signal.SIGKILL)
                 return
 
 
