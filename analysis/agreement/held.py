@@ -41,10 +41,10 @@ def held(logged: LoggedOps, warmup: int) -> Held:
         _of_connection(ended[rows], messages.header_ns[rows], messages.arrived_ns[rows], size[rows])
         for rows in np.split(order, cuts)
     ]
-    return Held(*_quantiles(np.concatenate(by_connection), size[order]))
+    return Held(*quantiles(np.concatenate(by_connection), size[order]))
 
 
-def _quantiles(values: Float64, weights: Int64) -> list[int]:
+def quantiles(values: Float64 | Int64, weights: Int64) -> list[int]:
     """The weighted quantiles at TYPICAL and MOST."""
     order = np.argsort(values, kind="stable")
     summed = np.cumsum(weights[order])
