@@ -191,7 +191,7 @@ class Reproduction:
             (folder / "points").mkdir(parents=True, exist_ok=True)
             for link in filter(Path.is_symlink, (folder / "points").iterdir()):
                 link.unlink()
-            write_run_folder(folder, self.files[name], self._clocks[name])
+            write_run_folder(folder, self.files[name].document, self._clocks[name])
             rows: list[PointResult] = []
             for point, stored in zip(points, gathered.by_run[name], strict=False):
                 assert stored.result is not None

@@ -58,10 +58,12 @@ class Session:
         finished: Callable[[], bool],
         time_limit_s: float = float("inf"),
         stall_limit_s: float = STALL_LIMIT_S,
+        stall_limit_name: str = "--stall-limit",
     ) -> FollowEnd:
         """Passes each line of the job to `take` until `finished()`, and says what ended that (vm/streaming.py).
 
-        Raises InputFault, with what has the CPU, if no virtual time passes for `stall_limit_s` of wall time.
+        Raises InputFault, with what has the CPU, if no virtual time passes for `stall_limit_s` of wall time. stall_limit_name: what sets
+        that.
         """
         outputs = {self._channel.fileno(): take, self._console: self.console.append}
         watch = StallWatch(self._virtual_ns, stall_limit_s)
@@ -70,7 +72,7 @@ class Session:
         except ConnectionResetError:  # the kernel is gone, with a line of ours that it had not read
             return FollowEnd.CLOSED
         if end is FollowEnd.FINISHED and not finished():
-            raise self._stalled(stall_limit_s)
+            raise self._stalled(stall_limit_s, stall_limit_name)
         return end
 
     def _virtual_ns(self) -> int:
@@ -85,12 +87,12 @@ class Session:
         except OSError:  # not yet the kernel, or no longer; the latter closes the outputs
             return 0
 
-    def _stalled(self, limit_s: float) -> InputFault:
+    def _stalled(self, limit_s: float, limit_name: str) -> InputFault:
         assert self._watched is not None
         return InputFault(
             f"no virtual time has passed for {limit_s:g} s of wall time, while {self._watched.activity()} had the CPU. Computing takes no "
             "virtual time, so a program must not wait for a change in memory without a call that waits, such as poll, sched_yield or "
-            "a sleep; if it only computes that long, give it more with --stall-limit"
+            f"a sleep; if it only computes that long, give it more with {limit_name}"
         )
 
     def send(self, line: str) -> None:

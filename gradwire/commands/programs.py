@@ -19,7 +19,7 @@ from gradwire.faults import InputFault
 from gradwire.runner.launch.kernel import make_kernel_ready
 from gradwire.runner.launch.out_paths import refuse_unusable, writing
 from gradwire.runner.programs.execution import Request, Summary, execute, new_folder
-from gradwire.runner.programs.launch import Launch
+from gradwire.runner.programs.launch import Launch, Started
 from gradwire.runner.programs.outputs import output_file
 from gradwire.runner.programs.program_file import check_folder, check_program
 from gradwire.runner.programs.shell import run_shell
@@ -62,16 +62,15 @@ def execute_program(
         raise InputFault(f"--out {out}: is not empty, and no other run's files are overwritten; give another")
     refuse_unusable(folder)
     request = Request(
-        bench=bench,
-        argv=argv,
-        hosts=chosen_hosts(bench.fabric, hosts),
-        launch=_launch(launch),
+        fabric=bench.fabric,
+        programs=[Started(argv, chosen_hosts(bench.fabric, hosts), _launch(launch))],
         memory_mb=bench.memory_mb if limits.memory is None else memory_mb(limits.memory),
         time_limit_s=seconds("--time-limit", limits.time_limit),
         wall_limit_s=seconds("--wall-limit", limits.wall_limit) if limits.wall_limit else bench.wall_limit_s,
         stall_limit_s=seconds("--stall-limit", limits.stall_limit),
         capture=[port.interface for port in bench.fabric.ports_named(capture)],
         folder=folder,
+        terminal={1: sys.stdout, 2: sys.stderr},
     )
     _get_ready(bench)
     with writing(folder):
@@ -136,7 +135,7 @@ def _show(summary: Summary, request: Request) -> bool:
         highlight=False,
     )
     terminal.console.print(_ports(summary))
-    made = checks(report, request.bench.fabric)
+    made = checks(report, request.fabric)
     failed = [check for check in made if not check.ok]
     told = ", ".join(f"{check.name} {check.value}" for check in made)
     terminal.console.print(f"{told}; {', '.join(NO_PLAN)}: no plan", highlight=False)
@@ -157,7 +156,9 @@ def _tell_failure(summary: Summary, request: Request) -> None:
         how += f": the kernel's {request.memory_mb} MiB of memory were full; give more with --memory"
     errors = output_file(folder, summary.failed, 2)
     where = f"; its errors are in {errors}" if errors.exists() else ""
-    terminal.errors.print(f"[red]failed[/red]: {request.argv[0]} on {summary.failed} {how}{where}", highlight=False)
+    terminal.errors.print(
+        f"[red]failed[/red]: {request.programs[0].argv[0]} on {summary.failed} {how}{where}", highlight=False
+    )
 
 
 def _ports(summary: Summary) -> Table:

@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from gradwire.analysis.report.tables import rich_table
 from gradwire.analysis.utilisation.line_use import BIN_S
-from gradwire.commands import terminal
+from gradwire.commands import program_points, terminal
 from gradwire.runner.agreement.comparing import compared
 from gradwire.runner.judged import judge_stored
 from gradwire.runner.launch.out_paths import refuse_unusable, refuse_unusable_file, writing
@@ -16,7 +16,7 @@ from gradwire.runner.reporting import write_report
 from gradwire.runner.stored.named_run import named_run
 from gradwire.runner.stored.point_folders import runs_of
 from gradwire.runner.stored.port_use import write_port_use
-from gradwire.runner.stored.run_folder import run_folder, stored_clock, stored_scenario
+from gradwire.runner.stored.run_folder import holds_programs, run_folder, stored_clock, stored_scenario
 from gradwire.runner.stored.timeline import timeline_of
 from gradwire.runner.terminal.listings import critical_path_shown, invalid_notice
 
@@ -25,6 +25,9 @@ def report(run: Path, out: Path | None) -> None:
     """`gradwire report`."""
     folder = run_folder(run)
     refuse_unusable(out or folder)
+    if holds_programs(folder):
+        program_points.report(folder, out)
+        return
     loaded = stored_scenario(folder)
     clock = stored_clock(folder)
     if out:

@@ -15,7 +15,7 @@ from gradwire.analysis.papers import quick_score
 from gradwire.analysis.papers.pages.files import earlier_pages, write_pages
 from gradwire.analysis.papers.reference import PAPERS
 from gradwire.analysis.papers.score import Evaluated
-from gradwire.commands import machine, terminal
+from gradwire.commands import machine, program_points, terminal
 from gradwire.faults import InputFault
 from gradwire.runner.comparison import Question
 from gradwire.runner.compiling.processes import cores
@@ -40,14 +40,20 @@ from gradwire.runner.stored.run_folder import RUNS
 from gradwire.runner.terminal.listings import plan_lines, settings_lines, shared_settings
 from gradwire.runner.terminal.progress import LiveProgress
 from gradwire.vm.machines import Clock
+from gradwire.workloads.programs.loading import has_programs
 from gradwire.workloads.scenario.loading import load_scenario
+from gradwire.workloads.scenario.reading import read_document
 
 RESUMES = "interrupted; what was complete is kept, and the same command goes on from there"
 
 
 def plan(scenario: Path, settings: Sequence[str]) -> None:
     """`gradwire plan`."""
-    found = load_scenario(scenario_path(scenario), settings)
+    file = scenario_path(scenario)
+    if has_programs(read_document(file)):
+        program_points.plan(file, settings)
+        return
+    found = load_scenario(file, settings)
     runs: list[PlannedRun] = []
     shared = shared_settings(found.points)
     with terminal.interruptible("interrupted"):
@@ -65,8 +71,12 @@ def run(
 ) -> None:
     """`gradwire run`."""
     clock = machine.chosen_clock(clock_name, scale)
+    file = scenario_path(scenario)
+    if has_programs(read_document(file)):
+        program_points.run(file, settings, jobs, out, clock)
+        return
     with terminal.interruptible("interrupted; nothing has run"):
-        prepared = prepare(loaded(scenario, settings), clock, out, terminal.screen())
+        prepared = prepare(loaded(file, settings), clock, out, terminal.screen())
     _run(prepared, jobs)
 
 

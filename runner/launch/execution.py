@@ -46,7 +46,7 @@ def carry_out(prepared: Prepared, jobs: int | None, command: str, screen: Screen
         with writing(folder):
             held.enter_context(locked(folder, command))
             place_for(prepared.scenario, clock, folder)  # which another command may have taken since
-            write_run_folder(folder, prepared.scenario, clock)
+            write_run_folder(folder, prepared.scenario.document, clock)
         if clock.name == "virtual" and make_kernel_ready(screen.errors):
             planned = [run.keyed_anew() for run in planned]
         with writing(folder):

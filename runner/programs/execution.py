@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import msgspec
 
 from gradwire import PACKAGE, faults
 from gradwire.faults import Fault, InternalFault, MachineFault
 from gradwire.runner.code_digest import RUN_MODULES
-from gradwire.runner.programs.launch import Launch, programs
+from gradwire.runner.programs.figures import FIGURES_FOLDER, make_figures_folders
+from gradwire.runner.programs.launch import Started, programs
 from gradwire.runner.programs.outputs import Outputs
 from gradwire.runner.programs.protocol import (
     TASK_FILE,
@@ -32,9 +34,10 @@ from gradwire.runner.programs.protocol import (
     Task,
     event_of,
     line_of,
+    place_name,
     write_task,
 )
-from gradwire.runner.programs.size import Bench
+from gradwire.topo.fabric import Fabric
 from gradwire.vm.byte_code import FOLDER_VARIABLE, byte_code_folder
 from gradwire.vm.machine import JOB_FOLDER
 from gradwire.vm.session import KernelDied, Session, last_cpu, session
@@ -45,14 +48,20 @@ LINES_KEPT = 20
 
 
 @dataclass(frozen=True)
+class LimitNames:
+    """What the user sets limits with: options, or keys of a scenario."""
+
+    virtual: str = "--time-limit"
+    wall: str = "--wall-limit"
+    stall: str = "--stall-limit"
+
+
+@dataclass(frozen=True)
 class Request:
     """What to run."""
 
-    bench: Bench
-    argv: Sequence[str]
-    #: Indices of the hosts, in the order of their ranks.
-    hosts: Sequence[int]
-    launch: Launch
+    fabric: Fabric
+    programs: Sequence[Started]
     memory_mb: int
     #: Virtual seconds that the programs may take.
     time_limit_s: float
@@ -62,15 +71,29 @@ class Request:
     stall_limit_s: float
     capture: Sequence[str]
     folder: Path
+    #: By stream: where it is shown beside being kept.
+    terminal: Mapping[int, TextIO] = field(default_factory=dict)
+    #: The CPU that the kernel is pinned to; by default the last that this process may use.
+    cpu: int | None = None
+    #: Tells from another thread that the run is not wanted any more.
+    stop: threading.Event = field(default_factory=threading.Event)
+    limit_names: LimitNames = LimitNames()
+
+    @property
+    def places(self) -> list[str]:
+        """Every program on every host that it is started on, as messages name them."""
+        names = self.fabric.host_names()
+        return [place_name(each.name, names[host]) for each in self.programs for host in each.started_on]
 
 
 class Summary(msgspec.Struct, frozen=True):
     """What a run came to, as it is kept in its folder."""
 
-    command: tuple[str, ...]
-    #: By name of the host: the exit status, or 128 + n after signal n; none for a host whose program was ended.
+    #: Of each program.
+    command: tuple[tuple[str, ...], ...]
+    #: By host, or program and host (`place_name`): the exit status, or 128 + n after signal n; none for a program that was ended.
     statuses: dict[str, int]
-    #: Name of the host whose program failed first, or "".
+    #: Which of them failed first, or "".
     failed: str
     wall_s: float
     memory_bytes: int
@@ -89,10 +112,10 @@ class Heard:
     ready: Ready | None = None
     report: Report | None = None
     refused: Refused | None = None
-    #: By host, in the order in which they ended.
-    statuses: dict[int, int] = field(default_factory=dict)
+    #: By program and host, in the order in which they ended.
+    statuses: dict[tuple[str, int], int] = field(default_factory=dict)
     #: The first that failed.
-    failed: int | None = None
+    failed: tuple[str, int] | None = None
     #: What others wrote to the same terminal.
     strays: list[str] = field(default_factory=list)
 
@@ -110,10 +133,10 @@ class Heard:
                 self.report = event
             case Refused():
                 self.refused = event
-            case Ended(host=host, status=status):
-                self.statuses[host] = status
+            case Ended(host=host, status=status, program=program):
+                self.statuses[program, host] = status
                 if status and self.failed is None:
-                    self.failed = host
+                    self.failed = program, host
             case None if line.strip():
                 self.strays = [*self.strays, line][-LINES_KEPT:]
 
@@ -131,20 +154,21 @@ def execute(request: Request) -> Summary:
     A program that fails ends the others. Raises MachineFault if a limit is reached or the kernel dies, InputFault for a program that cannot
     be executed or stops the virtual clock. Whatever happens, what was written is kept, and no process is left.
     """
-    fabric = request.bench.fabric
+    fabric = request.fabric
     task = Task(
         fabric_json=fabric.to_json(),
         folder=str(Path.cwd()),
-        programs=programs(request.launch, fabric, request.hosts, request.argv, os.environ),
-        hosts=tuple(request.hosts),
+        programs=programs(request.programs, fabric, os.environ, Path(JOB_FOLDER)),
+        hosts={each.name: tuple(each.hosts) for each in request.programs},
         time_limit_s=request.time_limit_s,
         capture=tuple(request.capture),
     )
     write_task(request.folder / TASK_FILE, task)
+    make_figures_folders(request.folder, request.places)
     begin_s, heard = time.monotonic(), Heard()
     with (
-        Outputs(request.folder, fabric.host_names(), {1: sys.stdout, 2: sys.stderr}) as outputs,
-        job("exec_job", request.memory_mb, request.folder) as running,
+        Outputs(request.folder, fabric.host_names(), request.terminal) as outputs,
+        job("exec_job", request.memory_mb, request.folder, request.cpu) as running,
     ):
 
         def take(line: str) -> None:
@@ -158,30 +182,38 @@ def execute(request: Request) -> Summary:
 
         end = running.follow(
             take,
-            finished=lambda: heard.over,
+            finished=lambda: heard.over or request.stop.is_set(),
             time_limit_s=request.wall_limit_s,
             stall_limit_s=request.stall_limit_s,
+            stall_limit_name=request.limit_names.stall,
         )
         memory_bytes = running.memory_bytes()
         if end is FollowEnd.CLOSED:
             raise KernelDied("the virtual-time kernel died before the programs had ended")
+    with suppress(OSError):  # programs have left figures there
+        (request.folder / FIGURES_FOLDER).rmdir()
+    if not heard.over and request.stop.is_set():
+        raise MachineFault("the run was stopped")
     summary = _summary(request, heard, end, memory_bytes, time.monotonic() - begin_s)
     (request.folder / SUMMARY_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n")
     if summary.report.timed_out:
         raise MachineFault(
             f"after {request.time_limit_s:g} s of virtual time {_unended(request, heard)} had not ended and was stopped; give more with "
-            f"--time-limit, or see what it waits for in {request.folder}"
+            f"{request.limit_names.virtual}, or see what it waits for in {request.folder}"
         )
     return summary
 
 
-def job(name: str, memory_mb: int, folder: Path) -> AbstractContextManager[Session]:
-    """A session of the kernel that runs one of the jobs in runner/programs/inside/, with the task in `folder`."""
+def job(name: str, memory_mb: int, folder: Path, cpu: int | None = None) -> AbstractContextManager[Session]:
+    """A session of the kernel that runs one of the jobs in runner/programs/inside/, with the task in `folder`.
+
+    cpu: the one that the kernel is pinned to; by default the last that this process may use.
+    """
     python_path = {"PYTHONPATH": str(PACKAGE.parent), FOLDER_VARIABLE: str(byte_code_folder(RUN_MODULES))}
     return session(
         [sys.executable, "-m", f"gradwire.runner.programs.inside.{name}", JOB_FOLDER],
         env=python_path,
-        cpu=last_cpu(),
+        cpu=last_cpu() if cpu is None else cpu,
         memory_mb=memory_mb,
         workdir=folder,
     )
@@ -195,19 +227,20 @@ def raise_refused(refused: Refused) -> NoReturn:
 
 
 def _summary(request: Request, heard: Heard, end: FollowEnd, memory_bytes: int, wall_s: float) -> Summary:
-    names = request.bench.fabric.host_names()
     if end is FollowEnd.TIMED_OUT:
         waiting = _unended(request, heard) if heard.ready else "the network"
         raise MachineFault(
-            f"after {request.wall_limit_s:g} s of wall time {waiting} had not ended and was stopped; give more with --wall-limit"
+            f"after {request.wall_limit_s:g} s of wall time {waiting} had not ended and was stopped; give more with "
+            f"{request.limit_names.wall}"
         )
     if heard.refused is not None:
         raise_refused(heard.refused)
     assert heard.report is not None
+    names = request.fabric.host_names()
     return Summary(
-        command=tuple(request.argv),
-        statuses={names[host]: status for host, status in heard.statuses.items()},
-        failed="" if heard.failed is None else names[heard.failed],
+        command=tuple(tuple(each.argv) for each in request.programs),
+        statuses={place_name(name, names[host]): status for (name, host), status in heard.statuses.items()},
+        failed="" if heard.failed is None else place_name(heard.failed[0], names[heard.failed[1]]),
         wall_s=wall_s,
         memory_bytes=memory_bytes,
         report=heard.report,
@@ -215,8 +248,11 @@ def _summary(request: Request, heard: Heard, end: FollowEnd, memory_bytes: int, 
 
 
 def _unended(request: Request, heard: Heard) -> str:
-    """The hosts whose programs have not ended by themselves."""
-    names = request.bench.fabric.host_names()
-    started = request.hosts[:1] if request.launch is Launch.MPI else request.hosts
-    left = [names[host] for host in started if host not in heard.statuses]
-    return f"{request.argv[0]} on {', '.join(left)}"
+    """The programs that have not ended by themselves, and were to."""
+    names = request.fabric.host_names()
+    left: dict[str, list[str]] = {}
+    for each in request.programs:
+        if not each.background:
+            waiting = [names[host] for host in each.started_on if (each.name, host) not in heard.statuses]
+            left.setdefault(each.name or each.argv[0], []).extend(waiting)
+    return " and ".join(f"{name} on {', '.join(hosts)}" for name, hosts in left.items() if hosts)

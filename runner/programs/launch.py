@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 
-from gradwire.runner.programs.protocol import ENTER_HOST, MPI_HOSTS, Program
+from gradwire.runner.programs.figures import FIGURES_VARIABLE, figures_file
+from gradwire.runner.programs.protocol import ENTER_HOST, Program, hosts_file, place_name
 from gradwire.topo.fabric import Fabric, Port
 
 MASTER_PORT = 29500
@@ -26,22 +29,50 @@ class Launch(StrEnum):
     MPI = "mpi"
 
 
+@dataclass(frozen=True)
+class Started:
+    """A program, and where and when it is started."""
+
+    argv: Sequence[str]
+    #: Indices of the hosts, in the order of their ranks.
+    hosts: Sequence[int]
+    launch: Launch = Launch.EACH
+    #: Of a scenario's programs, its name.
+    name: str = ""
+    #: Variables of its own.
+    variables: Mapping[str, str] = field(default_factory=dict)
+    #: Virtual seconds after which it starts.
+    start_s: float = 0.0
+    #: Whether it is ended when all others have ended.
+    background: bool = False
+
+    @property
+    def started_on(self) -> Sequence[int]:
+        """The hosts on which a process is started: for an mpirun the first, which reaches the others."""
+        return self.hosts[:1] if self.launch is Launch.MPI else self.hosts
+
+
 def programs(
-    launch: Launch, fabric: Fabric, hosts: Sequence[int], argv: Sequence[str], environment: Mapping[str, str]
+    started: Sequence[Started], fabric: Fabric, environment: Mapping[str, str], folder: Path
 ) -> tuple[Program, ...]:
-    """What to start where. environment: the caller's, which programs inherit."""
-    started = hosts[:1] if launch is Launch.MPI else hosts
+    """What to start where. environment: the caller's, which programs inherit. folder: the run's, as it is called inside the kernel."""
     return tuple(
         Program(
             host,
-            tuple(argv),
+            tuple(each.argv),
             {
-                **shared_environment(fabric, hosts, environment),
+                **shared_environment(fabric, each.hosts, environment),
                 **_own(fabric, host, index),
-                **_told(launch, fabric, hosts, index),
+                **_told(each, fabric, index),
+                FIGURES_VARIABLE: str(figures_file(folder, place_name(each.name, fabric.host_names()[host]))),
+                **each.variables,
             },
+            each.name,
+            each.start_s,
+            each.background,
         )
-        for index, host in enumerate(started)
+        for each in started
+        for index, host in enumerate(each.started_on)
     )
 
 
@@ -55,6 +86,8 @@ def shared_environment(fabric: Fabric, hosts: Sequence[int], environment: Mappin
         **kept,
         "GRADWIRE_HOSTS": " ".join(names[host] for host in hosts),
         "GRADWIRE_ADDRESSES": " ".join(fabric.host_ip(host) for host in hosts),
+        "GRADWIRE_RATE_BPS": f"{fabric.rate_bps:.0f}",
+        "GRADWIRE_PAYLOAD_BPS": f"{fabric.rate_bps * fabric.goodput_share():.0f}",
     }
 
 
@@ -70,9 +103,10 @@ def _own(fabric: Fabric, host: int, index: int) -> dict[str, str]:
     }
 
 
-def _told(launch: Launch, fabric: Fabric, hosts: Sequence[int], index: int) -> dict[str, str]:
+def _told(started: Started, fabric: Fabric, index: int) -> dict[str, str]:
     """What a launcher would tell."""
-    match launch:
+    hosts = started.hosts
+    match started.launch:
         case Launch.EACH:
             return {}
         case Launch.TORCH:
@@ -89,23 +123,23 @@ def _told(launch: Launch, fabric: Fabric, hosts: Sequence[int], index: int) -> d
                 "NCCL_SOCKET_IFNAME": interface,
             }
         case Launch.MPI:
-            return _mpi()
+            return _mpi(str(hosts_file(started.name)))
 
 
-def _mpi() -> dict[str, str]:
+def _mpi(hosts: str) -> dict[str, str]:
     """Lets an unmodified mpirun reach all hosts without ssh: that of Open MPI 4, of Open MPI 5 (PRRTE), and of MPICH (Hydra)."""
     return {
         "OMPI_MCA_plm_rsh_agent": str(ENTER_HOST),
-        "OMPI_MCA_orte_default_hostfile": str(MPI_HOSTS),
+        "OMPI_MCA_orte_default_hostfile": hosts,
         "OMPI_MCA_btl_tcp_if_include": NETWORK,
         "OMPI_MCA_oob_tcp_if_include": NETWORK,
         "OMPI_ALLOW_RUN_AS_ROOT": "1",  # programs are root inside the kernel, and whoever started gradwire outside
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "PRTE_MCA_plm_ssh_agent": str(ENTER_HOST),
-        "PRTE_MCA_prte_default_hostfile": str(MPI_HOSTS),
+        "PRTE_MCA_prte_default_hostfile": hosts,
         "PRTE_ALLOW_RUN_AS_ROOT": "1",
         "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "HYDRA_LAUNCHER": "ssh",
         "HYDRA_LAUNCHER_EXEC": str(ENTER_HOST),
-        "HYDRA_HOST_FILE": str(MPI_HOSTS),
+        "HYDRA_HOST_FILE": hosts,
     }

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self, TextIO
 
-from gradwire.runner.programs.protocol import Output
+from gradwire.runner.programs.protocol import Output, place_name
 
 OUTPUT_FOLDER = "output"
 SUFFIXES = {1: "out", 2: "err"}
 """By stream: of standard output and of standard error."""
 
 
-def output_file(folder: Path, host: str, stream: int) -> Path:
-    """Where a host's stream is kept in a run folder."""
-    return folder / OUTPUT_FOLDER / f"{host}.{SUFFIXES[stream]}"
+def output_file(folder: Path, place: str, stream: int) -> Path:
+    """Where the stream of a program on a host (`place_name`) is kept in a run folder."""
+    return folder / OUTPUT_FOLDER / f"{place}.{SUFFIXES[stream]}"
 
 
 class Prefixed:
@@ -43,13 +43,13 @@ class Prefixed:
 class Outputs:
     """Context manager that keeps and shows what programs on hosts write. Files are made when their host first writes.
 
-    terminal: by stream, where it is shown.
+    terminal: by stream, where it is shown; what is missing is only kept.
     """
 
-    def __init__(self, folder: Path, hosts: Sequence[str], terminal: dict[int, TextIO]) -> None:
+    def __init__(self, folder: Path, hosts: Sequence[str], terminal: Mapping[int, TextIO]) -> None:
         self._folder, self._hosts, self._terminal = folder, hosts, terminal
         self._width = max(map(len, hosts))
-        self._takers: dict[tuple[int, int], Callable[[bytes], object]] = {}
+        self._takers: dict[tuple[str, int, int], Callable[[bytes], object]] = {}
         self._files = ExitStack()
 
     def __enter__(self) -> Self:
@@ -63,14 +63,18 @@ class Outputs:
 
     def take(self, output: Output) -> None:
         """Keeps and shows what a program wrote."""
-        key = output.host, output.stream
+        key = output.program, output.host, output.stream
         if key not in self._takers:
             self._takers[key] = self._taker(*key)
         self._takers[key](output.data)
 
-    def _taker(self, host: int, stream: int) -> Callable[[bytes], object]:
+    def _taker(self, program: str, host: int, stream: int) -> Callable[[bytes], object]:
         name = self._hosts[host]
-        file: BinaryIO = self._files.enter_context(output_file(self._folder, name, stream).open("wb", buffering=0))
+        path = output_file(self._folder, place_name(program, name), stream)
+        path.parent.mkdir(exist_ok=True)
+        file: BinaryIO = self._files.enter_context(path.open("wb", buffering=0))
+        if stream not in self._terminal:
+            return file.write
         shown = Prefixed(self._terminal[stream], f"{name:<{self._width}} | ")
         self._files.callback(shown.close)
 

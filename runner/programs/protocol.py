@@ -9,9 +9,19 @@ import msgspec
 TASK_FILE = "task.json"
 FOLDER = Path("/run/gradwire")
 """What the hosts share, inside the kernel: their names, and the program that enters one."""
-ENTER_HOST, MPI_HOSTS = FOLDER / "enter-host", FOLDER / "mpi-hosts"
+ENTER_HOST = FOLDER / "enter-host"
 NO_HOST = -1
 """In the place of a host's index: the machine itself, where the switches are."""
+
+
+def place_name(program: str, host: str) -> str:
+    """What a program on a host is called in messages and in the names of files: "h1", or "server/h1" for one that has a name."""
+    return f"{program}/{host}" if program else host
+
+
+def hosts_file(program: str) -> Path:
+    """The file that lists a program's hosts for an mpirun, inside the kernel."""
+    return FOLDER / f"mpi-hosts-{program}" if program else FOLDER / "mpi-hosts"
 
 
 class Program(msgspec.Struct, frozen=True):
@@ -22,6 +32,12 @@ class Program(msgspec.Struct, frozen=True):
     argv: tuple[str, ...]
     #: Its whole environment.
     env: dict[str, str]
+    #: Of a scenario's programs, its name.
+    name: str = ""
+    #: Virtual seconds after which it starts.
+    start_s: float = 0.0
+    #: Whether it is ended when all others have ended.
+    background: bool = False
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,8 +49,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     #: What is run at once. Empty for a shell.
     programs: tuple[Program, ...] = ()
-    #: Indices of the hosts that programs are for, in the order of their ranks.
-    hosts: tuple[int, ...] = ()
+    #: By program: indices of the hosts that it is for, in the order of their ranks.
+    hosts: dict[str, tuple[int, ...]] = {}
     #: Environment of a shell's commands, beside what their host gives them.
     env: dict[str, str] = {}
     #: Virtual seconds that the programs may take.
@@ -67,6 +83,7 @@ class Output(msgspec.Struct, frozen=True, tag_field="event", tag="output"):
     #: 1 for standard output, 2 for standard error.
     stream: int
     data: bytes
+    program: str = ""
 
 
 class Ended(msgspec.Struct, frozen=True, tag_field="event", tag="ended"):
@@ -75,6 +92,7 @@ class Ended(msgspec.Struct, frozen=True, tag_field="event", tag="ended"):
     host: int
     #: Its exit status, or 128 + n after signal n.
     status: int
+    program: str = ""
 
 
 class Done(msgspec.Struct, frozen=True, tag_field="event", tag="done"):

@@ -11,9 +11,11 @@ from gradwire.topo.fabric import Fabric, Topology
 from gradwire.vm.machines import DEFAULT_MEMORY_MB
 from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.lineup import LEAVES, SPINES
+from gradwire.workloads.programs.loading import has_programs, load_programs
 from gradwire.workloads.scaling import VIRTUAL_CAPACITY_BPS
 from gradwire.workloads.scenario.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
 from gradwire.workloads.scenario.loading import load_scenario
+from gradwire.workloads.scenario.reading import read_document
 from gradwire.workloads.scenario.units import DURATION, SIZE, rate_bps, rate_text
 
 WALL_LIMIT_S = 1800.0
@@ -45,14 +47,20 @@ class Bench:
 
     def warnings(self) -> list[str]:
         """What should be known before the results are trusted."""
-        total_bps = self.fabric.hosts * self.fabric.rate_bps
-        if total_bps <= VIRTUAL_CAPACITY_BPS:
-            return []
-        return [
-            f"{self.fabric.hosts} hosts at {rate_text(self.fabric.rate_bps)} can send {rate_text(total_bps)} together, and the virtual "
-            f"clock is calibrated to {rate_text(VIRTUAL_CAPACITY_BPS)}: beyond that, hosts slow each other down. Programs' bytes cannot be "
-            "scaled; use fewer hosts or a lower rate"
-        ]
+        warning = capacity_warning(self.fabric)
+        return [warning] if warning else []
+
+
+def capacity_warning(fabric: Fabric) -> str:
+    """What to say of a network that is larger than the virtual clock carries exactly; "" for one that is not."""
+    total_bps = fabric.hosts * fabric.rate_bps
+    if total_bps <= VIRTUAL_CAPACITY_BPS:
+        return ""
+    return (
+        f"{fabric.hosts} hosts at {rate_text(fabric.rate_bps)} can send {rate_text(total_bps)} together, and the virtual "
+        f"clock is calibrated to {rate_text(VIRTUAL_CAPACITY_BPS)}: beyond that, hosts slow each other down. Programs' bytes cannot be "
+        "scaled; use fewer hosts or a lower rate"
+    )
 
 
 def bench_of(size: Size) -> Bench:
@@ -71,18 +79,33 @@ def _of_scenario(size: Size, path: Path) -> Bench:
         raise InputFault(
             f"{path}: the scenario says how large the network is; change it with --set cluster.workers=8 or --set fabric.rate=10gbit"
         )
-    scenario = load_scenario(scenario_path(path), size.settings)
+    file = scenario_path(path)
+    if has_programs(read_document(file)):
+        return _of_programs(file, size.settings)
+    scenario = load_scenario(file, size.settings)
     # Classes and aggregators are the strategies', and no strategy runs here.
     fabrics = {replace(ResolvedPoint(point.section).fabric, classes=1, aggregators=False) for point in scenario.points}
-    if len(fabrics) > 1:
-        raise InputFault(
-            f"{path}: its {len(scenario.points)} points have {len(fabrics)} different networks ({_differences(fabrics)}); choose one with "
-            "--set, such as --set fabric.rate=10gbit"
-        )
-    (fabric,) = fabrics
+    fabric = _only(fabrics, path, len(scenario.points))
     memory_mb = max(point.section.run.memory_mb for point in scenario.points)
     wall_limit_s = max(point.section.run.time_limit for point in scenario.points)
     return Bench(fabric, scenario.name, memory_mb, wall_limit_s)
+
+
+def _of_programs(path: Path, settings: tuple[str, ...]) -> Bench:
+    scenario = load_programs(path, settings)
+    fabric = _only({point.fabric for point in scenario.points}, path, len(scenario.points))
+    runs = [point.section.run for point in scenario.points]
+    return Bench(fabric, scenario.name, max(run.memory_mb for run in runs), max(run.time_limit for run in runs))
+
+
+def _only(fabrics: set[Fabric], path: Path, points: int) -> Fabric:
+    """The network, if all points have the same. Raises InputFault if not."""
+    if len(fabrics) > 1:
+        raise InputFault(
+            f"{path}: its {points} points have {len(fabrics)} different networks ({_differences(fabrics)}); choose one with "
+            "--set, such as --set fabric.rate=10gbit"
+        )
+    return next(iter(fabrics))
 
 
 def _differences(fabrics: set[Fabric]) -> str:

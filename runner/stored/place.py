@@ -9,16 +9,54 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import Protocol
+
+from pydantic import BaseModel
 
 from gradwire.faults import InputFault
 from gradwire.runner.planned import PlannedRun
-from gradwire.runner.stored.run_folder import CLOCK_FILE, RUNS, SCENARIO_FILE, stored_clock, stored_scenario
+from gradwire.runner.stored.run_folder import (
+    CLOCK_FILE,
+    RUNS,
+    SCENARIO_FILE,
+    holds_programs,
+    stored_clock,
+    stored_programs,
+    stored_scenario,
+)
 from gradwire.runner.stored.stored_run import StoredRun
 from gradwire.vm.machines import Clock
-from gradwire.workloads.scenario.loading import Scenario
 
 SET_WORDS_MAX = 60
 """Characters of a folder's name that say what `--set` has set."""
+
+
+class HasSection(Protocol):
+    """A point, of strategies or of programs."""
+
+    @property
+    def section(self) -> BaseModel:
+        """Everything that decides its result."""
+
+
+class Resolved(Protocol):
+    """A scenario, of strategies or of programs."""
+
+    @property
+    def name(self) -> str:
+        """Of its run folder."""
+
+    @property
+    def title(self) -> str:
+        """Of its report."""
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """What `--set` set."""
+
+    @property
+    def points(self) -> Sequence[HasSection]:
+        """What runs."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +68,7 @@ class Place:
     others: tuple[Path, ...] = ()
 
 
-def place_for(scenario: Scenario, clock: Clock, out: Path | None = None) -> Place:
+def place_for(scenario: Resolved, clock: Clock, out: Path | None = None) -> Place:
     """The run folder of a scenario: `out`, or in runs/ the first of NAME, NAME.2, NAME.3, ... that is free or holds this scenario.
 
     Reads and makes nothing. Raises InputFault if `out` holds the runs of another scenario, or of this one on another clock.
@@ -47,7 +85,7 @@ def place_for(scenario: Scenario, clock: Clock, out: Path | None = None) -> Plac
     raise AssertionError("numbers do not end")
 
 
-def default_name(scenario: Scenario, clock: Clock) -> str:
+def default_name(scenario: Resolved, clock: Clock) -> str:
     """The scenario's name, then what was set, and the clock if it is not the virtual one: geryon-table2-vgg19-25gbit."""
     words = [scenario.name, *map(_set_word, scenario.settings)]
     name = "-".join(word for word in words if word)[: len(scenario.name) + SET_WORDS_MAX].rstrip("-.")
@@ -71,10 +109,10 @@ def _is_free(folder: Path) -> bool:
     return not (folder / SCENARIO_FILE).exists()
 
 
-def _difference(folder: Path, scenario: Scenario, clock: Clock) -> str:
+def _difference(folder: Path, scenario: Resolved, clock: Clock) -> str:
     """Whose runs a folder holds, if not those of `scenario` on `clock`; "" if it does."""
     try:
-        held = stored_scenario(folder)
+        held: Resolved = stored_programs(folder) if holds_programs(folder) else stored_scenario(folder)
         held_clock = stored_clock(folder) if (folder / CLOCK_FILE).exists() else clock
     except InputFault:
         return "holds runs of a scenario that this version of gradwire cannot read"
@@ -85,7 +123,7 @@ def _difference(folder: Path, scenario: Scenario, clock: Clock) -> str:
     return ""
 
 
-def _sections(scenario: Scenario) -> set[str]:
+def _sections(scenario: Resolved) -> set[str]:
     return {point.section.model_dump_json() for point in scenario.points}
 
 

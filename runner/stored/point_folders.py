@@ -12,7 +12,9 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+from pydantic import BaseModel
 
 from gradwire.runner.protocol import TASK_FILE
 from gradwire.runner.stored.stored_run import StoredRun
@@ -29,12 +31,24 @@ FORMER_DEFAULTS = (("run", "warmup", 1),)
 """Defaults of other versions: section, key and value. They left these values out of names."""
 
 
-def folder_name(point: Point) -> str:
+class NamedPoint(Protocol):
+    """A point, of strategies or of programs."""
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The values that identify it in tables, by name."""
+
+    @property
+    def section(self) -> BaseModel:
+        """Everything that decides its result."""
+
+
+def folder_name(point: NamedPoint) -> str:
     """A readable name that does not depend on what else the scenario sweeps; a hash of what is set tells apart points that read alike."""
     return _name_with(point, _set_of(point))
 
 
-def _former_name(point: Point) -> str:
+def _former_name(point: NamedPoint) -> str:
     """The name by a version with other defaults; today's, if the point says nothing that was a default."""
     settings = _set_of(point)
     for section, key, value in FORMER_DEFAULTS:
@@ -43,11 +57,11 @@ def _former_name(point: Point) -> str:
     return _name_with(point, {name: table for name, table in settings.items() if table != {}})
 
 
-def _set_of(point: Point) -> dict[str, Any]:
+def _set_of(point: NamedPoint) -> dict[str, Any]:
     return point.section.model_dump(mode="json", exclude_defaults=True)
 
 
-def _name_with(point: Point, settings: dict[str, Any]) -> str:
+def _name_with(point: NamedPoint, settings: dict[str, Any]) -> str:
     text = json.dumps(settings, sort_keys=True)
     return f"{_words(point)}-{hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]}"
 
@@ -58,7 +72,7 @@ def _name_in(run: Path, point: Point) -> str:
     return former if not (run / "points" / name).is_dir() and (run / "points" / former).is_dir() else name
 
 
-def _words(point: Point) -> str:
+def _words(point: NamedPoint) -> str:
     words = "_".join(value for value in point.parameters.values() if value)
     return "".join(c if c.isalnum() or c in ".-" else "_" for c in words)[:WORDS_MAX]
 

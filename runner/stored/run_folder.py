@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import tomli_w
 
@@ -13,6 +17,7 @@ from gradwire.files import replacing
 from gradwire.runner.protocol import write_json
 from gradwire.runner.stored.files import reading
 from gradwire.vm.machines import Clock
+from gradwire.workloads.programs.loading import ProgramScenario, has_programs, load_programs
 from gradwire.workloads.scenario.loading import Scenario, load_scenario
 
 SCENARIO_FILE = "scenario.toml"
@@ -48,20 +53,44 @@ def _names(folder: Path) -> list[str]:
     return sorted(path.parent.name for path in folder.glob(f"*/{SCENARIO_FILE}"))
 
 
-def write_run_folder(folder: Path, scenario: Scenario, clock: Clock) -> None:
-    """Makes a run folder, with the resolved scenario and the clock of its runs."""
+def write_run_folder(folder: Path, document: Mapping[str, Any], clock: Clock) -> None:
+    """Makes a run folder, with the resolved scenario's content and the clock of its runs."""
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(folder / CLOCK_FILE) as partial:
         write_json(partial, clock)
     with replacing(folder / SCENARIO_FILE) as partial:
-        partial.write_text(tomli_w.dumps(scenario.document))
+        partial.write_text(tomli_w.dumps(document))
 
 
 def stored_scenario(folder: Path) -> Scenario:
     """The scenario of a run folder. Raises InputFault if it cannot be read, or has keys that this version does not know."""
-    path = folder / SCENARIO_FILE
-    try:
+    if holds_programs(folder):
+        raise InputFault(
+            f"{folder}: holds runs of programs, which have no plan to look into; `gradwire report {folder}` shows them"
+        )
+    with _copy_in(folder) as path:
         return replace(load_scenario(path, as_run=True), name=folder.name)
+
+
+def stored_programs(folder: Path) -> ProgramScenario:
+    """The scenario of a run folder with runs of programs. Raises InputFault as `stored_scenario` does."""
+    with _copy_in(folder) as path:
+        return replace(load_programs(path), name=folder.name)
+
+
+def holds_programs(folder: Path) -> bool:
+    """Whether a run folder's runs are of programs."""
+    try:
+        return has_programs(tomllib.loads((folder / SCENARIO_FILE).read_text()))
+    except (OSError, ValueError):  # what is wrong with it is told where it is read
+        return False
+
+
+@contextmanager
+def _copy_in(folder: Path) -> Iterator[Path]:
+    """The scenario of a run folder. What is wrong with it is told with how to mend it."""
+    try:
+        yield folder / SCENARIO_FILE
     except InputFault as fault:
         raise InputFault(
             f"{fault}\nThis is the copy that a run left: it was changed, or made by another version of gradwire; "

@@ -12,17 +12,18 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from gradwire.faults import InputFault
 from gradwire.workloads.scenario.explanations import explain, is_of_section, value_at
-from gradwire.workloads.scenario.schema import FileSection, PointSection
+from gradwire.workloads.scenario.schema import AboutSection, PointTables
 from gradwire.workloads.scenario.settings import flattened, merge_key
 from gradwire.workloads.scenario.strict import validated
 
-FILE_KEYS = frozenset(FileSection.model_fields)
+About = TypeVar("About", bound=AboutSection)
+Tables = TypeVar("Tables", bound=PointTables)
 MOST_POINTS = 10_000
 """Ten times the points of all papers together."""
 
@@ -83,12 +84,16 @@ class Sweep:
                 )
 
 
-class Expansion:
-    """What a scenario's content says: the keys of the file, the points, and what is wrong with them."""
+class Expansion(Generic[About, Tables]):
+    """What a scenario's content says: the keys of the file, the points, and what is wrong with them.
 
-    def __init__(self, content: Mapping[str, Any]) -> None:
+    about: what the file may say of itself. tables: what it may say of its points.
+    """
+
+    def __init__(self, content: Mapping[str, Any], about: type[About], tables: type[Tables]) -> None:
+        self._kinds = about, tables
         #: What the file says of points outside its sweeps.
-        self.common = {key: value for key, value in content.items() if key not in FILE_KEYS}
+        self.common = {key: value for key, value in content.items() if key not in about.model_fields}
         #: What is wrong with the keys of the file, sweeps included.
         self.file_defects: list[str] = []
         #: The keys of the file, if they are valid.
@@ -115,25 +120,28 @@ class Expansion:
 
     def value_defects(self) -> Iterator[str]:
         """Describes every key that does not exist and every value that is wrong by itself."""
+        _, tables = self._kinds
         for part in self.parts:
-            for defect in _errors(PointSection, part.document):
-                if not _of_several_values(defect, part.document):
-                    yield from explain(PointSection, defect, part.document, part.prefix)
+            for defect in _errors(tables, part.document):
+                if not _of_several_values(tables, defect, part.document):
+                    yield from explain(tables, defect, part.document, part.prefix)
 
-    def sections(self) -> tuple[list[tuple[PointSection, dict[str, Any]]], list[str]]:
+    def sections(self) -> tuple[list[tuple[Tables, dict[str, Any]]], list[str]]:
         """Validates the points. Returns the valid ones with their swept values, and what is missing or contradicts in the others."""
+        _, tables = self._kinds
         found, lines = [], []
         for document, swept in self.points:
             try:
-                found.append((validated(PointSection, document), swept))
+                found.append((validated(tables, document), swept))
             except ValidationError as error:
                 for defect in error.errors():
-                    if _of_several_values(defect, document):
-                        lines += explain(PointSection, defect, document)
+                    if _of_several_values(tables, defect, document):
+                        lines += explain(tables, defect, document)
         return found, lines
 
-    def _about(self, content: Mapping[str, Any]) -> FileSection | None:
-        keys = {key: value for key, value in content.items() if key in FILE_KEYS}
+    def _about(self, content: Mapping[str, Any]) -> About | None:
+        about, _ = self._kinds
+        keys = {key: value for key, value in content.items() if key in about.model_fields}
         try:
             if "sweep" in keys:
                 keys["sweep"] = flattened(keys["sweep"])
@@ -143,14 +151,14 @@ class Expansion:
             self.file_defects.append(str(fault))
             return None
         try:
-            return validated(FileSection, keys)
+            return validated(about, keys)
         except ValidationError as error:
             for defect in error.errors():
-                self.file_defects += explain(FileSection, defect, keys)
+                self.file_defects += explain(about, defect, keys)
         return None
 
 
-def _sweeps(about: FileSection) -> Iterator[Sweep]:
+def _sweeps(about: AboutSection) -> Iterator[Sweep]:
     common = dict.fromkeys(about.sweep, "sweep.")
     if not about.cases:
         yield Sweep(about.sweep, common)
@@ -158,7 +166,7 @@ def _sweeps(about: FileSection) -> Iterator[Sweep]:
         yield Sweep({**about.sweep, **case}, {**common, **dict.fromkeys(case, f"cases.{number}.")})
 
 
-def _empty_or_idle(about: FileSection, sweeps: Sequence[Sweep]) -> list[str]:
+def _empty_or_idle(about: AboutSection, sweeps: Sequence[Sweep]) -> list[str]:
     """Describes lists without values, values without effect, and sweeps that are too large."""
     lines = [
         f"sweep.{key}: the list of values is empty"
@@ -194,6 +202,6 @@ def _errors(kind: type[BaseModel], document: Mapping[str, Any]) -> list[Any]:
     return []
 
 
-def _of_several_values(defect: Any, document: Mapping[str, Any]) -> bool:
+def _of_several_values(tables: type[PointTables], defect: Any, document: Mapping[str, Any]) -> bool:
     """Whether only a whole point shows a defect: another part may give what is missing, or mend a contradiction."""
-    return defect["type"] == "missing" or is_of_section(PointSection, defect, document)
+    return defect["type"] == "missing" or is_of_section(tables, defect, document)

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from gradwire.validation import reason_of
 from gradwire.workloads.scenario.expectations import Kind, kind_at
-from gradwire.workloads.scenario.schema import FileSection, PointSection
+from gradwire.workloads.scenario.schema import PointTables
 
 MOST_HINTS = 3
 """With more candidates than this, no key is suggested."""
@@ -43,7 +43,9 @@ def explain(kind: type[BaseModel], defect: Any, document: Mapping[str, Any], pre
         return [_unknown(key, close(str(place[-1]), table.keys), table.keys)]
     if expected and expected.section and not isinstance(value, dict):
         return [_no_table(key, value, list(expected.section.model_fields))]
-    return [f"{key} = {shown(value)}: {requirement(expected, defect, value, may_be_swept=kind is PointSection)}"]
+    return [
+        f"{key} = {shown(value)}: {requirement(expected, defect, value, may_be_swept=issubclass(kind, PointTables))}"
+    ]
 
 
 def requirement(expected: Kind | None, defect: Any, value: Any, *, may_be_swept: bool) -> str:
@@ -146,7 +148,7 @@ def _known_at(kind: type[BaseModel], place: Sequence[str]) -> list[str]:
     """The keys that the section at `place` takes; at the top level, the keys of the file come after the sections of a point."""
     at = kind_at(kind, [int(step) if step.isdigit() else step for step in place])
     keys = list(at.section.model_fields) if at and at.section else []
-    return [*keys, *FileSection.model_fields] if kind is PointSection and not place else keys
+    return [*keys, *kind.beside.model_fields] if issubclass(kind, PointTables) and not place else keys
 
 
 def _no_table(key: str, value: Any, allowed: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ from gradwire.workloads.models.synthetic import base_name
 from gradwire.workloads.scenario.expansion import Expansion
 from gradwire.workloads.scenario.names import name_defects
 from gradwire.workloads.scenario.reading import read_document
-from gradwire.workloads.scenario.schema import PointSection, PrintedSection
+from gradwire.workloads.scenario.schema import FileSection, PointSection, PrintedSection
 from gradwire.workloads.scenario.settings import apply_setting, flattened, setting_words
 from gradwire.workloads.scenario.units import rate_text
 
@@ -73,10 +73,19 @@ def load_scenario(path: Path, settings: Sequence[str] = (), *, as_run: bool = Fa
     a valid scenario. What settings replace has to be right as well.
     """
     document = read_document(path)
+    _refuse_programs(document, str(path))
     if as_run:
         _say_what_went_without_saying(document)
     folder = None if as_run else path.parent
     return _with_settings(document, str(path), path.stem, settings, folder)
+
+
+def _refuse_programs(document: Mapping[str, Any], origin: str) -> None:
+    """Raises InputFault for a scenario of programs, which is resolved by workloads/programs/loading.py."""
+    if "program" in document:
+        raise InputFault(
+            f"{origin}: has programs, which have no plan: `gradwire run`, `plan` and `report` take it, and `exec` and `shell` its network"
+        )
 
 
 def _say_what_went_without_saying(document: dict[str, Any]) -> None:
@@ -102,6 +111,7 @@ def scenario_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> Sce
         raise InputFault(
             f"{GIVEN}: {error}; a scenario has what TOML has: tables, lists, texts, numbers and truth"
         ) from error
+    _refuse_programs(document, GIVEN)
     return _with_settings(document, GIVEN, _slug(document.get("title", "")), settings, Path())
 
 
@@ -122,7 +132,7 @@ def _with_settings(
     overridden: list[str] = []
     if settings:
         before, overridden = (document, []) if folder is None else inlined(document, folder)
-        overridden += _defects_of_values(Expansion(before), not as_run)
+        overridden += _defects_of_values(Expansion(before, FileSection, PointSection), not as_run)
     document = copy.deepcopy(document)
     refused = list(_refused(document, settings))
     if refused:
@@ -158,7 +168,7 @@ def _resolved(
     document: dict[str, Any], origin: str, name: str, *, check_names: bool = False, overridden: Sequence[str] = ()
 ) -> Scenario:
     """Resolves a document. overridden: what is wrong with values that settings replaced."""
-    expansion = Expansion(document)
+    expansion = Expansion(document, FileSection, PointSection)
     lines = [*overridden, *_defects_of_values(expansion, check_names)]
     sections, misfits = expansion.sections()
     lines += misfits
@@ -184,7 +194,7 @@ def _resolved(
     )
 
 
-def _defects_of_values(expansion: Expansion, check_names: bool) -> list[str]:
+def _defects_of_values(expansion: Expansion[FileSection, PointSection], check_names: bool) -> list[str]:
     """Describes what is wrong by itself, wherever it stands."""
     points = [document for document, _ in expansion.points]  # first, for it adds to the file's defects
     names = name_defects(expansion.parts, points) if check_names else ()

@@ -14,7 +14,7 @@ LARGEST_FILE_BYTES = 16 * 2**20
 """A hundred times the largest scenario that comes with gradwire."""
 
 
-HAS = "a scenario has a title and the tables cluster, fabric, model and strategy"
+HAS = "a scenario has a title and the tables cluster, fabric, model and strategy, or cluster, fabric and program"
 
 
 def read_document(path: Path, noun: str = "scenario", has: str = HAS) -> dict[str, Any]:

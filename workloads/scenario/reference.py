@@ -11,10 +11,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from gradwire.faults import InputFault
+from gradwire.workloads.programs.schema import ProgramFileSection, ProgramPointSection
 from gradwire.workloads.scenario.effective import value_text
 from gradwire.workloads.scenario.expectations import Kind
 from gradwire.workloads.scenario.options import KEY as OPTIONS
-from gradwire.workloads.scenario.schema import FileSection, PointSection
+from gradwire.workloads.scenario.schema import AboutSection, FileSection, PointSection
 from gradwire.workloads.strategy import Options, Strategy
 
 REQUIRED = "required"
@@ -54,6 +55,17 @@ def sections() -> Iterator[SectionFacts]:
         yield from _tables(kind, f"{name}.")
 
 
+def program_sections() -> Iterator[SectionFacts]:
+    """The tables of a scenario of programs, as far as they differ from those of other scenarios: first the file's own keys."""
+    yield _section("", ProgramFileSection, without=AboutSection)
+    for name, field in ProgramPointSection.model_fields.items():
+        kind = Kind(field.annotation, field.metadata)
+        inner = kind.element.section if kind.is_table else kind.section
+        assert inner is not None, "a point consists of tables"
+        if name not in PointSection.model_fields or inner is not PointSection.model_fields[name].annotation:
+            yield _section(f"{name}.NAME" if kind.is_table else name, inner)
+
+
 def _tables(parent: type[BaseModel], prefix: str) -> Iterator[SectionFacts]:
     """The tables inside a table."""
     for name, field in parent.model_fields.items():
@@ -65,8 +77,10 @@ def _tables(parent: type[BaseModel], prefix: str) -> Iterator[SectionFacts]:
             yield from _tables(inner, f"{place}.")
 
 
-def _section(name: str, kind: type[BaseModel]) -> SectionFacts:
-    keys = tuple(_facts(f"{name}.{key}" if name else key, field) for key, field in kind.model_fields.items())
+def _section(name: str, kind: type[BaseModel], without: type[BaseModel] | None = None) -> SectionFacts:
+    left_out = without.model_fields if without else {}
+    fields = {key: field for key, field in kind.model_fields.items() if key not in left_out}
+    keys = tuple(_facts(f"{name}.{key}" if name else key, field) for key, field in fields.items())
     return SectionFacts(name, _one_line(kind.__doc__ or ""), keys)
 
 
@@ -99,7 +113,7 @@ def explained(key: str, strategies: Sequence[Strategy]) -> list[SectionFacts]:
 
     Raises InputFault, with the nearest names, if there is none of them.
     """
-    everything = list(sections())
+    everything = [*sections(), *(section for section in program_sections() if section.name.startswith("program"))]
     by_strategy = [_options_of(each) for each in strategies]
     if key == OPTIONS:
         return by_strategy
@@ -136,7 +150,12 @@ def json_schema() -> dict[str, Any]:
     """The JSON Schema of scenario files, for editors. A key that a sweep may give is not required, so the title alone is."""
     schema = FileSection.model_json_schema()
     of_points = PointSection.model_json_schema()
-    definitions = {**of_points.pop("$defs"), **schema.pop("$defs", {})}
+    of_programs = ProgramPointSection.model_json_schema()
+    definitions = {**of_programs.pop("$defs"), **of_points.pop("$defs"), **schema.pop("$defs", {})}
+    either = {
+        key: {"anyOf": [of_points["properties"][key], of_programs["properties"][key]]}
+        for key in of_points["properties"].keys() & of_programs["properties"].keys()
+    }
     for table in definitions.values():
         if table["title"] not in ("PrintedSection",) and not table["title"].startswith("Sourced"):
             table.pop("required", None)
@@ -145,7 +164,13 @@ def json_schema() -> dict[str, Any]:
         "title": "gradwire scenario",
         "type": "object",
         "additionalProperties": False,
-        "properties": {**schema["properties"], **of_points["properties"]},
+        "properties": {
+            **ProgramFileSection.model_json_schema()["properties"],
+            **schema["properties"],
+            **of_programs["properties"],
+            **of_points["properties"],
+            **either,
+        },
         "required": ["title"],
         "$defs": definitions,
     }
@@ -162,6 +187,15 @@ def markdown(strategies: Sequence[Strategy]) -> str:
     ]
     for section in sections():
         parts += [f"## {f'`[{section.name}]`' if section.name else 'The file'}", section.meaning, _table(section.keys)]
+    parts += [
+        "## Scenarios of programs",
+        "They have no model and no strategy, but `[program.NAME]` tables ([your own program](your-own-program.md#in-a-scenario)). "
+        "`[fabric]` and the file's keys `title`, `about`, `labels`, `sweep`, `cases` and `notes` are as above. "
+        "These are not:",
+    ]
+    for section in program_sections():
+        heading = f"### `[{section.name}]`" if section.name else "### The file of a scenario of programs"
+        parts += [heading, section.meaning, _table(section.keys)]
     parts += ["## Options of strategies", f"Written as `{OPTIONS}.NAME`."]
     for each in strategies:
         options = option_facts(each.options)

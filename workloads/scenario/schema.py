@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -266,27 +266,6 @@ class RunSection(Section):
     """Bytes kept of each packet; framing headers are always kept."""
 
 
-class PointSection(Section):
-    """One point: everything that decides its result."""
-
-    cluster: ClusterSection
-    """The workers and servers."""
-    fabric: FabricSection
-    """The network."""
-    model: ModelSection
-    """What is trained."""
-    strategy: StrategySection
-    """How gradients travel."""
-    costs: CostsSection = CostsSection()
-    """Costs beside network and GPU, each with its source."""
-    transport: TransportSection = TransportSection()
-    """TCP's buffers, and when a message is sent."""
-    run: RunSection = RunSection()
-    """Length, limits, captures."""
-    defined: DefinedSection = DefinedSection()
-    """Models, devices and strategies of your own."""
-
-
 class PrintedSection(Section):
     """A value that a paper prints for a point, to be shown beside the measured one."""
 
@@ -306,8 +285,8 @@ class PrintedSection(Section):
     """For a speed-up: the parameters in which the point that it is relative to differs from `where`."""
 
 
-class FileSection(Section):
-    """The keys of a scenario file beside those of its points."""
+class AboutSection(Section):
+    """What a scenario file says of itself, and the values that it sweeps."""
 
     title: str
     """Title of the report."""
@@ -315,18 +294,53 @@ class FileSection(Section):
     """What the scenario shows, and what it assumes; for readers of the file and of the report."""
     labels: dict[str, str] = Field(default_factory=dict)
     """What tables and charts write for a parameter's name or value, e.g. `geryon = "P. + S. + Geryon"`."""
-    printed: list[PrintedSection] = Field(default_factory=list)
-    """Values that a paper prints, to stand beside the measured ones."""
-    printed_claims: list[str] = Field(default_factory=list)
-    """Printed values by their names in analysis/papers: a whole table ("geryon-table2"), or one of its claims after a slash."""
     sweep: dict[str, list[Any]] = Field(default_factory=dict)
     """Lists of values for dotted keys, e.g. `"cluster.workers" = [2, 4]`. The points are their product. A list of tables sweeps several
     keys together."""
     cases: list[dict[str, list[Any]]] = Field(default_factory=list)
     """Further sweeps, each on top of `sweep`. The points are those of all cases, or of `sweep` alone where there are none."""
-    chart: Literal["auto", "ranking"] = "auto"
-    """"ranking" draws one bar per strategy, the fastest first."""
     notes: list[str] = Field(default_factory=list)
     """Sentences for the end of the report."""
+
+
+class FileSection(AboutSection):
+    """The keys of a scenario file beside those of its points."""
+
+    printed: list[PrintedSection] = Field(default_factory=list)
+    """Values that a paper prints, to stand beside the measured ones."""
+    printed_claims: list[str] = Field(default_factory=list)
+    """Printed values by their names in analysis/papers: a whole table ("geryon-table2"), or one of its claims after a slash."""
+    chart: Literal["auto", "ranking"] = "auto"
+    """"ranking" draws one bar per strategy, the fastest first."""
     left_out: dict[str, str] = Field(default_factory=dict)
     """Strategies that are left out here, and why."""
+
+
+class PointTables(Section):
+    """Base of a point's tables: any key in them may be swept."""
+
+    beside: ClassVar[type[AboutSection]]
+    """The keys of the file that these tables stand beside."""
+
+
+class PointSection(PointTables):
+    """One point: everything that decides its result."""
+
+    beside = FileSection
+
+    cluster: ClusterSection
+    """The workers and servers."""
+    fabric: FabricSection
+    """The network."""
+    model: ModelSection
+    """What is trained."""
+    strategy: StrategySection
+    """How gradients travel."""
+    costs: CostsSection = CostsSection()
+    """Costs beside network and GPU, each with its source."""
+    transport: TransportSection = TransportSection()
+    """TCP's buffers, and when a message is sent."""
+    run: RunSection = RunSection()
+    """Length, limits, captures."""
+    defined: DefinedSection = DefinedSection()
+    """Models, devices and strategies of your own."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from gradwire.runner.programs.inside.channel import Channel
 from gradwire.runner.programs.inside.lab import Lab
 from gradwire.runner.programs.inside.processes import Processes, Running
 from gradwire.runner.programs.inside.start import run_inside
-from gradwire.runner.programs.protocol import MPI_HOSTS, Report, Task
+from gradwire.runner.programs.protocol import Program, Report, Task, hosts_file
 
 SNAPLEN_BYTES = 160
 """Kept of each captured packet, as for points (run.capture_snaplen)."""
@@ -23,13 +24,13 @@ MESSAGE_BYTES = 8192
 
 def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
     """Runs the programs and reports what the network carried. One that fails ends the others."""
-    MPI_HOSTS.write_text("".join(f"{lab.hosts[host].name} slots=1\n" for host in task.hosts))
+    for name, hosts in task.hosts.items():
+        hosts_file(name).write_text("".join(f"{lab.hosts[host].name} slots=1\n" for host in hosts))
     with _captured(task, folder, lab):
         before, killed_before = lab.read(), _killed_for_memory()
         begin_s = time.monotonic()
         processes = Processes(lab.hosts, channel)
-        programs = [processes.start(program.host, program.argv, program.env, task.folder) for program in task.programs]
-        in_time = processes.follow(lambda: _over(programs), deadline_s=begin_s + task.time_limit_s)
+        in_time = _run(task, processes, begin_s)
         duration_s = time.monotonic() - begin_s
         processes.end_all()
         lab.controller.check_alive()
@@ -47,10 +48,30 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
     channel.say(report)
 
 
-def _over(programs: Sequence[Running]) -> bool:
-    """Whether all have ended, or one in failure."""
-    statuses = [program.status for program in programs]
-    return None not in statuses or any(statuses)
+def _run(task: Task, processes: Processes, begin_s: float) -> bool:
+    """Starts each program at its time, and follows them until they are over; False if they took longer than they may."""
+    end_s = begin_s + task.time_limit_s
+    waiting = deque(sorted(task.programs, key=lambda program: program.start_s))
+    started: list[tuple[Program, Running]] = []
+
+    def is_over() -> bool:
+        """Whether one has failed, or all have ended that end by themselves; a program that has not started is still to end."""
+        if any(running.status for _, running in started):
+            return True
+        left = [program for program, running in started if running.status is None] + list(waiting)
+        return all(program.background for program in left)
+
+    while True:
+        now_s = time.monotonic()
+        while waiting and begin_s + waiting[0].start_s <= now_s:
+            program = waiting.popleft()
+            running = processes.start(program.host, program.argv, program.env, task.folder, name=program.name)
+            started.append((program, running))
+        next_s = begin_s + waiting[0].start_s if waiting else end_s
+        if processes.follow(is_over, deadline_s=min(next_s, end_s)):
+            return True
+        if time.monotonic() >= end_s:
+            return False
 
 
 @contextmanager

@@ -29,8 +29,8 @@ STDOUT, STDERR = 1, 2
 class Running:
     """A program that was started. status: once it has ended, its exit status, or 128 + n after signal n."""
 
-    def __init__(self, host: int, process: subprocess.Popen[bytes], outputs: Mapping[int, int]) -> None:
-        self.host, self.process = host, process
+    def __init__(self, name: str, host: int, process: subprocess.Popen[bytes], outputs: Mapping[int, int]) -> None:
+        self.name, self.host, self.process = name, host, process
         self.pidfd = os.pidfd_open(process.pid)
         #: Which stream a descriptor carries.
         self.outputs = dict(outputs)
@@ -59,9 +59,18 @@ class Processes:
         self._is_ending = False
 
     def start(
-        self, host: int, argv: Sequence[str], env: Mapping[str, str], folder: str, *, terminal: bool = False
+        self,
+        host: int,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        folder: str,
+        *,
+        name: str = "",
+        terminal: bool = False,
     ) -> Running:
-        """Starts a program on a host in a session of its own. terminal: its outputs are one terminal, so that it writes line by line.
+        """Starts a program on a host in a session of its own.
+
+        name: goes with what is said of it. terminal: its outputs are one terminal, so that it writes line by line.
 
         Raises InputFault if the program is not there or cannot be executed.
         """
@@ -83,7 +92,7 @@ class Processes:
         finally:
             for fd in set(write_ends):
                 os.close(fd)
-        started = Running(host, process, read_ends)
+        started = Running(name, host, process, read_ends)
         for fd in (started.pidfd, *started.outputs):
             self._selector.register(fd, selectors.EVENT_READ, started)
         self.running.append(started)
@@ -153,7 +162,7 @@ class Processes:
                 raise
             data = b""
         if data:
-            self._channel.say(Output(program.host, program.outputs[fd], data))
+            self._channel.say(Output(program.host, program.outputs[fd], data, program.name))
             return True
         self._selector.unregister(fd)
         del program.outputs[fd]
@@ -172,7 +181,7 @@ class Processes:
         self.running.remove(program)
         program.status = 128 - returncode if returncode < 0 else returncode
         if not self._is_ending:
-            self._channel.say(Ended(program.host, program.status))
+            self._channel.say(Ended(program.host, program.status, program.name))
 
 
 def _once() -> Callable[[], bool]:

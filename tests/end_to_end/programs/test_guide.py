@@ -11,16 +11,17 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.programs.running import ENVIRONMENT, GRADWIRE, WALL_LIMIT_S
-from tests.shared.snippets import ROOT, Snippet, snippets
+from tests.shared.snippets import ROOT, Snippet, snippets, write_shown_files
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
 GUIDE = ROOT / "docs" / "your-own-program.md"
 PROMPT = "gradwire> "
 OF_THE_MACHINE = re.compile(r"in [\d.]+ s; memory used: [\d.]+ GiB")
-NUMBER = re.compile(r"\d+\.\d+")
+NUMBER = re.compile(r"\d+\.\d+|\d{1,3}(?:,\d{3})+")
+BLANKS = re.compile(r" +")
 CLOSE = 0.05
-"""Of numbers with decimals: versions of programs differ by the virtual time that they take to start."""
+"""Of numbers with decimals or commas: versions of programs differ by the virtual time that they take to start."""
 
 
 def consoles() -> list[Snippet]:
@@ -34,14 +35,15 @@ def test_a_console_shows_what_the_command_prints(tmp_path: Path, snippet: Snippe
     for program in ("iperf3", "mpirun"):
         if program in snippet.text and shutil.which(program) is None:
             pytest.skip(f"{program} is not installed: see the packages iperf3 and openmpi-bin")
+    write_shown_files(tmp_path)
     typed = "".join(f"{line.removeprefix(PROMPT)}\n" for line in shown if line.startswith(PROMPT))
     done = subprocess.run(
-        [*GRADWIRE, *words[1:]],
+        [*GRADWIRE, *(word.replace("~", str(tmp_path)) for word in words[1:])],
         cwd=tmp_path, env=ENVIRONMENT, input=typed, capture_output=True, text=True, check=False, timeout=WALL_LIMIT_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     # Nobody echoes what is typed, so an answer follows its prompt on the same line.
-    printed = done.stdout.replace(PROMPT, "").splitlines()
+    printed = [line.rstrip() for line in done.stdout.replace(PROMPT, "").splitlines()]
     expected = [line for line in shown if not line.startswith(PROMPT)]
     assert matches(expected, printed), "\n".join(printed)
 
@@ -57,8 +59,8 @@ def matches(expected: list[str], printed: list[str]) -> bool:
 
 def alike(expected: str, printed: str) -> bool:
     """Whether two lines say the same, apart from wall time and memory, with close numbers."""
-    expected, printed = (OF_THE_MACHINE.sub("", line) for line in (expected, printed))
-    numbers = [[float(number) for number in NUMBER.findall(line)] for line in (expected, printed)]
+    expected, printed = (BLANKS.sub(" ", OF_THE_MACHINE.sub("", line)) for line in (expected, printed))
+    numbers = [[float(number.replace(",", "")) for number in NUMBER.findall(line)] for line in (expected, printed)]
     return NUMBER.sub("", expected) == NUMBER.sub("", printed) and numbers[0] == pytest.approx(numbers[1], rel=CLOSE)
 
 

@@ -27,6 +27,7 @@ from gradwire.workloads.compilation import ResolvedPoint, compile_point
 from gradwire.workloads.definitions.inlining import inlined, read_definition
 from gradwire.workloads.definitions.schema import DeviceFile, ModelFile
 from gradwire.workloads.models.device_facts import DEVICES
+from gradwire.workloads.programs.loading import ProgramScenario, has_programs, load_programs
 from gradwire.workloads.registry.plugins import DEVICES as DEVICE_GROUP
 from gradwire.workloads.registry.plugins import MODELS, STRATEGIES
 from gradwire.workloads.scenario.loading import Scenario, load_scenario, resolve
@@ -148,6 +149,11 @@ def test_toml_is_a_scenario_that_compiles_or_a_package_or_a_definition(home: Pat
             home / snippet.file.removeprefix("~/"), ModelFile if "layers" in document else DeviceFile
         )
         return
+    if has_programs(document):
+        path = home / snippet.file.removeprefix("~/")
+        path.write_text(snippet.text)
+        assert load_programs(path).points
+        return
     # One with a title of its own is shown whole, to be copied.
     whole, lines = inlined(document if "title" in document else {**BASE, **document}, folder)
     assert lines == []
@@ -184,9 +190,12 @@ def parsed(words: Sequence[str]) -> tuple[str, dict[str, Any]]:
     return verb, group.commands[verb].make_context(verb, arguments).params
 
 
-def loaded(parameters: dict[str, Any]) -> Scenario:
+def loaded(parameters: dict[str, Any]) -> Scenario | ProgramScenario:
     """The scenario of a call, with models, strategies and options that exist."""
-    scenario = load_scenario(scenario_path(parameters["scenario"].expanduser()), parameters["settings"] or [])
+    path, settings = scenario_path(parameters["scenario"].expanduser()), parameters["settings"] or []
+    if has_programs(tomllib.loads(path.read_text())):
+        return load_programs(path, settings)
+    scenario = load_scenario(path, settings)
     for point in scenario.points:
         resolved = ResolvedPoint(point.section)
         assert resolved.options is not None

@@ -33,7 +33,7 @@ def test_the_first_failure_counts() -> None:
     heard = Heard()
     for event in (Ended(0, 0), Ended(2, 7), Ended(1, 9)):
         heard.take(event, "")
-    assert (heard.failed, heard.statuses, heard.over) == (2, {0: 0, 2: 7, 1: 9}, False)
+    assert (heard.failed, heard.statuses, heard.over) == (("", 2), {("", 0): 0, ("", 2): 7, ("", 1): 9}, False)
     heard.take(None, "a stray line")
     heard.take(Refused("InputFault", "no"), "")
     assert heard.over
@@ -44,3 +44,11 @@ def test_a_run_gets_a_folder_that_no_other_has(tmp_path: Path) -> None:
     for name in ("exec-iperf3", "exec-iperf3.2"):
         assert new_folder(tmp_path, ["/usr/bin/iperf3"]).name == name
         (tmp_path / name).mkdir()
+
+
+def test_programs_of_a_scenario_have_files_of_their_own_and_need_no_terminal(tmp_path: Path) -> None:
+    with Outputs(tmp_path, ["h1"], {}) as outputs:
+        outputs.take(Output(0, 1, b"listening\n", "server"))
+        outputs.take(Output(0, 1, b"{}", "client"))
+    assert (tmp_path / "output" / "server" / "h1.out").read_bytes() == b"listening\n"
+    assert (tmp_path / "output" / "client" / "h1.out").read_bytes() == b"{}"

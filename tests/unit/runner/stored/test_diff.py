@@ -12,7 +12,6 @@ import pytest
 from gradwire.runner.campaign import Campaign
 from gradwire.runner.stored.run_folder import write_run_folder
 from gradwire.vm.machines import Clock
-from gradwire.workloads.scenario.loading import resolve
 from tests.unit.runner.test_run_loop import TEXT, Silent, good_job, machine, planned_runs
 from tests.unit.test_command_line import call as call  # noqa: PLC0414
 
@@ -21,7 +20,7 @@ GATE = "iteration_time > 1%"
 
 def made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch, good_job)
-    write_run_folder(folder, resolve(tomllib.loads(TEXT), "test.toml", "test"), Clock())
+    write_run_folder(folder, tomllib.loads(TEXT), Clock())
     Campaign(planned_runs(folder), folder, 1, Silent()).run()
 
 

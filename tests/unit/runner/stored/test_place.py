@@ -42,7 +42,7 @@ def scenario(*settings: str, text: str = SCENARIO) -> Scenario:
 
 def made(loaded: Scenario, clock: Clock = VIRTUAL, out: Path | None = None) -> Path:
     folder = place_for(loaded, clock, out).folder
-    write_run_folder(folder, loaded, clock)
+    write_run_folder(folder, loaded.document, clock)
     return folder
 
 

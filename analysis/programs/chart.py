@@ -1,0 +1,150 @@
+"""The chart of a scenario of programs: one figure over a swept parameter or another figure, a series for each program and setting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from gradwire.analysis.parameters import parameter_number
+from gradwire.analysis.programs.results import PROGRAM, ProgramResult, figure_names, figures_frame, is_number, varied
+from gradwire.analysis.programs.tables import median_of
+from gradwire.analysis.report.charts import MARKERS, STYLE, Labels, series_color
+from gradwire.faults import InputFault
+
+WIDE_SPAN = 8.0
+"""Values that span more than this factor get a logarithmic axis."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a chart shows."""
+
+    #: Figure on the vertical axis.
+    metric: str
+    #: Parameter or figure on the other one; "" for a bar per setting.
+    over: str
+
+
+def choice(results: Sequence[ProgramResult], metric: str, over: str) -> Choice | None:
+    """What to draw, given what the scenario says of it ("" for nothing); None if no valid point reported a number.
+
+    Raises InputFault for a figure that no program reported, with those that were.
+    """
+    frame = figures_frame(results, valid_only=True)
+    names = figure_names(frame, list(results[0].parameters) if results else [])
+    if not names:
+        return None
+    columns = [*names, *(results[0].parameters if results else ())]
+    for key, wanted, known in (("metric", metric, names), ("over", over, columns)):
+        if wanted and wanted not in known:
+            raise InputFault(f"{key} = '{wanted}': no figure of that name was reported; there are {', '.join(known)}")
+    numbers = [key for key in varied(results) if is_number([result.parameters.get(key, "") for result in results])]
+    return Choice(metric or next(name for name in names if name != over), over or (numbers[0] if numbers else ""))
+
+
+def chart(results: Sequence[ProgramResult], chosen: Choice, title: str, labels: Mapping[str, str]) -> Figure:
+    """Draws medians, with the least and the most as whiskers. Invalid points are left out, which a note says."""
+    write = Labels(labels)
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+        axes = figure.add_subplot()
+        frame = figures_frame(results, valid_only=True)
+        keys = [key for key in (*varied(results), PROGRAM) if key != chosen.over and frame[key].nunique() > 1]
+        if chosen.over:
+            _lines(axes, frame, chosen, keys, write)
+        else:
+            _bars(axes, frame, chosen, keys, write)
+        axes.set_ylabel(_in_units(chosen.metric, write))
+        figure.suptitle(title, fontsize=11, fontweight="bold")
+        invalid = sum(not result.valid for result in results)
+        if invalid:
+            note = f"Not drawn, as their verdicts are invalid: {invalid} of {len(results)} points."
+            figure.supxlabel(note, fontsize=8, color="#666666", style="italic")
+    return figure
+
+
+UNITS = {
+    "_bps": (" (Gbit/s)", 1e9),
+    "_bytes": (" (MB)", 1e6),
+    "_s": (" (s)", 1.0),
+    "_us": (" (us)", 1.0),
+    "_ms": (" (ms)", 1.0),
+}
+"""By how a figure's name ends: its unit as it is drawn, and by what it is divided for that."""
+
+
+def _unit(figure: str) -> tuple[str, str, float]:
+    """The ending of a figure's name, its unit, and its divisor."""
+    return next(((end, *UNITS[end]) for end in UNITS if figure.endswith(end)), ("", "", 1.0))
+
+
+def _in_units(figure: str, write: Labels) -> str:
+    """A figure's name on an axis: "goodput (Gbit/s)" for goodput_bps, unless the scenario labels it."""
+    end, unit, _ = _unit(figure)
+    return write(figure) if figure in write.given else f"{write(figure.removesuffix(end))}{unit}"
+
+
+def _grouped(frame: pd.DataFrame, keys: Sequence[str], write: Labels) -> list[tuple[str, pd.DataFrame]]:
+    if not keys:
+        return [("", frame)]
+    return [
+        (
+            ", ".join(
+                write.pair(key, str(value)) if key != PROGRAM else write(str(value))
+                for key, value in zip(keys, values, strict=True)
+            ),
+            rows,
+        )
+        for values, rows in frame.groupby(list(keys), sort=False, observed=True)
+    ]
+
+
+def _spread(values: Sequence[pd.Series[Any]]) -> tuple[list[float], list[list[float]]]:
+    """Medians, and how far below and above them values lie."""
+    middles = [median_of(each) for each in values]
+    below = [middle - float(each.min()) for middle, each in zip(middles, values, strict=True)]
+    above = [float(each.max()) - middle for middle, each in zip(middles, values, strict=True)]
+    return middles, [below, above]
+
+
+def _lines(axes: Axes, frame: pd.DataFrame, chosen: Choice, keys: Sequence[str], write: Labels) -> None:
+    is_rate = any(str(value).endswith("bit") for value in frame[chosen.over])
+    unit = 1e9 if is_rate else _unit(chosen.over)[2]
+    named = _grouped(frame, keys, write)
+    divisor = _unit(chosen.metric)[2]
+    seen: set[float] = set()
+    for index, (name, rows) in enumerate(named):
+        at = [(parameter_number(str(value)) or 0.0) / unit for value in rows[chosen.over]]
+        by_x = {x: rows[chosen.metric][[other == x for other in at]].dropna() / divisor for x in sorted(set(at))}
+        known = {x: values for x, values in by_x.items() if not values.empty}
+        middles, spread = _spread(list(known.values()))
+        style: Any = {"marker": MARKERS[index % len(MARKERS)], "markersize": 4.5, "linewidth": 1.4, "capsize": 2}
+        axes.errorbar(list(known), middles, yerr=spread, color=series_color(index), label=name or None, **style)
+        seen |= set(known)
+    axes.set_xlabel(f"{write(chosen.over)} (Gbit/s)" if is_rate else _in_units(chosen.over, write))
+    axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
+    axes.set_ylim(bottom=0)
+    if seen and min(seen) > 0 and max(seen) / min(seen) > WIDE_SPAN:
+        axes.set_xscale("log")
+        axes.minorticks_off()
+        axes.set_xticks(sorted(seen), [f"{value:g}" for value in sorted(seen)])
+    if any(name for name, _ in named):
+        axes.legend(frameon=False)
+
+
+def _bars(axes: Axes, frame: pd.DataFrame, chosen: Choice, keys: Sequence[str], write: Labels) -> None:
+    named = [
+        (name, rows[chosen.metric].dropna() / _unit(chosen.metric)[2]) for name, rows in _grouped(frame, keys, write)
+    ]
+    named = [(name, values) for name, values in named if not values.empty]
+    middles, spread = _spread([values for _, values in named])
+    axes.bar(range(len(named)), middles, 0.6, yerr=spread, color=series_color(0), capsize=3)
+    axes.set_xticks(range(len(named)), [name.replace(", ", "\n") or "all" for name, _ in named])
+    axes.tick_params(axis="x", length=0)
+    axes.yaxis.grid(visible=True, color="#DDDDDD", linewidth=0.6)

@@ -1,0 +1,110 @@
+"""Runs points of programs side by side, a machine for each, and judges them. A valid run with the same key is not repeated."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from gradwire.agents.records import CAPTURE_FOLDER
+from gradwire.analysis.programs.results import ProgramResult
+from gradwire.faults import Fault
+from gradwire.runner.campaign import Slots, Trial, no_trial
+from gradwire.runner.programs.execution import SUMMARY_FILE, LimitNames, Request, execute
+from gradwire.runner.programs.figures import FIGURES_FOLDER
+from gradwire.runner.programs.outputs import OUTPUT_FOLDER
+from gradwire.runner.programs.points.judged import (
+    COMPLETION_FILE,
+    is_complete,
+    judge_failure,
+    judge_programs,
+    write_completion,
+)
+from gradwire.runner.programs.points.planned import PlannedPrograms
+from gradwire.runner.protocol import write_json
+from gradwire.runner.stored.stored_run import VERDICT_FILE
+
+OnEnded = Callable[[PlannedPrograms, ProgramResult, bool], None]
+"""Hears of each point as it ends, and whether it was there already."""
+RUN_KEYS = LimitNames("run.virtual_limit", "run.time_limit", "run.stall_limit")
+"""What gives a point more time."""
+
+
+def run_programs(
+    planned: Sequence[PlannedPrograms], jobs: int, on_ended: OnEnded, trial: Trial = no_trial
+) -> list[ProgramResult]:
+    """Runs what is not there yet, `jobs` at a time; returns all results in the scenario's order.
+
+    On Ctrl-C every machine is ended, what is complete is kept, and KeyboardInterrupt is raised.
+    """
+    done: dict[str, ProgramResult] = {}
+    lock = threading.Lock()
+
+    def finish(point: PlannedPrograms, result: ProgramResult, reused: bool) -> None:
+        with lock:
+            done[point.folder.name] = result
+            on_ended(point, result, reused)
+
+    waiting = []
+    for point in planned:
+        kept = judge_programs(point.point, point.folder) if is_complete(point.folder, point.key) else None
+        if kept is not None and kept.valid:
+            finish(point, kept, True)
+        else:
+            waiting.append(point)
+    if waiting:
+        trial(max(point.point.section.run.memory_mb for point in waiting))
+    Slots(jobs).run([partial(_run_one, point, finish) for point in waiting])
+    return [done[point.folder.name] for point in planned]
+
+
+def _run_one(
+    point: PlannedPrograms,
+    finish: Callable[[PlannedPrograms, ProgramResult, bool], None],
+    cpu: int,
+    stop: threading.Event,
+) -> None:
+    result = carry_out(point, cpu, stop)
+    if not stop.is_set():
+        finish(point, result, False)
+
+
+def carry_out(point: PlannedPrograms, cpu: int, stop: threading.Event) -> ProgramResult:
+    """Runs a point on a machine of its own, and judges it; what goes wrong is its verdict."""
+    section, folder = point.point.section, point.folder
+    _clear(point)
+    fabric = point.point.fabric
+    begin_s = time.monotonic()
+    request = Request(
+        fabric=fabric,
+        programs=point.started,
+        memory_mb=section.run.memory_mb,
+        time_limit_s=section.run.virtual_limit,
+        wall_limit_s=section.run.time_limit,
+        stall_limit_s=section.run.stall_limit,
+        capture=[port.interface for port in fabric.ports_named(section.run.capture)],
+        folder=folder,
+        cpu=cpu,
+        stop=stop,
+        limit_names=RUN_KEYS,
+    )
+    try:
+        execute(request)
+        write_completion(folder, point.key)
+        result = judge_programs(point.point, folder)
+        write_json(folder / VERDICT_FILE, result.verdict, indent=1)
+    except (Fault, OSError) as fault:
+        result = judge_failure(point.point, folder, str(fault), time.monotonic() - begin_s)
+    return result
+
+
+def _clear(point: PlannedPrograms) -> None:
+    """Removes what an earlier run left."""
+    point.folder.mkdir(parents=True, exist_ok=True)
+    for name in (COMPLETION_FILE, SUMMARY_FILE, VERDICT_FILE):
+        (point.folder / name).unlink(missing_ok=True)
+    for name in (OUTPUT_FOLDER, FIGURES_FOLDER, CAPTURE_FOLDER):
+        if (point.folder / name).exists():
+            shutil.rmtree(point.folder / name)

@@ -1,0 +1,135 @@
+"""What a stored point of programs is worth: read from its folder, and judged anew each time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from gradwire.analysis.programs.readers import READERS
+from gradwire.analysis.programs.results import FigureRow, ProgramResult
+from gradwire.analysis.verdict.checks import Check
+from gradwire.analysis.verdict.verdict import Verdict, failed_run
+from gradwire.faults import InputFault
+from gradwire.files import replacing
+from gradwire.runner.programs.execution import SUMMARY_FILE, Summary
+from gradwire.runner.programs.figures import figures_file
+from gradwire.runner.programs.outputs import output_file
+from gradwire.runner.programs.protocol import place_name
+from gradwire.runner.programs.verdict import checks
+from gradwire.runner.protocol import read_json, write_json
+from gradwire.runner.stored.files import reading
+from gradwire.runner.stored.stored_run import VERDICT_FILE
+from gradwire.workloads.programs.loading import ProgramPoint
+from gradwire.workloads.programs.schema import ProgramSection
+
+COMPLETION_FILE = "completed.json"
+ENDED, READABLE = "programs", "figures"
+IN_WORDS = (ENDED, READABLE)
+"""Checks whose values are sentences about what went wrong."""
+
+
+class Completion(msgspec.Struct, frozen=True):
+    """That a point of programs came to its end, and as what: the content of completed.json."""
+
+    #: Hash of everything that decided the result (`PlannedPrograms.key`).
+    key: str
+
+
+def is_complete(folder: Path, key: str) -> bool:
+    """Whether a run with this key came to its end in a folder. Raises InputFault for a damaged file."""
+    path = folder / COMPLETION_FILE
+    if not path.exists():
+        return False
+    with reading(path):
+        return read_json(path, Completion).key == key
+
+
+def write_completion(folder: Path, key: str) -> None:
+    """Notes that a run came to its end."""
+    with replacing(folder / COMPLETION_FILE) as partial:
+        write_json(partial, Completion(key), indent=1)
+
+
+def judge_programs(point: ProgramPoint, folder: Path) -> ProgramResult:
+    """Judges a run as it lies. Raises InputFault if the point never ran, or its files cannot be read."""
+    if not (folder / COMPLETION_FILE).exists():
+        path = folder / VERDICT_FILE
+        if not path.exists():
+            raise InputFault(f"{folder}: this point has not run; `gradwire run` completes the folder")
+        with reading(path):
+            return failed(point, read_json(path, Verdict))
+    with reading(folder / SUMMARY_FILE):
+        summary = read_json(folder / SUMMARY_FILE, Summary)
+    rows, wrong = _figures(point, folder, summary)
+    made = [_ended(folder, summary), *checks(summary.report, point.fabric), _readable(rows, wrong)]
+    return ProgramResult(
+        point.parameters, summary.report.duration_s, rows, summary.memory_bytes, summary.wall_s, _verdict(made)
+    )
+
+
+def failed(point: ProgramPoint, verdict: Verdict, wall_s: float = 0.0) -> ProgramResult:
+    """The result of a run that did not come to its end."""
+    return ProgramResult(point.parameters, None, (), 0, wall_s, verdict)
+
+
+def judge_failure(point: ProgramPoint, folder: Path, reason: str, wall_s: float) -> ProgramResult:
+    """The result of a run that was cut short for a reason, which is noted in its folder."""
+    verdict = failed_run(reason)
+    write_json(folder / VERDICT_FILE, verdict, indent=1)
+    return failed(point, verdict, wall_s)
+
+
+def _verdict(made: list[Check]) -> Verdict:
+    wrong = [_in_words(check) for check in made if not check.ok]
+    return Verdict(not wrong, tuple(made), "invalid: " + "; ".join(wrong) if wrong else "valid")
+
+
+def _in_words(check: Check) -> str:
+    return check.value if check.name in IN_WORDS else f"{check.name} {check.value} (limit {check.limit})"
+
+
+def _ended(folder: Path, summary: Summary) -> Check:
+    """Every program that is to end by itself did, and none failed."""
+    value = f"{len(summary.statuses)} ended"
+    if summary.failed:
+        status = summary.exit_status
+        how = f"was ended by signal {status - 128}" if status > 128 else f"ended with status {status}"
+        errors = output_file(folder, summary.failed, 2)
+        value = f"{summary.failed} {how}" + (f", and its errors are in {errors}" if errors.exists() else "")
+        if summary.report.killed_for_memory:
+            value += "; the kernel's memory was full: give more with run.memory_mb"
+    return Check(ENDED, value, "status 0", not summary.failed, "A program failed, and the others were ended.")
+
+
+def _readable(rows: tuple[FigureRow, ...], wrong: list[str]) -> Check:
+    value = "; ".join(wrong) if wrong else f"{len(rows)} rows"
+    return Check(
+        READABLE, value, "readable", not wrong, "What a program reported could not be read, so rows are missing."
+    )
+
+
+def _figures(point: ProgramPoint, folder: Path, summary: Summary) -> tuple[tuple[FigureRow, ...], list[str]]:
+    """The figures of all programs that ended by themselves, and what is wrong with others."""
+    rows: list[FigureRow] = []
+    wrong: list[str] = []
+    names = point.fabric.host_names()
+    for name, program in point.section.program.items():
+        for host in (names[index] for index in point.hosts_of(program)):
+            place = place_name(name, host)
+            file = _source(program, folder, place)
+            # A server that was ended with the others has reported nothing, or not to the end.
+            ended = place in summary.statuses and not summary.statuses[place]
+            if not file.exists() or (not ended and program.figures != "lines"):
+                continue
+            try:
+                found = READERS[program.figures](file.read_text(errors="replace"))
+            except InputFault as fault:
+                wrong.append(f"{file}: {fault}")
+                continue
+            rows += [FigureRow(name, host, row) for row in found]
+    return tuple(rows), wrong
+
+
+def _source(program: ProgramSection, folder: Path, place: str) -> Path:
+    return figures_file(folder, place) if program.figures == "lines" else output_file(folder, place, 1)

@@ -1,0 +1,163 @@
+"""Scenarios of programs: TOML files with sweeps, resolved into points, as those of strategies are."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gradwire.faults import InputFault
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.programs.schema import EVERY_HOST, ProgramFileSection, ProgramPointSection, ProgramSection
+from gradwire.workloads.scenario.expansion import Expansion
+from gradwire.workloads.scenario.loading import parameter_names
+from gradwire.workloads.scenario.reading import read_document
+from gradwire.workloads.scenario.settings import apply_setting, setting_words
+from gradwire.workloads.scenario.units import rate_text
+
+PROGRAM, STRATEGY = "program", "strategy"
+
+
+@dataclass(frozen=True)
+class ProgramPoint:
+    """One point of a scenario of programs."""
+
+    #: The values that identify the point in tables, by name.
+    parameters: dict[str, str]
+    #: Everything that decides the point's result, but the programs themselves.
+    section: ProgramPointSection
+    #: The file that the point comes from, for error messages.
+    origin: str = field(default="", compare=False)
+
+    @property
+    def fabric(self) -> Fabric:
+        """The network. Raises InputFault for keys that do not fit together."""
+        wanted = self.section.fabric
+        return Fabric(
+            hosts=self.section.cluster.workers,
+            rate_bps=wanted.rate,
+            topology=wanted.topology,
+            leaves=wanted.leaves,
+            spines=wanted.spines,
+            oversubscription=wanted.oversubscription,
+            classes=wanted.classes or 1,
+            mtu_bytes=wanted.mtu_bytes,
+            gso_bytes=wanted.gso,
+            loss=wanted.loss,
+            fair_queues=wanted.fair_queues,
+            seed=self.section.run.seed,
+        )
+
+    def hosts_of(self, program: ProgramSection) -> list[int]:
+        """Indices of the hosts that a program runs on."""
+        if program.hosts == EVERY_HOST:
+            return list(range(self.section.cluster.workers))
+        return [int(name[1:]) - 1 for name in program.hosts]
+
+
+@dataclass(frozen=True)
+class ProgramScenario:
+    """A resolved scenario of programs. `ProgramFileSection` documents the fields that a file sets by the same name."""
+
+    name: str
+    title: str
+    about: str
+    labels: Mapping[str, str]
+    notes: tuple[str, ...]
+    metric: str
+    over: str
+    points: tuple[ProgramPoint, ...]
+    #: The file's content after `--set`, from which an equal scenario can be resolved.
+    document: dict[str, Any]
+    #: What `--set` set, as it was written.
+    settings: tuple[str, ...] = ()
+
+
+def has_programs(document: Mapping[str, Any]) -> bool:
+    """Whether a scenario's content is of programs."""
+    return PROGRAM in document
+
+
+def load_programs(path: Path, settings: Sequence[str] = ()) -> ProgramScenario:
+    """Reads a scenario file of programs, and applies `key=value` settings.
+
+    Raises InputFault, naming the file, the key and what would be right for everything that is wrong. What settings replace has to be right
+    as well.
+    """
+    document = read_document(path)
+    overridden = _defects(_expansion(document)) if settings else []
+    refused = []
+    for setting in settings:
+        try:
+            apply_setting(document, setting)
+        except InputFault as fault:
+            refused.append(str(fault))
+    if refused:
+        raise InputFault("\n".join([*(f"{path}: {line}" for line in dict.fromkeys(overridden)), *refused]))
+    if settings and isinstance(document.get("title"), str):
+        document["title"] += f", with {', '.join(map(setting_words, settings))}"
+    return _resolved(document, str(path), path.stem, overridden, tuple(settings))
+
+
+def _expansion(document: Mapping[str, Any]) -> Expansion[ProgramFileSection, ProgramPointSection]:
+    return Expansion(copy.deepcopy(dict(document)), ProgramFileSection, ProgramPointSection)
+
+
+def _defects(expansion: Expansion[ProgramFileSection, ProgramPointSection]) -> list[str]:
+    list(expansion.points)  # adds to the file's defects
+    return [*expansion.file_defects, *expansion.value_defects()]
+
+
+def _resolved(
+    document: dict[str, Any], origin: str, name: str, overridden: Sequence[str], settings: tuple[str, ...]
+) -> ProgramScenario:
+    if STRATEGY in document:
+        raise InputFault(
+            f"{origin}: has programs and a strategy; run them apart, for a strategy's agents and programs do not share a network yet"
+        )
+    expansion = _expansion(document)
+    lines = [*overridden, *_defects(expansion)]
+    sections, misfits = expansion.sections()
+    lines += misfits
+    points = [ProgramPoint(_parameters(section, swept), section, origin) for section, swept in sections]
+    lines += _misfits(points)
+    about = expansion.about
+    if lines or about is None:
+        raise InputFault("\n".join(f"{origin}: {line}" for line in dict.fromkeys(lines)))
+    distinct = {point.section.model_dump_json(): point for point in reversed(points)}
+    return ProgramScenario(
+        name,
+        about.title,
+        about.about,
+        about.labels,
+        tuple(about.notes),
+        about.metric,
+        about.over,
+        tuple(reversed(distinct.values())),
+        document,
+        settings,
+    )
+
+
+def _misfits(points: Sequence[ProgramPoint]) -> list[str]:
+    """What does not fit together in the networks."""
+    lines: list[str] = []
+    for point in points:
+        try:
+            point.fabric.ports_named(point.section.run.capture)
+        except InputFault as fault:
+            lines += str(fault).splitlines()
+    return lines
+
+
+def _parameters(section: ProgramPointSection, swept: Mapping[str, Any]) -> dict[str, str]:
+    """The parameters of a point: whatever the scenario sweeps, and workers, rate and seed."""
+    names = parameter_names(list(swept))
+    standard = {
+        "workers": str(section.cluster.workers),
+        "rate": rate_text(section.fabric.rate),
+        "seed": str(section.run.seed),
+    }
+    return {**{names[key]: str(value) for key, value in swept.items()}, **standard}
