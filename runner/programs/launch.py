@@ -45,6 +45,8 @@ class Started:
     start_s: float = 0.0
     #: Whether it is ended when all others have ended.
     background: bool = False
+    #: Of all that it sends; None: with control.
+    traffic_class: int | None = None
 
     @property
     def started_on(self) -> Sequence[int]:
@@ -70,6 +72,7 @@ def programs(
             each.name,
             each.start_s,
             each.background,
+            each.traffic_class,
         )
         for each in started
         for index, host in enumerate(each.started_on)

@@ -38,6 +38,8 @@ class Program(msgspec.Struct, frozen=True):
     start_s: float = 0.0
     #: Whether it is ended when all others have ended.
     background: bool = False
+    #: Of all that it sends, 0 the most urgent; None: with control, as what no agent sends.
+    traffic_class: int | None = None
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +69,8 @@ class PortTraffic(msgspec.Struct, frozen=True):
     sent_bytes: int
     packets: int
     drops: int
+    #: The same bytes by band.
+    band_bytes: tuple[int, ...] = ()
 
 
 class Ready(msgspec.Struct, frozen=True, tag_field="event", tag="ready"):

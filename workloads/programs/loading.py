@@ -42,12 +42,17 @@ class ProgramPoint:
             leaves=wanted.leaves,
             spines=wanted.spines,
             oversubscription=wanted.oversubscription,
-            classes=wanted.classes or 1,
+            classes=wanted.classes or self._needed_classes(),
             mtu_bytes=wanted.mtu_bytes,
             gso_bytes=wanted.gso,
             loss=wanted.loss,
             fair_queues=wanted.fair_queues,
             seed=self.section.run.seed,
+        )
+
+    def _needed_classes(self) -> int:
+        return max(
+            [1, *(each.traffic_class + 1 for each in self.section.program.values() if each.traffic_class is not None)]
         )
 
     def hosts_of(self, program: ProgramSection) -> list[int]:

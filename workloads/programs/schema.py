@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from gradwire.topo.fabric import MAX_BANDS
 from gradwire.workloads.scenario.expectations import InWords
 from gradwire.workloads.scenario.fields import DurationS, Names, Section
 from gradwire.workloads.scenario.schema import (
@@ -44,6 +45,8 @@ class ProgramSection(Section):
     """Virtual time after which it starts."""
     background: bool = False
     """Whether it is ended when all others have ended, as servers are. Otherwise it ends by itself."""
+    traffic_class: int | None = Field(None, ge=0, lt=MAX_BANDS - 1)
+    """Traffic class of all that it sends, 0 being served first. Without one it travels before all classes, as pings do."""
     figures: Literal["lines", "iperf3", "osu"] = "lines"
     """Where its results are read from: "lines" of JSON that it writes to the file `$GRADWIRE_FIGURES`, the report that
     `iperf3 --json` prints, or the columns that an OSU micro-benchmark prints."""
@@ -114,6 +117,12 @@ class ProgramPointSection(PointTables):
             lines += [
                 f"program.{name}.hosts: {defect}" for defect in _host_defects(program.hosts, self.cluster.workers)
             ]
+        classes = self.fabric.classes
+        for name, program in self.program.items():
+            if classes is not None and program.traffic_class is not None and program.traffic_class >= classes:
+                lines.append(
+                    f"program.{name}.traffic_class = {program.traffic_class}: fabric.classes = {classes} are 0 to {classes - 1}"
+                )
         if all(program.background for program in self.program.values()):
             lines.append(
                 "program: all programs have background = true, so the run would never end; one has to end by itself"

@@ -13,6 +13,7 @@ from gradwire.runner.programs.inside.channel import Channel
 from gradwire.runner.programs.inside.lab import Lab
 from gradwire.runner.programs.inside.processes import Processes, Running
 from gradwire.runner.programs.inside.start import run_inside
+from gradwire.runner.programs.inside.traffic_classes import make_classes
 from gradwire.runner.programs.protocol import Program, Report, Task, hosts_file
 
 SNAPLEN_BYTES = 160
@@ -26,6 +27,7 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
     """Runs the programs and reports what the network carried. One that fails ends the others."""
     for name, hosts in task.hosts.items():
         hosts_file(name).write_text("".join(f"{lab.hosts[host].name} slots=1\n" for host in hosts))
+    make_classes(lab.network, {each.traffic_class for each in task.programs if each.traffic_class is not None})
     with _captured(task, folder, lab):
         before, killed_before = lab.read(), _killed_for_memory()
         begin_s = time.monotonic()
@@ -65,7 +67,14 @@ def _run(task: Task, processes: Processes, begin_s: float) -> bool:
         now_s = time.monotonic()
         while waiting and begin_s + waiting[0].start_s <= now_s:
             program = waiting.popleft()
-            running = processes.start(program.host, program.argv, program.env, task.folder, name=program.name)
+            running = processes.start(
+                program.host,
+                program.argv,
+                program.env,
+                task.folder,
+                name=program.name,
+                traffic_class=program.traffic_class,
+            )
             started.append((program, running))
         next_s = begin_s + waiting[0].start_s if waiting else end_s
         if processes.follow(is_over, deadline_s=min(next_s, end_s)):

@@ -63,10 +63,11 @@ def become_a_program() -> None:
     Path("/proc/self/oom_score_adj").write_text("0")
 
 
-def mount(source: str, target: str, kind: str, flags: int = MOUNTS) -> None:
+def mount(source: str, target: str, kind: str, flags: int = MOUNTS, options: str = "") -> None:
     """mount(2). Raises MachineFault."""
     _check(
-        _libc.mount(source.encode(), target.encode(), kind.encode(), flags, None), f"mount {kind or source} on {target}"
+        _libc.mount(source.encode(), target.encode(), kind.encode(), flags, options.encode() or None),
+        f"mount {kind or source} on {target}",
     )
 
 

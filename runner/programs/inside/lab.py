@@ -78,6 +78,7 @@ class Lab:
                 counted.sent_bytes,
                 sum(band.sent_packets for band in counted.bands),
                 counted.drops,
+                tuple(band.sent_bytes for band in counted.bands),
             )
             for counted in self.network.counters()
         )
@@ -131,4 +132,5 @@ def _traffic_since(now: PortTraffic, then: PortTraffic) -> PortTraffic:
         now.sent_bytes - then.sent_bytes,
         now.packets - then.packets,
         now.drops - then.drops,
+        tuple(here - there for here, there in zip(now.band_bytes, then.band_bytes, strict=True)),
     )

@@ -16,6 +16,7 @@ from contextlib import suppress
 from gradwire.faults import InputFault, MachineFault
 from gradwire.runner.programs.inside.channel import Channel
 from gradwire.runner.programs.inside.host import Host, become_a_program
+from gradwire.runner.programs.inside.traffic_classes import join_class
 from gradwire.runner.programs.protocol import NO_HOST, Ended, Interrupt, Output
 
 READ_BYTES = 32768
@@ -66,11 +67,13 @@ class Processes:
         folder: str,
         *,
         name: str = "",
+        traffic_class: int | None = None,
         terminal: bool = False,
     ) -> Running:
         """Starts a program on a host in a session of its own.
 
-        name: goes with what is said of it. terminal: its outputs are one terminal, so that it writes line by line.
+        name: goes with what is said of it. traffic_class: of all that it sends (`make_classes`). terminal: its outputs are one terminal, so
+        that it writes line by line.
 
         Raises InputFault if the program is not there or cannot be executed.
         """
@@ -83,7 +86,7 @@ class Processes:
                 stderr=write_ends[1],
                 env=dict(env),
                 start_new_session=True,
-                preexec_fn=self._entering(host, folder),  # noqa: PLW1509 (this process has one thread)
+                preexec_fn=self._entering(host, folder, traffic_class),  # noqa: PLW1509 (this process has one thread)
             )
         except OSError as error:
             for fd in read_ends:
@@ -138,11 +141,12 @@ class Processes:
         left = ", ".join(self._name(program.host) for program in self.running)
         raise MachineFault(f"a program cannot be ended: {left}")
 
-    def _entering(self, host: int, folder: str) -> Callable[[], None]:
-        if host != NO_HOST:
-            return lambda: self._hosts[host].enter(folder)
-
+    def _entering(self, host: int, folder: str, traffic_class: int | None) -> Callable[[], None]:
         def become() -> None:
+            join_class(traffic_class)
+            if host != NO_HOST:
+                self._hosts[host].enter(folder)
+                return
             os.chdir(folder)
             become_a_program()
 

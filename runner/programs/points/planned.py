@@ -125,6 +125,7 @@ def _started(point: ProgramPoint, name: str, program: ProgramSection) -> Started
         variables={variable: _text(value) for variable, value in program.arguments.items()},
         start_s=program.start,
         background=program.background,
+        traffic_class=program.traffic_class,
     )
 
 

@@ -17,6 +17,14 @@ WALL_LIMIT_S = 300.0
 """More than any run here takes on a busy machine."""
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
 GRADWIRE = (sys.executable, "-m", "gradwire")
+_INTERRUPTIBLE = """
+import runpy, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have it ignored, as a shell does for `&`
+sys.argv = ["gradwire", *sys.argv[1:]]
+runpy.run_module("gradwire", run_name="__main__")
+"""
+INTERRUPTIBLE = (sys.executable, "-c", _INTERRUPTIBLE)
+"""The same, for tests that press Ctrl-C."""
 
 
 @dataclass(frozen=True)

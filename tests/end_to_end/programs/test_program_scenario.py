@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.analysis.frames.csv_files import read_texts
-from tests.end_to_end.programs.running import ENVIRONMENT, GRADWIRE, WALL_LIMIT_S, left_behind
+from tests.end_to_end.programs.running import ENVIRONMENT, GRADWIRE, INTERRUPTIBLE, WALL_LIMIT_S, left_behind
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -88,7 +88,7 @@ def test_ctrl_c_ends_all_machines_and_keeps_what_is_complete(tmp_path: Path) -> 
         TEXT.replace("[0.5, 1.5]", '[0.5, "0.5; while :; do :; done"]').replace("20s", "1h")
     )
     process = subprocess.Popen(
-        [*GRADWIRE, "run", "own.toml", "--set", "run.stall_limit=1h", "--jobs", "1"],
+        [*INTERRUPTIBLE, "run", "own.toml", "--set", "run.stall_limit=1h", "--jobs", "1"],
         cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
     )  # fmt: skip
     assert process.stdout is not None

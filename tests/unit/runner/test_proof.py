@@ -81,6 +81,7 @@ def test_a_fault_becomes_a_finding(monkeypatch: pytest.MonkeyPatch, fault: Excep
 def test_only_the_virtual_clock_has_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[tuple[Any, ...]] = []
     monkeypatch.setattr(module, "try_kernel", lambda *words: tried.append(words))
+    monkeypatch.setattr(module, "require_root", lambda: None)
     trial_on(Clock("wall", 200))(1024)
     assert tried == []
     trial_on(Clock())(1024)
