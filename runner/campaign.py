@@ -23,6 +23,7 @@ from gradwire.faults import Fault, InternalFault, MachineFault
 from gradwire.runner.code_digest import RUN_MODULES
 from gradwire.runner.judged import JudgedRun, judge_failure, judge_kept, write_judgement
 from gradwire.runner.planned import PlannedRun, rename_older_folder
+from gradwire.runner.programs.beside import clear_programs, write_programs
 from gradwire.runner.protocol import (
     TASK_FILE,
     Event,
@@ -167,6 +168,7 @@ def carry_out(planned: PlannedRun, cpu: int, watcher: Watcher, stop: threading.E
     folder.mkdir(parents=True, exist_ok=True)
     for name in (*RESULT_FILES, OUTPUT_FILE):
         (folder / name).unlink(missing_ok=True)
+    clear_programs(folder)
     listener = _Listener(planned, watcher)
     try:
         judged = _run_and_judge(planned, cpu, listener, stop)
@@ -211,8 +213,11 @@ def _write_task(planned: PlannedRun) -> None:
         switch_prefix="" if planned.clock.name == "virtual" else f"g{os.getpid() % 10000}",
         capture=tuple(section.run.capture),
         capture_snaplen=section.run.capture_snaplen,
+        programs=bool(section.program),
     )
     write_json(planned.folder / TASK_FILE, task)
+    if section.program:
+        write_programs(planned.folder, section.program, planned.fabric)
 
 
 def _run_machine(planned: PlannedRun, cpu: int, listener: _Listener, stop: threading.Event) -> int:

@@ -18,11 +18,17 @@ from gradwire.analysis.frames.csv_files import write_csv
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.packets.captures import write_dissector
 from gradwire.analysis.points import PointResult, failed_point, point_result
+from gradwire.analysis.programs.results import FigureRow
+from gradwire.analysis.verdict.beside_check import Beside
 from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
 from gradwire.faults import InputFault
 from gradwire.runner.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runner.planned import PlannedRun, plan_run
+from gradwire.runner.programs.commands import started_beside
+from gradwire.runner.programs.ended import ENDED_FILE, read_ended
+from gradwire.runner.programs.reported import reported
 from gradwire.runner.protocol import TASK_FILE, write_json
+from gradwire.runner.stored.files import reading
 from gradwire.runner.stored.spines import Spines
 from gradwire.runner.stored.stored_run import ITERATIONS_FILE, VERDICT_FILE, Completion, Speed, StoredRun
 from gradwire.topo.fabric import Fabric, Topology
@@ -51,6 +57,8 @@ class JudgedRun:
     iteration_times_s: tuple[float, ...] = ()
     #: Iterations at the beginning that are not measured.
     warmup: int = 0
+    #: What programs beside the strategy reported.
+    figures: tuple[FigureRow, ...] = ()
     #: It ran before and was not run now.
     reused: bool = False
     #: Why it is as far from an ideal network as it is; None until it has been compared (runner/agreement), and if it is not valid.
@@ -91,7 +99,10 @@ def _judged(stored: StoredRun, label: str) -> Verdict:
     ideal = ideal_times(plan, fabric, rule_of(stored.point.section.transport)) if stored.point else None
     captures = stored.captures(fabric, record)
     spine_of = _spine_of(stored, fabric)
-    return judge(plan, fabric, stored.log(), record, captures, ideal, departs=_departs(stored), spine_of=spine_of)
+    beside, _ = programs_of(stored, fabric)
+    return judge(
+        plan, fabric, stored.log(), record, captures, ideal, departs=_departs(stored), spine_of=spine_of, beside=beside
+    )
 
 
 def _departs(stored: StoredRun) -> bool:
@@ -104,12 +115,29 @@ def _spine_of(stored: StoredRun, fabric: Fabric) -> SpineOf | None:
     return Spines(stored.built_fabric()).spine_of if fabric.topology is Topology.LEAF_SPINE else None
 
 
+def programs_of(stored: StoredRun, fabric: Fabric) -> tuple[Beside | None, tuple[FigureRow, ...]]:
+    """What became of programs beside the strategy, None if there were none; and their figures. Raises InputFault."""
+    sections = stored.point.section.program if stored.point else {}
+    if not sections:
+        return None, ()
+    with reading(stored.folder / ENDED_FILE):
+        ended = read_ended(stored.folder)
+    figures, unreadable = reported(sections, fabric, stored.folder, ended.statuses)
+    failed = [f"{place} ended with status {status}" for place, status in ended.failed.items()]
+    early = [f"{place} ended after {ended.ended_s[place]:.3f} s" for place in ended.statuses]
+    started = sum(len(each.started_on) for each in started_beside(sections, fabric))
+    return Beside(started, (*failed, *unreadable), early), figures
+
+
 def judge_run(stored: StoredRun, point: Point, completion: Completion) -> JudgedRun:
     """Judges a run that came to its end. Raises InputFault for a file that cannot be read."""
     plan, fabric, log, record = stored.plan_labelled(completion.plan), stored.fabric(), stored.log(), stored.record()
     ideal = ideal_times(plan, fabric, rule_of(point.section.transport))
     captures, spine_of = stored.captures(fabric, record), _spine_of(stored, fabric)
-    verdict = judge(plan, fabric, log, record, captures, ideal, departs=_departs(stored), spine_of=spine_of)
+    beside, figures = programs_of(stored, fabric)
+    verdict = judge(
+        plan, fabric, log, record, captures, ideal, departs=_departs(stored), spine_of=spine_of, beside=beside
+    )
     speed = completion.speed
     result = point_result(point.parameters, plan, fabric, log, record, verdict, speed.total_s)
     window = Window(record.warmup, record.iterations - record.warmup)
@@ -123,6 +151,7 @@ def judge_run(stored: StoredRun, point: Point, completion: Completion) -> Judged
         compute_s=plan.compute_s,
         iteration_times_s=tuple(iteration_times_s(plan, log, record.iterations).tolist()),
         warmup=record.warmup,
+        figures=figures,
     )
 
 

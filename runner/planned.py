@@ -15,15 +15,17 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from gradwire.analysis.fluid.steady import Window, steady_window
 from gradwire.faults import InputFault
-from gradwire.runner.code_digest import plan_digest, run_digest
+from gradwire.runner.code_digest import plan_digest, run_digest, sources_digest
 from gradwire.runner.compiling.ideal_times import fluid_digest, ideal_times, rule_of
 from gradwire.runner.compiling.processes import side_by_side
 from gradwire.runner.compiling.shared_plans import SharedPlans, sharing_key
+from gradwire.runner.programs.commands import named_files, refuse_wrong_commands
 from gradwire.runner.stored.point_folders import folder_name, older_folders
 from gradwire.runner.stored.stored_run import StoredRun
 from gradwire.topo.fabric import Fabric
@@ -40,6 +42,8 @@ LOGGED_BYTES = 2 * 5 * 8
 """What an op's row in the log takes: five columns of 64 bits (agents/replay/oplog.py), copied once at the end."""
 LOGS_SHARE = 0.5
 """Of the machine's memory; the rest is for the network and the plan."""
+BESIDE_MODULE = "gradwire.runner.programs.inside.beside"
+"""What carries out programs beside a strategy."""
 ALONE_S = 0.5
 """Compiling that takes longer goes on in processes; most scenarios are done before, and processes take 0.1 s to start and end."""
 
@@ -193,6 +197,8 @@ def plan_run(
     window = _window(point.section, fabric, plans)
     with origin_named(point):
         _refuse_large_logs(point, plans, clock, window)
+    if point.section.program:
+        _refuse_programs(point, clock)
     key = _key(point, fabric, plans, clock, window)
     planned = PlannedRun(point, fabric, plans, folder_of(key), clock, window, key)
     if not planned.stored.is_of(key):
@@ -257,8 +263,21 @@ def rename_older_folder(planned: PlannedRun, out: Path) -> None:
             return
 
 
+def _refuse_programs(point: Point, clock: Clock) -> None:
+    """Raises InputFault for programs that cannot run."""
+    with origin_named(point):
+        if clock.name != "virtual":
+            raise InputFault("program: programs run on the virtual clock only; leave out --clock wall, or the programs")
+        if clock.scale != 1:
+            raise InputFault(
+                "program: the network is larger than the virtual clock carries exactly, so the strategy's bytes would be divided. "
+                "Those of programs cannot be: use fewer workers or a lower rate"
+            )
+        refuse_wrong_commands(point.section.program)
+
+
 def _key(point: Point, fabric: Fabric, plans: Mapping[str, Plan], clock: Clock, window: Window) -> str:
-    decisive = {
+    decisive: dict[str, Any] = {
         "run": {**point.section.run.model_dump(exclude={"time_limit", "memory_mb"}), **asdict(window)},
         "transport": point.section.transport.model_dump(),
         "fabric": fabric.to_json(),
@@ -267,6 +286,13 @@ def _key(point: Point, fabric: Fabric, plans: Mapping[str, Plan], clock: Clock, 
         "kernel": _kernel_name(clock),
         "code": run_digest(),
     }
+    if programs := point.section.program:
+        told = {name: program.model_dump(mode="json") for name, program in programs.items()}
+        decisive |= {
+            "programs": told,
+            "files": named_files(programs),
+            "programs' code": sources_digest((BESIDE_MODULE,)),
+        }
     return _hash(json.dumps(decisive, sort_keys=True))
 
 

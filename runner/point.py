@@ -148,7 +148,8 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
         before = Reading(network)
         say(ReplayStarted())
         cpu_before = _cpu_times()
-        log, summaries = _replay(agents, plan, folder / chosen.file, task.iterations, Iterated)
+        with _programs(task, folder, network):
+            log, summaries = _replay(agents, plan, folder / chosen.file, task.iterations, Iterated)
         cpu_after = _cpu_times()
         say(ReplayEnded())
         ready.controller.check_alive()
@@ -169,6 +170,15 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
     )
     write_json(folder / "record.json", record, indent=1)
     say(PointRecorded(chosen.label))
+
+
+def _programs(task: PointTask, folder: Path, network: Network) -> AbstractContextManager[None]:
+    """Runs programs beside the replay, if the task has some."""
+    if not task.programs:
+        return nullcontext()
+    from gradwire.runner.programs.inside.beside import programs_beside  # noqa: PLC0415 (a tenth of a second that few points need)
+
+    return programs_beside(folder, [network.host_pid(host) for host in range(network.fabric.hosts)])
 
 
 def _capture(

@@ -70,6 +70,8 @@ class PointTask(msgspec.Struct, frozen=True, kw_only=True):
     capture: tuple[str, ...] = ()
     #: Bytes that are kept of each captured packet.
     capture_snaplen: int = 160
+    #: Whether programs run beside the replay (runner/programs/inside/beside.py).
+    programs: bool = False
 
     @property
     def fabric(self) -> Fabric:

@@ -12,8 +12,11 @@ import tomli_w
 from rich.console import RenderableType
 
 from gradwire.analysis.compare import PrintedCell, cells_of_claims
+from gradwire.analysis.frames.csv_files import write_csv
 from gradwire.analysis.frames.points import points_frame, write_points_csv, write_points_parquet
 from gradwire.analysis.parameters import fits
+from gradwire.analysis.programs.report import FIGURES_FILE
+from gradwire.analysis.programs.results import frame_of_figures
 from gradwire.analysis.report.ranking import rank
 from gradwire.analysis.report.report import Background, PointDetails, report
 from gradwire.analysis.report.tables import Constant
@@ -85,6 +88,9 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) ->
     rows = [run.result for run in runs]
     write_points_csv(folder / "points.csv", rows)
     write_points_parquet(folder / "points.parquet", points_frame(rows, [run.folder.name for run in runs]))
+    figures = [(run.result.parameters, run.figures) for run in runs]
+    if any(rows for _, rows in figures):
+        write_csv(folder / FIGURES_FILE, frame_of_figures(figures))
     random = [is_random(run.point.section) for run in runs]
     ranked = scenario.chart == "ranking"
     return report(
@@ -95,7 +101,7 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) ->
         _constants(runs),
         [run.verdict for run in runs],
         labels=scenario.labels,
-        notes=[*scenario.notes, *_naming_notes(runs), *_speed_notes(runs)],
+        notes=[*scenario.notes, *_program_notes(runs), *_naming_notes(runs), *_speed_notes(runs)],
         ranking=rank(rows, FAMILIES, PARTIAL, scenario.left_out, random) if ranked else None,
         partial=PARTIAL,
         random=random,
@@ -151,6 +157,18 @@ def _computation(run: JudgedRun) -> tuple[float, str]:
     if any(math.isclose(run.compute_s, known_s) for known_s in (compute.iteration_s, sum(compute.forward_s))):
         return compute.iteration_s, source
     return run.compute_s, f"as it was run; now it would be {compute.iteration_s:.4f} s: {source}"
+
+
+def _program_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    """What was reported by programs, and what their runs' x fluid means."""
+    beside = sum(bool(run.point.section.program) for run in runs)
+    if not beside:
+        return []
+    rows = sum(len(run.figures) for run in runs)
+    told = f", and reported {rows} rows of figures ({FIGURES_FILE})" if rows else ""
+    return [
+        f"programs ran beside {beside} of {len(runs)} points{told}; the bound and the ideal network of x fluid are of the strategy alone"
+    ]
 
 
 def _naming_notes(runs: Sequence[JudgedRun]) -> list[str]:

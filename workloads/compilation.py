@@ -19,6 +19,7 @@ from gradwire.workloads.models.made_up import made_up, made_up_times
 from gradwire.workloads.models.profile import Profile
 from gradwire.workloads.models.synthetic import base_name
 from gradwire.workloads.plan import Plan
+from gradwire.workloads.programs.section import class_beside, program_defects
 from gradwire.workloads.registry import strategy
 from gradwire.workloads.registry.catalogue import catalogue_of
 from gradwire.workloads.scenario.options import validated_options
@@ -78,7 +79,9 @@ class ResolvedPoint:
     @cached_property
     def fabric(self) -> Fabric:
         """The fabric that the point needs."""
-        classes = self.strategy.classes(self.options)
+        classes = max(
+            self.strategy.classes(self.options), 1 + max(map(class_beside, self.section.program.values()), default=0)
+        )
         built = _fabric(self.section, self.job.cluster.hosts, self.job.rate_bps, classes)
         return replace(built, aggregators=self.strategy.aggregators)
 
@@ -104,7 +107,9 @@ class ResolvedPoint:
         if cluster is not None:
             classes = 1 if options is None else self.strategy.classes(options)
             attempt(lambda: _fabric(self.section, cluster.hosts, None, classes))
-        attempt(lambda: self.fabric)
+        fabric = attempt(lambda: self.fabric)
+        if fabric is not None:
+            lines += program_defects(self.section.program, fabric.host_names(), fabric.classes)
         return list(dict.fromkeys(lines))
 
 

@@ -66,14 +66,20 @@ def points_frame(results: Sequence[ProgramResult]) -> pd.DataFrame:
 
 
 def figures_frame(results: Sequence[ProgramResult], *, valid_only: bool = False) -> pd.DataFrame:
-    """figures.csv: a row per row of figures, with the point's parameters, program and host before it.
+    """figures.csv of points of programs, as `frame_of_figures` makes it."""
+    return frame_of_figures(
+        [(result.parameters, result.figures if result.valid or not valid_only else ()) for result in results]
+    )
+
+
+def frame_of_figures(points: Sequence[tuple[dict[str, str], Sequence[FigureRow]]]) -> pd.DataFrame:
+    """A row per row of figures, with the point's parameters, program and host before it.
 
     Parameters have their types, so that numbers are numbers. A figure with the name of a parameter, or of where it comes from, has its
     program's name before its own.
     """
-    kept = [result for result in results if result.valid or not valid_only]
-    rows = [(result.parameters, row) for result in kept for row in result.figures]
-    keys = list(dict.fromkeys(key for result in results for key in result.parameters))
+    rows = [(parameters, row) for parameters, figures in points for row in figures]
+    keys = list(dict.fromkeys(key for parameters, _ in points for key in parameters))
     frame = parameters_frame([parameters for parameters, _ in rows], keys)
     frame[PROGRAM] = [row.program for _, row in rows]
     frame[HOST] = [row.host for _, row in rows]

@@ -19,6 +19,7 @@ from gradwire.analysis.fluid.estimate import FluidTimes
 from gradwire.analysis.fluid.paths import SpineOf
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.packets.reading import Capture
+from gradwire.analysis.verdict.beside_check import Beside, beside_check
 from gradwire.analysis.verdict.byte_checks import agent_bytes_check, band_bytes_check, port_bytes_check
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK, Check
 from gradwire.analysis.verdict.line_checks import line_checks
@@ -70,32 +71,41 @@ def judge(
     *,
     departs: bool = False,
     spine_of: SpineOf | None = None,
+    beside: Beside | None = None,
 ) -> Verdict:
     """Makes all checks on a run of `record.iterations` iterations, the first `record.warmup` of which are warm-up.
 
     `captures` has one entry for each of `record.captures`. `ideal` is the plan on the ideal network; without it, its part of one check is
     left out. `departs` tells that a SEND ended when its last byte had left the host; without it, that is not checked.
-    `spine_of` tells which spine a message takes; without it, the uplinks of a leaf are only looked at together.
+    `spine_of` tells which spine a message takes; without it, the uplinks of a leaf are only looked at together. `beside` is about programs
+    that ran at the same time: what they send is in no plan, and no ideal network has it.
     """
     complete = _completeness(plan, log, record.iterations)
     checks = [
         complete,
         _drops(fabric, record),
         _retransmits(fabric, record),
-        _upcalls(plan, fabric, record),
         _table_misses(record),
         _rate_probe(fabric, record),
         agent_bytes_check(plan, record),
-        port_bytes_check(plan, fabric, record),
-        band_bytes_check(plan, fabric, record),
-        *uplink_checks(plan, fabric, record, spine_of),
-        *_timing(plan, fabric, log, record, complete.ok, ideal),
+        *(_of_all_bytes(plan, fabric, record, spine_of) if beside is None else (beside_check(beside),)),
+        *_timing(plan, fabric, log, record, complete.ok, ideal if beside is None else None),
         *(_by_op(plan, fabric, log, record, departs) if complete.ok else ()),
         *capture_checks(plan, fabric, log, record, captures, complete.ok),
     ]
     if record.clock != VIRTUAL_CLOCK:
         checks.append(_cpu_saturation(record))
     return verdict_of(checks)
+
+
+def _of_all_bytes(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: SpineOf | None) -> list[Check]:
+    """The checks that compare what ports and switches counted with the plan, which only hold if nothing else was sent."""
+    return [
+        _upcalls(plan, fabric, record),
+        port_bytes_check(plan, fabric, record),
+        band_bytes_check(plan, fabric, record),
+        *uplink_checks(plan, fabric, record, spine_of),
+    ]
 
 
 def verdict_of(checks: list[Check]) -> Verdict:

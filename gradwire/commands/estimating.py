@@ -30,6 +30,8 @@ def estimate(
     if out:
         refuse_unusable_file(out)
     loaded = load_scenario(scenario_path(scenario), settings)
+    if any(point.section.program for point in loaded.points):
+        terminal.screen().warn("an ideal network has no programs: estimates are of the strategies alone")
     begun_s = time.perf_counter()
     status = terminal.errors.status("estimating")
 

@@ -40,9 +40,8 @@ from gradwire.runner.stored.run_folder import RUNS
 from gradwire.runner.terminal.listings import plan_lines, settings_lines, shared_settings
 from gradwire.runner.terminal.progress import LiveProgress
 from gradwire.vm.machines import Clock
-from gradwire.workloads.programs.loading import has_programs
 from gradwire.workloads.scenario.loading import load_scenario
-from gradwire.workloads.scenario.reading import read_document
+from gradwire.workloads.scenario.reading import has_programs, read_document
 
 RESUMES = "interrupted; what was complete is kept, and the same command goes on from there"
 

@@ -11,11 +11,11 @@ from gradwire.topo.fabric import Fabric, Topology
 from gradwire.vm.machines import DEFAULT_MEMORY_MB
 from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.lineup import LEAVES, SPINES
-from gradwire.workloads.programs.loading import has_programs, load_programs
+from gradwire.workloads.programs.loading import load_programs
 from gradwire.workloads.scaling import VIRTUAL_CAPACITY_BPS
 from gradwire.workloads.scenario.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
 from gradwire.workloads.scenario.loading import load_scenario
-from gradwire.workloads.scenario.reading import read_document
+from gradwire.workloads.scenario.reading import has_programs, read_document
 from gradwire.workloads.scenario.units import DURATION, SIZE, rate_bps, rate_text
 
 WALL_LIMIT_S = 1800.0

@@ -17,8 +17,9 @@ from gradwire.files import replacing
 from gradwire.runner.protocol import write_json
 from gradwire.runner.stored.files import reading
 from gradwire.vm.machines import Clock
-from gradwire.workloads.programs.loading import ProgramScenario, has_programs, load_programs
+from gradwire.workloads.programs.loading import ProgramScenario, load_programs
 from gradwire.workloads.scenario.loading import Scenario, load_scenario
+from gradwire.workloads.scenario.reading import has_programs
 
 SCENARIO_FILE = "scenario.toml"
 CLOCK_FILE = "clock.json"

@@ -10,14 +10,13 @@ from typing import Any
 
 from gradwire.faults import InputFault
 from gradwire.topo.fabric import Fabric
-from gradwire.workloads.programs.schema import EVERY_HOST, ProgramFileSection, ProgramPointSection, ProgramSection
+from gradwire.workloads.programs.schema import ProgramFileSection, ProgramPointSection
+from gradwire.workloads.programs.section import ProgramSection, hosts_of
 from gradwire.workloads.scenario.expansion import Expansion
 from gradwire.workloads.scenario.loading import parameter_names
 from gradwire.workloads.scenario.reading import read_document
 from gradwire.workloads.scenario.settings import apply_setting, setting_words
 from gradwire.workloads.scenario.units import rate_text
-
-PROGRAM, STRATEGY = "program", "strategy"
 
 
 @dataclass(frozen=True)
@@ -57,9 +56,7 @@ class ProgramPoint:
 
     def hosts_of(self, program: ProgramSection) -> list[int]:
         """Indices of the hosts that a program runs on."""
-        if program.hosts == EVERY_HOST:
-            return list(range(self.section.cluster.workers))
-        return [int(name[1:]) - 1 for name in program.hosts]
+        return hosts_of(program, self.fabric.host_names())
 
 
 @dataclass(frozen=True)
@@ -78,11 +75,6 @@ class ProgramScenario:
     document: dict[str, Any]
     #: What `--set` set, as it was written.
     settings: tuple[str, ...] = ()
-
-
-def has_programs(document: Mapping[str, Any]) -> bool:
-    """Whether a scenario's content is of programs."""
-    return PROGRAM in document
 
 
 def load_programs(path: Path, settings: Sequence[str] = ()) -> ProgramScenario:
@@ -118,10 +110,6 @@ def _defects(expansion: Expansion[ProgramFileSection, ProgramPointSection]) -> l
 def _resolved(
     document: dict[str, Any], origin: str, name: str, overridden: Sequence[str], settings: tuple[str, ...]
 ) -> ProgramScenario:
-    if STRATEGY in document:
-        raise InputFault(
-            f"{origin}: has programs and a strategy; run them apart, for a strategy's agents and programs do not share a network yet"
-        )
     expansion = _expansion(document)
     lines = [*overridden, *_defects(expansion)]
     sections, misfits = expansion.sections()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import tomli_w
 
@@ -20,7 +20,7 @@ from gradwire.workloads.definitions.schema import DefinedSection
 from gradwire.workloads.models.synthetic import base_name
 from gradwire.workloads.scenario.expansion import Expansion
 from gradwire.workloads.scenario.names import name_defects
-from gradwire.workloads.scenario.reading import read_document
+from gradwire.workloads.scenario.reading import has_programs, read_document
 from gradwire.workloads.scenario.schema import FileSection, PointSection, PrintedSection
 from gradwire.workloads.scenario.settings import apply_setting, flattened, setting_words
 from gradwire.workloads.scenario.units import rate_text
@@ -81,8 +81,8 @@ def load_scenario(path: Path, settings: Sequence[str] = (), *, as_run: bool = Fa
 
 
 def _refuse_programs(document: Mapping[str, Any], origin: str) -> None:
-    """Raises InputFault for a scenario of programs, which is resolved by workloads/programs/loading.py."""
-    if "program" in document:
+    """Raises InputFault for a scenario of programs alone, which is resolved by workloads/programs/loading.py."""
+    if has_programs(document):
         raise InputFault(
             f"{origin}: has programs, which have no plan: `gradwire run`, `plan` and `report` take it, and `exec` and `shell` its network"
         )
@@ -201,8 +201,16 @@ def _defects_of_values(expansion: Expansion[FileSection, PointSection], check_na
     return [*expansion.file_defects, *expansion.value_defects(), *names]
 
 
+class HasOrigin(Protocol):
+    """A point, of strategies or of programs."""
+
+    @property
+    def origin(self) -> str:
+        """The file that it comes from."""
+
+
 @contextmanager
-def origin_named(point: Point) -> Iterator[None]:
+def origin_named(point: HasOrigin) -> Iterator[None]:
     """Prefixes each line of any InputFault that the block raises with the point's origin."""
     try:
         yield

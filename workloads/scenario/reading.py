@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import stat
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,19 @@ def read_document(path: Path, noun: str = "scenario", has: str = HAS) -> dict[st
         raise InputFault(f"{path}: not valid TOML: {error}{_unquoted(error)}") from error
     except (ValueError, RecursionError) as error:  # numbers of thousands of digits, brackets in thousands of brackets
         raise InputFault(f"{path}: not valid TOML: a number is too long, or tables are nested too deeply") from error
+
+
+def has_programs(document: Mapping[str, Any]) -> bool:
+    """Whether a scenario's content is of programs alone (workloads/programs/loading.py); they may also run beside a strategy."""
+    return "program" in document and not any(_names(document, table) for table in ("strategy", "model"))
+
+
+def _names(document: Mapping[str, Any], table: str) -> bool:
+    """Whether a table is there, or keys in it are swept."""
+    cases = document.get("cases")
+    sweeps = [document.get("sweep"), *(cases if isinstance(cases, list) else [])]
+    swept = (key for sweep in sweeps if isinstance(sweep, dict) for key in sweep)
+    return table in document or any(key.split(".")[0] == table for key in swept)
 
 
 def _content(path: Path, noun: str) -> bytes:

@@ -49,21 +49,25 @@ def sections() -> Iterator[SectionFacts]:
     yield _section("", FileSection)
     yield from _tables(FileSection, "")
     for name, field in PointSection.model_fields.items():
-        kind = Kind(field.annotation, field.metadata).section
-        assert kind is not None, "a point consists of tables"
-        yield _section(name, kind)
-        yield from _tables(kind, f"{name}.")
+        place, kind = _table_of(name, field)
+        yield _section(place, kind)
+        yield from _tables(kind, f"{place}.")
+
+
+def _table_of(name: str, field: FieldInfo) -> tuple[str, type[BaseModel]]:
+    """A table of a point, by its name and field: what it is called, and its keys."""
+    kind = Kind(field.annotation, field.metadata)
+    inner = kind.element.section if kind.is_table else kind.section
+    assert inner is not None, "a point consists of tables"
+    return f"{name}.NAME" if kind.is_table else name, inner
 
 
 def program_sections() -> Iterator[SectionFacts]:
     """The tables of a scenario of programs, as far as they differ from those of other scenarios: first the file's own keys."""
     yield _section("", ProgramFileSection, without=AboutSection)
     for name, field in ProgramPointSection.model_fields.items():
-        kind = Kind(field.annotation, field.metadata)
-        inner = kind.element.section if kind.is_table else kind.section
-        assert inner is not None, "a point consists of tables"
-        if name not in PointSection.model_fields or inner is not PointSection.model_fields[name].annotation:
-            yield _section(f"{name}.NAME" if kind.is_table else name, inner)
+        if name not in PointSection.model_fields or field.annotation != PointSection.model_fields[name].annotation:
+            yield _section(*_table_of(name, field))
 
 
 def _tables(parent: type[BaseModel], prefix: str) -> Iterator[SectionFacts]:
@@ -113,7 +117,7 @@ def explained(key: str, strategies: Sequence[Strategy]) -> list[SectionFacts]:
 
     Raises InputFault, with the nearest names, if there is none of them.
     """
-    everything = [*sections(), *(section for section in program_sections() if section.name.startswith("program"))]
+    everything = list(sections())
     by_strategy = [_options_of(each) for each in strategies]
     if key == OPTIONS:
         return by_strategy
@@ -189,8 +193,8 @@ def markdown(strategies: Sequence[Strategy]) -> str:
         parts += [f"## {f'`[{section.name}]`' if section.name else 'The file'}", section.meaning, _table(section.keys)]
     parts += [
         "## Scenarios of programs",
-        "They have no model and no strategy, but `[program.NAME]` tables ([your own program](your-own-program.md#in-a-scenario)). "
-        "`[fabric]` and the file's keys `title`, `about`, `labels`, `sweep`, `cases` and `notes` are as above. "
+        "They have no model and no strategy, and programs alone ([your own program](your-own-program.md#in-a-scenario)). "
+        "`[program.NAME]`, `[fabric]` and the file's keys `title`, `about`, `labels`, `sweep`, `cases` and `notes` are as above. "
         "These are not:",
     ]
     for section in program_sections():

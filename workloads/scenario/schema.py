@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from gradwire.topo.fabric import MAX_BANDS, MAX_GSO_BYTES, Topology
 from gradwire.workloads.definitions.schema import DefinedSection
 from gradwire.workloads.models.profile import LayerKind
+from gradwire.workloads.programs.section import ProgramSection
 from gradwire.workloads.scenario.expectations import Because
 from gradwire.workloads.scenario.fields import (
     LARGEST_TENSOR_BYTES,
@@ -342,5 +343,7 @@ class PointSection(PointTables):
     """TCP's buffers, and when a message is sent."""
     run: RunSection = RunSection()
     """Length, limits, captures."""
+    program: dict[str, ProgramSection] = Field(default_factory=dict)
+    """Programs that run beside the strategy, from the first iteration to the last."""
     defined: DefinedSection = DefinedSection()
     """Models, devices and strategies of your own."""

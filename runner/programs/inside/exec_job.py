@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from gradwire.runner.programs.inside.channel import Channel
 from gradwire.runner.programs.inside.lab import Lab
-from gradwire.runner.programs.inside.processes import Processes, Running
+from gradwire.runner.programs.inside.processes import Processes
+from gradwire.runner.programs.inside.schedule import Schedule
 from gradwire.runner.programs.inside.start import run_inside
 from gradwire.runner.programs.inside.traffic_classes import make_classes
-from gradwire.runner.programs.protocol import Program, Report, Task, hosts_file
+from gradwire.runner.programs.protocol import Report, Task, hosts_file
 
 SNAPLEN_BYTES = 160
 """Kept of each captured packet, as for points (run.capture_snaplen)."""
@@ -27,7 +27,8 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
     """Runs the programs and reports what the network carried. One that fails ends the others."""
     for name, hosts in task.hosts.items():
         hosts_file(name).write_text("".join(f"{lab.hosts[host].name} slots=1\n" for host in hosts))
-    make_classes(lab.network, {each.traffic_class for each in task.programs if each.traffic_class is not None})
+    classes = {each.traffic_class for each in task.programs if each.traffic_class is not None}
+    make_classes([host.name for host in lab.hosts], [host.pid for host in lab.hosts], classes)
     with _captured(task, folder, lab):
         before, killed_before = lab.read(), _killed_for_memory()
         begin_s = time.monotonic()
@@ -52,35 +53,16 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
 
 def _run(task: Task, processes: Processes, begin_s: float) -> bool:
     """Starts each program at its time, and follows them until they are over; False if they took longer than they may."""
-    end_s = begin_s + task.time_limit_s
-    waiting = deque(sorted(task.programs, key=lambda program: program.start_s))
-    started: list[tuple[Program, Running]] = []
+    schedule = Schedule(task.programs, task.folder, begin_s)
 
     def is_over() -> bool:
         """Whether one has failed, or all have ended that end by themselves; a program that has not started is still to end."""
-        if any(running.status for _, running in started):
+        if any(running.status for _, running in schedule.started):
             return True
-        left = [program for program, running in started if running.status is None] + list(waiting)
+        left = [program for program, running in schedule.started if running.status is None] + list(schedule.waiting)
         return all(program.background for program in left)
 
-    while True:
-        now_s = time.monotonic()
-        while waiting and begin_s + waiting[0].start_s <= now_s:
-            program = waiting.popleft()
-            running = processes.start(
-                program.host,
-                program.argv,
-                program.env,
-                task.folder,
-                name=program.name,
-                traffic_class=program.traffic_class,
-            )
-            started.append((program, running))
-        next_s = begin_s + waiting[0].start_s if waiting else end_s
-        if processes.follow(is_over, deadline_s=min(next_s, end_s)):
-            return True
-        if time.monotonic() >= end_s:
-            return False
+    return schedule.follow(processes, is_over, begin_s + task.time_limit_s)
 
 
 @contextmanager

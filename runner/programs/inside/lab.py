@@ -9,8 +9,9 @@ from pathlib import Path
 
 from gradwire.controller.process import ControllerProcess
 from gradwire.network_namespace import namespace_of, network_namespace
-from gradwire.runner.programs.inside.host import BIND, Host, mount
-from gradwire.runner.programs.protocol import ENTER_HOST, FOLDER, PortTraffic
+from gradwire.runner.programs.inside.host import Host
+from gradwire.runner.programs.inside.names import name_hosts, write_remote_shell
+from gradwire.runner.programs.protocol import FOLDER, PortTraffic
 from gradwire.topo.abilities import probe_kernel
 from gradwire.topo.command import write_sysctl
 from gradwire.topo.fabric import Fabric
@@ -23,19 +24,6 @@ UNSENT_LIMIT_BYTES = 131072
 """Of a socket's bytes, those that may wait in its host's port (net.ipv4.tcp_limit_output_bytes). Programs' data and their ACKs share a
 band, so with Linux's 4 MiB an ACK waits behind the data of its own connection: one that sends both ways had 6.1 of 9.4 Gbit/s, and 66 of
 94. With two bursts of 64 KiB it has 9.1 and 93.9, and three senders to one receiver lose nothing (0.9997 of their ideal at 100 Gbit/s)."""
-REMOTE_SHELL = f"""#!/bin/sh
-# Runs a command on a host, as `ssh HOST COMMAND` would.
-host=$1
-shift
-while read -r name pid; do
-    if [ "$name" = "$host" ]; then
-        export GRADWIRE_HOST="$host" TMPDIR="/run/tmp/$host"
-        exec nsenter --target "$pid" --net --uts --mount -- sh -c 'cd "$1" && shift && exec sh -c "$*"' sh "$PWD" "$@"
-    fi
-done <{FOLDER}/hosts
-echo "enter-host: no host is called $host" >&2
-exit 255
-"""
 
 
 @dataclass(frozen=True)
@@ -96,8 +84,7 @@ class Lab:
 def lab(fabric: Fabric) -> Iterator[Lab]:
     """Builds the network and installs all flows; takes everything down at the end. Raises MachineFault."""
     Path("/proc/self/oom_score_adj").write_text(UNKILLABLE)
-    FOLDER.mkdir(exist_ok=True)
-    _name_hosts(fabric)
+    name_hosts(fabric)
     with ControllerProcess(fabric, CONTROLLER_PORT, FOLDER) as controller, ExitStack() as held:
         network = held.enter_context(Network(fabric, probe_kernel(), controller_port=CONTROLLER_PORT, owns_kernel=True))
         hosts = []
@@ -106,23 +93,9 @@ def lab(fabric: Fabric) -> Iterator[Lab]:
                 write_sysctl("net/ipv4/tcp_limit_output_bytes", str(UNSENT_LIMIT_BYTES))
             hosts.append(Host(name, network.host_pid(index)))
             held.callback(hosts[-1].end)
-        _write_remote_shell(hosts)
+        write_remote_shell(hosts)
         controller.wait_ready(CONTROLLER_TIMEOUT_S)
         yield Lab(network, controller, hosts)
-
-
-def _name_hosts(fabric: Fabric) -> None:
-    """Lets all hosts find each other by name; the machine's own file stays as it is."""
-    lines = ["127.0.0.1 localhost", *(f"{fabric.host_ip(i)} {name}" for i, name in enumerate(fabric.host_names()))]
-    names = FOLDER / "etc-hosts"
-    names.write_text("\n".join([*lines, ""]))
-    mount(str(names), "/etc/hosts", "", BIND)
-
-
-def _write_remote_shell(hosts: Sequence[Host]) -> None:
-    (FOLDER / "hosts").write_text("".join(f"{host.name} {host.pid}\n" for host in hosts))
-    ENTER_HOST.write_text(REMOTE_SHELL)
-    ENTER_HOST.chmod(0o755)
 
 
 def _traffic_since(now: PortTraffic, then: PortTraffic) -> PortTraffic:

@@ -12,9 +12,9 @@ import time
 import tty
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import Protocol
 
 from gradwire.faults import InputFault, MachineFault
-from gradwire.runner.programs.inside.channel import Channel
 from gradwire.runner.programs.inside.host import Host, become_a_program
 from gradwire.runner.programs.inside.traffic_classes import join_class
 from gradwire.runner.programs.protocol import NO_HOST, Ended, Interrupt, Output
@@ -49,10 +49,23 @@ class Running:
         self.outputs = {}
 
 
+class Listener(Protocol):
+    """Whom programs' outputs and ends are told."""
+
+    def fileno(self) -> int:
+        """For a selector: readable if something may have come."""
+
+    def say(self, event: Output | Ended) -> None:
+        """Takes what a program wrote, or that it ended."""
+
+    def heard(self) -> object:
+        """What has come, if anything."""
+
+
 class Processes:
     """The programs that run, by order of their start. Everything that they write goes to the channel."""
 
-    def __init__(self, hosts: Sequence[Host], channel: Channel) -> None:
+    def __init__(self, hosts: Sequence[Host], channel: Listener) -> None:
         self._hosts, self._channel = hosts, channel
         self._selector = selectors.DefaultSelector()
         self._selector.register(channel.fileno(), selectors.EVENT_READ, None)

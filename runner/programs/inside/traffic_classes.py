@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from gradwire.faults import MachineFault
@@ -13,16 +13,16 @@ from gradwire.runner.programs.protocol import FOLDER
 from gradwire.topo.command import run
 from gradwire.topo.fabric import Port, band_of_class
 from gradwire.topo.marking import marking_commands, priority_line
-from gradwire.topo.network import Network
 from gradwire.topo.tc import batch_text
 
 CGROUPS = FOLDER / "classes"
 
 
-def make_classes(network: Network, classes: Collection[int]) -> None:
+def make_classes(names: Sequence[str], pids: Sequence[int], classes: Collection[int]) -> None:
     """Makes a cgroup per traffic class, and has every host's port mark what these send. Nothing is made for no class.
 
-    Raises MachineFault for a kernel that was built without what this needs.
+    names, pids: of the hosts, and of a process in the network namespace of each. Raises MachineFault for a kernel that was built without
+    what this needs.
     """
     if not classes:
         return
@@ -35,9 +35,9 @@ def make_classes(network: Network, classes: Collection[int]) -> None:
         ) from fault
     for traffic_class in classes:
         _cgroup(traffic_class).mkdir()
-    for index, name in enumerate(network.fabric.host_names()):
+    for name, pid in zip(names, pids, strict=True):
         interface = Port(name, 0).interface
-        with network_namespace(namespace_of(network.host_pid(index))):
+        with network_namespace(namespace_of(pid)):
             run(["tc", "-batch", "-"], batch_text(marking_commands(interface, map(band_of_class, sorted(classes)))))
             for traffic_class in classes:
                 line = priority_line(interface, band_of_class(traffic_class))

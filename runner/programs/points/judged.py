@@ -6,22 +6,19 @@ from pathlib import Path
 
 import msgspec
 
-from gradwire.analysis.programs.readers import READERS
 from gradwire.analysis.programs.results import FigureRow, ProgramResult
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict, failed_run
 from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.runner.programs.execution import SUMMARY_FILE, Summary
-from gradwire.runner.programs.figures import figures_file
 from gradwire.runner.programs.outputs import output_file
-from gradwire.runner.programs.protocol import place_name
+from gradwire.runner.programs.reported import reported
 from gradwire.runner.programs.verdict import checks
 from gradwire.runner.protocol import read_json, write_json
 from gradwire.runner.stored.files import reading
 from gradwire.runner.stored.stored_run import VERDICT_FILE
 from gradwire.workloads.programs.loading import ProgramPoint
-from gradwire.workloads.programs.schema import ProgramSection
 
 COMPLETION_FILE = "completed.json"
 ENDED, READABLE = "programs", "figures"
@@ -61,7 +58,7 @@ def judge_programs(point: ProgramPoint, folder: Path) -> ProgramResult:
             return failed(point, read_json(path, Verdict))
     with reading(folder / SUMMARY_FILE):
         summary = read_json(folder / SUMMARY_FILE, Summary)
-    rows, wrong = _figures(point, folder, summary)
+    rows, wrong = reported(point.section.program, point.fabric, folder, summary.statuses)
     made = [_ended(folder, summary), *checks(summary.report, point.fabric), _readable(rows, wrong)]
     return ProgramResult(
         point.parameters, summary.report.duration_s, rows, summary.memory_bytes, summary.wall_s, _verdict(made)
@@ -107,29 +104,3 @@ def _readable(rows: tuple[FigureRow, ...], wrong: list[str]) -> Check:
     return Check(
         READABLE, value, "readable", not wrong, "What a program reported could not be read, so rows are missing."
     )
-
-
-def _figures(point: ProgramPoint, folder: Path, summary: Summary) -> tuple[tuple[FigureRow, ...], list[str]]:
-    """The figures of all programs that ended by themselves, and what is wrong with others."""
-    rows: list[FigureRow] = []
-    wrong: list[str] = []
-    names = point.fabric.host_names()
-    for name, program in point.section.program.items():
-        for host in (names[index] for index in point.hosts_of(program)):
-            place = place_name(name, host)
-            file = _source(program, folder, place)
-            # A server that was ended with the others has reported nothing, or not to the end.
-            ended = place in summary.statuses and not summary.statuses[place]
-            if not file.exists() or (not ended and program.figures != "lines"):
-                continue
-            try:
-                found = READERS[program.figures](file.read_text(errors="replace"))
-            except InputFault as fault:
-                wrong.append(f"{file}: {fault}")
-                continue
-            rows += [FigureRow(name, host, row) for row in found]
-    return tuple(rows), wrong
-
-
-def _source(program: ProgramSection, folder: Path, place: str) -> Path:
-    return figures_file(folder, place) if program.figures == "lines" else output_file(folder, place, 1)

@@ -27,10 +27,11 @@ from gradwire.workloads.compilation import ResolvedPoint, compile_point
 from gradwire.workloads.definitions.inlining import inlined, read_definition
 from gradwire.workloads.definitions.schema import DeviceFile, ModelFile
 from gradwire.workloads.models.device_facts import DEVICES
-from gradwire.workloads.programs.loading import ProgramScenario, has_programs, load_programs
+from gradwire.workloads.programs.loading import ProgramScenario, load_programs
 from gradwire.workloads.registry.plugins import DEVICES as DEVICE_GROUP
 from gradwire.workloads.registry.plugins import MODELS, STRATEGIES
 from gradwire.workloads.scenario.loading import Scenario, load_scenario, resolve
+from gradwire.workloads.scenario.reading import has_programs
 from gradwire.workloads.scenario.units import rate_bps
 from tests.shared.command_line import gradwire_says
 from tests.shared.snippets import (

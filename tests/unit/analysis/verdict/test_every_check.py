@@ -12,6 +12,7 @@ import pytest
 from gradwire.agents.records import BandCount, OpLog, PointRecord
 from gradwire.analysis.fluid.estimate import FluidTimes
 from gradwire.analysis.packets.reading import Capture, Packets
+from gradwire.analysis.verdict.beside_check import Beside
 from gradwire.analysis.verdict.packet_checks import capture_checks
 from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge, verdict_of
 from gradwire.topo.fabric import Fabric
@@ -211,6 +212,9 @@ CASES: dict[str, Callable[[Path], Verdict]] = {
     ),
     "captured payload": captured_wrongly(lambda record, seen: (record, of_no_message(seen), SAME)),
     "iterations from packets": captured_wrongly(lambda record, seen: (record, seen, SLOWER)),
+    "programs": lambda _: judge(
+        pushes(), FABRIC, sound_log(), sound_record(), beside=Beside(1, ["tenant/h1 ended with status 3"])
+    ),
     "run": lambda _: failed_run("rank 3 died"),
 }
 

@@ -19,6 +19,7 @@ from gradwire.analysis.points import (
     point_result,
     pool_seeds,
 )
+from gradwire.analysis.verdict.beside_check import Beside
 from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
 from gradwire.faults import InputFault
 from gradwire.runner.protocol import read_json, write_json
@@ -284,3 +285,17 @@ def test_seeds_are_pooled_and_one_bad_seed_spoils_the_pool() -> None:
     assert pooled.throughput_per_s == pytest.approx(96 / sound_time_s() / 2)
     (spoilt,) = pool_seeds([points[0], replace(points[1], verdict="invalid: drops 3 (limit 0)")])
     assert spoilt.verdict == "invalid: 1 of 2 seeds; invalid: drops 3 (limit 0)"
+
+
+def test_programs_beside_a_strategy_leave_out_what_counts_all_bytes() -> None:
+    record = sound_record(FABRIC)
+    more = tuple(replace(band, bytes_sent=3 * band.bytes_sent) for band in record.counts.bands)
+    busier = replace(record, counts=replace(record.counts, bands=more, upcalls=10**6))
+    assert {"port counters", "bytes by class", "upcalls"} <= set(failed(verdict(busier)))
+    beside = judge(pushes(), FABRIC, sound_log(), busier, beside=Beside(2, early=["backup/h1 ended after 0.100 s"]))
+    assert failed(beside) == []
+    (check,) = (check for check in beside.checks if check.name == "programs")
+    assert check.value.startswith("2 ran beside the plan; backup/h1 ended after 0.100 s (port counters, ")
+    assert "no plan" in check.value
+    wrong = judge(pushes(), FABRIC, sound_log(), busier, beside=Beside(2, ["backup/h1 ended with status 3"]))
+    assert wrong.summary == "invalid: programs backup/h1 ended with status 3 (limit none fails)"

@@ -100,11 +100,6 @@ def test_a_programs_name_has_to_suit_a_file(tmp_path: Path) -> None:
         )
 
 
-def test_a_strategy_and_programs_are_not_mixed(tmp_path: Path) -> None:
-    with pytest.raises(InputFault, match="has programs and a strategy"):
-        load_programs(scenario_file(tmp_path, TEXT + '[strategy]\nname = "ring"\n'))
-
-
 def test_what_reads_plans_says_that_there_are_none(tmp_path: Path) -> None:
     with pytest.raises(InputFault, match="has programs, which have no plan"):
         load_scenario(scenario_file(tmp_path))

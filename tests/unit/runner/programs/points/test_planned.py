@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.runner.programs.points.planned import PlannedPrograms, command_defect, plan_programs
+from gradwire.runner.programs.commands import command_defect
+from gradwire.runner.programs.points.planned import PlannedPrograms, plan_programs
 from gradwire.workloads.programs.loading import load_programs
 
 TEXT = """

@@ -1,0 +1,30 @@
+"""What a machine notes of programs that it ran beside a strategy: a file in the point's folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+PROGRAMS_FILE = "programs.json"
+"""In a point's folder: the programs, as runner/programs/protocol.py has a Task."""
+ENDED_FILE = "programs-ended.json"
+
+
+class EndedBeside(msgspec.Struct, frozen=True):
+    """What became of the programs: the content of programs-ended.json."""
+
+    #: By program and host (`place_name`): the exit status, or 128 + n after signal n, of those that ended before the last iteration did.
+    statuses: dict[str, int]
+    #: And when, in seconds of virtual time after the replay began.
+    ended_s: dict[str, float]
+
+    @property
+    def failed(self) -> dict[str, int]:
+        """Those that failed."""
+        return {place: status for place, status in self.statuses.items() if status}
+
+
+def read_ended(folder: Path) -> EndedBeside:
+    """Reads what a point's machine noted. Raises OSError or msgspec.DecodeError."""
+    return msgspec.json.decode((folder / ENDED_FILE).read_bytes(), type=EndedBeside)

@@ -1,0 +1,46 @@
+"""What programs have reported, read from the files that they left in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from gradwire.analysis.programs.readers import READERS
+from gradwire.analysis.programs.results import FigureRow
+from gradwire.faults import InputFault
+from gradwire.runner.programs.figures import figures_file
+from gradwire.runner.programs.outputs import output_file
+from gradwire.runner.programs.protocol import place_name
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.programs.section import ProgramSection, hosts_of
+
+
+def reported(
+    programs: Mapping[str, ProgramSection], fabric: Fabric, folder: Path, statuses: Mapping[str, int]
+) -> tuple[tuple[FigureRow, ...], list[str]]:
+    """The figures of all programs, and what is wrong with others.
+
+    statuses: by program and host (`place_name`), of those that ended by themselves. One that was ended with the others, such as a server,
+    has printed no report, or not to the end.
+    """
+    rows: list[FigureRow] = []
+    wrong: list[str] = []
+    names = fabric.host_names()
+    for name, program in programs.items():
+        for host in (names[index] for index in hosts_of(program, names)):
+            place = place_name(name, host)
+            file = _source(program, folder, place)
+            ended = statuses.get(place) == 0
+            if not file.exists() or (not ended and program.figures != "lines"):
+                continue
+            try:
+                found = READERS[program.figures](file.read_text(errors="replace"))
+            except InputFault as fault:
+                wrong.append(f"{file}: {fault}")
+                continue
+            rows += [FigureRow(name, host, row) for row in found]
+    return tuple(rows), wrong
+
+
+def _source(program: ProgramSection, folder: Path, place: str) -> Path:
+    return figures_file(folder, place) if program.figures == "lines" else output_file(folder, place, 1)

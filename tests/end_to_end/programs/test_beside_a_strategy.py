@@ -1,0 +1,78 @@
+"""Programs beside a strategy share its network as max-min fairness says, report figures, and make the point invalid when they fail."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gradwire.analysis.frames.csv_files import read_texts
+from tests.end_to_end.programs.running import ENVIRONMENT, GRADWIRE, WALL_LIMIT_S, left_behind
+
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
+
+COMPUTE_S, SIZE_BYTES, WORKERS = 0.002, 40e6, 4
+TEXT = """
+title = "A ring beside a backup"
+[cluster]
+workers = 4
+[fabric]
+rate = "10gbit"
+[model]
+name = "one-layer"
+layers = [{ name = "fc", size = ["40MB"], forward = "1ms", backward = "1ms" }]
+[strategy]
+name = "ring"
+[program.backup]
+command = '$tool'
+arguments = { tool = "true" }
+hosts = ["h2", "h1"]
+background = true
+[run]
+warmup = 1
+"""
+BACKUP = "eval 'case $GRADWIRE_HOST in h2) exec iperf3 -s;; h1) exec iperf3 -t 1000 -c h2;; esac'"
+
+
+def run(folder: Path, tool: str) -> tuple[subprocess.CompletedProcess[str], dict[str, str]]:
+    (folder / "beside.toml").write_text(TEXT.replace("$tool", tool))
+    done = subprocess.run(
+        [*GRADWIRE, "run", "beside.toml", "--out", "run"],
+        cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=WALL_LIMIT_S,
+    )  # fmt: skip
+    (row,) = read_texts(folder / "run" / "points.csv")
+    assert left_behind(folder) == []
+    return done, row
+
+
+@pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed")
+def test_a_tenant_on_one_link_halves_what_a_ring_has_of_it(tmp_path: Path) -> None:
+    """The ring's slowest link carries 2 (n - 1) / n of the model at half of the line's payload."""
+    done, row = run(tmp_path, BACKUP.replace("'", "").removeprefix("eval "))
+    assert row["verdict"] == "valid", done.stdout + done.stderr
+    bytes_on_the_link = 2 * (WORKERS - 1) / WORKERS * SIZE_BYTES
+    ideal_s = COMPUTE_S + bytes_on_the_link * 8 / (10e9 * 1448 / 1538 / 2)
+    assert float(row["iteration_time_s"]) == pytest.approx(ideal_s, rel=0.005)
+    assert "programs ran beside 1 of 1 points" in done.stdout
+    assert "programs share the network" in done.stdout
+
+
+def test_figures_of_programs_beside_a_strategy_are_kept(tmp_path: Path) -> None:
+    tool = 'echo "{\\"begun_s\\": 1.5}" >>$GRADWIRE_FIGURES; echo working; exec sleep 1000'
+    done, row = run(tmp_path, tool)
+    assert row["verdict"] == "valid", done.stdout + done.stderr
+    rows = read_texts(tmp_path / "run" / "figures.csv")
+    assert [(each["program"], each["host"], each["begun_s"]) for each in rows] == [
+        ("backup", "h2", "1.5"),
+        ("backup", "h1", "1.5"),
+    ]
+    outputs = sorted((tmp_path / "run").glob("points/*/output/backup/*.out"))
+    assert [output.read_text() for output in outputs] == ["working\n"] * 2
+
+
+def test_a_program_that_fails_makes_the_point_invalid(tmp_path: Path) -> None:
+    done, row = run(tmp_path, "test $GRADWIRE_HOST = h1")
+    assert done.returncode == 1
+    assert row["verdict"].startswith("invalid: programs backup/h2 ended with status 1")
