@@ -66,6 +66,7 @@ CONTENDERS = (
     Contender("layer-allreduce", ALLREDUCE),
     Contender("horovod", ALLREDUCE),
     Contender("lazy-allreduce", ALLREDUCE),
+    Contender("ddp", ALLREDUCE),
     Contender("csc", ALLREDUCE, random=True, partial=True),
     Contender("multicast-ps", SWITCHES, {"placement": "split"}),
     Contender("aggregation-ps", SWITCHES, {"placement": "split"}),

@@ -26,6 +26,7 @@ _MODELS: dict[str, Callable[[], Profile]] = {
     "resnet50": resnet.resnet50,
     "resnet50-gf": resnet.resnet50_gradientflow,
     "resnet50-slim": resnet.resnet50_slim,
+    "resnet50-torchvision": resnet.resnet50_torchvision,
     "resnet50-v2": resnet.resnet50_v2,
     "resnet101": resnet.resnet101,
     "resnet101-netops": resnet.resnet101_netops,
