@@ -102,6 +102,10 @@ class Schedule:
         rows = np.stack(copies, axis=1).reshape(-1, self.rows.shape[1])
         return Schedule(self.ranks, self.parts * segments, rows)
 
+    def only(self, combine: Combine) -> Schedule:
+        """The rows that ADD, or those that COPY, as a schedule of its own: of a ring, its reduce-scatter or its allgather."""
+        return Schedule(self.ranks, self.parts, self.rows[self.combine == combine])
+
     @cached_property
     def order(self) -> Order:
         """What follows what."""
