@@ -67,6 +67,7 @@ CONTENDERS = (
     Contender("horovod", ALLREDUCE),
     Contender("lazy-allreduce", ALLREDUCE),
     Contender("ddp", ALLREDUCE),
+    Contender("megatron", ALLREDUCE),
     Contender("fsdp", ALLREDUCE, {"parameters": "fp32"}),
     Contender("csc", ALLREDUCE, random=True, partial=True),
     Contender("multicast-ps", SWITCHES, {"placement": "split"}),
