@@ -124,7 +124,7 @@ def _first_device(document: Mapping[str, Any]) -> str:
 
 
 def _stem(value: str) -> str:
-    return Path(value).stem if value.endswith(".toml") else value
+    return Path(value).stem if value.endswith((".toml", ".json")) else value
 
 
 def _title(shared: PointSection) -> str:

@@ -40,6 +40,9 @@ class PlanBuilder:
         self._count = 0
         self._deps = array("q"), array("q"), array("q")
         self._produces, self._consumes = (array("q"), array("q")), (array("q"), array("q"))
+        self._needs = array("q"), array("q")
+        self._sets: dict[tuple[int, ...], int] = {}
+        self._contributors, self._receivers = array("q"), array("q")
         self._begin: dict[int, int] = {}
         self._end: dict[int, int] = {}
         self._groups: list[tuple[int, ...]] = []
@@ -65,11 +68,29 @@ class PlanBuilder:
         self._tensors.append(name)
         return len(self._tensors) - 1
 
-    def chunk(self, tensor: int, size_bytes: int) -> int:
-        """Adds a chunk of a tensor; returns its number."""
+    def chunk(
+        self,
+        tensor: int,
+        size_bytes: int,
+        contributors: Sequence[int] | None = None,
+        receivers: Sequence[int] | None = None,
+    ) -> int:
+        """Adds a chunk of a tensor; returns its number.
+
+        contributors, receivers: ranks of workers; None: all of them.
+        """
+        self._contributors.append(self._set(contributors))
+        self._receivers.append(self._set(receivers))
         self._chunk_bytes.append(size_bytes)
         self._chunk_tensor.append(tensor)
         return len(self._chunk_bytes) - 1
+
+    def chunk_sizes(self, chunks: Sequence[int]) -> Int64:
+        """Bytes of each of these chunks."""
+        return np.array([self._chunk_bytes[chunk] for chunk in chunks], np.int64)
+
+    def _set(self, ranks: Sequence[int] | None) -> int:
+        return -1 if ranks is None else self._sets.setdefault(tuple(ranks), len(self._sets))
 
     def compute(self, rank: int, duration_s: float = 0.0, *, layer: int = -1, order: int = 0, lane: int = 0) -> int:
         """Adds a COMPUTE op of `duration_s` on the rank's stream `lane`."""
@@ -231,6 +252,11 @@ class PlanBuilder:
         self._consumes[0].append(op)
         self._consumes[1].append(chunk)
 
+    def needs(self, op: int, chunk: int) -> None:
+        """States that `op` needs the complete `chunk` of this iteration."""
+        self._needs[0].append(op)
+        self._needs[1].append(chunk)
+
     def iteration(self, worker: int, begin: int, end: int) -> None:
         """States which ops begin and end the worker's iteration."""
         self._begin[worker], self._end[worker] = begin, end
@@ -271,7 +297,21 @@ class PlanBuilder:
             compute_s=compute_s,
             samples=samples,
             notes=tuple(self.notes),
+            **self._groups_of_chunks(),
         )
+
+    def _groups_of_chunks(self) -> dict[str, Int64]:
+        """The columns that only a plan with groups has."""
+        if not self._sets and not self._needs[0]:
+            return {}
+        sizes = [len(ranks) for ranks in self._sets]
+        return {
+            "needs": _pairs(self._needs),
+            "chunk_contributors": np.array(self._contributors, np.int64),
+            "chunk_receivers": np.array(self._receivers, np.int64),
+            "set_start": np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            "set_rank": np.array([rank for ranks in self._sets for rank in ranks], np.int64),
+        }
 
     def _dependencies(self) -> tuple[Int64, Int64, np.typing.NDArray[np.uint8]]:
         ops, ons, lags = (

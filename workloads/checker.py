@@ -71,6 +71,11 @@ def _check_ranges(plan: Plan) -> None:
     ops, count = plan.ops, len(plan.ops)
     if len(plan.begin_op) != len(plan.workers) or len(plan.end_op) != len(plan.workers):
         raise PlanError(f"plan '{plan.name}': every worker needs an op that begins and one that ends its iteration")
+    for sets in (plan.chunk_contributors, plan.chunk_receivers):
+        if len(sets) not in (0, len(plan.chunk_bytes)):
+            raise PlanError(f"plan '{plan.name}': {len(sets)} of {len(plan.chunk_bytes)} chunks have a set of workers")
+    if not np.isin(plan.set_rank, plan.workers).all() or (np.diff(plan.set_start) < 1).any():
+        raise PlanError(f"plan '{plan.name}': a set of workers is empty, or has a rank that is no worker")
     communicates = (ops.kind == OpKind.SEND) | (ops.kind == OpKind.RECV)
     sends = ops.kind == OpKind.SEND
     to_group = sends & (ops.group == 1)
@@ -83,6 +88,10 @@ def _check_ranges(plan: Plan) -> None:
         ("what consumes a chunk", plan.consumes[:, 0], 0, count),
         ("a produced chunk", plan.produces[:, 1], 0, chunks),
         ("a consumed chunk", plan.consumes[:, 1], 0, chunks),
+        ("what needs a chunk", plan.needs[:, 0], 0, count),
+        ("a needed chunk", plan.needs[:, 1], 0, chunks),
+        ("a chunk's contributors", plan.chunk_contributors, -1, max(0, len(plan.set_start) - 1)),
+        ("a chunk's receivers", plan.chunk_receivers, -1, max(0, len(plan.set_start) - 1)),
         ("an op's rank", ops.rank, 0, ranks),
         ("an op's chunk", ops.chunk, -1, chunks),
         ("a message's peer", ops.peer[communicates & ~to_group], 0, ranks),
@@ -197,13 +206,17 @@ def _check_contributions(plan: Plan) -> None:
         when = f"in iteration {defect.iteration} " if defect.iteration >= 0 else ""
         raise _fail(plan, defect.op, when + defect.what)
     workers = set(plan.workers.tolist())
-    produced, consumed = _rank_chunks(plan, plan.produces), _rank_chunks(plan, plan.consumes)
-    needed = {(int(worker), chunk) for worker in plan.workers for chunk in range(len(plan.chunk_bytes))}
+    produced = _rank_chunks(plan, plan.produces)
+    consumed = _rank_chunks(plan, plan.consumes) | _rank_chunks(plan, plan.needs)
     from_outside = {chunk for rank, chunk in produced if rank not in workers}
-    owed = {(rank, chunk) for rank, chunk in needed if chunk not in from_outside}
+    contributing = _members(plan, plan.chunk_contributors)
+    owed = {(rank, chunk) for rank, chunk in contributing if chunk not in from_outside}
+    by_workers = {(rank, chunk) for rank, chunk in produced if rank in workers}
+    needed = _members(plan, plan.chunk_receivers)
     for wrong, verb in (
         (owed - produced, "never contributes to"),
-        ((produced & needed) - owed, "contributes to what comes from outside the job,"),
+        (by_workers - contributing, "contributes, though it is none of the contributors, to"),
+        (by_workers - owed, "contributes to what comes from outside the job,"),
         (needed - consumed, "never needs"),
     ):
         if wrong:
@@ -232,6 +245,13 @@ def _check_computation(plan: Plan, relative_times: Sequence[float]) -> None:
         raise PlanError(
             f"plan '{plan.name}': worker rank {plan.workers[at]} computes {spent_ns[at] / 1e9:.9f} s of {required_s[at]:.9f} s"
         )
+
+
+def _members(plan: Plan, sets: Int64) -> set[tuple[int, int]]:
+    """Pairs of rank and chunk, given the set of workers of each chunk, or no sets where each has all workers."""
+    sets = sets if len(sets) else np.full(len(plan.chunk_bytes), -1, np.int64)
+    ranks = {number: plan.set_ranks(number).tolist() for number in np.unique(sets).tolist()}
+    return {(rank, chunk) for chunk, number in enumerate(sets.tolist()) for rank in ranks[number]}
 
 
 def _rank_chunks(plan: Plan, pairs: Int64) -> set[tuple[int, int]]:

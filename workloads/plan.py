@@ -6,12 +6,19 @@ names it.
 
 Data is cut into chunks: a tensor, a shard or a slice of one. A worker's backward pass produces its own contribution to a chunk, messages
 carry sets of contributions, and a chunk is complete when it holds every worker's contribution exactly once.
+
+A chunk may also belong to a group: then it has contributors and receivers of its own, and is complete with all its contributors'. What
+is otherwise many kinds of collective is thereby one rule. Of a reduce-scatter's part, all are contributors and one is the receiver; of an
+allgather's part, it is the other way round; of an allreduce, both are the group; of an all-to-all or a point-to-point message, both are
+one rank. A receiver needs a chunk of the iteration before (`consumes`, as gradients are) or of the same one (`needs`, as activations and
+gathered parameters are).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from pathlib import Path
@@ -127,6 +134,10 @@ OP_DTYPES: dict[str, Any] = {
 }
 
 
+OF_GROUPS = ("needs", "chunk_contributors", "chunk_receivers", "set_start", "set_rank")
+"""Columns that only plans with groups have."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """A compiled strategy."""
@@ -169,6 +180,15 @@ class Plan:
     #: Samples that all workers together process in an iteration.
     samples: int
     notes: tuple[str, ...] = field(default=())
+    #: Pairs (op, chunk): when the op starts, its rank must hold the complete chunk of this iteration.
+    needs: Int64 = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    #: For each chunk, the set of workers that contribute to it; -1 for all workers. Empty if all chunks are everybody's.
+    chunk_contributors: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    #: For each chunk, the set of workers that receive it, as above.
+    chunk_receivers: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    #: Set i has the ranks set_rank[set_start[i]:set_start[i + 1]].
+    set_start: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    set_rank: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def workers(self) -> Int64:
@@ -179,6 +199,20 @@ class Plan:
     def hosts(self) -> int:
         """Number of hosts that the plan needs."""
         return int(self.rank_host.max()) + 1
+
+    def set_ranks(self, number: int) -> Int64:
+        """The ranks of a set of `chunk_contributors` or `chunk_receivers`."""
+        return self.workers if number < 0 else self.set_rank[self.set_start[number] : self.set_start[number + 1]]
+
+    def contributors(self) -> dict[int, int]:
+        """For each chunk that has contributors of its own, their bits, as in `Contributions`."""
+        number = {int(rank): place for place, rank in enumerate(self.workers)}
+        bits = {
+            one: sum(1 << number[rank] for rank in self.set_ranks(one).tolist())
+            for one in np.unique(self.chunk_contributors).tolist()
+            if one >= 0
+        }
+        return {chunk: bits[one] for chunk, one in enumerate(self.chunk_contributors.tolist()) if one >= 0}
 
     def is_remote(self) -> npt.NDArray[np.bool_]:
         """Whether each op is a SEND that crosses the network; group sends always do."""
@@ -210,6 +244,8 @@ class Plan:
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
         own = {f.name: getattr(self, f.name) for f in fields(self) if isinstance(getattr(self, f.name), np.ndarray)}
+        # A plan without groups has the digest that it had before there were any.
+        own = {name: array for name, array in own.items() if name not in OF_GROUPS or len(array)}
         return {**own, **{f"ops.{f.name}": getattr(self.ops, f.name) for f in fields(self.ops)}}
 
     def _scalars(self) -> dict[str, Any]:
@@ -256,19 +292,21 @@ class Ledger:
     The checker and the agents keep the same ledger, the checker symbolically and the agents from the headers of real messages.
     """
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, contributors: Mapping[int, int] | None = None) -> None:
+        """contributors: the bits that make a chunk complete, for chunks that need others than all workers'."""
         self._all = (1 << workers) - 1
+        self._contributors = contributors or {}
         self._sum: dict[tuple[int, int], Contributions] = {}
         self._complete: dict[tuple[int, int], int] = {}
 
     def produce(self, rank: int, chunk: int, worker: int | None, iteration: int) -> None:
         """Starts a new sum with the gradient of worker number `worker`, at `rank`. With None, the rank has the whole chunk."""
-        self._store(rank, chunk, Contributions(iteration, self._all if worker is None else 1 << worker))
+        self._store(rank, chunk, Contributions(iteration, self._whole(chunk) if worker is None else 1 << worker))
 
     def outgoing(self, rank: int, chunk: int, combine: Combine) -> Contributions:
         """Contributions that a message carries: the sum so far if the receiver will ADD, the last complete value if it will COPY."""
         if combine == Combine.COPY:
-            return Contributions(self.complete(rank, chunk), self._all)
+            return Contributions(self.complete(rank, chunk), self._whole(chunk))
         return self._sum.get((rank, chunk), Contributions(-1, 0))
 
     def arrive(self, rank: int, chunk: int, combine: Combine, arrived: Contributions) -> str | None:
@@ -277,7 +315,7 @@ class Ledger:
         Contributions to a newer iteration than the rank's sum start a new sum.
         """
         if combine == Combine.COPY:
-            if arrived.workers != self._all:
+            if arrived.workers != self._whole(chunk):
                 return f"{arrived} is to be copied, but is not complete"
             self._complete[rank, chunk] = arrived.iteration
             return None
@@ -293,10 +331,13 @@ class Ledger:
         return None
 
     def complete(self, rank: int, chunk: int) -> int:
-        """The latest iteration of which the rank holds every worker's contribution; -1 stands for the initial parameters."""
+        """The latest iteration of which the rank holds every contributor's contribution; -1 stands for the initial parameters."""
         return self._complete.get((rank, chunk), -1)
+
+    def _whole(self, chunk: int) -> int:
+        return self._contributors.get(chunk, self._all)
 
     def _store(self, rank: int, chunk: int, total: Contributions) -> None:
         self._sum[rank, chunk] = total
-        if total.workers == self._all:
+        if total.workers == self._whole(chunk):
             self._complete[rank, chunk] = total.iteration

@@ -151,14 +151,15 @@ class Holdings:
     def __init__(self, plan: Plan, orders: int) -> None:
         ops, chunks = plan.ops, max(1, len(plan.chunk_bytes))
         key = ops.rank.astype(np.int64) * chunks + ops.chunk
-        pairs = np.concatenate([plan.produces, plan.consumes])
+        pairs = np.concatenate([plan.produces, plan.consumes, plan.needs])
         pair_key = ops.rank[pairs[:, 0]].astype(np.int64) * chunks + pairs[:, 1]
         rows, index = np.unique(np.concatenate([key, pair_key]), return_inverse=True)
         self.row_of_op = index[: len(ops)]
         self.row_of_produced = index[len(ops) : len(ops) + len(plan.produces)]
-        self.row_of_consumed = index[len(ops) + len(plan.produces) :]
+        #: Of rows of Plan.consumes, and behind them of Plan.needs.
+        self.row_of_needed = index[len(ops) + len(plan.produces) :]
         words = -(-max(1, len(plan.workers)) // WORD_BITS)
-        self.everyone = self._bits(np.arange(len(plan.workers)), words).sum(axis=0, dtype=np.uint64)
+        everyone = self._bits(np.arange(len(plan.workers)), words).sum(axis=0, dtype=np.uint64)
         self.rows = len(rows)
         self.sum_iteration = np.full(orders * self.rows, -1, dtype=np.int64)
         self.sum_workers = np.zeros((orders * self.rows, words), dtype=np.uint64)
@@ -166,7 +167,15 @@ class Holdings:
         own = np.full(len(plan.rank_role), -1, dtype=np.int64)
         own[plan.workers] = np.arange(len(plan.workers))
         producer = own[ops.rank[plan.produces[:, 0]]]
-        self.contribution = np.where(producer[:, None] < 0, self.everyone, self._bits(producer, words))
+        #: The contributions that make each chunk complete; one row for all of them if every chunk is everybody's.
+        self._whole_of_chunk: UInt64 = everyone[None, :]
+        self._chunk_of_row = np.zeros(1, dtype=np.int64)
+        if len(plan.chunk_contributors):
+            of_set = [self._bits(own[plan.set_ranks(i)], words).sum(axis=0) for i in range(-1, len(plan.set_start) - 1)]
+            self._whole_of_chunk = np.array(of_set, dtype=np.uint64)[plan.chunk_contributors + 1]
+            self._chunk_of_row = np.maximum(rows, 0) % chunks
+        whole = self.whole(self.row_of_produced)
+        self.contribution = np.where(producer[:, None] < 0, whole, self._bits(producer, words))
 
     @staticmethod
     def _bits(workers: Int64, words: int) -> UInt64:
@@ -176,6 +185,13 @@ class Holdings:
             np.uint64
         )
         return bits
+
+    def whole(self, rows: Int64) -> UInt64:
+        """The contributions that make the chunks of `rows` complete, in one row if they are the same for all."""
+        if len(self._whole_of_chunk) == 1:
+            return self._whole_of_chunk
+        of_rows: UInt64 = self._whole_of_chunk[self._chunk_of_row[rows % self.rows]]
+        return of_rows
 
     def produce(self, produced: Int64, order: Int64, iteration: Int64) -> None:
         """Executes rows of Plan.produces: each starts a new sum with the rank's own contribution, or with the whole chunk."""
@@ -204,7 +220,7 @@ class Holdings:
 
     def _store(self, rows: Int64, iteration: Int64, workers: UInt64) -> None:
         self.sum_iteration[rows], self.sum_workers[rows] = iteration, workers
-        whole = (workers == self.everyone).all(axis=1)
+        whole = (workers == self.whole(rows)).all(axis=1)
         self.complete[rows[whole]] = iteration[whole]
 
 
@@ -236,10 +252,14 @@ class Run:
         recvs = np.flatnonzero(self.receives)
         self.copies = np.zeros(self.count, dtype=np.bool_)
         self.copies[ops.message[recvs]] = ops.combine[recvs] == Combine.COPY
-        self.produced, self.consumed = _Pairs(self.plan.produces, self.count), _Pairs(self.plan.consumes, self.count)
+        self.produced = _Pairs(self.plan.produces, self.count)
+        #: Chunks of the iteration before, and of the same one; `_age` is 1 and 0 for them.
+        self._needs = np.concatenate([self.plan.consumes, self.plan.needs])
+        self._age = np.repeat([1, 0], [len(self.plan.consumes), len(self.plan.needs)])
+        self.needed = _Pairs(self._needs, self.count)
         self._last_place = np.zeros(len(self.holdings.complete), dtype=np.int64)
         self.sent_iteration = np.zeros(self.orders * self.nodes, dtype=np.int64)
-        self.sent_workers = np.zeros((self.orders * self.nodes, len(self.holdings.everyone)), dtype=np.uint64)
+        self.sent_workers = np.zeros((self.orders * self.nodes, self.holdings.contribution.shape[1]), dtype=np.uint64)
 
     def defect(self) -> Defect | None:
         """Executes the plan; returns the first defect, which may be an op that never becomes ready, or None."""
@@ -290,7 +310,7 @@ class Run:
         """Executes ops that are ready together: checks what they need, then has them send, receive and produce."""
         rest, op = np.divmod(nodes, self.count)
         order, iteration = np.divmod(rest, ITERATIONS)
-        defect = self._need(order, iteration, op) if self.consumed.any_of[op].any() else None
+        defect = self._need(order, iteration, op) if self.needed.any_of[op].any() else None
         sending, receiving = self.sends[op], self.receives[op]
         if sending.any():
             self._send(nodes[sending], order[sending], op[sending])
@@ -302,20 +322,20 @@ class Run:
         return defect
 
     def _need(self, order: Int64, iteration: Int64, op: Int64) -> Defect | None:
-        node, needed = self.consumed.of(op)
-        complete = self.holdings.complete[self.holdings.row_of_consumed[needed] + order[node] * self.holdings.rows]
-        missing = np.flatnonzero(complete != iteration[node] - 1)
+        node, needed = self.needed.of(op)
+        complete = self.holdings.complete[self.holdings.row_of_needed[needed] + order[node] * self.holdings.rows]
+        missing = np.flatnonzero(complete != iteration[node] - self._age[needed])
         if not len(missing):
             return None
         at = missing[0]
-        what = f"needs chunk {self.plan.consumes[needed[at], 1]}, but holds that of iteration {complete[at]}"
+        what = f"needs chunk {self._needs[needed[at], 1]}, but holds that of iteration {complete[at]}"
         return Defect(int(op[node[at]]), int(iteration[node[at]]), what)
 
     def _send(self, nodes: Int64, order: Int64, op: Int64) -> None:
         holdings, copied = self.holdings, self.copies[op]
         rows = holdings.row_of_op[op] + order * holdings.rows
         self.sent_iteration[nodes] = np.where(copied, holdings.complete[rows], holdings.sum_iteration[rows])
-        self.sent_workers[nodes] = np.where(copied[:, None], holdings.everyone, holdings.sum_workers[rows])
+        self.sent_workers[nodes] = np.where(copied[:, None], holdings.whole(rows), holdings.sum_workers[rows])
 
     def _receive(self, order: Int64, iteration: Int64, op: Int64) -> Defect | None:
         """Executes receives, one after the other where they touch the same chunk of the same rank."""
@@ -345,7 +365,7 @@ class Run:
 
 
 class _Pairs:
-    """Rows of Plan.produces or Plan.consumes, by op."""
+    """Rows of pairs (op, chunk), by op."""
 
     def __init__(self, pairs: Int64, count: int) -> None:
         self._by_op = np.argsort(pairs[:, 0], kind="stable")

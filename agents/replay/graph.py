@@ -31,8 +31,9 @@ class RankGraph:
         self.is_remote = column(plan.is_remote().astype(np.uint8))
         #: Each worker's bit in a set of contributions, by its rank.
         self.worker_number = {int(rank): number for number, rank in enumerate(plan.workers)}
-        #: The chunks that an op produces or consumes.
+        #: The chunks that an op produces, consumes or needs.
         self.produces, self.consumes = _chunks_by_op(plan.produces), _chunks_by_op(plan.consumes)
+        self.needs = _chunks_by_op(plan.needs)
         is_own = np.isin(ops.rank, list(ranks))
         #: The ops of `ranks`.
         self.own_ops = column(np.flatnonzero(is_own))

@@ -107,7 +107,7 @@ class Interpreter:
         self.iterations_done = 0
         self._graph = RankGraph(plan, ranks)
         self.log = OpLogger(len(self._graph.own_ops) * iterations)
-        self._ledger = Ledger(len(plan.workers))
+        self._ledger = Ledger(len(plan.workers), plan.contributors())
         self._outbox: list[Outgoing] = []
         self._now_ns = 0
         # Of each iteration that has begun and not ended: dependencies that each op waits for, the latest end among those that have
@@ -243,7 +243,9 @@ class Interpreter:
             return
         iteration, op = next_op.iteration, next_op.op
         for chunk in self._graph.consumes.get(op, ()):
-            self._expect_complete(iteration, op, chunk)
+            self._expect_complete(iteration, op, chunk, "the iteration before", iteration - 1)
+        for chunk in self._graph.needs.get(op, ()):
+            self._expect_complete(iteration, op, chunk, "this iteration", iteration)
         nominal_start_ns = max(self._ready_ns[iteration][op], stream.free_ns)
         end_ns = nominal_start_ns + self._graph.duration_ns[op]
         execution = _Execution(end_ns, iteration, op, nominal_start_ns, self._now_ns)
@@ -332,10 +334,10 @@ class Interpreter:
                 f"iteration {iteration}, RECV op {op} at rank {graph.rank[op]}, chunk {graph.chunk[op]}: {defect}"
             )
 
-    def _expect_complete(self, iteration: int, op: int, chunk: int) -> None:
+    def _expect_complete(self, iteration: int, op: int, chunk: int, of: str, needed_iteration: int) -> None:
         held_iteration = self._ledger.complete(self._graph.rank[op], chunk)
-        if held_iteration != iteration - 1:
+        if held_iteration != needed_iteration:
             raise InternalFault(
-                f"iteration {iteration}, op {op} at rank {self._graph.rank[op]} needs chunk {chunk} of the iteration before, "
+                f"iteration {iteration}, op {op} at rank {self._graph.rank[op]} needs chunk {chunk} of {of}, "
                 f"but holds that of iteration {held_iteration}"
             )

@@ -37,6 +37,7 @@ from gradwire.workloads.scenario.reference import (
     option_facts,
     sections,
 )
+from gradwire.workloads.scenario.units import byte_rate_text
 from gradwire.workloads.strategy import Strategy
 
 Thing = TypeVar("Thing")
@@ -107,10 +108,16 @@ def devices(name: str | None, *, as_toml: bool, as_json: bool) -> None:
         _print_json(facts)
     else:
         rows = (
-            (each["name"], _memory(device), ", ".join(_timed(device)), device.description + _of_package(each))
+            (
+                each["name"],
+                _memory(device),
+                _link(device),
+                ", ".join(_timed(device)),
+                device.description + _of_package(each),
+            )
             for each, device in zip(facts, found.values(), strict=True)
         )
-        _print_table(("device", "memory", "models with a time", "what it is"), rows)
+        _print_table(("device", "memory", "link", "models with a time", "what it is"), rows)
     _tell_of(faults)
 
 
@@ -121,6 +128,7 @@ def _device_facts(name: str, device: Device) -> dict[str, Any]:
         "models": _timed(device),
         "any_model": device.flops_per_s is not None,
         "memory_bytes": device.memory_bytes,
+        "link_bytes_per_s": device.link_bytes_per_s,
         "from": DEVICES.origins(name, BUILT_IN.devices),
     }
 
@@ -174,6 +182,10 @@ def _timed(device: Device) -> list[str]:
 
 def _memory(device: Device) -> str:
     return f"{device.memory_bytes / GIB:.0f} GiB" if device.memory_bytes else ""
+
+
+def _link(device: Device) -> str:
+    return byte_rate_text(device.link_bytes_per_s) if device.link_bytes_per_s else ""
 
 
 def strategies(*, as_json: bool) -> None:

@@ -95,7 +95,7 @@ def default_name(scenario: Resolved, clock: Clock) -> str:
 def _set_word(setting: str) -> str:
     """A setting's value, after its key's last part if the value is a number, which says nothing by itself."""
     key, _, value = setting.partition("=")
-    value = Path(value).stem if value.endswith((".toml", ".py")) else value
+    value = Path(value).stem if value.endswith((".toml", ".json", ".py")) else value
     value = re.sub(r"[^\w.+]+", "+", value.strip()).strip("+")
     return value if value[:1].isalpha() or value.endswith("bit") else f"{key.strip().rpartition('.')[2]}{value}"
 

@@ -48,6 +48,9 @@ own: dict[str, st.SearchStrategy[dict[str, Any]]] = {
             "report_s": st.sampled_from([0, 1e-5, 3e-3]),
         }
     ),
+    "ddp": st.fixed_dictionaries(
+        {key: st.integers(1, 3000).map("{}B".format) for key in ("bucket_cap", "first_bucket_cap")}
+    ),
     "lazy-allreduce": st.fixed_dictionaries({"threshold_bytes": st.integers(0, 3000)}),
     "csc": st.fixed_dictionaries(
         {

@@ -120,6 +120,7 @@ def without_op(plan: Plan, gone: int) -> Plan:
         end_op=moved(plan.end_op),
         produces=_pairs(plan.produces, gone),
         consumes=_pairs(plan.consumes, gone),
+        needs=_pairs(plan.needs, gone),
     )
     kept = [(op - (op > gone), on - (on > gone), lag) for op, on, lag in dependencies(plan) if gone not in (op, on)]
     return with_dependencies(shorter, kept)

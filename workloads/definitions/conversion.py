@@ -84,6 +84,7 @@ def device_of(defined: DeviceDefinition) -> Device:
         peak.efficiency if peak else 0.0,
         peak.source if peak else "",
         defined.memory,
+        defined.link,
     )
 
 
@@ -112,6 +113,7 @@ def device_file(name: str, device: Device) -> DeviceFile:
             "name": name,
             "description": device.description,
             "memory": None if device.memory_bytes is None else f"{device.memory_bytes!r}B",
+            "link": None if device.link_bytes_per_s is None else f"{device.link_bytes_per_s!r}B/s",
             "peak": peak,
             "facts": tuple(map(_fact_definition, device.facts)),
             "alike": dict(device.alike),

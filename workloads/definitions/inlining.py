@@ -7,6 +7,7 @@ code stays where it is, and the scenario has its path. To read an old run needs 
 from __future__ import annotations
 
 import copy
+import tomllib
 from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from gradwire.faults import InputFault
-from gradwire.workloads.definitions.conversion import device_of, profile_of
+from gradwire.workloads.definitions.conversion import device_of, model_file, profile_of
+from gradwire.workloads.definitions.hugging_face import hugging_face_profile
 from gradwire.workloads.definitions.references import TABLES, is_file, strategy_reference, swapped
 from gradwire.workloads.definitions.schema import DeviceDefinition, DeviceFile, ModelDefinition, ModelFile, name_defect
 from gradwire.workloads.definitions.strategy_files import strategy_in
+from gradwire.workloads.definitions.toml_text import model_text
 from gradwire.workloads.models.catalogue import BUILT_IN
 from gradwire.workloads.registry import strategy_names
 from gradwire.workloads.registry.built_in import BUILT_IN as BUILT_IN_STRATEGIES
@@ -78,7 +81,7 @@ class _Reader:
                 raise InputFault(f"{path}: '{name}' is a strategy of gradwire: give yours a name of its own")
             return self._keep(table, name, path, str(path))
         path = self._path(value)
-        content = read_definition(path, ModelFile if table == "models" else DeviceFile)
+        content = read_model(path) if table == "models" else read_definition(path, DeviceFile)
         name = content.pop("name")
         if _is_another(table, name, content):
             raise InputFault(
@@ -117,6 +120,13 @@ def _is_another(table: str, name: str, content: Mapping[str, Any]) -> bool:
     if table == "models":
         return name in BUILT_IN.models and BUILT_IN.model(name) != profile_of(name, validated(ModelDefinition, content))
     return name in BUILT_IN.devices and BUILT_IN.device(name) != device_of(validated(DeviceDefinition, content))
+
+
+def read_model(path: Path) -> dict[str, Any]:
+    """The content of a model file, or what one would have that says the same as a config.json of Hugging Face's. Raises InputFault."""
+    if path.suffix != ".json":
+        return read_definition(path, ModelFile)
+    return tomllib.loads(model_text(model_file(hugging_face_profile(path))))
 
 
 def read_definition(path: Path, kind: type[ModelFile | DeviceFile]) -> dict[str, Any]:

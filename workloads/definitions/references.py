@@ -14,12 +14,18 @@ TABLES = {
     "strategy.name": "strategies",
 }
 """Keys whose values may be files, and the tables of `defined` that hold what the files say."""
+MODEL_ENDINGS = (".toml", ".json")
+"""A model file, and the configuration of a model in Hugging Face's form."""
 _PYTHON_FILE = re.compile(r"(?P<path>.+\.py)(?::(?P<name>[^:/]+))?")
 
 
 def is_file(key: str, value: str) -> bool:
     """Whether the value of a key of TABLES is a file, and no name."""
-    return bool(_PYTHON_FILE.fullmatch(value)) if TABLES[key] == "strategies" else value.endswith(".toml")
+    return (
+        bool(_PYTHON_FILE.fullmatch(value))
+        if TABLES[key] == "strategies"
+        else value.endswith(MODEL_ENDINGS if key == "model.name" else ".toml")
+    )
 
 
 def strategy_reference(value: str) -> tuple[str, str | None]:

@@ -11,6 +11,7 @@ from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.scenario.expectations import InWords
 from gradwire.workloads.scenario.fields import (
     MOST_SAMPLES,
+    BytesPerS,
     DurationS,
     Flops,
     FlopsPerS,
@@ -40,11 +41,9 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 def name_defect(name: str) -> str:
     """What is wrong with the name of a model, a device or a strategy of one's own, or ""."""
-    if NAME.fullmatch(name) and not name.endswith((".toml", ".py")):
+    if NAME.fullmatch(name) and not name.endswith((".toml", ".json", ".py")):
         return ""
-    return (
-        "may have letters, digits, '-', '_' and '.', begins with a letter or a digit, and does not end in .toml or .py"
-    )
+    return "may have letters, digits, '-', '_' and '.', begins with a letter or a digit, and does not end in .toml, .json or .py"
 
 
 class LayerDefinition(Section):
@@ -143,6 +142,9 @@ class DeviceDefinition(Section):
     """What it is, and how it was used."""
     memory: SizeBytes | None = Field(None, ge=1)
     """Its memory. A model that does not fit is warned of."""
+    link: BytesPerS | None = Field(None, gt=0)
+    """Rate of its link to the other devices of a machine, in each direction, such as NVLink's. A scenario whose machines have several
+    workers says it again, as costs.local_rate."""
     peak: PeakDefinition | None = None
     """Peak rate and efficiency."""
     facts: tuple[FactDefinition, ...] = ()

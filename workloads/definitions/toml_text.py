@@ -26,7 +26,7 @@ def model_text(model: ModelFile) -> str:
 
 def device_text(device: DeviceFile) -> str:
     """A device file's text."""
-    lines = [*_pairs(device, ("name", "description", "memory", "alike"))]
+    lines = [*_pairs(device, ("name", "description", "memory", "link", "alike"))]
     lines += _blocks("[peak]", [device.peak] if device.peak else [])
     return "\n".join([*lines, *_blocks("[[facts]]", device.facts)]) + "\n"
 

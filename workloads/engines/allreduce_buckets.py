@@ -1,7 +1,7 @@
 """What an allreduce reduces at once: a tensor, several fused ones, or selected gradients; and when it may start.
 
 Sources: GradientFlow, sections 2.6 (a tensor as soon as backward yields it), 3.1 (lazy allreduce, and Horovod's fusion,
-which it compares with).
+which it compares with); PyTorch's reducer.cpp (the buckets of DistributedDataParallel).
 """
 
 from __future__ import annotations
@@ -90,6 +90,23 @@ def buffer_fused(gradients: Iterable[Gradient], buffer_values: int) -> list[list
         groups[-1].append(gradient)
         filled += gradient.values
     return groups
+
+
+def cap_filled(gradients: Iterable[Gradient], first_cap_values: float, cap_values: float) -> list[list[Gradient]]:
+    """PyTorch: a bucket is closed by the gradient that brings it to its cap or beyond; what is left goes at the end.
+
+    So a bucket may be larger than its cap by all but one value of a tensor. `compute_bucket_assignment_by_size` in
+    https://github.com/pytorch/pytorch/blob/v2.5.0/torch/csrc/distributed/c10d/reducer.cpp adds a tensor first and compares then.
+    """
+    groups: list[list[Gradient]] = [[]]
+    filled = 0
+    for gradient in gradients:
+        groups[-1].append(gradient)
+        filled += gradient.values
+        if filled >= (first_cap_values if len(groups) == 1 else cap_values):
+            groups.append([])
+            filled = 0
+    return [group for group in groups if group]
 
 
 def by_cycle(job: Job, gradients: Iterable[Gradient], cycle_s: float) -> list[tuple[Hold, list[Gradient]]]:

@@ -102,6 +102,10 @@ class Schedule:
         rows = np.stack(copies, axis=1).reshape(-1, self.rows.shape[1])
         return Schedule(self.ranks, self.parts * segments, rows)
 
+    def only(self, combine: Combine) -> Schedule:
+        """The rows that ADD, or those that COPY, as a schedule of its own: of a ring, its reduce-scatter or its allgather."""
+        return Schedule(self.ranks, self.parts, self.rows[self.combine == combine])
+
     @cached_property
     def order(self) -> Order:
         """What follows what."""
@@ -157,7 +161,12 @@ def _ring_rows(members: Sequence[int], blocks: Sequence[Sequence[int]], step: in
 
 def ring(ranks: int) -> Schedule:
     """Reduce-scatter and allgather around a ring: 2 (N - 1) steps of 1/N of the bucket each."""
-    return _schedule(ranks, ranks, _ring_rows(range(ranks), [[part] for part in range(ranks)], 0, 0))
+    return ring_among(range(ranks), ranks)
+
+
+def ring_among(members: Sequence[int], ranks: int) -> Schedule:
+    """The same around some of the ranks, in as many parts."""
+    return _schedule(ranks, len(members), _ring_rows(members, [[part] for part in range(len(members))], 0, 0))
 
 
 def whole_ring(ranks: int, first: int) -> Schedule:

@@ -8,6 +8,7 @@ from functools import cache
 
 from gradwire.faults import InputFault
 from gradwire.workloads.models import alexnet, inception, resnet, sockeye, synthetic, transformer, vgg, yolo
+from gradwire.workloads.models.language.published import LANGUAGE_MODELS
 from gradwire.workloads.models.profile import Profile
 
 _MODELS: dict[str, Callable[[], Profile]] = {
@@ -26,6 +27,7 @@ _MODELS: dict[str, Callable[[], Profile]] = {
     "resnet50": resnet.resnet50,
     "resnet50-gf": resnet.resnet50_gradientflow,
     "resnet50-slim": resnet.resnet50_slim,
+    "resnet50-torchvision": resnet.resnet50_torchvision,
     "resnet50-v2": resnet.resnet50_v2,
     "resnet101": resnet.resnet101,
     "resnet101-netops": resnet.resnet101_netops,
@@ -37,7 +39,7 @@ _MODELS: dict[str, Callable[[], Profile]] = {
     "bert-large": transformer.bert_large,
     "gpt2-xl": transformer.gpt2_xl,
     "vit-l16": transformer.vit_l16,
-    "llama3-8b": transformer.llama3_8b,
+    **LANGUAGE_MODELS,
 }
 
 

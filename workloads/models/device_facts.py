@@ -38,6 +38,8 @@ class Device:
     efficiency_source: str = ""
     #: Of one device as sold, by its data sheet; of the larger one where there are two. None where the source does not name the device.
     memory_bytes: float | None = None
+    #: Rate of its link to the other devices of a machine, in each direction. None where the source does not name it.
+    link_bytes_per_s: float | None = None
 
 
 def _rate(name: str, batch: int, samples_per_s: float, source: str) -> Fact:
@@ -85,6 +87,7 @@ _TF_K80 = "TensorFlow benchmarks, May 2017, Google Compute Engine K80, 1 GPU, sy
 _TF_P100 = "TensorFlow benchmarks, May 2017, DGX-1 P100, 1 GPU, synthetic data"
 _TORCH_TITAN_X = "jcjohnson/cnn-benchmarks, Maxwell Titan X, cuDNN 5.1, batch 16"
 _GF_IMPLIED = "GradientFlow Sec. 2.5 and Table 2, implied by throughput / speed-up ratio"
+_HOPPER_SHARE = "The Llama 3 Herd of Models, 2024, Table 4: 38 to 43 % model-FLOPs utilisation"
 _SLIM_ALIKE = {
     "resnet50-slim": "resnet50",
     "resnet50-v2": "resnet50",
@@ -213,6 +216,7 @@ DEVICES: dict[str, Device] = {
         efficiency=0.30,
         efficiency_source="Megatron-LM, Shoeybi et al. 2019: 39 TFLOP/s, 30 % of the peak",
         memory_bytes=32 * GIB,
+        link_bytes_per_s=150e9,
     ),
     "a100": Device(
         "NVIDIA A100 SXM, bf16 dense (data sheet: 312 TFLOP/s)",
@@ -220,12 +224,30 @@ DEVICES: dict[str, Device] = {
         efficiency=0.44,
         efficiency_source="Narayanan et al. 2021, Table 1: 137 TFLOP/s a GPU for GPT 1.7 B, 44 % of the peak",
         memory_bytes=80 * GIB,
+        link_bytes_per_s=300e9,
     ),
     "h100": Device(
         "NVIDIA H100 SXM, bf16 dense (data sheet: 989 TFLOP/s)",
         flops_per_s=989e12,
         efficiency=0.40,
-        efficiency_source="The Llama 3 Herd of Models, 2024, Table 4: 38 to 43 % model-FLOPs utilisation",
+        efficiency_source=_HOPPER_SHARE,
         memory_bytes=80 * GIB,
+        link_bytes_per_s=450e9,
+    ),
+    "h200": Device(
+        "NVIDIA H200 SXM, bf16 dense (data sheet: 989 TFLOP/s), with the H100's processor",
+        flops_per_s=989e12,
+        efficiency=0.40,
+        efficiency_source=f"assumed to be that of the H100: {_HOPPER_SHARE}",
+        memory_bytes=141e9,
+        link_bytes_per_s=450e9,
+    ),
+    "b200": Device(
+        "NVIDIA B200 SXM, bf16 dense (data sheet of HGX B200: 36 PFLOP/s of eight, with sparsity, of which half is dense)",
+        flops_per_s=2250e12,
+        efficiency=0.40,
+        efficiency_source=f"assumed to be that of the H100: {_HOPPER_SHARE}",
+        memory_bytes=180e9,
+        link_bytes_per_s=900e9,
     ),
 }

@@ -1,4 +1,4 @@
-"""Bottleneck ResNets, versions 1 and 2, as tf_cnn_benchmarks and TF-slim build them (He et al., 2015 and 2016)."""
+"""Bottleneck ResNets, versions 1 and 2, as tf_cnn_benchmarks, TF-slim and torchvision build them (He et al., 2015 and 2016)."""
 
 from __future__ import annotations
 
@@ -17,34 +17,45 @@ WIDTHS = (64, 128, 256, 512)
 class Style:
     """The differences between the code bases."""
 
-    #: Whether the first unit of blocks 2 to 4 halves the image, in its first 1x1 convolution (He et al. and tf_cnn_benchmarks); otherwise
-    #: the last unit of blocks 1 to 3 does, in its 3x3 convolution (TF-slim).
+    #: Whether the first unit of blocks 2 to 4 halves the image, in its first 1x1 convolution (He et al. and tf_cnn_benchmarks) unless
+    #: `halves_in_middle`; otherwise the last unit of blocks 1 to 3 does, in its 3x3 convolution (TF-slim).
     stride_first: bool
     #: Trainable tensors of a normalisation. TF-slim as TicTac used it trains beta only, as its tensor counts show.
     norm_tensors: tuple[str, ...]
     #: Whether a batch normalisation follows the projection on a shortcut.
     shortcut_norm: bool = True
+    #: Whether the projection on a shortcut is created and run after the three convolutions, so that its gradients come before theirs.
+    shortcut_last: bool = False
+    #: Whether a first unit halves the image in its 3x3 convolution.
+    halves_in_middle: bool = False
 
 
 TF_BENCHMARKS = Style(stride_first=True, norm_tensors=("beta", "gamma"))
 TF_SLIM = Style(stride_first=False, norm_tensors=("beta",))
 TF_SLIM_SCALED = Style(stride_first=False, norm_tensors=("beta", "gamma"))
 """TF-slim's own default for ResNets (resnet_arg_scope sets batch_norm_scale)."""
+TORCHVISION = Style(stride_first=True, norm_tensors=("gamma", "beta"), shortcut_last=True, halves_in_middle=True)
+"""https://github.com/pytorch/vision/blob/v0.20.0/torchvision/models/resnet.py, class Bottleneck: the stride is in the 3x3 convolution, and
+the shortcut's `downsample` runs last."""
 GRADIENTFLOW = Style(stride_first=True, norm_tensors=("gamma", "beta"), shortcut_norm=False)
 
 
 def _unit_v1(net: Network, x: Node, width: int, stride: int, style: Style, name: str) -> Node:
-    """1x1, 3x3 and 1x1 convolutions, each normalised, plus the shortcut, whose variables both code bases create first."""
-    first, middle = (stride, 1) if style.stride_first else (1, stride)
-    if x.shape[0] != 4 * width:
-        project = net.conv_norm if style.shortcut_norm else net.conv
-        shortcut = project(x, 4 * width, 1, stride, name=f"{name}/shortcut")
-    else:
-        shortcut = x if stride == 1 else net.pool(x, 1, stride, name=f"{name}/subsample")
+    """1x1, 3x3 and 1x1 convolutions, each normalised, plus the shortcut, whose variables TensorFlow's code bases create first."""
+    first, middle = (stride, 1) if style.stride_first and not style.halves_in_middle else (1, stride)
+    shortcut = None if style.shortcut_last else _shortcut(net, x, width, stride, style, name)
     y = net.conv_norm(x, width, 1, first, name=f"{name}/conv1")
     y = net.conv_norm(y, width, 3, middle, name=f"{name}/conv2")
     y = net.conv_norm(y, 4 * width, 1, name=f"{name}/conv3")
-    return net.add(shortcut, y, f"{name}/add")
+    return net.add(shortcut or _shortcut(net, x, width, stride, style, name), y, f"{name}/add")
+
+
+def _shortcut(net: Network, x: Node, width: int, stride: int, style: Style, name: str) -> Node:
+    """The input itself where shapes agree; a projection, or a subsampling, where they do not."""
+    if x.shape[0] != 4 * width:
+        project = net.conv_norm if style.shortcut_norm else net.conv
+        return project(x, 4 * width, 1, stride, name=f"{name}/shortcut")
+    return x if stride == 1 else net.pool(x, 1, stride, name=f"{name}/subsample")
 
 
 def _unit_v2(net: Network, x: Node, width: int, stride: int, style: Style, name: str) -> Node:
@@ -93,6 +104,14 @@ def _resnet(name: str, depth: int, version: int, style: Style, batch: int, sourc
 def resnet50() -> Profile:
     """25.557 M parameters in 161 tensors, 8.02 % of them in the FC layer (Geryon, Sec. III-C)."""
     return _resnet("resnet50", 50, 1, TF_BENCHMARKS, 64, "Geryon Sec. III-C and V-A; He et al. 2015; tf_cnn_benchmarks")
+
+
+def resnet50_torchvision() -> Profile:
+    """The same 161 tensors in torchvision's order: 25,557,032 parameters and 4.09 G multiply-adds, as its documentation prints.
+
+    The order decides what PyTorch's DDP reduces together (workloads/strategies/ddp.py).
+    """
+    return _resnet("resnet50-torchvision", 50, 1, TORCHVISION, 64, "torchvision 0.20, models.resnet50; He et al. 2015")
 
 
 def resnet50_gradientflow() -> Profile:

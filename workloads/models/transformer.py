@@ -1,4 +1,4 @@
-"""Transformers that are trained today: BERT-large, GPT-2 XL, ViT-L/16 and Llama 3 8B.
+"""Transformers that fit on one GPU: BERT-large, GPT-2 XL and ViT-L/16.
 
 A sample is a sequence. Batch sizes are this project's choice: what one 80 GB GPU holds. A scenario may set another.
 """
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from gradwire.workloads.models.profile import LayerKind, Profile
 from gradwire.workloads.models.shapes import Network, Node
 
-RMS = ("gamma",)
 LAYER_NORM = ("gamma", "beta")
 
 
@@ -25,9 +24,7 @@ class Block:
     #: Features between the two feed-forward products.
     ffn: int
     bias: bool = True
-    #: Whether the block has SwiGLU, with a third product beside the first.
-    gated: bool = False
-    #: Whether each half is normalised before it (GPT-2, ViT, Llama) or after it (BERT).
+    #: Whether each half is normalised before it (GPT-2, ViT) or after it (BERT).
     norm_first: bool = True
     norm_tensors: tuple[str, ...] = LAYER_NORM
 
@@ -43,11 +40,7 @@ def _attend(net: Network, x: Node, block: Block, name: str) -> Node:
 
 def _feed_forward(net: Network, x: Node, block: Block, name: str) -> Node:
     """The product that goes up, the non-linearity, and the product that goes down."""
-    if block.gated:
-        both = net.fc(x, {"gate": block.ffn, "up": block.ffn}, bias=block.bias, name=f"{name}/up")
-        x = Node((x.shape[0], block.ffn), both.reads)
-    else:
-        x = net.fc(x, block.ffn, bias=block.bias, name=f"{name}/up")
+    x = net.fc(x, block.ffn, bias=block.bias, name=f"{name}/up")
     return net.fc(x, block.width, bias=block.bias, name=f"{name}/down")
 
 
@@ -120,15 +113,3 @@ def vit_l16() -> Profile:
     return net.profile(
         "vit-l16", 64, "Dosovitskiy et al. 2020, ViT-L/16; torchvision vit_l_16 has 304,326,632 parameters"
     )
-
-
-def llama3_8b() -> Profile:
-    """8030.3 M parameters in 291 tensors (The Llama 3 Herd of Models, 2024, Table 3), on sequences of 8192 tokens."""
-    tokens, width, words, heads, kv_heads = 8192, 4096, 128256, 32, 8
-    net = Network(tokens)
-    x = net.embedding(tokens, width, {"words": words}, "embeddings")
-    kv_width = width // heads * kv_heads
-    qkv = {"query": width, "key": kv_width, "value": kv_width}
-    x = _blocks(net, x, 32, Block(width, qkv, 14336, bias=False, gated=True, norm_tensors=RMS))
-    net.fc(net.layer_norm(x, "final_norm", RMS), words, bias=False, name="lm_head")
-    return net.profile("llama3-8b", 1, "The Llama 3 Herd of Models 2024, Table 3; public checkpoint 8,030,261,248")

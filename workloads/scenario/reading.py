@@ -25,7 +25,7 @@ def read_document(path: Path, noun: str = "scenario", has: str = HAS) -> dict[st
 
     Raises InputFault, naming the file, if it cannot be read, or is something else than TOML.
     """
-    text = _text(path, _content(path, noun))
+    text = file_text(path, noun)
     if not text.strip():
         raise InputFault(f"{path}: is empty; {has}")
     try:
@@ -49,6 +49,11 @@ def _names(document: Mapping[str, Any], table: str) -> bool:
     return table in document or any(key.split(".")[0] == table for key in swept)
 
 
+def file_text(path: Path, noun: str, form: str = "TOML") -> str:
+    """The text of a file in UTF-8 that should be of this form. Raises InputFault, naming the file, if it cannot be read."""
+    return _text(path, _content(path, noun), form)
+
+
 def _content(path: Path, noun: str) -> bytes:
     try:
         status = path.stat()
@@ -66,17 +71,17 @@ def _content(path: Path, noun: str) -> bytes:
     raise InputFault(f"{path}: cannot be read as a {noun} file: is a pipe or a device; write the {noun} to a file")
 
 
-def _text(path: Path, content: bytes) -> str:
+def _text(path: Path, content: bytes, form: str) -> str:
     for mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         if content.startswith(mark):
-            raise InputFault(f"{path}: not valid TOML: is UTF-16; save it as UTF-8")
+            raise InputFault(f"{path}: not valid {form}: is UTF-16; save it as UTF-8")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         byte = content[error.start]
         raise InputFault(
-            f"{path}: not valid TOML: line {line} has the byte 0x{byte:02x} ('{chr(byte)}' in Latin-1), not UTF-8; save it as UTF-8"
+            f"{path}: not valid {form}: line {line} has the byte 0x{byte:02x} ('{chr(byte)}' in Latin-1), not UTF-8; save it as UTF-8"
         ) from error
 
 

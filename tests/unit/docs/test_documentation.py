@@ -78,7 +78,7 @@ OF_READERS = (
     "./my-gpu.toml",
     "./my_strategy.py",
     "./two_tree.py",
-    "./ddp.py",
+    "./my_ddp.py",
 )
 """What readers of the guides and of the page of all keys write."""
 BASE: dict[str, Any] = {

@@ -36,7 +36,7 @@ from tests.unit.test_layout import imported_modules
 
 MOST_LINES = 60
 FILE, SCENARIO = f"{PLUGIN_FOLDER}/two_tree.py", f"{PLUGIN_FOLDER}/two-tree.toml"
-EXAMPLES = (f"{PLUGIN_FOLDER}/small_first.py", f"{PLUGIN_FOLDER}/ddp.py")
+EXAMPLES = (f"{PLUGIN_FOLDER}/small_first.py", f"{PLUGIN_FOLDER}/my_ddp.py")
 each_file = pytest.mark.parametrize("file", [FILE, *EXAMPLES])
 PLUGIN_IMPORT = re.compile(r"^from gradwire\.plugin import .*\n", re.MULTILINE)
 GUIDE = ROOT / "docs" / "adding-a-strategy.md"

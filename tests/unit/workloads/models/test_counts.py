@@ -61,6 +61,7 @@ def test_tictac_resnet152_v2() -> None:
         ("vgg16-299", 205.47),
         ("vgg19", 143.667),
         ("resnet50", 25.557),
+        ("resnet50-torchvision", 25.557),
         ("resnet50-gf", 25.549),
         ("resnet50-v2", 25.55),
         ("resnet101", 44.50),

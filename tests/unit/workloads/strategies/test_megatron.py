@@ -1,0 +1,204 @@
+"""Megatron's parallelism: how many messages of which size there are, the pipeline's bubble, and what the checker refuses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradwire.analysis.bounds import critical_path_s
+from gradwire.faults import InputFault
+from gradwire.topo.fabric import Fabric
+from gradwire.workloads.checker import PlanError, check
+from gradwire.workloads.engines.parallel.grid import Grid
+from gradwire.workloads.engines.parallel.segments import cut
+from gradwire.workloads.job import Cluster, Costs, Job
+from gradwire.workloads.models import model
+from gradwire.workloads.models.devices import ComputeTime, compute_time
+from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
+from gradwire.workloads.plan import OpKind, Plan
+from tests.shared.simulation import replay
+from tests.shared.small_allreduces import plan_of, sent_bytes
+from tests.shared.small_jobs import dependencies, with_dependencies, without_op
+
+LLAMA_WIDTH, LLAMA_TOKENS = 4096, 8192
+VALUES = 12
+"""Activations of a sample of `small_transformer`."""
+FAST = Fabric(hosts=16, rate_bps=1e12, classes=1)
+
+
+def llama(workers: int, *, batch: int = 1) -> Job:
+    profile = model("llama3-8b")
+    return Job(profile, compute_time(profile, "h100", batch=batch), Cluster(workers), batch)
+
+
+def small_transformer(blocks: int, workers: int, *, batch: int = 1, per_host: int = 1, ends: bool = True) -> Job:
+    """Halves of blocks that take 1 ms forward and 2 ms back, between an embedding and an output that take no time."""
+    half = [(f"block{number}/{part}", 1e-3) for number in range(blocks) for part in ("attention", "ffn")]
+    named = [("embeddings", 0.0), *half, ("lm_head", 0.0)] if ends else half
+    layers: list[Layer] = []
+    forward_s: list[float] = []
+    for name, time_s in named:
+        weights = (Tensor(f"{name}/weights", 24),)
+        before = (len(layers) - 1,) if layers else ()
+        if time_s:
+            layers += [
+                Layer(f"{name}/product", LayerKind.FC, weights, 1.0, before),
+                Layer(f"{name}/add", LayerKind.OTHER, (), float(VALUES), (len(layers),)),
+            ]
+            forward_s += [time_s, 0.0]
+        else:
+            layers.append(Layer(name, LayerKind.FC, weights, 1.0, before))
+            forward_s.append(0.0)
+    compute = ComputeTime(tuple(forward_s), tuple(2 * time_s for time_s in forward_s), "made up")
+    cluster = Cluster(workers, workers_per_host=per_host)
+    return Job(Profile("small", tuple(layers), batch, "made up"), compute, cluster, batch)
+
+
+def shared(plan: Plan) -> Counter[str]:
+    """Messages by what they carry: outputs, gradients, activations and parameters."""
+    ops = plan.ops
+    sends = (ops.kind == OpKind.SEND) & (ops.chunk >= 0)
+    names = [plan.tensors[tensor] for tensor in plan.chunk_tensor[ops.chunk[sends]].tolist()]
+    kinds = ("outputs", "parameters", "activations from", "gradients from", "gradients")
+    return Counter(next(kind for kind in kinds if kind in name) for name in names)
+
+
+@pytest.mark.parametrize("tensor", [2, 4])
+def test_a_tensor_group_sums_activations_four_times_a_block(tensor: int) -> None:
+    """Shoeybi et al. 2019, Fig. 4: twice in a block's forward pass and twice in its backward pass, b s h values each; once more each for
+    the embedding's outputs and for the gradients of the output's inputs."""
+    job = llama(tensor)
+    plan = plan_of(job, "megatron", {"tensor": tensor})
+    check(plan)
+    each = tensor * 2 * (tensor - 1)
+    assert shared(plan) == {"outputs": (2 * 32 + 1) * each, "gradients": (2 * 32 + 1) * each}
+    allreduces, values = 4 * 32 + 2, LLAMA_TOKENS * LLAMA_WIDTH
+    sent = 2 * (tensor - 1) * 2 * values // tensor * allreduces
+    assert sent_bytes(plan).tolist() == [sent] * tensor
+
+
+def test_a_share_of_the_work_takes_its_share_of_the_time() -> None:
+    job = llama(4)
+    plan = plan_of(job, "megatron", {"tensor": 4})
+    assert plan.compute_s == pytest.approx(job.compute_s / 4)
+    assert plan.samples == 1
+
+
+@pytest.mark.parametrize("microbatches", [1, 2, 4])
+def test_stages_hand_on_the_activations_of_each_microbatch_and_their_gradients(microbatches: int) -> None:
+    """b s h values of 2 bytes in all, one way forward and the other way back; the stages in the middle send both."""
+    plan = plan_of(llama(4, batch=4), "megatron", {"stages": 4, "microbatches": microbatches})
+    check(plan)
+    assert shared(plan) == {"activations from": 3 * microbatches, "gradients from": 3 * microbatches}
+    one_way = 4 * LLAMA_TOKENS * LLAMA_WIDTH * 2
+    assert sent_bytes(plan).tolist() == [one_way, 2 * one_way, 2 * one_way, one_way]
+
+
+def test_replicas_sum_the_gradients_of_their_share() -> None:
+    """2 replicas of 2 stages of 2 shares: each worker sends its quarter of the parameters twice in halves, in fp32."""
+    job = small_transformer(4, 8)
+    plan = plan_of(job, "megatron", {"tensor": 2, "stages": 2})
+    check(plan)
+    assert plan.samples == 2 * job.batch
+    ops = plan.ops
+    sends = np.flatnonzero((ops.kind == OpKind.SEND) & (ops.chunk >= 0))
+    of_parameters = [op for op in sends.tolist() if plan.tensors[plan.chunk_tensor[ops.chunk[op]]].startswith("param")]
+    sent = np.bincount(ops.rank[of_parameters], ops.size_bytes[of_parameters], 8)
+    per_stage = job.profile.parameters // 2  # the embedding and the output are as large
+    assert sent.tolist() == [per_stage // 2 * 4] * 8
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+@pytest.mark.parametrize(("stages", "microbatches"), [(2, 1), (2, 8), (4, 4), (4, 16), (8, 8)])
+def test_the_bubble_is_that_of_the_formula(schedule: str, stages: int, microbatches: int) -> None:
+    """Narayanan et al., section 2.2.1: (p - 1) / m of the time that computation takes, where messages take none."""
+    job = small_transformer(8, stages, batch=microbatches)
+    plan = plan_of(job, "megatron", {"stages": stages, "microbatches": microbatches, "schedule": schedule})
+    ideal_s = job.compute_s / stages
+    bubble = critical_path_s(plan, FAST) / ideal_s - 1
+    assert bubble == pytest.approx((stages - 1) / microbatches, rel=0.01)
+
+
+def test_a_transformer_is_cut_at_its_halves() -> None:
+    profile = model("llama3-8b")
+    stages = cut(profile, 4).stages
+    assert [len(stage) for stage in stages] == [17, 16, 16, 17]
+    assert [layer for stage in stages for segment in stage for layer in segment.layers] == [*range(len(profile.layers))]
+    assert sum(segment.values for stage in stages for segment in stage) == profile.parameters
+    assert cut(profile, 1).activation_values == LLAMA_TOKENS * LLAMA_WIDTH
+
+
+def test_neighbours_share_layers_and_groups_are_the_grid() -> None:
+    grid = Grid.of(12, tensor=2, stages=3)
+    assert grid.data == 2
+    assert grid.tensor_groups() == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10, 11]]
+    assert grid.data_groups() == [[0, 2], [1, 3], [4, 6], [5, 7], [8, 10], [9, 11]]
+    assert [grid.worker(*grid.place(worker)) for worker in range(12)] == [*range(12)]
+
+
+@pytest.mark.parametrize(
+    ("job", "options", "complaint"),
+    [
+        (
+            small_transformer(4, 6),
+            {"tensor": 4},
+            "cluster.workers = 6: must be a multiple of strategy.options.tensor = 4",
+        ),
+        (small_transformer(3, 2), {"stages": 2}, "strategy.options.stages = 2: must divide the 3 blocks of 'small'"),
+        (small_transformer(4, 2, batch=3), {"microbatches": 2}, "microbatches = 2: must divide the batch of a replica"),
+        (
+            replace(small_transformer(4, 2), profile=model("alexnet")),
+            {"tensor": 2},
+            "model.name = 'alexnet': has no blocks of attention and feed-forward",
+        ),
+    ],
+)
+def test_what_does_not_divide_is_told(job: Job, options: Mapping[str, Any], complaint: str) -> None:
+    with pytest.raises(InputFault, match=complaint):
+        plan_of(job, "megatron", options)
+
+
+def three_ways(schedule: str = "1f1b") -> Plan:
+    options = {"tensor": 2, "stages": 2, "microbatches": 2, "schedule": schedule}
+    return plan_of(small_transformer(2, 8, batch=2, per_host=2), "megatron", options)
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+def test_plans_of_all_three_are_accepted_and_replay_to_their_end(schedule: str) -> None:
+    plan = three_ways(schedule)
+    check(plan)
+    assert len(replay(plan, 2).op) == 2 * len(plan.ops)
+
+
+def test_every_message_is_needed() -> None:
+    plan = three_ways()
+    sends = np.flatnonzero(plan.ops.kind == OpKind.SEND).tolist()
+    for op in sends[:: max(1, len(sends) // 40)]:
+        with pytest.raises(PlanError):
+            check(without_op(plan, op))
+
+
+def test_a_pass_that_does_not_wait_for_its_activations_is_refused() -> None:
+    """Those that another stage sends, and those that a tensor group sums."""
+    plan = three_ways()
+    ops = plan.ops
+    needing = set(np.unique(plan.needs[:, 0]).tolist())
+    received = [dep for dep in dependencies(plan) if dep[0] in needing and ops.kind[dep[1]] == OpKind.RECV]
+    summed = [dep for dep in dependencies(plan) if dep[0] in needing and ops.kind[dep[1]] == OpKind.COMPUTE]
+    assert len(received) == 4 * 2 * 2  # each pair of counterparts, each microbatch, both ways
+    for dep in [*received, *(dep for dep in summed if ops.lane[dep[1]] != 0)]:
+        with pytest.raises(PlanError):
+            check(with_dependencies(plan, [each for each in dependencies(plan) if each != dep]))
+
+
+def test_inside_a_host_activations_take_the_machines_own_link() -> None:
+    """Two shares on one host: nothing crosses the network, and an allreduce of 24 bytes at 1 kB/s takes 12 ms in each of two steps."""
+    job = replace(small_transformer(1, 2, per_host=2, ends=False), costs=Costs(local_bytes_per_s=1e3))
+    plan = plan_of(job, "megatron", {"tensor": 2})
+    assert sent_bytes(plan).sum() == 0
+    assert critical_path_s(plan, FAST) == pytest.approx(job.compute_s / 2 + 4 * 2 * 12e-3, rel=1e-6)

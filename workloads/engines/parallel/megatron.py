@@ -1,0 +1,259 @@
+"""Tensor, pipeline and data parallelism together, as Megatron-LM has them.
+
+Sources: Shoeybi et al. 2019, section 3; Narayanan et al., SC 2021, sections 2 and 3. A replica of the model has `stages` times `tensor`
+workers and processes a batch in `microbatches`. In an iteration,
+
+1. a stage runs passes in the order of its schedule (workloads/engines/parallel/schedules.py). A forward pass waits for the activations of
+   the stage before, a backward pass for the gradients of the stage behind; they are sent on when the pass ends, beside computation.
+2. Each product is divided among the workers of a tensor group. They sum activations by a ring allreduce behind each half of a block,
+   forward and backward, and wait for it: four in a block and microbatch.
+3. After the last backward pass, workers with the same parameters sum their gradients by a ring allreduce, at once and not overlapped.
+4. The optimizer steps; the next iteration follows.
+
+Assumed: every tensor, normalisations too, is divided evenly, and so is every layer's time; each worker of a tensor group sends
+activations to its counterpart whole (section 4.1 of the latter has them cut and gathered); nothing is computed again; the output does not
+share the embedding's gradients; what the loss needs to be summed is too small to count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gradwire.faults import InputFault
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.engines.allreduce_transfers import GATE_LANE, BucketOps, Transfers, Workers
+from gradwire.workloads.engines.collectives import Schedule, ring_among
+from gradwire.workloads.engines.parallel.grid import Grid
+from gradwire.workloads.engines.parallel.schedules import PipelineSchedule, passes_of_stage
+from gradwire.workloads.engines.parallel.segments import Cut, Segment, cut, uncut
+from gradwire.workloads.job import Job
+from gradwire.workloads.plan import Combine, Plan, Role
+
+
+@dataclass(frozen=True)
+class Division:
+    """How a job is divided."""
+
+    tensor: int
+    stages: int
+    microbatches: int
+    schedule: PipelineSchedule
+    #: Size of an activation, and of its gradient, on the wire.
+    activation_bytes: int
+    #: Size of a parameter's gradient on the wire.
+    gradient_bytes: int
+
+
+@dataclass
+class _Allreduces:
+    """Those of one group, of parts as many as members, in order: ops by member, chunks by part."""
+
+    members: list[int]
+    layers: list[int] = field(default_factory=list)
+    started: list[list[int]] = field(default_factory=list)
+    done: list[list[int]] = field(default_factory=list)
+    chunks: list[list[int]] = field(default_factory=list)
+
+
+@dataclass
+class _Program:
+    """What one worker does, one thing after the other."""
+
+    rank: int
+    #: What the next op waits for.
+    last: int
+    #: Chunks that the next op needs.
+    pending: list[int] = field(default_factory=list)
+
+
+def compile_megatron(job: Job, name: str, division: Division) -> Plan:
+    """Compiles an iteration. Raises InputFault if workers, model or microbatches do not divide as asked."""
+    return _Compiler(job, name, division).compile()
+
+
+class _Compiler:
+    """The plan under construction."""
+
+    def __init__(self, job: Job, name: str, division: Division) -> None:
+        self.job, self.division = job, division
+        if job.batch % division.microbatches:
+            raise InputFault(
+                f"strategy.options.microbatches = {division.microbatches}: must divide the batch of a replica, model.batch = {job.batch}"
+            )
+        self.grid = Grid.of(job.cluster.workers, division.tensor, division.stages)
+        alone = division.tensor == division.stages == 1
+        self.cut: Cut = uncut(job.profile) if alone else cut(job.profile, division.stages)
+        self.builder = PlanBuilder(name)
+        self.hosts = [job.cluster.worker_host(worker) for worker in range(job.cluster.workers)]
+        self.ranks = [self.builder.rank(Role.WORKER, host) for host in self.hosts]
+        self.begins = [self.builder.compute(rank) for rank in self.ranks]
+        self.programs = [_Program(rank, self.begins[rank]) for rank in self.ranks]
+        self.onward = [self.builder.queue(rank) for rank in self.ranks]
+        self.back = [self.builder.queue(rank) for rank in self.ranks]
+        #: RECVs of activations and gradients, and their chunks, by receiver, direction and microbatch.
+        self.expected: dict[tuple[int, bool, int], tuple[int, int]] = {}
+        #: The first and the last op of each worker's pass.
+        self.edges: dict[tuple[int, bool, int], tuple[int, int]] = {}
+
+    def compile(self) -> Plan:
+        """Builds everything."""
+        for members in self.grid.tensor_groups():
+            self._group(members)
+        self._between_stages()
+        for rank, end in enumerate(self._gradients()):
+            self.builder.depend(self.begins[rank], end, lag=1)
+            self.builder.iteration(rank, self.begins[rank], end)
+        return self.builder.build(self._compute_s(), self.job.batch * self.grid.data)
+
+    def _compute_s(self) -> float:
+        """Time that a worker of the shortest stage computes."""
+        compute = self.job.compute
+        both = [forward + backward for forward, backward in zip(compute.forward_s, compute.backward_s, strict=True)]
+        stages = (sum(both[layer] for segment in stage for layer in segment.layers) for stage in self.cut.stages)
+        return min(stages) / self.division.tensor
+
+    def _group(self, members: list[int]) -> None:
+        """All passes of one tensor group, whose workers do the same."""
+        stage, _, _ = self.grid.place(members[0])
+        division = self.division
+        sums = _Allreduces(members)
+        for forward, microbatch in passes_of_stage(division.schedule, division.stages, stage, division.microbatches):
+            segments = self.cut.stages[stage] if forward else self.cut.stages[stage][::-1]
+            first: list[int] | None = None
+            for segment in segments:
+                ops = [self._compute(self.programs[rank], segment, forward) for rank in members]
+                first = first or ops
+                if len(members) > 1 and (segment.sums_outputs if forward else segment.sums_gradients):
+                    self._sum(sums, segment, forward, microbatch)
+            assert first is not None  # every stage has a block
+            for rank, op in zip(members, first, strict=True):
+                self.edges[rank, forward, microbatch] = op, self.programs[rank].last
+        self._transfer(sums)
+
+    def _compute(self, program: _Program, segment: Segment, forward: bool) -> int:
+        """A pass of a segment at one worker, behind whatever it did before."""
+        compute, share = self.job.compute, self.division.microbatches * self.division.tensor
+        times_s = compute.forward_s if forward else compute.backward_s
+        duration_s = sum(times_s[layer] for layer in segment.layers) / share * self.job.relative_time(program.rank)
+        op = self.builder.compute(program.rank, duration_s, layer=segment.layers[0 if forward else -1])
+        self._follow(program, op)
+        return op
+
+    def _follow(self, program: _Program, op: int) -> None:
+        self.builder.depend(op, program.last)
+        for chunk in program.pending:
+            self.builder.needs(op, chunk)
+        program.last, program.pending = op, []
+
+    def _sum(self, sums: _Allreduces, segment: Segment, forward: bool, microbatch: int) -> None:
+        """An allreduce of activations, or of their gradients, behind a segment; its workers go on when they have the sum."""
+        members = sums.members
+        name = f"{segment.name} {'outputs' if forward else 'gradients'} {microbatch}"
+        sizes = _parts(self._activation_values(), len(members), self.division.activation_bytes)
+        tensor = self.builder.tensor(name)
+        chunks = [self.builder.chunk(tensor, size, members, members) for size in sizes]
+        started = [self.programs[rank].last for rank in members]
+        done = [self.builder.compute(rank, lane=GATE_LANE) for rank in members]
+        for place, rank in enumerate(members):
+            self.builder.depend(done[place], started[place])
+            for chunk in chunks:
+                self.builder.produces(started[place], chunk)
+            self.programs[rank].last, self.programs[rank].pending = done[place], chunks
+        sums.layers.append(segment.layers[0])
+        sums.started.append(started)
+        sums.done.append(done)
+        sums.chunks.append(chunks)
+
+    def _activation_values(self) -> int:
+        """Of one microbatch."""
+        return self.cut.activation_values * (self.job.batch // self.division.microbatches)
+
+    def _between_stages(self) -> None:
+        """Activations to the next stage, and gradients to the one before."""
+        size_bytes = self._activation_values() * self.division.activation_bytes
+        for (rank, forward, microbatch), (_, last) in self.edges.items():
+            stage, replica, share = self.grid.place(rank)
+            other = stage + 1 if forward else stage - 1
+            if not 0 <= other < self.grid.stages:
+                continue
+            peer = self.grid.worker(other, replica, share)
+            what = "activations" if forward else "gradients"
+            tensor = self.builder.tensor(f"{what} from stage {stage}, microbatch {microbatch}")
+            chunk = self.builder.chunk(tensor, size_bytes, [rank], [peer])
+            first, _ = self.edges[peer, forward, microbatch]
+            self.builder.produces(last, chunk)
+            self.builder.needs(first, chunk)
+            queue = self.onward[rank] if forward else self.back[rank]
+            send, recv = self.builder.message(
+                queue,
+                peer,
+                size_bytes,
+                chunk=chunk,
+                combine=Combine.COPY,
+                traffic_class=0,
+                latency_s=self._latency_s(rank, peer, size_bytes),
+            )
+            self.builder.depend(send, last)
+            self.builder.depend(first, recv)
+
+    def _latency_s(self, rank: int, peer: int, size_bytes: int) -> float:
+        """Software's, and within a host the time on the machine's own link."""
+        costs = self.job.costs
+        inside = self.hosts[rank] == self.hosts[peer]
+        return costs.message_latency_s + (size_bytes / costs.local_bytes_per_s if inside else 0.0)
+
+    def _gradients(self) -> list[int]:
+        """Step 3; returns the op that ends each worker's iteration."""
+        ends = [self.builder.compute(rank) for rank in self.ranks]
+        for members in self.grid.data_groups():
+            stage, _, _ = self.grid.place(members[0])
+            if len(members) > 1:
+                self._sum_gradients(members, self.cut.stages[stage])
+        for rank, end in enumerate(ends):
+            self._follow(self.programs[rank], end)
+        return ends
+
+    def _sum_gradients(self, members: list[int], segments: Sequence[Segment]) -> None:
+        values = -(-sum(segment.values for segment in segments) // self.division.tensor)
+        tensor = self.builder.tensor(f"parameters of {segments[0].name} to {segments[-1].name}")
+        sizes = _parts(values, len(members), self.division.gradient_bytes)
+        sums = _Allreduces(members, [segments[0].layers[0]])
+        sums.chunks.append([self.builder.chunk(tensor, size, members, members) for size in sizes])
+        sums.started.append([self.programs[rank].last for rank in members])
+        sums.done.append([self.builder.compute(rank, lane=GATE_LANE) for rank in members])
+        for rank, started, done in zip(members, sums.started[0], sums.done[0], strict=True):
+            self.builder.depend(done, started)
+            for chunk in sums.chunks[0]:
+                self.builder.produces(started, chunk)
+                self.builder.consumes(self.begins[rank], chunk)
+            # The end needs what is pending of the last pass as well.
+            self.programs[rank].last = done
+        self._transfer(sums)
+
+    def _transfer(self, sums: _Allreduces) -> None:
+        """The messages of a group's allreduces."""
+        if not sums.chunks:
+            return
+        schedule: Schedule = ring_among(sums.members, len(self.ranks))
+        count = len(sums.chunks)
+        started, done = (np.full((count, len(self.ranks)), -1, np.int64) for _ in range(2))
+        started[:, sums.members], done[:, sums.members] = sums.started, sums.done
+        sizes = np.array([self.builder.chunk_sizes(chunks) for chunks in sums.chunks])
+        buckets = BucketOps(np.arange(count), np.array(sums.layers), started, done, sizes, np.array(sums.chunks))
+        Transfers(self.builder, self.job.costs, self._queues(sums.members), schedule, buckets).build()
+
+    def _queues(self, members: Sequence[int]) -> Workers:
+        """A queue for each member to other hosts, and one inside its own."""
+        outside, inside = (np.full(len(self.ranks), -1, np.int64) for _ in range(2))
+        for rank in members:
+            outside[rank], inside[rank] = self.builder.queue(rank), self.builder.queue(rank)
+        network = np.repeat(outside[:, None], len(self.ranks), axis=1)
+        return Workers(np.array(self.hosts, np.int64), network, inside)
+
+
+def _parts(values: int, parts: int, value_bytes: int) -> list[int]:
+    """Sizes of parts, padded to the same number of values."""
+    return [-(-values // parts) * value_bytes] * parts
