@@ -25,7 +25,6 @@ from gradwire.workloads.traces.summary import Summary
 from gradwire.workloads.traces.workload import FILE_NAME
 
 FOLDER = Path("traces")
-SCENARIO_FILE = "scenario.toml"
 RATE = "25gbit"
 """Of the scenario that is written beside a workload, to begin with."""
 
@@ -81,14 +80,14 @@ def import_traces(traces: Sequence[Path], out: Path | None, said: Said) -> None:
         imported = read_traces(paths, _name(folder), reading, watch)
     with writing(folder):
         imported.write(folder)
-        if imported.workload is not None and not (folder / SCENARIO_FILE).exists():  # which may have been edited
+        if imported.workload is not None and not _scenario_file(folder).exists():  # which may have been edited
             _write_scenario(folder, imported.workload.ranks)
     _show(imported)
     if imported.workload is None:
         reasons = "\n".join(f"{finding.words}" for finding in imported.refusals)
         raise InputFault(f"no workload was made of the traces, because it would be a guess:\n{reasons}")
     terminal.name_files(
-        {"workload": folder / FILE_NAME, "verdict": folder / VERDICT_FILE, "scenario": folder / SCENARIO_FILE}
+        {"workload": folder / FILE_NAME, "verdict": folder / VERDICT_FILE, "scenario": _scenario_file(folder)}
     )
 
 
@@ -114,16 +113,21 @@ def _name(path: Path) -> str:
     return re.sub(r"\.(json|gz|et)\b", "", path.resolve().name).strip(".") or "trace"
 
 
+def _scenario_file(folder: Path) -> Path:
+    """Runs of it are then in a folder of the workload's name."""
+    return folder / f"{_name(folder)}.toml"
+
+
 def _write_scenario(folder: Path, ranks: int) -> None:
     """A scenario to begin with: the recorded workload on one switch."""
     document = {
         "title": f"{_name(folder)}, as it was recorded",
         "cluster": {"workers": ranks},
         "fabric": {"rate": RATE},
-        "model": {"trace": FILE_NAME},
+        "model": {"name": _name(folder), "trace": FILE_NAME},
         "strategy": {"name": "replay"},
     }
-    (folder / SCENARIO_FILE).write_text(tomli_w.dumps(document))
+    _scenario_file(folder).write_text(tomli_w.dumps(document))
 
 
 @contextmanager

@@ -15,13 +15,12 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from gradwire.workloads.traces.findings import Findings
-from gradwire.workloads.traces.record import Call, RankRecord, Reading
+from gradwire.workloads.traces.record import MOST_RANKS, Call, RankRecord, Reading
 from gradwire.workloads.traces.workload import POINT_TO_POINT, UNKNOWN, Int64, Kind, Tasks, Workload
 
-MOST_RANKS = 65_536
 MOST_TASKS = 50_000_000
 """Of all ranks together: columns of 8 bytes each then take 4 GB. Ranks that are filled in count as well."""
-ALL_RANKS = ""
+ROOTED = (Kind.BROADCAST, Kind.REDUCE, Kind.GATHER, Kind.SCATTER)
 
 
 def assembled(name: str, records: Sequence[RankRecord], reading: Reading, findings: Findings) -> Workload | None:
@@ -188,8 +187,10 @@ class _Assembly:
                 f"rank {rank} calls for the group '{call.group}' of the ranks {list(ranks)[:8]}",
             )
             return
-        if call.peer != UNKNOWN and call.peer not in ranks:
-            self._peer[task] = ranks[call.peer] if call.peer < len(ranks) else UNKNOWN
+        if call.kind in ROOTED and call.peer not in ranks:
+            self._peer[task] = ranks[0]
+            what = f"{call.kind.with_article} whose root is not recorded: taken as the first rank of its group"
+            self._findings.note(record.file, call.place, what)
         group = self._groups.setdefault(ranks, len(self._groups))
         self._group[task] = group
         collectives[group][rank].append(task)

@@ -15,6 +15,8 @@ MOST_BYTES = 2**50
 """Of one call. More is a damaged file: it would take a day at 100 Gbit/s."""
 LONGEST_NS = 10**15
 """Of one task, eleven days; a scenario's durations have the same order of magnitude as their limit."""
+MOST_RANKS = 65_536
+"""Of a job. A file that speaks of more is taken to be damaged, before a list of them fills the memory."""
 COMPUTE_STREAM, HOST_STREAM, MEMORY_STREAM = 0, 2, 3
 """Serial streams of a rank. Additions have stream 1 in plans."""
 

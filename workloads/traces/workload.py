@@ -98,7 +98,7 @@ class Tasks:
         return len(self.kind)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Workload:
     """What ranks computed and communicated in the recorded time."""
 
@@ -110,6 +110,10 @@ class Workload:
     #: Task i waits for dep_task[dep_start[i]:dep_start[i + 1]], all of the same rank.
     dep_start: Int64
     dep_task: Int64
+
+    def __repr__(self) -> str:
+        """Tells workloads apart, which their columns in short would not."""
+        return f"Workload({self.name!r}, {self.digest()})"
 
     def digest(self) -> str:
         """Hash of everything in the workload."""

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from gradwire.workloads.traces.elements import NO_TRAFFIC, WAIT, element_bytes, kind_named, plain
-from gradwire.workloads.traces.record import Call, RankRecord
+from gradwire.workloads.traces.record import MOST_RANKS, Call, RankRecord
 from gradwire.workloads.traces.workload import POINT_TO_POINT, UNKNOWN, Kind
 
 CUT_SHORT = "..."
@@ -138,6 +138,9 @@ def _group_of(arguments: CallArguments, place: str, record: RankRecord) -> str |
     if written and CUT_SHORT not in written:
         ranks = tuple(int(number) for number in re.findall(r"\d+", written))
     stride, size, start = arguments.stride, arguments.group_size, arguments.start
+    if size is not None and not 0 < size <= MOST_RANKS:
+        findings.refuse(file, place, f"a group of {size:,} ranks; it must be 1 or more, and at most {MOST_RANKS:,}")
+        return None
     if not ranks and known is None and start is not None and start >= 0 and stride and stride > 0 and size:
         ranks = tuple(range(start, start + stride * size, stride))
         if CUT_SHORT in written:
@@ -182,7 +185,7 @@ def configured_groups(config: Any, world: int | None) -> dict[str, tuple[int, ..
             ranks = _listed(ranks)
         if isinstance(ranks, list) and ranks and all(isinstance(rank, int) for rank in ranks):
             found[str(group["pg_name"])] = tuple(ranks)
-        elif ranks == [] and isinstance(size, int) and 0 < size == (world or size):
+        elif ranks == [] and isinstance(size, int) and 0 < size == (world or size) and size <= MOST_RANKS:
             found[str(group["pg_name"])] = tuple(range(size))
     return found
 
