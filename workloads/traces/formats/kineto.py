@@ -142,7 +142,7 @@ def _judge(record: RankRecord, events: KinetoEvents, chain: Timeline, window: tu
         findings.note(
             file, "", "communications without a recorded wait: they are waited for at the end", chain.unwaited
         )
-    if chain.stray_kernels and whole:
+    if chain.stray_kernels and whole and not findings.refused:  # the kernels of refused calls are stray as well
         findings.refuse(
             file, "", f"kernels of NCCL, such as {events.nccl_name[:60]}, outside of any record_param_comms: what they send is not said",
             chain.stray_kernels,
