@@ -127,7 +127,7 @@ def _filled(by_rank: dict[int, RankRecord], world: int, findings: Findings) -> l
             f"{len(source):,} tasks on each of {world:,} ranks are more than the {MOST_TASKS:,} that are read",
         )
     findings.note(
-        source.file, "", f"there is no file of {named} ({len(missing)} of {world}), which is taken to do what rank {min(by_rank)} does, "
+        source.file, "", f"there is no file of {named} ({len(missing)} of {world}): taken to do what rank {min(by_rank)} does, "
             "whose communication is among all ranks; differences between ranks are lost",
     )  # fmt: skip
     return [by_rank.get(rank, source) for rank in range(world)]
