@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from gradwire import program_commands
+from gradwire import program_commands, trace_commands
 from gradwire.faults import STATUSES, Fault, InputFault
 from gradwire.runner.launch.scenario_files import scenario_names
 
@@ -156,6 +156,7 @@ def compare(
 
 
 program_commands.add_to(app)
+trace_commands.add_to(app)
 
 
 @app.command()

@@ -37,6 +37,7 @@ from gradwire.workloads.plan import Plan
 from gradwire.workloads.scaling import scaled_fabric, scaled_plan, virtual_scale
 from gradwire.workloads.scenario.loading import Point, origin_named
 from gradwire.workloads.scenario.schema import PointSection
+from gradwire.workloads.traces.job import trace_of
 
 LOGGED_BYTES = 2 * 5 * 8
 """What an op's row in the log takes: five columns of 64 bits (agents/replay/oplog.py), copied once at the end."""
@@ -304,6 +305,7 @@ def source_key(point: Point, clock: Clock) -> str:
         "kernel": _kernel_name(clock),
         "code": [run_digest(), plan_digest(), *([] if isinstance(point.section.run.warmup, int) else [fluid_digest()])],
         "strategies": {name: Path(path).read_text() for name, path in point.section.defined.strategies.items()},
+        "trace": trace_of(point.section.model.trace).digest() if point.section.model.trace else None,
         "versions": [platform.python_version(), np.__version__],
     }
     return _hash(json.dumps(decisive, sort_keys=True))

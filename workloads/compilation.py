@@ -26,6 +26,8 @@ from gradwire.workloads.scenario.options import validated_options
 from gradwire.workloads.scenario.schema import ClusterSection, CostsSection, ModelSection, PointSection
 from gradwire.workloads.stand_in import StandIn
 from gradwire.workloads.strategy import Options, Strategy
+from gradwire.workloads.traces.job import recorded_profile, recorded_times, replaying, trace_of
+from gradwire.workloads.traces.replay.strategy import REPLAY
 
 Part = TypeVar("Part")
 
@@ -43,6 +45,10 @@ class ResolvedPoint:
     @cached_property
     def strategy(self) -> Strategy:
         """The strategy that the point names."""
+        if self.section.model.trace is not None and self.section.strategy.name != REPLAY.name:
+            raise InputFault(
+                f"strategy.name = '{self.section.strategy.name}': a trace (model.trace) goes by strategy '{REPLAY.name}'"
+            )
         with _blamed("strategy.name"):
             return strategy(self.section.strategy.name, self.section.defined.strategies)
 
@@ -66,6 +72,12 @@ class ResolvedPoint:
     def job(self) -> Job:
         """What the strategy compiles, without the fabric. A cluster that stands for a larger one has its costs and rate scaled."""
         job = _job(self.section, self.catalogue, needs_servers=self.strategy.needs_servers)
+        if self.section.model.trace is not None:
+            return replaying(job, trace_of(self.section.model.trace))
+        if self.strategy is REPLAY:
+            raise InputFault(
+                f"strategy.name = '{REPLAY.name}': there is nothing to replay: give model.trace, or another strategy"
+            )
         meant = _stands_for(self.section.cluster)
         if meant is None:
             return job
@@ -158,6 +170,9 @@ def _blamed(key: str) -> Iterator[None]:
 
 
 def _profile(wanted: ModelSection, catalogue: Catalogue) -> Profile:
+    if wanted.trace is not None:
+        with _blamed("model.trace"):
+            return recorded_profile(wanted.name, trace_of(wanted.trace))
     if wanted.layers:
         return made_up(wanted)
     with _blamed("model.name"):
@@ -165,6 +180,8 @@ def _profile(wanted: ModelSection, catalogue: Catalogue) -> Profile:
 
 
 def _compute_time(wanted: ModelSection, profile: Profile, catalogue: Catalogue) -> ComputeTime:
+    if wanted.trace is not None:
+        return recorded_times(trace_of(wanted.trace), wanted.trace)
     return made_up_times(wanted) if wanted.layers else _compute(wanted, profile, catalogue)
 
 

@@ -8,6 +8,7 @@ from gradwire.faults import InputFault
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.models.devices import ComputeTime
 from gradwire.workloads.models.profile import Profile
+from gradwire.workloads.traces.workload import Workload
 
 BYTES_PER_PARAMETER = 4
 """fp32."""
@@ -93,6 +94,8 @@ class Job:
     stands_for: Cluster | None = None
     #: Factor of each worker on the times of `compute`; empty: 1 for all.
     relative_times: tuple[float, ...] = ()
+    #: A recorded workload in place of the profile's, for the strategy that replays it.
+    trace: Workload | None = None
 
     def relative_time(self, worker: int) -> float:
         """A worker's factor on the times of `compute`."""

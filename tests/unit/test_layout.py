@@ -22,7 +22,8 @@ MAY_IMPORT = {
     "commands": STAGES | {"vm", "runner"},
     "api": STAGES | {"vm", "runner"},
     "program_commands": frozenset({"commands", "runner"}),
-    "command_line": frozenset({"commands", "program_commands", "runner"}),
+    "trace_commands": frozenset({"commands"}),
+    "command_line": frozenset({"commands", "program_commands", "trace_commands", "runner"}),
     "__main__": frozenset({"command_line"}),
 }
 """What each part of the package may import beside itself, the package's own name and faults; the frozen data comes with any stage."""
@@ -40,7 +41,7 @@ SHARED = frozenset({"faults", "files", "network_namespace", "validation"})
 FROZEN_MAY_IMPORT = frozenset({*sys.stdlib_module_names, "numpy"})
 INSIDE = frozenset({"commands", "api"})
 """Folders that lie in the package itself."""
-FOLDERS = frozenset(MAY_IMPORT) - INSIDE - {"plugin", "program_commands", "command_line", "__main__"}
+FOLDERS = frozenset(MAY_IMPORT) - INSIDE - {"plugin", "program_commands", "trace_commands", "command_line", "__main__"}
 OWNERS = {"mininet": "topo", "os_ken": "controller", "ryu": "controller"}
 MAX_LINES, MAX_FILES = 450, 15
 VAGUE_NAMES = re.compile(r"(util|utils|helper|helpers|manager|managers|misc|common)$")

@@ -1,7 +1,7 @@
 """Puts what a scenario's files say into the scenario itself, under `defined`, so that it no longer depends on them.
 
 A run folder's copy of its scenario can then be read anywhere, whatever became of the files. Strategies' files are an exception: their
-code stays where it is, and the scenario has its path. To read an old run needs none of it.
+code stays where it is, and the scenario has its path. To read an old run needs none of it. A trace stays where it is as well, for its size.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from gradwire.faults import InputFault
 from gradwire.workloads.definitions.conversion import device_of, model_file, profile_of
 from gradwire.workloads.definitions.hugging_face import hugging_face_profile
-from gradwire.workloads.definitions.references import TABLES, is_file, strategy_reference, swapped
+from gradwire.workloads.definitions.references import TABLES, TRACE, is_file, strategy_reference, swapped
 from gradwire.workloads.definitions.schema import DeviceDefinition, DeviceFile, ModelDefinition, ModelFile, name_defect
 from gradwire.workloads.definitions.strategy_files import strategy_in
 from gradwire.workloads.definitions.toml_text import model_text
@@ -61,6 +61,8 @@ class _Reader:
     def name_of(self, key: str, value: str) -> str:
         """The name of what a file defines; any other value is a name already."""
         table = TABLES[key]
+        if key == TRACE:
+            return str(self._path(value))
         if not is_file(key, value):
             self.named[table].add(value)
             return value

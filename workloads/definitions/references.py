@@ -12,15 +12,19 @@ TABLES = {
     "model.device": "devices",
     "model.modules_device": "devices",
     "strategy.name": "strategies",
+    "model.trace": "traces",
 }
-"""Keys whose values may be files, and the tables of `defined` that hold what the files say."""
+"""Keys whose values may be files, and the tables of `defined` that hold what the files say; a trace is always a file, and in no table."""
 MODEL_ENDINGS = (".toml", ".json")
 """A model file, and the configuration of a model in Hugging Face's form."""
+TRACE = "model.trace"
 _PYTHON_FILE = re.compile(r"(?P<path>.+\.py)(?::(?P<name>[^:/]+))?")
 
 
 def is_file(key: str, value: str) -> bool:
     """Whether the value of a key of TABLES is a file, and no name."""
+    if key == TRACE:
+        return True
     return (
         bool(_PYTHON_FILE.fullmatch(value))
         if TABLES[key] == "strategies"

@@ -17,6 +17,7 @@ from gradwire.workloads.registry.built_in import BUILT_IN
 from gradwire.workloads.registry.plugins import STRATEGIES
 from gradwire.workloads.registry.registered import REGISTERED
 from gradwire.workloads.strategy import Strategy
+from gradwire.workloads.traces.replay.strategy import REPLAY
 
 THIS_PROCESS = "this process, which registered it"
 
@@ -34,6 +35,8 @@ def strategy(name: str, files: Mapping[str, str] | None = None) -> Strategy:
     STRATEGIES.refuse_clash(name, BUILT_IN)
     if name in BUILT_IN:
         return BUILT_IN[name]
+    if name == REPLAY.name:  # not one of `strategy_names`, all of which take any model
+        return REPLAY
     if name in REGISTERED:
         return REGISTERED[name]
     if name in STRATEGIES.entries():

@@ -42,17 +42,17 @@ def _defined(parts: Sequence[Part]) -> DefinedSection:
 def _unknown_names(part: Part, points: Sequence[Mapping[str, Any]], defined: DefinedSection) -> Iterator[str]:
     everywhere = [part.document, *points]
     catalogue = catalogue_of(defined)
-    looked_up: tuple[tuple[str, str, Callable[[str], object], str], ...] = (
-        ("strategy", "name", lambda name: strategy(name, defined.strategies), ""),
-        ("model", "name", catalogue.model, "layers"),
-        ("model", "device", catalogue.device, "iteration_time"),
-        ("model", "modules_device", catalogue.device, ""),
+    looked_up: tuple[tuple[str, str, Callable[[str], object], tuple[str, ...]], ...] = (
+        ("strategy", "name", lambda name: strategy(name, defined.strategies), ()),
+        ("model", "name", catalogue.model, ("layers", "trace")),
+        ("model", "device", catalogue.device, ("iteration_time",)),
+        ("model", "modules_device", catalogue.device, ()),
     )
     for section, key, look_up, frees in looked_up:
         name = value_at(part.document, [section, key])
         alike = (document for document in everywhere if value_at(document, [section, key]) == name)
-        # A model with layers of its own, and a device whose time is given, may have any name.
-        is_free = bool(frees) and any(value_at(document, [section, frees]) for document in alike)
+        # A model with layers of its own or of a trace, and a device whose time is given, may have any name.
+        is_free = any(value_at(document, [section, free]) for document in alike for free in frees)
         if isinstance(name, str) and not is_free and not is_file(f"{section}.{key}", name):
             try:
                 look_up(name)

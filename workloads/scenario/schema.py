@@ -120,8 +120,8 @@ class ModelSection(Section):
 
     name: str
     """A model of `gradwire models`, with added modules if wanted (`inception-v3+25compute`); a model file of your own
-    (`./my-model.toml`); or any name for a model with `layers`. A file's path is relative to the scenario, or to the current folder where
-    the command line gives it."""
+    (`./my-model.toml`); or any name for a model with `layers` or a `trace`. A file's path is relative to the scenario, or
+    to the current folder where the command line gives it."""
     device: str | None = None
     """The GPU whose times are used: one of `gradwire devices`, or a device file of your own (`./my-gpu.toml`)."""
     modules_device: str | None = None
@@ -144,9 +144,20 @@ class ModelSection(Section):
     """How many times faster than on the device layers compute, by kind of layer."""
     fused_parameters: int = Field(0, ge=0, le=LARGEST_TENSOR_BYTES)
     """Consecutive tensors travel as one until they have this many parameters. With 0, each travels by itself."""
+    trace: str | None = None
+    """A recorded workload in place of a model, as `gradwire import` makes it: its folder or its file. For the strategy `replay`."""
+
+    @model_validator(mode="after")
+    def _a_trace_alone(self) -> Self:
+        given = self.model_fields_set - {"name", "trace", "batch"}
+        if self.trace is not None and given:
+            raise ValueError(f"trace: has times and sizes of its own: leave out {', '.join(sorted(given))}")
+        return self
 
     @model_validator(mode="after")
     def _one_source_of_times(self) -> Self:
+        if self.trace is not None:
+            return self
         if not self.layers and self.device is None:
             raise ValueError("device: missing")
         if self.layers and (self.device or self.iteration_time or self.forward_time or self.speedup):

@@ -47,6 +47,7 @@ from tests.shared.snippets import (
 from tests.unit.analysis.verdict.sound_run import sound_record
 from tests.unit.analysis.verdict.test_verdict import verdict
 from tests.unit.test_layout import FROZEN
+from tests.unit.workloads.traces.small_traces import ddp_step, imported
 
 SHELL = ("sh", "console")
 LANGUAGES = (*SHELL, "python", "toml")
@@ -62,7 +63,16 @@ QUOTED_FROM = (
     "gradwire.analysis.papers.holds",
     "gradwire.analysis.verdict.packet_checks",
 )
+REPLAYED = """
+title = "a recorded step"
+cluster.workers = 2
+fabric.rate = "25gbit"
+model = { name = "resnet50", trace = "workload.npz" }
+strategy.name = "replay"
+"""
+"""What `gradwire import` writes beside a workload."""
 WRITTEN_BY_RUNS = (
+    "workload.npz",
     "points.csv",
     "record.json",
     "report.html",
@@ -119,6 +129,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         sys.modules.pop(module, None)
     namespace: dict[str, Any] = {}
     exec(shown_file("workloads/models/mixer.py").text, namespace)
+    traced = imported(ddp_step().write(tmp_path / "rank0.json.gz"))
+    traced.write(tmp_path / "traces" / "resnet50")
+    (tmp_path / "traces" / "resnet50" / "resnet50.toml").write_text(REPLAYED)
     monkeypatch.setitem(models._MODELS, "mixer-b16", namespace["mixer_b16"])
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -1,0 +1,121 @@
+"""Chakra traces: the graph as it is, and sizes in bytes or in elements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradwire.faults import InputFault
+from gradwire.workloads.traces.formats import chakra_messages as chakra
+from gradwire.workloads.traces.record import Reading
+from tests.unit.workloads.traces.formats.test_kineto import chain
+from tests.unit.workloads.traces.small_traces import chakra_file, chakra_node, imported, words
+
+ALL_REDUCE: dict[str, Any] = {"comm_type": 0, "comm_size": 4096, "is_cpu_op": False}
+
+
+def small_graph() -> list[Any]:
+    return [
+        chakra_node(5, chakra.COMP, duration_us=70),
+        chakra_node(6, chakra.COLL, [5], duration_us=9, **ALL_REDUCE),
+        chakra_node(7, chakra.COMP, [5, 6], duration_us=30),
+    ]
+
+
+def both(folder: Path, nodes: list[Any], **metadata: Any) -> list[Path]:
+    return [chakra_file(folder / f"job.{rank}.et", nodes, **metadata) for rank in (0, 1)]
+
+
+def test_a_graph(tmp_path: Path) -> None:
+    outcome = imported(*both(tmp_path, small_graph()))
+    assert outcome.workload is not None, words(outcome)
+    assert chain(outcome.workload, 1) == [("compute", 70, []), ("all-reduce", 4096, [0]), ("compute", 30, [0, 1])]
+    assert "comm_size is taken as bytes" in words(outcome)
+    assert "taken as rank 1, the last number of its name" in words(outcome)
+
+
+def test_sizes_of_stage_are_elements_of_a_type_that_has_to_be_given(tmp_path: Path) -> None:
+    paths = both(tmp_path, small_graph(), schema="symbolic_tensor_network")
+    assert "--element-bytes" in imported(*paths).refusals[0].what
+    outcome = imported(*paths, reading=Reading(element_bytes=2))
+    assert outcome.workload is not None
+    assert chain(outcome.workload)[1] == ("all-reduce", 8192, [0])
+
+
+@pytest.mark.parametrize(("elements", "finding"), [(1024, "comm_size counts bytes"), (4096, "equals the elements")])
+def test_tensors_decide_in_what_sizes_are_counted(tmp_path: Path, elements: int, finding: str) -> None:
+    nodes = small_graph()
+    nodes[1].inputs.values = f"[[3, 4, 0, {elements}, 4, 'cuda:0']]"
+    outcome = imported(*both(tmp_path, nodes))
+    assert finding in words(outcome)
+    assert (outcome.workload is None) == (elements == 4096)
+
+
+def test_attributes_without_a_value_are_zero(tmp_path: Path) -> None:
+    nodes = small_graph()
+    nodes[1] = chakra_node(6, chakra.COLL, [5], comm_type=None, comm_size=8, is_cpu_op=None)
+    outcome = imported(*both(tmp_path, nodes))
+    assert outcome.workload is not None
+    assert chain(outcome.workload)[1][0] == "all-reduce"
+    assert "attributes without a value count as 0" in words(outcome)
+
+
+def test_a_collective_of_the_host_computes(tmp_path: Path) -> None:
+    nodes = [*small_graph(), chakra_node(8, chakra.COLL, [7], duration_us=4, is_cpu_op=True)]
+    outcome = imported(*both(tmp_path, nodes))
+    assert outcome.workload is not None
+    assert chain(outcome.workload)[3] == ("compute", 4, [2])
+
+
+def test_callers_are_no_order_in_what_the_converter_from_pytorch_writes(tmp_path: Path) -> None:
+    nodes = small_graph()
+    nodes[0].ctrl_deps.append(7)
+    assert imported(*both(tmp_path, nodes, schema="1.1.0-chakra.0.0.4")).workload is not None
+    circle = imported(*both(tmp_path, nodes))
+    assert "job.0.et: node 5: waits, through others, for itself" in circle.refusals[0].words
+
+
+def test_operations_take_their_time_on_a_device_that_has_to_be_given(tmp_path: Path) -> None:
+    nodes = small_graph()
+    nodes[0] = chakra_node(5, chakra.COMP, num_ops=10**9)
+    paths = both(tmp_path, nodes)
+    assert "--flop-rate" in imported(*paths).refusals[0].what
+    outcome = imported(*paths, reading=Reading(flops_per_s=1e13))
+    assert outcome.workload is not None
+    assert chain(outcome.workload)[0] == ("compute", 100, [])
+
+
+@pytest.mark.parametrize(
+    ("attributes", "complaint"),
+    [
+        ({"comm_size": 0}, "an all-reduce without its size"),
+        ({"pg_name": "3"}, "the process group '3' is not known"),
+        ({"comm_type": 77}, "comm_type 77 is not known"),
+        ({"comm_type": 3}, "whose bytes its comm_size counts"),
+    ],
+)
+def test_what_would_be_a_guess_is_refused_with_its_node(
+    tmp_path: Path, attributes: dict[str, Any], complaint: str
+) -> None:
+    nodes = small_graph()
+    nodes[1] = chakra_node(6, chakra.COLL, [5], **{**ALL_REDUCE, **attributes})
+    outcome = imported(*both(tmp_path, nodes))
+    assert outcome.workload is None
+    assert any("node 6: " in each.words and complaint in each.words for each in outcome.refusals), words(outcome)
+
+
+def test_groups_that_are_given(tmp_path: Path) -> None:
+    nodes = small_graph()
+    nodes[1] = chakra_node(6, chakra.COLL, [5], **ALL_REDUCE, pg_name="3")
+    outcome = imported(*both(tmp_path, nodes), reading=Reading(groups={"3": (1, 0)}))
+    assert outcome.workload is not None
+    assert outcome.workload.groups == ((1, 0),)
+
+
+def test_a_negative_size_is_told(tmp_path: Path) -> None:
+    nodes = small_graph()
+    nodes[1] = chakra_node(6, chakra.COLL, [5], **{**ALL_REDUCE, "comm_size": -8})
+    with pytest.raises(InputFault, match=r"job\.0\.et: node 6: an all-reduce of -8 bytes"):
+        imported(*both(tmp_path, nodes))

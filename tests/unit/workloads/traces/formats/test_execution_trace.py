@@ -1,0 +1,57 @@
+"""PyTorch's execution traces: calls, their order, and the waits that name them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradwire.faults import InputFault
+from tests.unit.workloads.traces.formats.test_kineto import chain
+from tests.unit.workloads.traces.small_traces import execution_trace, imported, words
+
+
+def test_calls_and_the_waits_for_them(tmp_path: Path) -> None:
+    calls: list[dict[str, Any]] = [
+        {"elements": 10, "sequence": 33},
+        {"elements": 20, "sequence": 34, "name": "broadcast"},
+        {"name": "wait", "sequence": 33},
+        {"elements": 30, "sequence": 35},
+    ]
+    outcome = imported(execution_trace(tmp_path / "et.json", calls))
+    assert outcome.workload is not None, words(outcome)
+    assert chain(outcome.workload) == [
+        ("compute", 0, []),
+        ("all-reduce", 40, [0]),
+        ("broadcast", 80, [0, 1]),
+        ("compute", 0, [0, 1]),
+        ("all-reduce", 120, [2, 3]),
+    ]
+    assert outcome.sources[0].rank == 1
+    assert "execution traces have no times" in words(outcome)
+    assert outcome.summary is not None
+    assert outcome.summary.compute_s is None
+
+
+def test_a_call_within_a_call_counts_once(tmp_path: Path) -> None:
+    outcome = imported(execution_trace(tmp_path / "et.json", [{"elements": 10}, {"elements": 10, "parent": 10}]))
+    assert outcome.sources[0].calls == 1
+    assert "node 11: record_param_comms in a record_param_comms: counted once" in words(outcome)
+
+
+def test_nodes_that_are_their_own_callers_are_told(tmp_path: Path) -> None:
+    path = execution_trace(
+        tmp_path / "et.json", [{"elements": 10, "parent": 11, "id": 12}, {"elements": 10, "parent": 12, "id": 11}]
+    )
+    text = path.read_text().replace(
+        '"name": "record_param_comms", "ctrl_deps": 12', '"name": "record", "ctrl_deps": 12'
+    )
+    path.write_text(text)
+    with pytest.raises(InputFault, match="round in a circle"):
+        imported(path)
+
+
+def test_a_number_that_two_nodes_have_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputFault, match=r"node 10 .* there are two nodes of this number"):
+        imported(execution_trace(tmp_path / "et.json", [{"elements": 10}, {"elements": 10, "id": 10}]))

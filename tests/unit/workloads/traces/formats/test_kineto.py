@@ -1,0 +1,135 @@
+"""Kineto profiles: which calls, of what size, when they may start, and what waits for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gradwire.faults import InputFault
+from gradwire.workloads.traces.record import Reading
+from gradwire.workloads.traces.workload import Kind, Workload
+from tests.unit.workloads.traces.small_traces import AUTOGRAD, KinetoFile, ddp_step, imported, words
+
+
+def chain(workload: Workload, rank: int = 0) -> list[tuple[str, int, list[int]]]:
+    """A rank's tasks: kind, microseconds (computation) or bytes, and what each waits for; numbered from 0."""
+    tasks = workload.tasks
+    first = int((tasks.rank < rank).sum())
+    found = []
+    for task in range(first, first + int((tasks.rank == rank).sum())):
+        kind = Kind(int(tasks.kind[task]))
+        amount = int(tasks.duration_ns[task]) // 1000 if kind is Kind.COMPUTE else int(tasks.size_bytes[task])
+        after = workload.dep_task[workload.dep_start[task] : workload.dep_start[task + 1]] - first
+        found.append((kind.words, amount, sorted(after.tolist())))
+    return found
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.json.gz"])
+def test_a_step_of_ddp(tmp_path: Path, name: str) -> None:
+    outcome = imported(ddp_step().write(tmp_path / name))
+    assert outcome.workload is not None, words(outcome)
+    assert chain(outcome.workload) == [
+        ("compute", 280, []),  # from the first call on the host, at 20 us, until its kernel has ended
+        ("all-reduce", 4000, [0]),
+        ("compute", 200, [0]),
+        ("all-reduce", 12004, [1, 2]),
+        ("compute", 0, [1, 2]),
+        ("compute", 100, [3, 4]),
+    ]
+    assert chain(outcome.workload, 1) == chain(outcome.workload)
+    assert outcome.summary is not None
+    assert outcome.summary.exposed_s == {str(tmp_path / name): 0.0002}
+
+
+def test_waits_that_the_times_contradict_are_not_believed(tmp_path: Path) -> None:
+    trace = ddp_step()
+    trace.kernel(86, 500, 10)  # began before either all-reduce had ended, though launched after both waits
+    outcome = imported(trace.write(tmp_path / "a.json"))
+    assert "none of the file's waits is believed" in words(outcome)
+    assert "2 in all" in words(outcome)
+    assert outcome.workload is not None
+    assert [task[2] for task in chain(outcome.workload) if task[0] == "compute"] == [[], [0], [2]]
+
+
+def test_wait_is_no_collective(tmp_path: Path) -> None:
+    trace = ddp_step()
+    trace.event(
+        "cpu_op",
+        "record_param_comms",
+        70,
+        2,
+        AUTOGRAD,
+        **{"Collective name": "wait", "dtype": "Byte", "In msg nelems": 0},
+    )
+    outcome = imported(trace.write(tmp_path / "a.json"))
+    assert outcome.sources[0].calls == 2
+    assert "traceEvents[14]: 'wait' is listed as a collective and is none" in words(outcome)
+
+
+def test_a_call_that_is_recorded_at_two_levels_counts_once(tmp_path: Path) -> None:
+    trace = ddp_step()
+    outer = next(event for event in trace.events if event["name"] == "record_param_comms")
+    trace.events.append({**outer, "ts": outer["ts"] + 1, "dur": 5})
+    outcome = imported(trace.write(tmp_path / "a.json"))
+    assert outcome.sources[0].calls == 2
+    assert "counted once" in words(outcome)
+
+
+def test_a_list_of_ranks_that_is_cut_short_is_completed_by_stride_and_size(tmp_path: Path) -> None:
+    trace = KinetoFile(rank=None)
+    said = {"Process Group Name": "dp", "Process Group Ranks": "[0, 2, ...]", "Group size": 8, "Global rank stride": 2}
+    trace.collective("allreduce", 10, at=0, begin=10, dur=5, **said)
+    outcome = imported(trace.write(tmp_path / "rank0.json"), reading=Reading(ranks=16))
+    assert "cut short: completed by its first rank, stride and size" in words(outcome)
+    assert "there is no file of ranks 1, 2, 3, 4, 5, ..." in words(
+        outcome
+    )  # and 8 of 16 ranks say nothing of the others
+    assert outcome.workload is None
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        ({"In msg nelems": None}, "without its size"),
+        ({"In msg nelems": -4}, "of -4 elements"),
+        ({"dtype": "Quux"}, "elements of type 'Quux'"),
+        ({"Collective name": "allgossip"}, "the collective 'allgossip' is not known"),
+        ({"Process Group Ranks": "[0, 1, 2]"}, "group '0' has the ranks [0, 1, 2] here and [0, 1] elsewhere"),
+        ({"Process Group Name": "tp", "Process Group Ranks": "[0, 5, ...]", "Group size": 4}, "does not go up evenly"),
+        ({"Process Group Name": "tp", "Process Group Ranks": "", "Global rank start": None}, "the process group 'tp' is not known"),
+        ({"Collective name": "_allgather_base", "Out msg nelems": 31}, "which do not fit"),
+        ({"Collective name": "all_to_allv", "In split size": "[3, 7]"}, "parts of different sizes"),
+        ({"Collective name": "send"}, "does not say with which rank"),
+    ],
+)  # fmt: skip
+def test_what_would_be_a_guess_is_refused_with_file_and_event(
+    tmp_path: Path, said: dict[str, object], complaint: str
+) -> None:
+    trace = KinetoFile()
+    trace.collective("allreduce", 10, at=0, begin=10, dur=5, **said)
+    outcome = imported(trace.write(tmp_path / "a.json"))
+    assert outcome.workload is None
+    assert any(
+        f"{tmp_path / 'a.json'}: traceEvents[0]: " in each.words and complaint in each.words
+        for each in outcome.refusals
+    )
+
+
+def test_kernels_of_nccl_without_sizes_are_refused(tmp_path: Path) -> None:
+    trace = KinetoFile()
+    trace.kernel(0, 10, 5, name="ncclKernel_AllReduce_RING_LL_Sum_float")
+    outcome = imported(trace.write(tmp_path / "a.json"))
+    assert [each.what.partition(",")[0] for each in outcome.refusals] == ["kernels of NCCL"]
+
+
+def test_only_one_step(tmp_path: Path) -> None:
+    trace = ddp_step()
+    trace.event("user_annotation", "ProfilerStep#3", 0, 50)
+    trace.event("user_annotation", "ProfilerStep#4", 50, 800)
+    path = trace.write(tmp_path / "a.json")
+    outcome = imported(path, reading=Reading(step=4))
+    assert outcome.workload is not None
+    assert [size for kind, size, _ in chain(outcome.workload) if kind == "all-reduce"] == [12004]
+    with pytest.raises(InputFault, match="it has 3, 4"):
+        imported(path, reading=Reading(step=5))

@@ -1,0 +1,179 @@
+"""Small traces in every format that `gradwire import` reads, made up as the tools write them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from gradwire.workloads.traces.formats import chakra_messages as chakra
+from gradwire.workloads.traces.importing import Imported, import_traces
+from gradwire.workloads.traces.record import Reading
+
+WORLD = [0, 1]
+MAIN, AUTOGRAD = 1, 2
+"""Threads."""
+COMPUTE, NCCL = 7, 40
+"""Streams of the GPU."""
+
+
+def imported(*paths: Path, reading: Reading | None = None) -> Imported:
+    """What `gradwire import` makes of files."""
+    return import_traces(paths, "small", reading or Reading(), lambda *_: None)
+
+
+def words(outcome: Imported) -> str:
+    """All that an import found."""
+    return "\n".join(finding.words for finding in outcome.findings)
+
+
+class KinetoFile:
+    """A Kineto profile under construction; times in microseconds."""
+
+    def __init__(self, rank: int | None = 0, ranks: Sequence[int] = WORLD) -> None:
+        self.events: list[dict[str, Any]] = []
+        self._correlation = 0
+        config = [{"pg_name": "0", "pg_desc": "default_pg", "pg_size": len(ranks), "ranks": list(ranks)}]
+        self.about: dict[str, Any] = {"schemaVersion": 1}
+        if rank is not None:
+            self.about["distributedInfo"] = {"rank": rank, "world_size": len(ranks), "pg_config": config}
+
+    def event(
+        self, category: str, name: str, ts: float, dur: float, tid: int = MAIN, **arguments: Any
+    ) -> dict[str, Any]:
+        """Adds an event."""
+        event = {
+            "ph": "X",
+            "cat": category,
+            "name": name,
+            "pid": 1,
+            "tid": tid,
+            "ts": ts,
+            "dur": dur,
+            "args": arguments,
+        }
+        self.events.append(event)
+        return event
+
+    def kernel(self, launched: float, begin: float, dur: float, name: str = "gemm", stream: int = COMPUTE) -> None:
+        """Adds a kernel and the call that launched it."""
+        self._correlation += 1
+        self.event("cuda_runtime", "cudaLaunchKernel", launched, 1, correlation=self._correlation)
+        self.event("kernel", name, begin, dur, tid=stream, stream=stream, correlation=self._correlation, device=0)
+
+    def collective(
+        self, name: str, elements: int | None, at: float, begin: float, dur: float, **said: Any
+    ) -> dict[str, Any]:
+        """Adds a collective: the call on the host, and NCCL's kernel."""
+        arguments = {
+            "Collective name": name,
+            "In msg nelems": elements,
+            "Out msg nelems": elements,
+            "dtype": "Float",
+            "Process Group Name": "0",
+            "Process Group Ranks": "[0, 1]",
+            "Group size": 2,
+            "Global rank start": 0,
+            "Global rank stride": 1,
+            "In split size": "[]",
+            "Out split size": "[]",
+        } | said
+        arguments = {key: value for key, value in arguments.items() if value is not None}
+        event = self.event("cpu_op", "record_param_comms", at, 10, AUTOGRAD, **arguments)
+        self._correlation += 1
+        self.event("cuda_runtime", "cudaLaunchKernelExC", at + 5, 1, AUTOGRAD, correlation=self._correlation)
+        self.event("kernel", f"ncclDevKernel_{name}", begin, dur, NCCL, stream=NCCL, correlation=self._correlation)
+        return event
+
+    def stream_wait(self, at: float) -> None:
+        """Adds a wait of the computing stream, as DDP's reducer makes it."""
+        self._correlation += 1
+        self.event("cuda_runtime", "cudaStreamWaitEvent", at, 1, AUTOGRAD, correlation=self._correlation)
+
+    def write(self, path: Path) -> Path:
+        """Writes the file, gzipped if its name ends so."""
+        text = json.dumps({**self.about, "traceEvents": self.events, "traceName": "small.json"}, indent=1)
+        path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+        return path
+
+
+def ddp_step(rank: int | None = 0) -> KinetoFile:
+    """A backward pass of two kernels with an all-reduce behind each, and an optimizer that waits for both.
+
+    The first takes the time of the second kernel; the second leaves the GPU idle from 500 us to 700 us.
+    """
+    trace = KinetoFile(rank)
+    trace.kernel(0, 100, 200)
+    trace.collective("allreduce", 1000, at=20, begin=300, dur=150)
+    trace.kernel(40, 300, 200)
+    trace.collective("allreduce", 3001, at=60, begin=500, dur=200)
+    trace.stream_wait(80)
+    trace.stream_wait(85)
+    trace.kernel(90, 700, 100)
+    return trace
+
+
+def execution_trace(path: Path, calls: Iterable[dict[str, Any]], *, ranks: list[int] | None = None) -> Path:
+    """A PyTorch execution trace of schema 1.1.0, of rank 1 of 2, with these calls: each a collective's name and its elements."""
+    group = {"pg_name": "0", "pg_desc": "default_pg", "ranks": ranks or [], "group_size": 2}
+    nodes: list[dict[str, Any]] = [
+        {"id": 1, "name": "[pytorch|profiler|execution_trace|process]", "ctrl_deps": 1},
+        {"id": 2, "name": "## process_group:init ##", "ctrl_deps": 1, "inputs": _values([json.dumps([group])])},
+    ]
+    for number, call in enumerate(calls, start=10):
+        said = {"parent": 1, "sequence": number, "elements": 0, "name": "allreduce"} | call
+        tensors = [[[1, 2, 0, said["elements"], 4, "cuda:1"]]] if said["elements"] else []
+        inputs = [*tensors, said["sequence"], ["0", "default_pg"], 1, said["name"], [], [], 0, 1, 2]
+        attributes = {
+            "collective_name": said["name"], "dtype": "Float", "in_msg_nelems": said["elements"], "out_msg_nelems": said["elements"],
+            "pg_name": "0", "pg_size": 2,
+        }  # fmt: skip
+        listed = [{"name": name, "type": "", "value": value} for name, value in attributes.items()]
+        node = {
+            "id": said.get("id", number),
+            "name": "record_param_comms",
+            "ctrl_deps": said["parent"],
+            "attrs": listed,
+        }
+        nodes.append(node | {"inputs": _values(inputs)})
+    document = {"schema": "1.1.0-chakra.0.0.4", "pid": 1, "start_ts": 1, "nodes": nodes, "finish_ts": 2}
+    path.write_text(json.dumps(document))
+    return path
+
+
+def _values(values: list[Any]) -> dict[str, Any]:
+    return {"values": values, "shapes": [], "types": []}
+
+
+def attribute(name: str, value: Any) -> Any:
+    """An attribute of a Chakra node, of the kind that its value has; None for one without a value."""
+    if value is None:
+        return chakra.Attribute(name=name)
+    kinds = {bool: "bool_val", int: "int64_val", str: "string_val", float: "double_val"}
+    return chakra.Attribute(name=name, **{kinds[type(value)]: value})
+
+
+def chakra_node(number: int, kind: int, after: Sequence[int] = (), duration_us: int = 0, **attributes: Any) -> Any:
+    """A Chakra node."""
+    return chakra.Node(
+        id=number, name=f"n{number}", type=kind, data_deps=after, duration_micros=duration_us,
+        attr=[attribute(name, value) for name, value in attributes.items()],
+    )  # fmt: skip
+
+
+def chakra_file(path: Path, nodes: Iterable[Any], **metadata: Any) -> Path:
+    """A Chakra trace."""
+    about = chakra.GlobalMetadata(version="0.0.4", attr=[attribute(name, value) for name, value in metadata.items()])
+    path.write_bytes(b"".join(varint(len(data)) + data for data in (m.SerializeToString() for m in (about, *nodes))))
+    return path
+
+
+def varint(value: int) -> bytes:
+    """A number as protobuf writes it."""
+    parts = []
+    while value > 127:
+        parts.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*parts, value])

@@ -1,0 +1,88 @@
+"""Ranks put together: who is missing, what belongs together, and what does not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradwire.workloads.traces.formats import chakra_messages as chakra
+from gradwire.workloads.traces.importing import Imported
+from gradwire.workloads.traces.record import Reading
+from tests.unit.workloads.traces.small_traces import chakra_file, chakra_node, ddp_step, imported, words
+
+PAIRS: dict[str, tuple[int, ...]] = {"tp0": (0, 1), "tp1": (2, 3), "dp0": (0, 2), "dp1": (1, 3)}
+
+
+def of_ranks(folder: Path, nodes: dict[int, list[Any]], reading: Reading | None = None) -> Imported:
+    paths = [chakra_file(folder / f"r{rank}.et", own) for rank, own in nodes.items()]
+    return imported(*paths, reading=reading)
+
+
+def collective(number: int, group: str, size_bytes: int = 8, kind: int = 0, after: list[int] | None = None) -> Any:
+    return chakra_node(number, chakra.COLL, after or [], comm_type=kind, comm_size=size_bytes, pg_name=group)
+
+
+def test_calls_of_groups_and_messages_get_their_numbers(tmp_path: Path) -> None:
+    nodes = {rank: [collective(1, f"tp{rank // 2}"), collective(2, f"dp{rank % 2}", 16)] for rank in range(4)}
+    nodes[0].append(chakra_node(3, chakra.SEND, comm_size=5, comm_dst=3))
+    nodes[3].append(chakra_node(3, chakra.RECV, comm_size=5, comm_src=0))
+    outcome = of_ranks(tmp_path, nodes, Reading(groups=PAIRS))
+    assert outcome.workload is not None, words(outcome)
+    tasks = outcome.workload.tasks
+    together = [sorted(tasks.rank[tasks.call == call].tolist()) for call in range(int(tasks.call.max()) + 1)]
+    assert sorted(together) == [[0, 1], [0, 2], [0, 3], [1, 3], [2, 3]]
+    assert outcome.summary is not None
+    assert sum(row.size_bytes for row in outcome.summary.rows) == 2 * 8 + 2 * 16 + 5
+
+
+def test_ranks_without_a_file_are_filled_only_where_all_are_alike(tmp_path: Path) -> None:
+    outcome = of_ranks(tmp_path, {0: [collective(1, "")]}, Reading(ranks=3))
+    assert outcome.workload is not None
+    assert np.bincount(outcome.workload.tasks.rank).tolist() == [1, 1, 1]
+    assert "there is no file of ranks 1, 2 (2 of 3)" in words(outcome)
+    grouped = of_ranks(tmp_path, {0: [collective(1, "tp0")]}, Reading(ranks=4, groups=PAIRS))
+    assert (
+        "r0.et: node 1: there is no file of ranks 1, 2, 3, and an all-reduce in a group of 2"
+        in grouped.refusals[0].words
+    )
+    sending = of_ranks(tmp_path, {0: [chakra_node(1, chakra.SEND, comm_size=5, comm_dst=1)]}, Reading(ranks=2))
+    assert "a send says nothing of what they do" in sending.refusals[0].words
+
+
+def test_two_files_of_one_rank_are_refused(tmp_path: Path) -> None:
+    outcome = imported(ddp_step(0).write(tmp_path / "a.json"), ddp_step(0).write(tmp_path / "b.json"))
+    assert "b.json: is of rank 0, as is" in outcome.refusals[0].words
+
+
+def test_calls_that_differ_are_refused_with_both_places(tmp_path: Path) -> None:
+    outcome = of_ranks(tmp_path, {0: [collective(1, "")], 1: [collective(4, "", 12)]})
+    assert outcome.workload is None
+    assert (
+        f"r1.et: node 4: an all-reduce of 12 bytes meets an all-reduce of 8 bytes of {tmp_path / 'r0.et'}, node 1"
+        in words(outcome)
+    )
+
+
+def test_a_call_that_one_rank_lacks_is_refused(tmp_path: Path) -> None:
+    outcome = of_ranks(tmp_path, {0: [collective(1, ""), collective(2, "")], 1: [collective(1, "")]})
+    assert "r0.et: node 2: no call of rank 1 belongs to this one" in outcome.refusals[0].words
+
+
+def test_a_message_that_nobody_receives_is_refused(tmp_path: Path) -> None:
+    nodes = {0: [chakra_node(1, chakra.SEND, comm_size=5, comm_dst=1)], 1: [chakra_node(1, chakra.COMP)]}
+    assert (
+        "rank 0 sends 1 messages to rank 1 with tag 0, which receives 0"
+        in of_ranks(tmp_path, nodes, Reading(ranks=2)).refusals[0].words
+    )
+
+
+def test_a_circle_across_ranks_is_refused(tmp_path: Path) -> None:
+    """Each rank waits for another collective first."""
+    nodes = {
+        0: [collective(1, "a"), collective(2, "b", after=[1])],
+        1: [collective(1, "a", after=[2]), collective(2, "b")],
+    }
+    outcome = of_ranks(tmp_path, nodes, Reading(groups={"a": (0, 1), "b": (1, 0)}))
+    assert "its dependencies go round in a circle" in outcome.refusals[0].words

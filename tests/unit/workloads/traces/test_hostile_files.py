@@ -1,0 +1,192 @@
+"""Files that are cut off, damaged or made to hurt: one message with the file and the place, soon, and never a wrong number."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gradwire.faults import InputFault
+from gradwire.workloads.traces.formats import chakra_messages as chakra
+from gradwire.workloads.traces.workload import FILE_NAME, Workload
+from tests.unit.workloads.traces.small_traces import (
+    KinetoFile,
+    chakra_file,
+    chakra_node,
+    ddp_step,
+    execution_trace,
+    imported,
+    varint,
+)
+
+SOON_S = 10.0
+"""Far more than any of these takes."""
+
+
+def kineto(folder: Path) -> bytes:
+    return ddp_step().write(folder / "sound.json").read_bytes()
+
+
+def traced(folder: Path) -> bytes:
+    return execution_trace(folder / "sound.et.json", [{"elements": 5}, {"elements": 6}]).read_bytes()
+
+
+def chakra_bytes(folder: Path) -> bytes:
+    nodes = [chakra_node(1, chakra.COMP), chakra_node(2, chakra.COLL, [1], comm_type=0, comm_size=8)]
+    return chakra_file(folder / "sound.et", nodes).read_bytes()
+
+
+def refusal(path: Path) -> str:
+    """What is said of a file; it must name the file, and come soon."""
+    begun_s = time.monotonic()
+    try:
+        outcome = imported(path)
+        assert outcome.workload is None, "was taken"
+        said = outcome.refusals[0].words
+    except InputFault as fault:
+        said = str(fault)
+    assert time.monotonic() - begun_s < SOON_S
+    assert str(path) in said
+    return said
+
+
+@pytest.mark.parametrize("sound", [kineto, traced, chakra_bytes])
+def test_a_file_that_is_cut_off_anywhere_is_refused(tmp_path: Path, sound: Callable[[Path], bytes]) -> None:
+    content, path = sound(tmp_path), tmp_path / "cut"
+    for end in range(0, len(content) - 2, max(1, len(content) // 97)):
+        path.write_bytes(content[:end])
+        if sound is chakra_bytes and imported_nodes(path) is not None:
+            continue  # a cut between two nodes cannot be told from a shorter file
+        assert refusal(path)
+
+
+def imported_nodes(path: Path) -> int | None:
+    """How many nodes a Chakra file has that ends between two of them; None if it does not."""
+    data, at, count = path.read_bytes(), 0, 0
+    while at < len(data):
+        at += 1 + data[at]
+        count += 1
+    return count if at == len(data) and count > 1 else None
+
+
+@pytest.mark.parametrize("sound", [kineto, traced])
+def test_gzip_that_is_cut_off_or_damaged(tmp_path: Path, sound: Callable[[Path], bytes]) -> None:
+    zipped, path = gzip.compress(sound(tmp_path)), tmp_path / "a.json.gz"
+    path.write_bytes(zipped[: len(zipped) // 2])
+    assert "damaged or cut off" in refusal(path)
+    path.write_bytes(zipped[:20] + bytes(byte ^ 255 for byte in zipped[20:30]) + zipped[30:])
+    assert "damaged" in refusal(path)
+    path.write_bytes(b"\x1f\x8bno gzip at all")
+    assert "damaged" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "is empty"),
+        (b"hello", "is none of"),
+        (b"\x00" * 1000, "is none of"),
+        (b'{"traceEvents": {}}', "is no JSON object with a list of 'traceEvents'"),
+        (b'{"traceEvents": []}', "no communication is recorded"),
+        (b'{"traceEvents": [{]}', "traceEvents[0]"),
+        (b'{"traceEvents": [{"ph": "X"},,{"ph": "X"}]}', "traceEvents["),
+        (b'{"traceEvents": [' + b"[" * 100_000, "nested too deeply"),
+        (b'{"traceEvents": [{"args": ' + b'{"a":' * 100_000, "nested too deeply"),
+        (b'{"schema": "1.1.0", "nodes": [{"id": "x", "name": "n"}]}', "nodes[0]: Expected `int`, got `str`"),
+        (b'{"schema": "1.1.0", "nodes": [{"id": 1, "name": "n"}], "a": }', "nodes["),
+        (b'{"traceEvents": [{"ph": "X"}]} and more', "traceEvents[0] or one after it"),
+    ],
+)
+def test_what_is_no_trace(tmp_path: Path, content: bytes, says: str) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(content)
+    assert says in refusal(path)
+
+
+@pytest.mark.parametrize(("ts", "dur"), [(1, -5), (1e300, 1), (1, 1e300), ("soon", 1), (10**30, 1)])
+def test_times_that_cannot_be(tmp_path: Path, ts: float, dur: float) -> None:
+    trace = KinetoFile()
+    trace.event("kernel", "gemm", ts, dur, stream=7, correlation=1)
+    assert "traceEvents[0] (gemm)" in refusal(trace.write(tmp_path / "a.json"))
+
+
+def test_numbers_that_do_not_fit_in_64_bits(tmp_path: Path) -> None:
+    trace = KinetoFile()
+    trace.event("kernel", "gemm", 1, 1, stream=7, correlation=2**70)
+    assert refusal(trace.write(tmp_path / "a.json"))
+    trace = KinetoFile()
+    trace.collective("allreduce", 2**62, at=0, begin=1, dur=1)
+    assert "traceEvents[0]" in refusal(trace.write(tmp_path / "b.json"))
+
+
+def test_a_group_of_a_thousand_million_ranks(tmp_path: Path) -> None:
+    trace = KinetoFile(rank=None)
+    said = {"Process Group Name": "x", "Process Group Ranks": "[0, ...]", "Group size": 10**9}
+    trace.collective("allreduce", 5, at=0, begin=1, dur=1, **said)
+    assert "traceEvents[0]" in refusal(trace.write(tmp_path / "a.json"))
+
+
+@pytest.mark.parametrize("claimed", [10**9, 2**63])
+def test_a_node_that_claims_to_be_larger_than_any(tmp_path: Path, claimed: int) -> None:
+    path = tmp_path / "a.et"
+    path.write_bytes(chakra_bytes(tmp_path) + varint(claimed) + b"x" * 100)
+    assert f"a message of {claimed:,} bytes is claimed there" in refusal(path)
+
+
+def test_a_node_that_is_no_message(tmp_path: Path) -> None:
+    path = tmp_path / "a.et"
+    sound = chakra_bytes(tmp_path)
+    path.write_bytes(sound + varint(6) + b"\xff" * 6)
+    assert f"byte {len(sound)}: is no node of Chakra" in refusal(path)
+
+
+def test_events_across_many_blocks_arrive_once_and_in_order(tmp_path: Path) -> None:
+    """Names hold what looks like the end of an event, and arguments are nested, so that most places to cut at are wrong ones."""
+    trace = ddp_step()
+    for number in range(30_000):
+        trace.event(
+            "cpu_op", f'}}, {{ "traceEvents": [ {number}', 1, 1, Shape=[{"a": [1]}, {"b": number}], text="x" * 200
+        )
+    path = trace.write(tmp_path / "a.json")
+    assert path.stat().st_size > 3 * (4 << 20)
+    trace.events.reverse()
+    backwards = trace.write(tmp_path / "b.json")
+    there, back = imported(path), imported(backwards)
+    assert there.workload is not None
+    assert back.workload is not None
+    assert there.workload.tasks.size_bytes.tolist() == back.workload.tasks.size_bytes.tolist()
+    assert there.sources[0].calls == 2
+
+
+@pytest.mark.parametrize("damage", ["cut", "nonsense", "version", "column", "rank", "dependency"])
+def test_a_workload_file_that_is_damaged(tmp_path: Path, damage: str) -> None:
+    outcome = imported(ddp_step().write(tmp_path / "a.json"))
+    outcome.write(tmp_path)
+    path = tmp_path / FILE_NAME
+    if damage in ("cut", "nonsense"):
+        path.write_bytes(path.read_bytes()[:-200] if damage == "cut" else b"nonsense")
+    else:
+        with np.load(path) as stored:
+            columns = {key: stored[key] for key in stored.files}
+        header = json.loads(columns["header"].tobytes())
+        header["version"] += damage == "version"
+        columns["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+        columns["tasks.rank"] = columns["tasks.rank"] + (99 if damage == "rank" else 0)
+        columns["dep_task"] = columns["dep_task"] - (9 if damage == "dependency" else 0)
+        if damage == "column":
+            del columns["tasks.peer"]
+        np.savez(path, **columns)
+    with pytest.raises(InputFault, match=r"workload\.npz"):
+        Workload.load(tmp_path)
+
+
+def test_a_workload_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    outcome = imported(ddp_step().write(tmp_path / "a.json"))
+    outcome.write(tmp_path)
+    assert outcome.workload is not None
+    assert Workload.load(tmp_path).digest() == outcome.workload.digest()

@@ -1,0 +1,1 @@
+"""One file per format of traces, and how a file's format is told."""

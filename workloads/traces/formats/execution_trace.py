@@ -1,0 +1,237 @@
+"""Execution traces of PyTorch: what torch.profiler.ExecutionTraceObserver writes, one file per rank. They have no times.
+
+Source: torch/csrc/profiler/standalone/execution_trace_observer.cpp of PyTorch. A `record_param_comms` has inputs that end in the number of
+the call, the group, the rank (of a broadcast: its root), the collective's name, both lists of splits, and the group's first rank, stride
+and size. From schema 1.1.0 on it also has attributes, with sizes as counts of elements. A `wait` has the number of the call that it is for.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gradwire.faults import InputFault
+from gradwire.workloads.traces.elements import plain
+from gradwire.workloads.traces.findings import Findings
+from gradwire.workloads.traces.formats.json_items import JsonItems
+from gradwire.workloads.traces.formats.pytorch_calls import CallArguments, call_of, configured_groups, is_wait
+from gradwire.workloads.traces.record import RankRecord, Reading, Watch
+
+NAME = "PyTorch execution trace"
+PARAM_COMMS = "record_param_comms"
+GROUPS = "process_group:init"
+LAST_INPUTS = 9
+"""Inputs of a record_param_comms behind its tensors."""
+DEFAULT_GROUPS = ("default_pg", "0")
+
+
+class Attribute(msgspec.Struct):
+    """An attribute of a node."""
+
+    name: str
+    value: Any = None
+
+
+class Values(msgspec.Struct):
+    """A node's inputs, not yet read."""
+
+    values: msgspec.Raw = msgspec.Raw(b"[]")
+    types: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class Node(msgspec.Struct):
+    """A node; before schema 1.0, its parent had the name `parent`."""
+
+    id: int
+    name: str
+    ctrl_deps: int | None = None
+    parent: int | None = None
+    inputs: Values | list[Any] = msgspec.field(default_factory=Values)
+    attrs: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class Head(msgspec.Struct):
+    """What a trace says beside its nodes."""
+
+    schema: str
+
+
+ATTRIBUTES = {
+    "collective_name": "Collective name", "dtype": "dtype", "in_msg_nelems": "In msg nelems", "out_msg_nelems": "Out msg nelems",
+    "in_split_size": "In split size", "out_split_size": "Out split size", "global_rank_start": "Global rank start",
+    "global_rank_stride": "Global rank stride", "pg_name": "Process Group Name", "pg_size": "Group size", "src_rank": "Src Rank",
+    "dst_rank": "Dst Rank",
+}  # fmt: skip
+"""Attributes of a node by the names that a profile gives the same facts."""
+
+
+def recognises(beginning: bytes) -> bool:
+    """Whether a file that begins so may be one."""
+    return b'"nodes"' in beginning and b'"schema"' in beginning
+
+
+def read(path: Path, reading: Reading, watch: Watch) -> RankRecord:
+    """Reads an execution trace. Raises InputFault for what is not one."""
+    if reading.step is not None:
+        raise InputFault(
+            f"{path}: --step {reading.step}: an execution trace does not tell steps apart; Kineto profiles do"
+        )
+    record = RankRecord(path, NAME, Findings())
+    record.timed = False
+    reader = _Reader(record, reading)
+    items = JsonItems(path, "nodes", Node, Head, watch)
+    for node in items:
+        reader.take(node)
+    items.head()
+    reader.fill()
+    record.findings.note(
+        record.file,
+        "",
+        "execution traces have no times: computation takes none, and what is replayed is communication alone",
+    )
+    return record
+
+
+class _Reader:
+    """Takes nodes in, and fills the record when all are there."""
+
+    def __init__(self, record: RankRecord, reading: Reading) -> None:
+        self._record, self._reading = record, reading
+        self._parents: dict[int, int | None] = {}
+        self._calls: dict[int, Node] = {}
+        self._world: int | None = None
+        record.groups = dict(reading.groups)
+
+    def take(self, node: Node) -> None:
+        """Takes a node in."""
+        if node.id in self._parents:
+            raise InputFault(f"{self._record.path}: node {node.id} ({node.name}): there are two nodes of this number")
+        parent = node.ctrl_deps if node.ctrl_deps is not None else node.parent
+        self._parents[node.id] = None if parent == node.id else parent  # the root names itself
+        if node.name == PARAM_COMMS:
+            self._calls[node.id] = node
+        elif GROUPS in node.name:
+            self._take_groups(node)
+
+    def _take_groups(self, node: Node) -> None:
+        values = self._decoded(node, node.inputs.values) if isinstance(node.inputs, Values) else node.inputs
+        for text in values if isinstance(values, list) else []:
+            try:
+                config = msgspec.json.decode(text) if isinstance(text, str) else None
+            except (msgspec.DecodeError, RecursionError):
+                continue
+            groups = configured_groups(config, None)
+            self._record.groups = {**groups, **self._record.groups}
+            for group in config if isinstance(config, list) else []:
+                if isinstance(group, dict) and group.get("pg_desc", group.get("pg_name")) in DEFAULT_GROUPS:
+                    self._record.world = len(groups.get(str(group.get("pg_name")), ())) or None
+
+    def _decoded(self, node: Node, raw: msgspec.Raw) -> Any:
+        try:
+            return msgspec.json.decode(raw)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise InputFault(f"{self._record.path}: node {node.id} ({node.name}): {error}") from error
+
+    def fill(self) -> None:
+        """Adds the calls in the order of their numbers, each after the one before on its group; `wait`s hold up what follows."""
+        record, waited = self._record, []
+        last = record.compute(0)
+        before: dict[str, int] = {}
+        started: dict[int, int] = {}
+        for number, node in sorted(self._calls.items()):
+            place = f"node {number}"
+            if self._is_nested(number):
+                record.findings.note(record.file, place, "record_param_comms in a record_param_comms: counted once")
+                continue
+            arguments, sequence = self._arguments(node, place)
+            if is_wait(arguments) and sequence in started:
+                waited.append(started[sequence])
+            call = call_of(arguments, place, record)
+            if call is None:
+                continue
+            if waited:
+                last, waited = record.compute(0, after=[last, *waited]), []
+            task = record.call(call, [last, *([before[call.group]] if call.group in before else [])])
+            before[call.group] = task
+            if sequence is not None:
+                started[sequence] = task
+        if waited:
+            record.compute(0, after=[last, *waited])
+
+    def _is_nested(self, number: int) -> bool:
+        """Whether a call is within another: torch from 2.4 on records it at two levels. Raises InputFault for a circle."""
+        at, seen = self._parents.get(number), {number}
+        while at is not None and at in self._parents:
+            if at in seen:
+                raise InputFault(f"{self._record.path}: node {at}: its ctrl_deps go round in a circle")
+            if at in self._calls:
+                return True
+            seen.add(at)
+            at = self._parents[at]
+        return False
+
+    def _arguments(self, node: Node, place: str) -> tuple[CallArguments, int | None]:
+        """What a call says of itself, and its number."""
+        values = self._decoded(node, node.inputs.values) if isinstance(node.inputs, Values) else node.inputs
+        attributes = self._attributes(node)
+        said = {ATTRIBUTES[name]: value for name, value in attributes.items() if name in ATTRIBUTES}
+        last = values[-LAST_INPUTS:] if isinstance(values, list) and len(values) >= LAST_INPUTS else None
+        if last is not None:
+            said = {**self._of_inputs(values, last), **said}
+            self._learn_rank(last)
+        try:
+            return msgspec.convert(said, CallArguments), last[0] if last and isinstance(last[0], int) else None
+        except msgspec.ValidationError as error:
+            raise InputFault(f"{self._record.path}: {place} ({node.name}): {error}") from error
+
+    def _attributes(self, node: Node) -> dict[str, Any]:
+        try:
+            return {each.name: each.value for each in msgspec.json.decode(node.attrs, type=list[Attribute])}
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise InputFault(f"{self._record.path}: node {node.id} ({node.name}): its attrs: {error}") from error
+
+    def _of_inputs(self, values: list[Any], last: list[Any]) -> dict[str, Any]:
+        """What the inputs say. Tensors are [id, storage, offset, elements, bytes of an element, device]."""
+        _, group, rank, name, in_split, out_split, start, stride, size = last
+        tensors = [tensor for value in values[:-LAST_INPUTS] for tensor in _tensors(value)]
+        said: dict[str, Any] = {
+            "Collective name": name,
+            "In split size": str(in_split),
+            "Out split size": str(out_split),
+        }
+        if isinstance(start, int) and start >= 0:
+            said |= {"Global rank start": start, "Global rank stride": stride, "Group size": size}
+        if isinstance(group, list) and group:
+            said["Process Group Name"] = str(group[0])
+        elif isinstance(group, int | str):
+            said["Process Group Name"] = str(group)
+        if name in ("send", "recv"):
+            said["Dst Rank" if name == "send" else "Src Rank"] = rank
+        if tensors and len({width for _, width in tensors}) == 1:
+            width = tensors[0][1]
+            said |= {"In msg nelems": sum(count for count, _ in tensors), "dtype": f"int{8 * width}"}
+        return said
+
+    def _learn_rank(self, last: list[Any]) -> None:
+        """The rank that recorded the file: an all-reduce's, in a group of all ranks."""
+        _, _, rank, name, _, _, start, stride, size = last
+        whole = start == 0 and stride == 1 and (self._record.world is None or size == self._record.world)
+        if (
+            plain(str(name)) == "allreduce"
+            and whole
+            and isinstance(rank, int)
+            and isinstance(size, int)
+            and 0 <= rank < size
+        ):
+            self._record.rank = rank
+
+
+def _tensors(value: Any) -> list[tuple[int, int]]:
+    """Elements, and bytes of each, of the tensors in an input, which may be lists of tensors."""
+    if not isinstance(value, list):
+        return []
+    if len(value) == 6 and all(isinstance(part, int) for part in value[:5]):
+        return [(value[3], value[4])] if value[4] > 0 else []
+    return [tensor for part in value for tensor in _tensors(part)]

@@ -1,0 +1,178 @@
+"""From the times of a Kineto profile to what a rank does between its communications.
+
+A rank is a chain of what it starts and what it waits for, in the order in which its host did so. Between two of these lies the recorded
+time, with all kernels and all idling in it, except for what the GPU spent waiting for a communication: that is what a replay measures anew.
+
+- A call may start when the GPU has ended what the host had launched before the call, and the host has come to it. (ProcessGroupNCCL.cpp of
+  PyTorch has the stream of NCCL wait for the current stream.)
+- A wait is a `wait` of record_param_comms, or a cudaStreamWaitEvent outside of all of those, as DDP's reducer makes them. It is for the
+  oldest call that none has waited for, and it holds up the first kernel that is launched after it. If that kernel began before the call
+  had ended, the two do not belong together, and no wait of the file is believed.
+- What nothing waits for must have ended at the end of the recorded time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from gradwire.workloads.traces.formats.kineto_events import Columns, HostCall, KinetoEvents
+from gradwire.workloads.traces.workload import Int64
+
+TOLERANCE_NS = 2_000
+"""Of two of the GPU's times: its clock and the host's are aligned to about a microsecond."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A point of the chain: the start of a call, or the wait for one."""
+
+    #: When the host came to it.
+    host_ns: int
+    #: When the rank came to it, and when it went on.
+    begin_ns: int
+    end_ns: int
+    call: int
+    starts: bool
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A rank's chain."""
+
+    moments: list[Moment]
+    #: Time of its own before each moment, and after the last.
+    own_ns: list[int]
+    #: NCCL's stream of each call; -1 for none.
+    stream: list[int]
+    #: How long each call took on the GPU, or on the host where it has no kernel.
+    duration_ns: list[int]
+    #: Calls that no wait is recorded for.
+    unwaited: int
+    #: Waits that the recorded times contradict.
+    contradicted: int
+    #: Kernels of NCCL that belong to no call.
+    stray_kernels: int
+
+
+class _Gpu:
+    """What the GPU computes, in the order in which the host launched it."""
+
+    def __init__(self, events: KinetoEvents) -> None:
+        work = events.work
+        launched = launch_times(events, work)
+        order = np.argsort(launched, kind="stable")
+        self.launched = launched[order]
+        self.begin = work.begin_ns[order]
+        self.ended_before = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(work.end_ns[order])])
+
+    def free_at(self, host_ns: int) -> int:
+        """When all is done that was launched before a time of the host, which it is the earliest for."""
+        at = int(np.searchsorted(self.launched, host_ns))
+        return max(int(self.ended_before[at]), host_ns)
+
+    def held_up(self, host_ns: int) -> tuple[int, int] | None:
+        """For the first kernel launched after a time: when it could have begun, and when it did; None if there is none."""
+        at = int(np.searchsorted(self.launched, host_ns))
+        if at == len(self.launched):
+            return None
+        return max(int(self.ended_before[at]), int(self.launched[at])), int(self.begin[at])
+
+
+def launch_times(events: KinetoEvents, columns: Columns) -> Int64:
+    """When the host launched each row; when it began, where that is not recorded."""
+    if not len(events.launch_id):
+        return np.array(columns.begin_ns, np.int64)
+    at = np.minimum(np.searchsorted(events.launch_id, columns.correlation), len(events.launch_id) - 1)
+    known = events.launch_id[at] == columns.correlation
+    found: Int64 = np.where(known, np.minimum(events.launch_ns[at], columns.begin_ns), columns.begin_ns)
+    return found
+
+
+def timeline(events: KinetoEvents, calls: list[HostCall], waits: list[HostCall], window: tuple[int, int]) -> Timeline:
+    """The chain of a rank from the beginning to the end of `window`."""
+    gpu = _Gpu(events)
+    begins, ends, stream, stray = _kernels(events, calls)
+    waited = _host_waits(events, calls, waits)
+    shares_stream = set(events.work.stream.tolist()) if len(events.work) else set()
+    moments, contradicted = _moments(gpu, calls, begins, ends, waited, stream, shares_stream, window)
+    if contradicted:
+        moments, _ = _moments(gpu, calls, begins, ends, [], stream, shares_stream, window)
+    moments.sort(key=lambda moment: moment.host_ns)
+    edges = [window[0], *(at for moment in moments for at in (moment.begin_ns, moment.end_ns)), window[1]]
+    own_ns = [max(0, after - before) for before, after in list(pairwise(edges))[::2]]
+    unwaited = len(calls) - sum(not moment.starts for moment in moments)
+    lasting = [end - begin for begin, end in zip(begins, ends, strict=True)]
+    return Timeline(moments, own_ns, stream, lasting, unwaited, contradicted, stray)
+
+
+def _kernels(events: KinetoEvents, calls: list[HostCall]) -> tuple[list[int], list[int], list[int], int]:
+    """When each call ran on the GPU and on which stream, and how many kernels belong to none."""
+    begins, ends = [call.begin_ns for call in calls], [call.end_ns for call in calls]
+    stream = [-1] * len(calls)
+    host_begins = np.array(begins, np.int64)
+    stray = 0
+    for row, launched in enumerate(launch_times(events, events.nccl).tolist()):
+        at = int(np.searchsorted(host_begins, launched, side="right")) - 1
+        if at > 0 and calls[at].end_ns < launched <= calls[at - 1].end_ns:
+            at -= 1  # another thread's call that has not ended
+        if at < 0 or calls[at].end_ns < launched:
+            stray += 1
+            continue
+        begin, end = int(events.nccl.begin_ns[row]), int(events.nccl.end_ns[row])
+        first = stream[at] < 0
+        begins[at] = begin if first else min(begin, begins[at])
+        ends[at] = end if first else max(end, ends[at])
+        stream[at] = int(events.nccl.stream[row])
+    return begins, ends, stream, stray
+
+
+def _host_waits(events: KinetoEvents, calls: list[HostCall], waits: list[HostCall]) -> list[int]:
+    """When the host had the GPU wait, in order."""
+    spans: dict[int | str, list[tuple[int, int]]] = {}
+    for call in sorted((*calls, *waits), key=lambda call: call.begin_ns):
+        spans.setdefault(call.tid, []).append((call.begin_ns, call.end_ns))
+    outside = [at for at, tid in events.stream_waits if not _is_inside(spans.get(tid, []), at)]
+    return sorted([*outside, *(wait.begin_ns for wait in waits)])
+
+
+def _is_inside(spans: list[tuple[int, int]], at: int) -> bool:
+    """Whether a time is in one of the spans, which are sorted and do not overlap: calls in calls have been dropped."""
+    before = bisect_right(spans, at, key=lambda span: span[0])
+    return before > 0 and at <= spans[before - 1][1]
+
+
+def _moments(
+    gpu: _Gpu, calls: list[HostCall], begins: list[int], ends: list[int], waited: list[int], stream: list[int],
+    shares_stream: set[int], window: tuple[int, int],
+) -> tuple[list[Moment], int]:  # fmt: skip
+    """The moments, and how many waits the times contradict."""
+    moments: list[Moment] = []
+    pending: deque[int] = deque()
+    contradicted = 0
+    happened = sorted([*((call.begin_ns, number) for number, call in enumerate(calls)), *((at, -1) for at in waited)])
+    for host_ns, number in happened:
+        if number >= 0:
+            ready = min(gpu.free_at(host_ns), max(begins[number], host_ns))
+            moments.append(Moment(host_ns, ready, ready, number, starts=True))
+            if stream[number] in shares_stream:  # what is launched next on the stream waits for the kernel
+                moments.append(_wait(gpu, host_ns, calls[number].end_ns, number, ends[number], window))
+            else:
+                pending.append(number)
+        elif pending:
+            oldest = pending.popleft()
+            moments.append(_wait(gpu, host_ns, host_ns, oldest, ends[oldest], window))
+            contradicted += moments[-1].end_ns < ends[oldest] - TOLERANCE_NS
+    return moments, contradicted
+
+
+def _wait(gpu: _Gpu, host_ns: int, from_ns: int, number: int, ended_ns: int, window: tuple[int, int]) -> Moment:
+    held = gpu.held_up(from_ns)
+    if held is None:
+        begin = gpu.free_at(from_ns)
+        return Moment(host_ns, begin, max(begin, min(ended_ns, window[1])), number, starts=False)
+    return Moment(host_ns, held[0], held[1], number, starts=False)

@@ -1,0 +1,197 @@
+"""What PyTorch records of a communication (`record_param_comms`), in profiles and in execution traces alike, and what it means.
+
+Source: torch/csrc/distributed/c10d/ParamCommsUtils.hpp and torch/csrc/profiler/util.cpp (saveNcclMeta) of PyTorch. Sizes are counts of
+elements, of what the rank puts in and of what it gets.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from gradwire.workloads.traces.elements import NO_TRAFFIC, WAIT, element_bytes, kind_named, plain
+from gradwire.workloads.traces.record import MOST_RANKS, Call, RankRecord
+from gradwire.workloads.traces.workload import POINT_TO_POINT, UNKNOWN, Kind
+
+CUT_SHORT = "..."
+"""PyTorch writes so behind the first 30 ranks of a long list."""
+OF_RESULT = frozenset({Kind.SCATTER, Kind.RECV})
+"""Kinds whose size counts what the rank gets."""
+
+
+class CallArguments(msgspec.Struct, rename={
+    "collective": "Collective name", "in_elements": "In msg nelems", "out_elements": "Out msg nelems", "dtype": "dtype",
+    "group": "Process Group Name", "ranks": "Process Group Ranks", "group_size": "Group size", "start": "Global rank start",
+    "stride": "Global rank stride", "in_split": "In split size", "out_split": "Out split size", "src": "Src Rank", "dst": "Dst Rank",
+}):  # fmt: skip
+    """What a `record_param_comms` event says."""
+
+    collective: str = ""
+    in_elements: int | None = None
+    out_elements: int | None = None
+    dtype: str = ""
+    group: str = ""
+    ranks: str = ""
+    group_size: int | None = None
+    start: int | None = None
+    stride: int | None = None
+    in_split: str = ""
+    out_split: str = ""
+    src: int | None = None
+    dst: int | None = None
+
+
+def is_wait(arguments: CallArguments) -> bool:
+    """Whether it is no communication, but the wait for one."""
+    return plain(arguments.collective) == WAIT
+
+
+def call_of(arguments: CallArguments, place: str, record: RankRecord, duration_ns: int = UNKNOWN) -> Call | None:
+    """The communication that a `record_param_comms` says; None for what is none, or is refused: the findings say so."""
+    kind = _kind_of(arguments, place, record)
+    group = None if kind is None else _group_of(arguments, place, record)
+    if kind is None or group is None:
+        return None
+    if kind is Kind.BARRIER:
+        return Call(kind, place, group=group, duration_ns=duration_ns)
+    sized = _size_of(kind, arguments, place, record)
+    if sized is None:
+        return None
+    peer = {Kind.SEND: arguments.dst, Kind.RECV: arguments.src}.get(kind)
+    if kind in POINT_TO_POINT and peer is None:
+        what = f"{kind.with_article} that does not say with which rank; torch records it from 2.4 on"
+        record.findings.refuse(record.file, place, what)
+        return None
+    return Call(kind, place, *sized, group, UNKNOWN if peer is None else peer, duration_ns=duration_ns)
+
+
+def _kind_of(arguments: CallArguments, place: str, record: RankRecord) -> Kind | None:
+    name = arguments.collective
+    if plain(name) in NO_TRAFFIC:
+        record.findings.note(record.file, place, f"'{name}' is listed as a collective and is none: it moves nothing")
+        return None
+    kind = kind_named(name)
+    if kind is None:
+        what = f"the collective '{name}' is not known" if name else "a collective without a name"
+        record.findings.refuse(record.file, place, what)
+    return kind
+
+
+def _size_of(kind: Kind, arguments: CallArguments, place: str, record: RankRecord) -> tuple[int, int] | None:
+    """Bytes, and bytes of an element. Where both counts are there they must suit the kind."""
+    findings, file = record.findings, record.file
+    elements = arguments.out_elements if kind in OF_RESULT else arguments.in_elements
+    if elements is None or not arguments.dtype:
+        findings.refuse(
+            file,
+            place,
+            f"{kind.with_article} without its size; torch records sizes from 2.2 on, so record it with a newer one",
+        )
+        return None
+    width = element_bytes(arguments.dtype)
+    if width is None:
+        findings.refuse(
+            file, place, f"elements of type '{arguments.dtype}', of which it is not known how many bytes they have"
+        )
+        return None
+    if elements < 0:
+        findings.refuse(file, place, f"{kind.with_article} of {elements} elements")
+        return None
+    if kind is Kind.ALL_TO_ALL and (_uneven(arguments.in_split) or _uneven(arguments.out_split)):
+        findings.refuse(file, place, "an all-to-all with parts of different sizes, which is not replayed yet")
+        return None
+    ratio = _ratio(kind, arguments)
+    if ratio is not None and arguments.group_size and ratio != arguments.group_size:
+        findings.refuse(
+            file, place, f"{kind.with_article} among {arguments.group_size} ranks, of {arguments.in_elements} elements in and "
+            f"{arguments.out_elements} out, which do not fit"
+        )  # fmt: skip
+        return None
+    findings.note(file, "", "sizes of record_param_comms are counts of elements, times the bytes of their dtype")
+    return elements * width, width
+
+
+def _ratio(kind: Kind, arguments: CallArguments) -> float | None:
+    """How many times larger the result of an all-gather, or the input of a reduce-scatter, is; None for other kinds."""
+    small, large = arguments.in_elements, arguments.out_elements
+    if kind is Kind.REDUCE_SCATTER:
+        small, large = large, small
+    if kind not in (Kind.ALL_GATHER, Kind.REDUCE_SCATTER) or not small or not large:
+        return None
+    return large / small
+
+
+def _uneven(split: str) -> bool:
+    return len(set(re.findall(r"\d+", split))) > 1
+
+
+def _group_of(arguments: CallArguments, place: str, record: RankRecord) -> str | None:
+    """The group's name, whose ranks the record then has; None where they cannot be told."""
+    findings, file, name = record.findings, record.file, arguments.group
+    known = record.groups.get(name)
+    written = arguments.ranks.strip()
+    ranks: tuple[int, ...] = ()
+    if written and CUT_SHORT not in written:
+        ranks = tuple(int(number) for number in re.findall(r"\d+", written))
+    stride, size, start = arguments.stride, arguments.group_size, arguments.start
+    if size is not None and not 0 < size <= MOST_RANKS:
+        findings.refuse(file, place, f"a group of {size:,} ranks; it must be 1 or more, and at most {MOST_RANKS:,}")
+        return None
+    if not ranks and known is None and start is not None and start >= 0 and stride and stride > 0 and size:
+        ranks = tuple(range(start, start + stride * size, stride))
+        if CUT_SHORT in written:
+            shown = tuple(int(number) for number in re.findall(r"\d+", written))
+            if shown != ranks[: len(shown)]:
+                findings.refuse(
+                    file,
+                    place,
+                    f"the list of the ranks of group '{name}' is cut short ('{CUT_SHORT}') and does not go up evenly",
+                )
+                return None
+            findings.note(
+                file,
+                place,
+                f"the list of the ranks of group '{name}' is cut short: completed by its first rank, stride and size",
+            )
+    if ranks and known is not None and ranks != known:
+        findings.refuse(file, place, f"group '{name}' has the ranks {list(ranks)} here and {list(known)} elsewhere")
+        return None
+    ranks = ranks or known or ()
+    if not ranks:
+        why = (
+            f"the list of its ranks is cut short ('{CUT_SHORT}')" if CUT_SHORT in written else "its ranks are not said"
+        )
+        findings.refuse(file, place, f"the process group '{name}' is not known: {why}; give them with --groups")
+        return None
+    if size is not None and size != len(ranks):
+        findings.refuse(file, place, f"group '{name}' has {len(ranks)} ranks and calls itself {size} large")
+        return None
+    record.groups[name] = ranks
+    return name
+
+
+def configured_groups(config: Any, world: int | None) -> dict[str, tuple[int, ...]]:
+    """Ranks by name of the groups that a `pg_config` or a `process_group:init` lists; all ranks where its list is empty."""
+    found: dict[str, tuple[int, ...]] = {}
+    for group in config if isinstance(config, list) else ():
+        if not isinstance(group, Mapping) or not isinstance(group.get("pg_name"), str | int):
+            continue
+        ranks, size = group.get("ranks"), group.get("group_size", group.get("pg_size", world))
+        if isinstance(ranks, str):
+            ranks = _listed(ranks)
+        if isinstance(ranks, list) and ranks and all(isinstance(rank, int) for rank in ranks):
+            found[str(group["pg_name"])] = tuple(ranks)
+        elif ranks == [] and isinstance(size, int) and 0 < size == (world or size) and size <= MOST_RANKS:
+            found[str(group["pg_name"])] = tuple(range(size))
+    return found
+
+
+def _listed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,219 @@
+"""An imported trace as frozen data: a task graph per rank in columns, and the file that keeps it. docs/traces.md describes the file.
+
+A task is a computation of known duration, one rank's part in a collective, or one end of a message. Tasks that belong together on several
+ranks have the same `call`. What a size counts depends on the kind (`Kind`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gradwire.faults import InputFault
+from gradwire.files import replacing
+
+FORMAT, VERSION = "gradwire trace workload", 1
+FILE_NAME = "workload.npz"
+
+Int64 = npt.NDArray[np.int64]
+
+
+class Kind(IntEnum):
+    """What a task does. For communication, the text says which bytes of a rank its size counts."""
+
+    COMPUTE = 1
+    """Computes for a time; of no size."""
+    SEND = 2
+    """Sends a message: its bytes."""
+    RECV = 3
+    """Receives one: its bytes."""
+    ALL_REDUCE = 4
+    """The buffer that is reduced."""
+    REDUCE = 5
+    """The buffer that is reduced."""
+    BROADCAST = 6
+    """The buffer that is sent to all."""
+    ALL_GATHER = 7
+    """What the rank puts in; it gets that times the group's size."""
+    REDUCE_SCATTER = 8
+    """What the rank puts in; it gets that over the group's size."""
+    ALL_TO_ALL = 9
+    """What the rank puts in, its own share included."""
+    GATHER = 10
+    """What the rank puts in."""
+    SCATTER = 11
+    """What the rank gets."""
+    BARRIER = 12
+    """Of no size."""
+
+    @property
+    def words(self) -> str:
+        """Its name in tables and messages."""
+        return self.name.lower().replace("_", "-")
+
+    @property
+    def with_article(self) -> str:
+        """Its name with "a" or "an" before it."""
+        return f"{'an' if self.name.startswith('A') else 'a'} {self.words}"
+
+
+POINT_TO_POINT = (Kind.SEND, Kind.RECV)
+UNKNOWN = -1
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """Columns of all tasks, one row per task. UNKNOWN stands for what is not recorded or does not apply."""
+
+    #: Rank that carries the task out.
+    rank: Int64
+    #: A Kind.
+    kind: Int64
+    #: A computation's duration; of communication, how long it took when it was recorded.
+    duration_ns: Int64
+    #: See Kind.
+    size_bytes: Int64
+    #: Bytes of one element.
+    element_bytes: Int64
+    #: Index of the group of a collective.
+    group: Int64
+    #: The other rank of a message; of a collective with a root, the root's rank.
+    peer: Int64
+    #: Number that all ranks' tasks of a collective share, or both ends of a message.
+    call: Int64
+    #: The rank's serial stream of a computation.
+    stream: Int64
+
+    def __len__(self) -> int:
+        """Number of tasks."""
+        return len(self.kind)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Workload:
+    """What ranks computed and communicated in the recorded time."""
+
+    name: str
+    ranks: int
+    #: Ranks of each group, in the group's own order.
+    groups: tuple[tuple[int, ...], ...]
+    tasks: Tasks
+    #: Task i waits for dep_task[dep_start[i]:dep_start[i + 1]], all of the same rank.
+    dep_start: Int64
+    dep_task: Int64
+
+    def __repr__(self) -> str:
+        """Tells workloads apart, which their columns in short would not."""
+        return f"Workload({self.name!r}, {self.digest()})"
+
+    def digest(self) -> str:
+        """Hash of everything in the workload."""
+        sha = hashlib.sha256(json.dumps(self._header(), sort_keys=True).encode())
+        for key, column in sorted(self._columns().items()):
+            sha.update(key.encode() + np.ascontiguousarray(column).tobytes())
+        return sha.hexdigest()[:16]
+
+    @property
+    def compute_s(self) -> npt.NDArray[np.float64]:
+        """Seconds that each rank computes, all its streams together."""
+        tasks = self.tasks
+        computes = tasks.kind == Kind.COMPUTE
+        total: npt.NDArray[np.float64] = (
+            np.bincount(tasks.rank[computes], tasks.duration_ns[computes], self.ranks) / 1e9
+        )
+        return total
+
+    def _columns(self) -> dict[str, Int64]:
+        own = {f"tasks.{f.name}": getattr(self.tasks, f.name) for f in fields(Tasks)}
+        return {**own, "dep_start": self.dep_start, "dep_task": self.dep_task}
+
+    def _header(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "name": self.name,
+            "ranks": self.ranks,
+            "groups": [list(group) for group in self.groups],
+        }
+
+    def save(self, path: Path) -> None:
+        """Writes the workload to an .npz file: its columns, and a header as JSON."""
+        header = np.frombuffer(json.dumps(self._header()).encode(), np.uint8)
+        columns: dict[str, Any] = self._columns()
+        with replacing(path) as partial, partial.open("wb") as file:
+            np.savez_compressed(file, header=header, **columns)
+
+    @staticmethod
+    def load(path: Path) -> Workload:
+        """Reads what `save` wrote, from the file or from the folder that it is in. Raises InputFault."""
+        file = path / FILE_NAME if path.is_dir() else path
+        try:
+            with np.load(file, allow_pickle=False) as stored:
+                columns = {key: stored[key] for key in stored.files}
+            header = json.loads(columns.pop("header").tobytes().decode())
+        except FileNotFoundError as error:
+            raise InputFault(f"{file}: there is no such file; `gradwire import` makes one of traces") from error
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, MemoryError) as error:
+            raise InputFault(
+                f"{file}: is no workload that `gradwire import` wrote ({error}); import it again"
+            ) from error
+        return _checked(file, header, columns)
+
+
+def _checked(file: Path, header: Any, columns: Mapping[str, npt.NDArray[Any]]) -> Workload:
+    """The workload of a file whose content may be anything."""
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise InputFault(f"{file}: is no workload that `gradwire import` wrote")
+    if header.get("version") != VERSION:
+        raise InputFault(
+            f"{file}: has version {header.get('version')} of its format, and this gradwire reads {VERSION}; import the traces again"
+        )
+    wanted = {*(f"tasks.{f.name}" for f in fields(Tasks)), "dep_start", "dep_task"}
+    count = len(columns.get("tasks.kind", ()))
+    sound = set(columns) == wanted and all(column.dtype == np.int64 and column.ndim == 1 for column in columns.values())
+    if not sound or any(len(columns[f"tasks.{f.name}"]) != count for f in fields(Tasks)):
+        raise InputFault(f"{file}: its columns are not those of a workload; import the traces again")
+    workload = Workload(
+        name=str(header["name"]),
+        ranks=int(header["ranks"]),
+        groups=tuple(tuple(int(rank) for rank in group) for group in header["groups"]),
+        tasks=Tasks(**{f.name: columns[f"tasks.{f.name}"] for f in fields(Tasks)}),
+        dep_start=columns["dep_start"],
+        dep_task=columns["dep_task"],
+    )
+    if defect := _defect(workload):
+        raise InputFault(f"{file}: {defect}; import the traces again")
+    return workload
+
+
+def _defect(workload: Workload) -> str:
+    """What refers to something that is not there, or ""."""
+    tasks, count = workload.tasks, len(workload.tasks)
+    ranges = (
+        ("a rank", tasks.rank, 0, workload.ranks),
+        ("a kind", tasks.kind, 1, max(Kind) + 1),
+        ("a group", tasks.group, UNKNOWN, len(workload.groups)),
+        ("a peer", tasks.peer, UNKNOWN, workload.ranks),
+        ("a dependency", workload.dep_task, 0, count),
+    )
+    for what, values, lowest, end in ranges:
+        if len(values) and (values.min() < lowest or values.max() >= end):
+            return f"{what} does not exist: {values.min()} or {values.max()} of {end}"
+    starts = workload.dep_start
+    if (
+        len(starts) != count + 1
+        or starts[0] != 0
+        or starts[-1] != len(workload.dep_task)
+        or (np.diff(starts) < 0).any()
+    ):
+        return "its dependencies do not fit its tasks"
+    return ""
