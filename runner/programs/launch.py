@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from gradwire.runner.programs.protocol import ENTER_HOST, MPI_HOSTS, Program
+from gradwire.runner.programs.protocol import ENTER_HOST, MPI_HOSTS, PYTHON_FOLDER, Program
 from gradwire.topo.fabric import Fabric, Port
 
 MASTER_PORT = 29500
@@ -53,6 +53,8 @@ def shared_environment(fabric: Fabric, hosts: Sequence[int], environment: Mappin
         # So that a program's lines come when it writes them: its outputs are pipes.
         "PYTHONUNBUFFERED": "1",
         **kept,
+        # Behind the caller's own, whose modules come first.
+        "PYTHONPATH": ":".join(filter(None, (kept.get("PYTHONPATH"), str(PYTHON_FOLDER)))),
         "GRADWIRE_HOSTS": " ".join(names[host] for host in hosts),
         "GRADWIRE_ADDRESSES": " ".join(fabric.host_ip(host) for host in hosts),
     }

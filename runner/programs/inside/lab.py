@@ -7,10 +7,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from gradwire import PACKAGE
 from gradwire.controller.process import ControllerProcess
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.runner.programs.inside.host import BIND, Host, mount
-from gradwire.runner.programs.protocol import ENTER_HOST, FOLDER, PortTraffic
+from gradwire.runner.programs.protocol import ENTER_HOST, FOLDER, PYTHON_FOLDER, PortTraffic
 from gradwire.topo.abilities import probe_kernel
 from gradwire.topo.command import write_sysctl
 from gradwire.topo.fabric import Fabric
@@ -96,6 +97,8 @@ def lab(fabric: Fabric) -> Iterator[Lab]:
     """Builds the network and installs all flows; takes everything down at the end. Raises MachineFault."""
     Path("/proc/self/oom_score_adj").write_text(UNKILLABLE)
     FOLDER.mkdir(exist_ok=True)
+    PYTHON_FOLDER.mkdir(exist_ok=True)
+    (PYTHON_FOLDER / PACKAGE.name).symlink_to(PACKAGE)
     _name_hosts(fabric)
     with ControllerProcess(fabric, CONTROLLER_PORT, FOLDER) as controller, ExitStack() as held:
         network = held.enter_context(Network(fabric, probe_kernel(), controller_port=CONTROLLER_PORT, owns_kernel=True))

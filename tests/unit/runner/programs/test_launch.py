@@ -31,6 +31,12 @@ def test_the_callers_environment_is_inherited_but_for_what_the_kernel_lacks() ->
     assert unlike.env["PYTHONUNBUFFERED"] == ""
 
 
+def test_scripts_find_gradwire_behind_the_callers_own_modules() -> None:
+    for own, path in (({}, "/run/gradwire/python"), ({"PYTHONPATH": "/mine"}, "/mine:/run/gradwire/python")):
+        (program,) = programs(Launch.EACH, FABRIC, [0], ["p"], own)
+        assert program.env["PYTHONPATH"] == path
+
+
 def test_torch_has_what_torchrun_gives_a_rank() -> None:
     ranks = programs(Launch.TORCH, FABRIC, [1, 2], ["python3"], {})
     assert [(rank.env["RANK"], rank.env["LOCAL_RANK"], rank.env["GLOO_SOCKET_IFNAME"]) for rank in ranks] == [
