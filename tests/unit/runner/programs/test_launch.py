@@ -52,3 +52,4 @@ def test_mpi_starts_one_mpirun_that_reaches_the_others() -> None:
     (program,) = programs(Launch.MPI, FABRIC, [2, 0, 1], ["mpirun", "-np", "3", "./p"], {})
     assert program.host == 2
     assert program.env["OMPI_MCA_plm_rsh_agent"] == program.env["HYDRA_LAUNCHER_EXEC"] == "/run/gradwire/enter-host"
+    assert program.env["OMPI_MCA_pml"] == "ob1"
