@@ -27,7 +27,7 @@ demo: setup
 test: setup test-packages
 	$(VENV)/bin/python -m pytest -n auto --dist loadfile
 
-# One after the other: each takes a core and up to 8 GiB, and all of them an hour or two.
+# One after the other: each takes a core and up to 8 GiB, and all of them half an hour to two hours.
 test-programs: setup program-packages
 	$(VENV)/bin/pip install --quiet --editable '.[dev,torch]' --extra-index-url $(TORCH_WHEELS)
 	$(VENV)/bin/python -m pytest -m programs -s -v tests/programs
