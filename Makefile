@@ -15,13 +15,22 @@ SOURCES := /usr/src/linux-source-*.tar.*
 # fluid engine is checked; the system's Python imports it.
 TEST_PACKAGES := tshark chromium python3-simgrid
 
-.PHONY: demo test test-distributions lint format wheel setup packages test-packages build-packages kernel clean
+# Real programs beside plans: iperf3, Open MPI with its compiler, and PyTorch from the wheels for CPUs.
+PROGRAM_PACKAGES := iperf3 openmpi-bin libopenmpi-dev gcc libc6-dev
+TORCH_WHEELS := https://download.pytorch.org/whl/cpu
+
+.PHONY: demo test test-programs test-distributions lint format wheel setup packages test-packages program-packages build-packages kernel clean
 
 demo: setup
 	$(VENV)/bin/gradwire run geryon-table2
 
 test: setup test-packages
 	$(VENV)/bin/python -m pytest -n auto --dist loadfile
+
+# One after the other: each takes a core and up to 8 GiB, and all of them half an hour to two hours.
+test-programs: setup program-packages
+	$(VENV)/bin/pip install --quiet --editable '.[dev,torch]' --extra-index-url $(TORCH_WHEELS)
+	$(VENV)/bin/python -m pytest -m programs -s -v tests/programs
 
 # As root, with debootstrap: the wheel's two commands and this file's two, in bare trees of Debian. Long.
 test-distributions: wheel
@@ -51,6 +60,9 @@ packages:
 
 test-packages:
 	@$(call install,$(TEST_PACKAGES))
+
+program-packages:
+	@$(call install,$(PROGRAM_PACKAGES))
 
 build-packages:
 	@$(call install,$(BUILD_PACKAGES))

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
 
@@ -35,10 +36,22 @@ from gradwire.vm.watching import StallWatch, Watched, places_of
 ONE_WAY, TWO_WAY = "con1=null,fd:0", "con1=fd:0"
 """The kernel's argument for /dev/tty1, the job's end of the conversation, as `boot_command` gives it and as a session needs it."""
 SOCKET_BYTES = 1 << 20
-KIB = 1024
+KIB, MIB = 1024, 1 << 20
 STALL_LIMIT_S = 20.0
 """Wall time after which a virtual clock that stands still is taken for one that will not move again. Eight torch hosts that start at once
 move it at least every second on one core, for looking for a file that is not there moves it."""
+FULL_SHARE = 0.95
+"""Of a kernel's memory, what it has used when there is no room left: the rest is its own tables of pages, which it touches last."""
+
+
+@dataclass(frozen=True)
+class LimitNames:
+    """What the user sets limits with: options, or keys of a scenario."""
+
+    virtual: str = "--time-limit"
+    wall: str = "--wall-limit"
+    stall: str = "--stall-limit"
+    memory: str = "--memory"
 
 
 class Session:
@@ -47,8 +60,11 @@ class Session:
     The job's own lines should be whole when it waits for one: `follow` passes on no line that is not ended.
     """
 
-    def __init__(self, process: Popen[bytes], channel: socket.socket, console: int, watched: Watched | None) -> None:
+    def __init__(
+        self, process: Popen[bytes], channel: socket.socket, console: int, watched: Watched | None, memory_mb: int
+    ) -> None:
         self._process, self._channel, self._console, self._watched = process, channel, console, watched
+        self._memory_mb = memory_mb
         self.console: deque[str] = deque(maxlen=CONSOLE_LINES_KEPT)
 
     def follow(
@@ -58,12 +74,12 @@ class Session:
         finished: Callable[[], bool],
         time_limit_s: float = float("inf"),
         stall_limit_s: float = STALL_LIMIT_S,
-        stall_limit_name: str = "--stall-limit",
+        limit_names: LimitNames = LimitNames(),
     ) -> FollowEnd:
         """Passes each line of the job to `take` until `finished()`, and says what ended that (vm/streaming.py).
 
-        Raises InputFault, with what has the CPU, if no virtual time passes for `stall_limit_s` of wall time. stall_limit_name: what sets
-        that.
+        Raises InputFault, with what has the CPU, if no virtual time passes for `stall_limit_s` of wall time. limit_names: what
+        gives more.
         """
         outputs = {self._channel.fileno(): take, self._console: self.console.append}
         watch = StallWatch(self._virtual_ns, stall_limit_s)
@@ -72,7 +88,7 @@ class Session:
         except ConnectionResetError:  # the kernel is gone, with a line of ours that it had not read
             return FollowEnd.CLOSED
         if end is FollowEnd.FINISHED and not finished():
-            raise self._stalled(stall_limit_s, stall_limit_name)
+            raise self._stalled(stall_limit_s, limit_names)
         return end
 
     def _virtual_ns(self) -> int:
@@ -87,13 +103,9 @@ class Session:
         except OSError:  # not yet the kernel, or no longer; the latter closes the outputs
             return 0
 
-    def _stalled(self, limit_s: float, limit_name: str) -> InputFault:
+    def _stalled(self, limit_s: float, names: LimitNames) -> InputFault:
         assert self._watched is not None
-        return InputFault(
-            f"no virtual time has passed for {limit_s:g} s of wall time, while {self._watched.activity()} had the CPU. Computing takes no "
-            "virtual time, so a program must not wait for a change in memory without a call that waits, such as poll, sched_yield or "
-            f"a sleep; if it only computes that long, give it more with {limit_name}"
-        )
+        return stalled(limit_s, str(self._watched.activity()), self.memory_bytes(), self._memory_mb, names)
 
     def send(self, line: str) -> None:
         """Sends a line to the job, which must have made its terminal raw, for otherwise that sends it back."""
@@ -153,12 +165,31 @@ def session(
             theirs.close()
             console_end.close()
             places = places_of(kernel)
-            running = Session(process, ours, console_read, Watched(process.pid, places) if places else None)
+            running = Session(process, ours, console_read, Watched(process.pid, places) if places else None, memory_mb)
             try:
                 yield running
             except KernelDied as died:
                 ending = Ending(kernel, tuple(running.console), running.exit_status(), memory_folder, memory_mb)
                 raise kernel_died(str(died), ending, Surroundings.here()) from None
+
+
+def stalled(
+    limit_s: float, activity: str, used_bytes: int, memory_mb: int, names: LimitNames = LimitNames()
+) -> InputFault:
+    """Why no virtual time passes: memory is full, if it is, and otherwise the program that has the CPU.
+
+    Where programs' memory leaves no room for their code, it drops pages of code and reads them again for ever. It kills nobody.
+    """
+    stands = f"no virtual time has passed for {limit_s:g} s of wall time, while {activity} had the CPU"
+    if used_bytes >= FULL_SHARE * memory_mb * MIB:
+        return InputFault(
+            f"the kernel's {memory_mb} MiB of memory are full, and it reads programs' files again and again: {stands}; give it more with "
+            f"{names.memory}"
+        )
+    return InputFault(
+        f"{stands}. Computing takes no virtual time, so a program must not wait for a change in memory without a call that waits, such as "
+        f"poll, sched_yield or a sleep; if it only computes that long, give it more with {names.stall}"
+    )
 
 
 class KernelDied(Exception):

@@ -40,20 +40,11 @@ from gradwire.runner.programs.protocol import (
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.byte_code import FOLDER_VARIABLE, byte_code_folder
 from gradwire.vm.machine import JOB_FOLDER
-from gradwire.vm.session import KernelDied, Session, last_cpu, session
+from gradwire.vm.session import KernelDied, LimitNames, Session, last_cpu, session
 from gradwire.vm.streaming import FollowEnd
 
 SUMMARY_FILE = "summary.json"
 LINES_KEPT = 20
-
-
-@dataclass(frozen=True)
-class LimitNames:
-    """What the user sets limits with: options, or keys of a scenario."""
-
-    virtual: str = "--time-limit"
-    wall: str = "--wall-limit"
-    stall: str = "--stall-limit"
 
 
 @dataclass(frozen=True)
@@ -77,7 +68,7 @@ class Request:
     cpu: int | None = None
     #: Tells from another thread that the run is not wanted any more.
     stop: threading.Event = field(default_factory=threading.Event)
-    limit_names: LimitNames = LimitNames()
+    limit_names: LimitNames = field(default_factory=LimitNames)
 
     @property
     def places(self) -> list[str]:
@@ -185,7 +176,7 @@ def execute(request: Request) -> Summary:
             finished=lambda: heard.over or request.stop.is_set(),
             time_limit_s=request.wall_limit_s,
             stall_limit_s=request.stall_limit_s,
-            stall_limit_name=request.limit_names.stall,
+            limit_names=request.limit_names,
         )
         memory_bytes = running.memory_bytes()
         if end is FollowEnd.CLOSED:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from gradwire.runner.programs.figures import FIGURES_VARIABLE, figures_file
-from gradwire.runner.programs.protocol import ENTER_HOST, Program, hosts_file, place_name
+from gradwire.runner.programs.protocol import ENTER_HOST, PYTHON_FOLDER, Program, hosts_file, place_name
 from gradwire.topo.fabric import Fabric, Port
 
 MASTER_PORT = 29500
@@ -87,6 +87,8 @@ def shared_environment(fabric: Fabric, hosts: Sequence[int], environment: Mappin
         # So that a program's lines come when it writes them: its outputs are pipes.
         "PYTHONUNBUFFERED": "1",
         **kept,
+        # Behind the caller's own, whose modules come first.
+        "PYTHONPATH": ":".join(filter(None, (kept.get("PYTHONPATH"), str(PYTHON_FOLDER)))),
         "GRADWIRE_HOSTS": " ".join(names[host] for host in hosts),
         "GRADWIRE_ADDRESSES": " ".join(fabric.host_ip(host) for host in hosts),
         "GRADWIRE_RATE_BPS": f"{fabric.rate_bps:.0f}",
@@ -136,6 +138,9 @@ def _mpi(hosts: str) -> dict[str, str]:
         "OMPI_MCA_orte_default_hostfile": hosts,
         "OMPI_MCA_btl_tcp_if_include": NETWORK,
         "OMPI_MCA_oob_tcp_if_include": NETWORK,
+        # The others look for hardware that no host has, and on the way PSM2 measures the processor's cycle counter, which is not virtual,
+        # against the clock: that took 1.1 to 1.8 s of virtual time, another time in each run, so that no run repeated.
+        "OMPI_MCA_pml": "ob1",
         "OMPI_ALLOW_RUN_AS_ROOT": "1",  # programs are root inside the kernel, and whoever started gradwire outside
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "PRTE_MCA_plm_ssh_agent": str(ENTER_HOST),

@@ -8,8 +8,10 @@ import msgspec
 
 TASK_FILE = "task.json"
 FOLDER = Path("/run/gradwire")
-"""What the hosts share, inside the kernel: their names, and the program that enters one."""
+"""What the hosts share, inside the kernel: their names, the program that enters one, and what scripts import."""
 ENTER_HOST = FOLDER / "enter-host"
+PYTHON_FOLDER = FOLDER / "python"
+"""A folder with this package and nothing else, on the path of programs' own Python: gradwire.devices is for them."""
 NO_HOST = -1
 """In the place of a host's index: the machine itself, where the switches are."""
 

@@ -19,6 +19,7 @@ MAY_IMPORT = {
     "vm": frozenset[str](),
     "runner": STAGES | {"vm"},
     "plugin": frozenset({"workloads"}),
+    "devices": frozenset({"workloads"}),
     "commands": STAGES | {"vm", "runner"},
     "api": STAGES | {"vm", "runner"},
     "program_commands": frozenset({"commands", "runner"}),
@@ -41,7 +42,11 @@ SHARED = frozenset({"faults", "files", "network_namespace", "validation"})
 FROZEN_MAY_IMPORT = frozenset({*sys.stdlib_module_names, "numpy"})
 INSIDE = frozenset({"commands", "api"})
 """Folders that lie in the package itself."""
-FOLDERS = frozenset(MAY_IMPORT) - INSIDE - {"plugin", "program_commands", "trace_commands", "command_line", "__main__"}
+FOLDERS = (
+    frozenset(MAY_IMPORT)
+    - INSIDE
+    - {"plugin", "devices", "program_commands", "trace_commands", "command_line", "__main__"}
+)
 OWNERS = {"mininet": "topo", "os_ken": "controller", "ryu": "controller"}
 MAX_LINES, MAX_FILES = 450, 15
 VAGUE_NAMES = re.compile(r"(util|utils|helper|helpers|manager|managers|misc|common)$")

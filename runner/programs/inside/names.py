@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gradwire import PACKAGE
 from gradwire.runner.programs.inside.host import BIND, Host, mount
-from gradwire.runner.programs.protocol import ENTER_HOST, FOLDER
+from gradwire.runner.programs.protocol import ENTER_HOST, FOLDER, PYTHON_FOLDER
 from gradwire.topo.fabric import Fabric
 
 REMOTE_SHELL = f"""#!/bin/sh
@@ -24,8 +25,13 @@ exit 255
 
 
 def name_hosts(fabric: Fabric) -> None:
-    """Lets all hosts find each other by name; the machine's own file stays as it is. Raises MachineFault."""
+    """Lets all hosts find each other by name; the machine's own file stays as it is. Raises MachineFault.
+
+    And lets scripts find this package, for gradwire.devices.
+    """
     FOLDER.mkdir(exist_ok=True)
+    PYTHON_FOLDER.mkdir(exist_ok=True)
+    (PYTHON_FOLDER / PACKAGE.name).symlink_to(PACKAGE)
     lines = ["127.0.0.1 localhost", *(f"{fabric.host_ip(i)} {name}" for i, name in enumerate(fabric.host_names()))]
     names = FOLDER / "etc-hosts"
     names.write_text("\n".join([*lines, ""]))

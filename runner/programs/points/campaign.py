@@ -12,7 +12,7 @@ from gradwire.agents.records import CAPTURE_FOLDER
 from gradwire.analysis.programs.results import ProgramResult
 from gradwire.faults import Fault
 from gradwire.runner.campaign import Slots, Trial, no_trial
-from gradwire.runner.programs.execution import SUMMARY_FILE, LimitNames, Request, execute
+from gradwire.runner.programs.execution import SUMMARY_FILE, Request, execute
 from gradwire.runner.programs.figures import FIGURES_FOLDER
 from gradwire.runner.programs.outputs import OUTPUT_FOLDER
 from gradwire.runner.programs.points.judged import (
@@ -25,11 +25,12 @@ from gradwire.runner.programs.points.judged import (
 from gradwire.runner.programs.points.planned import PlannedPrograms
 from gradwire.runner.protocol import write_json
 from gradwire.runner.stored.stored_run import VERDICT_FILE
+from gradwire.vm.session import LimitNames
 
 OnEnded = Callable[[PlannedPrograms, ProgramResult, bool], None]
 """Hears of each point as it ends, and whether it was there already."""
-RUN_KEYS = LimitNames("run.virtual_limit", "run.time_limit", "run.stall_limit")
-"""What gives a point more time."""
+RUN_KEYS = LimitNames("run.virtual_limit", "run.time_limit", "run.stall_limit", "run.memory_mb")
+"""What gives a point more."""
 
 
 def run_programs(

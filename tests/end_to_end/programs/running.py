@@ -46,11 +46,11 @@ class Executed:
         return decoded
 
 
-def execute(folder: Path, *words: str) -> Executed:
+def execute(folder: Path, *words: str, wall_limit_s: float = WALL_LIMIT_S) -> Executed:
     """`gradwire exec WORDS` in a folder, with its run in folder/run."""
     command = [*GRADWIRE, "exec", "--out", "run", *words]
     done = subprocess.run(
-        command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=WALL_LIMIT_S
+        command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=wall_limit_s
     )
     return Executed(done.returncode, done.stdout, done.stderr, folder / "run")
 

@@ -49,6 +49,14 @@ def test_a_program_finds_a_host_of_its_own_with_its_peers(tmp_path: Path) -> Non
     assert not (tmp_path / "run" / ".kernel").exists()
 
 
+def test_a_script_finds_gradwire_and_nothing_beside_it(tmp_path: Path) -> None:
+    look = "import gradwire.faults, os; print(gradwire.faults.__name__, *os.listdir(os.environ['PYTHONPATH']))"
+    command = f'PYTHONPATH="${{PYTHONPATH##*:}}" exec python3 -c "{look}"'
+    done = execute(tmp_path, *SIZE, "--hosts", "h1", "--", "sh", "-c", command)
+    assert done.status == 0, done.err
+    assert done.output("h1") == "gradwire.faults gradwire\n"
+
+
 def test_a_program_that_fails_is_named_and_ends_the_others(tmp_path: Path) -> None:
     script = 'echo begun; [ $GRADWIRE_HOST = h2 ] && { echo "no licence" >&2; exit 3; }; sleep 1000'
     done = execute(tmp_path, *SIZE, "--", "sh", "-c", script)

@@ -45,6 +45,12 @@ def test_the_callers_environment_is_inherited_but_for_what_the_kernel_lacks() ->
     assert unlike.env["PYTHONUNBUFFERED"] == ""
 
 
+def test_scripts_find_gradwire_behind_the_callers_own_modules() -> None:
+    for own, path in (({}, "/run/gradwire/python"), ({"PYTHONPATH": "/mine"}, "/mine:/run/gradwire/python")):
+        (program,) = started(Launch.EACH, [0], ["p"], own)
+        assert program.env["PYTHONPATH"] == path
+
+
 def test_torch_has_what_torchrun_gives_a_rank() -> None:
     ranks = started(Launch.TORCH, [1, 2], ["python3"], {})
     assert [(rank.env["RANK"], rank.env["LOCAL_RANK"], rank.env["GLOO_SOCKET_IFNAME"]) for rank in ranks] == [
@@ -61,6 +67,7 @@ def test_mpi_starts_one_mpirun_that_reaches_the_others() -> None:
     assert program.host == 2
     assert program.env["OMPI_MCA_orte_default_hostfile"] == "/run/gradwire/mpi-hosts"
     assert program.env["OMPI_MCA_plm_rsh_agent"] == program.env["HYDRA_LAUNCHER_EXEC"] == "/run/gradwire/enter-host"
+    assert program.env["OMPI_MCA_pml"] == "ob1"
 
 
 def test_programs_of_a_scenario_have_names_variables_and_times_of_their_own() -> None:
