@@ -1,4 +1,4 @@
-"""Megatron-LM's tensor, pipeline and data parallelism: the iteration is that of workloads/engines/parallel/megatron.py.
+"""Megatron-LM's tensor, pipeline, expert and data parallelism: the iteration is that of workloads/engines/parallel/megatron.py.
 
 Sources: Shoeybi et al., Megatron-LM, 2019, section 3; Huang et al., GPipe, NeurIPS 2019; Narayanan et al., Efficient Large-Scale Language
 Model Training on GPU Clusters Using Megatron-LM, SC 2021. The batch of a scenario's model is that of a replica, which `tensor` times
@@ -31,6 +31,8 @@ class MegatronOptions(Options):
     """Stages of the pipeline; they divide the model's blocks evenly."""
     microbatches: int = Field(1, ge=1, le=100_000)
     """Parts of a replica's batch, which follow one another through the pipeline; they divide `model.batch`, the samples of a replica."""
+    experts: int = Field(1, ge=1, le=10_000)
+    """Replicas that a mixture's experts are divided among; tokens go to them and back by all-to-alls. 1: each replica has all experts."""
     schedule: PipelineSchedule = "1f1b"
     """"gpipe": all forward passes, then all backward passes. "1f1b": one forward and one backward pass in turn, which needs less memory."""
     activations: Format = "bf16"
@@ -47,6 +49,7 @@ def _compile(job: Job, options: MegatronOptions) -> Mapping[str, Plan]:
         schedule=options.schedule,
         activation_bytes=BYTES_ON_WIRE[options.activations],
         gradient_bytes=BYTES_ON_WIRE[options.gradients],
+        experts=options.experts,
     )
     return {"megatron": compile_megatron(job, "megatron", division)}
 
@@ -54,8 +57,8 @@ def _compile(job: Job, options: MegatronOptions) -> Mapping[str, Plan]:
 STRATEGIES = (
     Strategy(
         name="megatron",
-        summary="tensor, pipeline (GPipe or 1F1B) and data parallelism together, for transformers",
-        source="Shoeybi et al. 2019; Narayanan et al., SC 2021; Huang et al., NeurIPS 2019",
+        summary="tensor, pipeline (GPipe or 1F1B), expert and data parallelism together, for transformers",
+        source="Shoeybi et al. 2019; Narayanan et al., SC 2021; Huang et al., NeurIPS 2019; Lepikhin et al. 2020",
         options=MegatronOptions,
         compile=_compile,
         needs_servers=False,

@@ -19,6 +19,7 @@ from gradwire.workloads.engines.parallel.segments import cut
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models import model
 from gradwire.workloads.models.devices import ComputeTime, compute_time
+from gradwire.workloads.models.language.decoder import Decoder, Experts, decoder_profile
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.plan import OpKind, Plan
 from tests.shared.simulation import replay
@@ -105,10 +106,8 @@ def test_replicas_sum_the_gradients_of_their_share() -> None:
     plan = plan_of(job, "megatron", {"tensor": 2, "stages": 2})
     check(plan)
     assert plan.samples == 2 * job.batch
-    ops = plan.ops
-    sends = np.flatnonzero((ops.kind == OpKind.SEND) & (ops.chunk >= 0))
-    of_parameters = [op for op in sends.tolist() if plan.tensors[plan.chunk_tensor[ops.chunk[op]]].startswith("param")]
-    sent = np.bincount(ops.rank[of_parameters], ops.size_bytes[of_parameters], 8)
+    ops, summed = plan.ops, of_kind(plan, "parameters")
+    sent = np.bincount(ops.rank[summed], ops.size_bytes[summed], 8)
     per_stage = job.profile.parameters // 2  # the embedding and the output are as large
     assert sent.tolist() == [per_stage // 2 * 4] * 8
 
@@ -136,8 +135,14 @@ def test_a_transformer_is_cut_at_its_halves() -> None:
 def test_neighbours_share_layers_and_groups_are_the_grid() -> None:
     grid = Grid.of(12, tensor=2, stages=3)
     assert grid.data == 2
-    assert grid.tensor_groups() == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10, 11]]
-    assert grid.data_groups() == [[0, 2], [1, 3], [4, 6], [5, 7], [8, 10], [9, 11]]
+    assert [grid.tensor_groups(stage) for stage in range(3)] == [
+        [[0, 1], [2, 3]],
+        [[4, 5], [6, 7]],
+        [[8, 9], [10, 11]],
+    ]
+    assert grid.data_groups(1) == [[4, 6], [5, 7]]
+    assert Grid(tensor=1, data=4, stages=1).expert_groups(0, 2) == [[0, 1], [2, 3]]
+    assert Grid(tensor=1, data=4, stages=1).same_experts(0, 2) == [[0, 2], [1, 3]]
     assert [grid.worker(*grid.place(worker)) for worker in range(12)] == [*range(12)]
 
 
@@ -150,6 +155,13 @@ def test_neighbours_share_layers_and_groups_are_the_grid() -> None:
             "cluster.workers = 6: must be a multiple of strategy.options.tensor = 4",
         ),
         (small_transformer(3, 2), {"stages": 2}, "strategy.options.stages = 2: must divide the 3 blocks of 'small'"),
+        (small_transformer(4, 4), {"experts": 3}, "strategy.options.experts = 3: must divide the 4 replicas"),
+        (small_transformer(4, 2), {"experts": 2}, "strategy.options.experts = 2: 'small' has no experts"),
+        (
+            replace(small_transformer(4, 3), profile=model("mixtral-8x7b")),
+            {"experts": 3},
+            "strategy.options.experts = 3: must divide the 8 experts of 'mixtral-8x7b'",
+        ),
         (small_transformer(4, 2, batch=3), {"microbatches": 2}, "microbatches = 2: must divide the batch of a replica"),
         (
             replace(small_transformer(4, 2), profile=model("alexnet")),
@@ -161,6 +173,77 @@ def test_neighbours_share_layers_and_groups_are_the_grid() -> None:
 def test_what_does_not_divide_is_told(job: Job, options: Mapping[str, Any], complaint: str) -> None:
     with pytest.raises(InputFault, match=complaint):
         plan_of(job, "megatron", options)
+
+
+def mixture(workers: int, *, experts: int = 4, per_token: int = 2, batch: int = 1) -> Job:
+    shape = Decoder(
+        words=10,
+        tokens=16,
+        width=8,
+        blocks=2,
+        heads=2,
+        ffn=12,
+        key_value_heads=2,
+        head_width=4,
+        experts=Experts(experts, per_token, 12),
+    )
+    profile = decoder_profile("small-mixture", shape, batch, "made up")
+    return Job(profile, compute_time(profile, "h100"), Cluster(workers), batch)
+
+
+def of_kind(plan: Plan, kind: str) -> list[int]:
+    """SENDs whose tensors' names begin so."""
+    ops = plan.ops
+    sends = np.flatnonzero((ops.kind == OpKind.SEND) & (ops.chunk >= 0)).tolist()
+    return [op for op in sends if plan.tensors[plan.chunk_tensor[ops.chunk[op]]].startswith(kind)]
+
+
+@pytest.mark.parametrize(("workers", "experts", "tensor"), [(2, 2, 1), (4, 4, 1), (8, 4, 1), (4, 2, 2), (8, 2, 2)])
+def test_tokens_go_to_their_experts_and_back_in_both_passes(workers: int, experts: int, tensor: int) -> None:
+    """Lepikhin et al. 2020, section 3.2: two all-to-alls each way in each of 2 blocks. 16 tokens of 8 values go to 2 experts each; a
+    tensor group's workers send their share. Each keeps what is for its own experts."""
+    plan = plan_of(mixture(workers), "megatron", {"experts": experts, "tensor": tensor})
+    check(plan)
+    ops, tokens = plan.ops, of_kind(plan, "tokens")
+    assert len(tokens) == 2 * 4 * workers * (experts - 1)
+    brought = 2 * 16 * 8 // tensor * 2  # two experts a token, two bytes a value
+    sent = np.bincount(ops.rank[tokens], ops.size_bytes[tokens], workers)
+    assert sent.tolist() == [2 * 4 * brought * (experts - 1) // experts] * workers
+
+
+def test_replicas_with_other_experts_sum_all_but_their_experts() -> None:
+    """4 replicas, 2 of which have the same half of the experts: a ring of 4 for what all have, and one of 2 for the experts."""
+    job = mixture(4)
+    plan = plan_of(job, "megatron", {"experts": 2})
+    check(plan)
+    of_experts = 2 * 4 * 3 * 8 * 12  # blocks, experts, matrices
+    rest = job.profile.parameters - of_experts
+    ops, summed = plan.ops, of_kind(plan, "parameters")
+    sent = np.bincount(ops.rank[summed], ops.size_bytes[summed], 4)
+    assert sent.tolist() == [2 * 3 * -(-rest // 4) * 4 + 2 * 1 * (of_experts // 2 // 2) * 4] * 4
+
+
+def test_the_experts_of_public_mixtures_are_found_as_they_are_printed() -> None:
+    """Mixtral sends a token of 4096 values to 2 experts, and DeepSeek-V3 one of 7168 to 8, in all blocks but the first three."""
+    for name, experts, mixtures, routed in (
+        ("mixtral-8x7b", 8, 32, 2 * 8192 * 4096),
+        ("deepseek-v3", 64, 58, 8 * 4096 * 7168),
+    ):
+        (segments,) = cut(model(name), 1, experts).stages
+        found = [segment for segment in segments if segment.routed_values]
+        assert (len(found), {segment.routed_values for segment in found}) == (mixtures, {routed})
+        assert sum(segment.values for segment in segments) == model(name).parameters
+
+
+def test_an_expert_that_does_not_wait_for_its_tokens_is_refused() -> None:
+    plan = plan_of(mixture(2), "megatron", {"experts": 2})
+    ops = plan.ops
+    needing = set(np.unique(plan.needs[:, 0]).tolist())
+    received = [dep for dep in dependencies(plan) if dep[0] in needing and ops.kind[dep[1]] == OpKind.RECV]
+    assert len(received) == 2 * 4 * 2
+    for dep in received:
+        with pytest.raises(PlanError, match="needs chunk"):
+            check(with_dependencies(plan, [each for each in dependencies(plan) if each != dep]))
 
 
 def three_ways(schedule: str = "1f1b") -> Plan:
