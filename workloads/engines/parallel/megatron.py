@@ -44,6 +44,8 @@ class Division:
     tensor: int
     stages: int
     microbatches: int
+    #: Samples of a replica; None: as many as its workers would process alone.
+    replica_batch: int | None
     schedule: PipelineSchedule
     #: Size of an activation, and of its gradient, on the wire.
     activation_bytes: int
@@ -87,9 +89,10 @@ class _Compiler:
 
     def __init__(self, job: Job, name: str, division: Division) -> None:
         self.job, self.division = job, division
-        if job.batch % division.microbatches:
+        self.batch = division.replica_batch or job.batch * division.tensor * division.stages
+        if self.batch % division.microbatches:
             raise InputFault(
-                f"strategy.options.microbatches = {division.microbatches}: must divide the batch of a replica, model.batch = {job.batch}"
+                f"strategy.options.microbatches = {division.microbatches}: must divide the {self.batch} samples of a replica"
             )
         self.grid = Grid.of(job.cluster.workers, division.tensor, division.stages)
         if self.grid.data % division.experts:
@@ -118,14 +121,14 @@ class _Compiler:
         for rank, end in enumerate(self._gradients()):
             self.builder.depend(self.begins[rank], end, lag=1)
             self.builder.iteration(rank, self.begins[rank], end)
-        return self.builder.build(self._compute_s(), self.job.batch * self.grid.data)
+        return self.builder.build(self._compute_s(), self.batch * self.grid.data)
 
     def _compute_s(self) -> float:
         """Time that a worker of the shortest stage computes."""
         compute = self.job.compute
         both = [forward + backward for forward, backward in zip(compute.forward_s, compute.backward_s, strict=True)]
         stages = (sum(both[layer] for segment in stage for layer in segment.layers) for stage in self.cut.stages)
-        return min(stages) / self.division.tensor
+        return min(stages) * self.batch / self.job.batch / self.division.tensor
 
     def _stage(self, stage: int) -> None:
         """All passes of a stage, whose workers do the same."""
@@ -154,7 +157,7 @@ class _Compiler:
         if not segment.routed_values:
             return
         division = self.division
-        values = segment.routed_values * (self.job.batch // division.microbatches)
+        values = segment.routed_values * (self.batch // division.microbatches)
         size_bytes = -(-values // (division.tensor * division.experts)) * division.activation_bytes
         tensor = self.builder.tensor(f"tokens {what} of {segment.name}")
         for members in self.grid.expert_groups(stage, division.experts):
@@ -179,9 +182,11 @@ class _Compiler:
 
     def _compute(self, program: _Program, segment: Segment, forward: bool) -> int:
         """A pass of a segment at one worker, behind whatever it did before."""
-        compute, share = self.job.compute, self.division.microbatches * self.division.tensor
+        compute = self.job.compute
+        # Times are of the batch of a worker alone; this is of a microbatch, and of a share of each product.
+        share = self.batch / self.job.batch / self.division.microbatches / self.division.tensor
         times_s = compute.forward_s if forward else compute.backward_s
-        duration_s = sum(times_s[layer] for layer in segment.layers) / share * self.job.relative_time(program.rank)
+        duration_s = sum(times_s[layer] for layer in segment.layers) * share * self.job.relative_time(program.rank)
         op = self.builder.compute(program.rank, duration_s, layer=segment.layers[0 if forward else -1])
         self._follow(program, op)
         return op
@@ -214,7 +219,7 @@ class _Compiler:
 
     def _activation_values(self) -> int:
         """Of one microbatch."""
-        return self.cut.activation_values * (self.job.batch // self.division.microbatches)
+        return self.cut.activation_values * (self.batch // self.division.microbatches)
 
     def _between_stages(self) -> None:
         """Activations to the next stage, and gradients to the one before."""

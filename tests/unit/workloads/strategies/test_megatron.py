@@ -60,6 +60,11 @@ def small_transformer(blocks: int, workers: int, *, batch: int = 1, per_host: in
     return Job(Profile("small", tuple(layers), batch, "made up"), compute, cluster, batch)
 
 
+def divided(job: Job, options: Mapping[str, Any]) -> Plan:
+    """A plan whose replicas have the job's batch each, unless the options say otherwise."""
+    return plan_of(job, "megatron", {"replica_batch": job.batch, **options})
+
+
 def shared(plan: Plan) -> Counter[str]:
     """Messages by what they carry: outputs, gradients, activations and parameters."""
     ops = plan.ops
@@ -74,7 +79,7 @@ def test_a_tensor_group_sums_activations_four_times_a_block(tensor: int) -> None
     """Shoeybi et al. 2019, Fig. 4: twice in a block's forward pass and twice in its backward pass, b s h values each; once more each for
     the embedding's outputs and for the gradients of the output's inputs."""
     job = llama(tensor)
-    plan = plan_of(job, "megatron", {"tensor": tensor})
+    plan = divided(job, {"tensor": tensor})
     check(plan)
     each = tensor * 2 * (tensor - 1)
     assert shared(plan) == {"outputs": (2 * 32 + 1) * each, "gradients": (2 * 32 + 1) * each}
@@ -85,15 +90,27 @@ def test_a_tensor_group_sums_activations_four_times_a_block(tensor: int) -> None
 
 def test_a_share_of_the_work_takes_its_share_of_the_time() -> None:
     job = llama(4)
-    plan = plan_of(job, "megatron", {"tensor": 4})
+    plan = divided(job, {"tensor": 4})
     assert plan.compute_s == pytest.approx(job.compute_s / 4)
     assert plan.samples == 1
+
+
+def test_a_replica_has_the_samples_that_its_workers_would_have_alone() -> None:
+    """So that an iteration is of as many samples as with data parallelism, and computes for as long where stages are alike."""
+    job = small_transformer(4, 8, batch=3)
+    plan = divided(job, {"tensor": 2, "stages": 2, "replica_batch": None})
+    check(plan)
+    assert plan.samples == job.samples == plan_of(job, "ddp").samples
+    assert plan.compute_s == pytest.approx(job.compute_s)
+    half = divided(job, {"tensor": 2, "stages": 2, "replica_batch": 6})
+    assert half.samples == job.samples / 2
+    assert half.compute_s == pytest.approx(job.compute_s / 2)
 
 
 @pytest.mark.parametrize("microbatches", [1, 2, 4])
 def test_stages_hand_on_the_activations_of_each_microbatch_and_their_gradients(microbatches: int) -> None:
     """b s h values of 2 bytes in all, one way forward and the other way back; the stages in the middle send both."""
-    plan = plan_of(llama(4, batch=4), "megatron", {"stages": 4, "microbatches": microbatches})
+    plan = divided(llama(4, batch=4), {"stages": 4, "microbatches": microbatches})
     check(plan)
     assert shared(plan) == {"activations from": 3 * microbatches, "gradients from": 3 * microbatches}
     one_way = 4 * LLAMA_TOKENS * LLAMA_WIDTH * 2
@@ -103,7 +120,7 @@ def test_stages_hand_on_the_activations_of_each_microbatch_and_their_gradients(m
 def test_replicas_sum_the_gradients_of_their_share() -> None:
     """2 replicas of 2 stages of 2 shares: each worker sends its quarter of the parameters twice in halves, in fp32."""
     job = small_transformer(4, 8)
-    plan = plan_of(job, "megatron", {"tensor": 2, "stages": 2})
+    plan = divided(job, {"tensor": 2, "stages": 2})
     check(plan)
     assert plan.samples == 2 * job.batch
     ops, summed = plan.ops, of_kind(plan, "parameters")
@@ -117,7 +134,7 @@ def test_replicas_sum_the_gradients_of_their_share() -> None:
 def test_the_bubble_is_that_of_the_formula(schedule: str, stages: int, microbatches: int) -> None:
     """Narayanan et al., section 2.2.1: (p - 1) / m of the time that computation takes, where messages take none."""
     job = small_transformer(8, stages, batch=microbatches)
-    plan = plan_of(job, "megatron", {"stages": stages, "microbatches": microbatches, "schedule": schedule})
+    plan = divided(job, {"stages": stages, "microbatches": microbatches, "schedule": schedule})
     ideal_s = job.compute_s / stages
     bubble = critical_path_s(plan, FAST) / ideal_s - 1
     assert bubble == pytest.approx((stages - 1) / microbatches, rel=0.01)
@@ -162,7 +179,11 @@ def test_neighbours_share_layers_and_groups_are_the_grid() -> None:
             {"experts": 3},
             "strategy.options.experts = 3: must divide the 8 experts of 'mixtral-8x7b'",
         ),
-        (small_transformer(4, 2, batch=3), {"microbatches": 2}, "microbatches = 2: must divide the batch of a replica"),
+        (
+            small_transformer(4, 2, batch=3),
+            {"microbatches": 2},
+            "microbatches = 2: must divide the 3 samples of a replica",
+        ),
         (
             replace(small_transformer(4, 2), profile=model("alexnet")),
             {"tensor": 2},
@@ -172,7 +193,7 @@ def test_neighbours_share_layers_and_groups_are_the_grid() -> None:
 )
 def test_what_does_not_divide_is_told(job: Job, options: Mapping[str, Any], complaint: str) -> None:
     with pytest.raises(InputFault, match=complaint):
-        plan_of(job, "megatron", options)
+        divided(job, options)
 
 
 def mixture(workers: int, *, experts: int = 4, per_token: int = 2, batch: int = 1) -> Job:
@@ -202,7 +223,7 @@ def of_kind(plan: Plan, kind: str) -> list[int]:
 def test_tokens_go_to_their_experts_and_back_in_both_passes(workers: int, experts: int, tensor: int) -> None:
     """Lepikhin et al. 2020, section 3.2: two all-to-alls each way in each of 2 blocks. 16 tokens of 8 values go to 2 experts each; a
     tensor group's workers send their share. Each keeps what is for its own experts."""
-    plan = plan_of(mixture(workers), "megatron", {"experts": experts, "tensor": tensor})
+    plan = divided(mixture(workers), {"experts": experts, "tensor": tensor})
     check(plan)
     ops, tokens = plan.ops, of_kind(plan, "tokens")
     assert len(tokens) == 2 * 4 * workers * (experts - 1)
@@ -214,7 +235,7 @@ def test_tokens_go_to_their_experts_and_back_in_both_passes(workers: int, expert
 def test_replicas_with_other_experts_sum_all_but_their_experts() -> None:
     """4 replicas, 2 of which have the same half of the experts: a ring of 4 for what all have, and one of 2 for the experts."""
     job = mixture(4)
-    plan = plan_of(job, "megatron", {"experts": 2})
+    plan = divided(job, {"experts": 2})
     check(plan)
     of_experts = 2 * 4 * 3 * 8 * 12  # blocks, experts, matrices
     rest = job.profile.parameters - of_experts
@@ -236,7 +257,7 @@ def test_the_experts_of_public_mixtures_are_found_as_they_are_printed() -> None:
 
 
 def test_an_expert_that_does_not_wait_for_its_tokens_is_refused() -> None:
-    plan = plan_of(mixture(2), "megatron", {"experts": 2})
+    plan = divided(mixture(2), {"experts": 2})
     ops = plan.ops
     needing = set(np.unique(plan.needs[:, 0]).tolist())
     received = [dep for dep in dependencies(plan) if dep[0] in needing and ops.kind[dep[1]] == OpKind.RECV]
@@ -248,7 +269,7 @@ def test_an_expert_that_does_not_wait_for_its_tokens_is_refused() -> None:
 
 def three_ways(schedule: str = "1f1b") -> Plan:
     options = {"tensor": 2, "stages": 2, "microbatches": 2, "schedule": schedule}
-    return plan_of(small_transformer(2, 8, batch=2, per_host=2), "megatron", options)
+    return divided(small_transformer(2, 8, batch=2, per_host=2), options)
 
 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
@@ -282,6 +303,6 @@ def test_a_pass_that_does_not_wait_for_its_activations_is_refused() -> None:
 def test_inside_a_host_activations_take_the_machines_own_link() -> None:
     """Two shares on one host: nothing crosses the network, and an allreduce of 24 bytes at 1 kB/s takes 12 ms in each of two steps."""
     job = replace(small_transformer(1, 2, per_host=2, ends=False), costs=Costs(local_bytes_per_s=1e3))
-    plan = plan_of(job, "megatron", {"tensor": 2})
+    plan = divided(job, {"tensor": 2})
     assert sent_bytes(plan).sum() == 0
     assert critical_path_s(plan, FAST) == pytest.approx(job.compute_s / 2 + 4 * 2 * 12e-3, rel=1e-6)
