@@ -1,8 +1,9 @@
-"""Megatron-LM's tensor, pipeline and data parallelism: the iteration is that of workloads/engines/parallel/megatron.py.
+"""Megatron-LM's tensor, pipeline, expert and data parallelism: the iteration is that of workloads/engines/parallel/megatron.py.
 
 Sources: Shoeybi et al., Megatron-LM, 2019, section 3; Huang et al., GPipe, NeurIPS 2019; Narayanan et al., Efficient Large-Scale Language
-Model Training on GPU Clusters Using Megatron-LM, SC 2021. The batch of a scenario's model is that of a replica, which `tensor` times
-`stages` workers share; as many replicas as the workers make sum their gradients. The engine says what is assumed.
+Model Training on GPU Clusters Using Megatron-LM, SC 2021. A replica has `tensor` times `stages` workers, and as many samples as they would
+process alone unless `replica_batch` says otherwise; as many replicas as the workers make sum their gradients. The engine says what is
+assumed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from gradwire.workloads.engines.parallel.megatron import Division, compile_megat
 from gradwire.workloads.engines.parallel.schedules import PipelineSchedule
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Plan
+from gradwire.workloads.scenario.fields import MOST_SAMPLES
 from gradwire.workloads.strategy import Options, Strategy
 
 Format = Literal["fp32", "fp16", "bf16"]
@@ -30,7 +32,11 @@ class MegatronOptions(Options):
     stages: int = Field(1, ge=1, le=10_000)
     """Stages of the pipeline; they divide the model's blocks evenly."""
     microbatches: int = Field(1, ge=1, le=100_000)
-    """Parts of a replica's batch, which follow one another through the pipeline; they divide `model.batch`, the samples of a replica."""
+    """Parts of a replica's batch, which follow one another through the pipeline and divide it evenly."""
+    replica_batch: int | None = Field(None, ge=1, le=MOST_SAMPLES)
+    """Samples that a replica processes in an iteration; unset: as many as its workers would alone, which is `model.batch` for each."""
+    experts: int = Field(1, ge=1, le=10_000)
+    """Replicas that a mixture's experts are divided among; tokens go to them and back by all-to-alls. 1: each replica has all experts."""
     schedule: PipelineSchedule = "1f1b"
     """"gpipe": all forward passes, then all backward passes. "1f1b": one forward and one backward pass in turn, which needs less memory."""
     activations: Format = "bf16"
@@ -44,9 +50,11 @@ def _compile(job: Job, options: MegatronOptions) -> Mapping[str, Plan]:
         tensor=options.tensor,
         stages=options.stages,
         microbatches=options.microbatches,
+        replica_batch=options.replica_batch,
         schedule=options.schedule,
         activation_bytes=BYTES_ON_WIRE[options.activations],
         gradient_bytes=BYTES_ON_WIRE[options.gradients],
+        experts=options.experts,
     )
     return {"megatron": compile_megatron(job, "megatron", division)}
 
@@ -54,8 +62,8 @@ def _compile(job: Job, options: MegatronOptions) -> Mapping[str, Plan]:
 STRATEGIES = (
     Strategy(
         name="megatron",
-        summary="tensor, pipeline (GPipe or 1F1B) and data parallelism together, for transformers",
-        source="Shoeybi et al. 2019; Narayanan et al., SC 2021; Huang et al., NeurIPS 2019",
+        summary="tensor, pipeline (GPipe or 1F1B), expert and data parallelism together, for transformers",
+        source="Shoeybi et al. 2019; Narayanan et al., SC 2021; Huang et al., NeurIPS 2019; Lepikhin et al. 2020",
         options=MegatronOptions,
         compile=_compile,
         needs_servers=False,

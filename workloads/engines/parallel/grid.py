@@ -7,6 +7,7 @@ stages.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradwire.faults import InputFault
@@ -39,18 +40,25 @@ class Grid:
         rest, share = divmod(worker, self.tensor)
         return (*divmod(rest, self.data), share)
 
-    def tensor_groups(self) -> list[list[int]]:
-        """Workers that share layers' products."""
-        return [
-            [self.worker(stage, replica, share) for share in range(self.tensor)]
-            for stage in range(self.stages)
-            for replica in range(self.data)
-        ]
+    def tensor_groups(self, stage: int) -> list[list[int]]:
+        """Workers of a stage that share layers' products."""
+        return [[self.worker(stage, replica, share) for share in range(self.tensor)] for replica in range(self.data)]
 
-    def data_groups(self) -> list[list[int]]:
-        """Workers that hold the same parameters."""
+    def data_groups(self, stage: int) -> list[list[int]]:
+        """Workers of a stage that hold the same parameters, but for experts'."""
+        return self._of_replicas(stage, [range(self.data)])
+
+    def expert_groups(self, stage: int, experts: int) -> list[list[int]]:
+        """Workers of a stage that have the experts between them: `experts` neighbouring replicas."""
+        return self._of_replicas(stage, [range(first, first + experts) for first in range(0, self.data, experts)])
+
+    def same_experts(self, stage: int, experts: int) -> list[list[int]]:
+        """Workers of a stage that hold the same experts."""
+        return self._of_replicas(stage, [range(first, self.data, experts) for first in range(experts)])
+
+    def _of_replicas(self, stage: int, groups: Sequence[range]) -> list[list[int]]:
         return [
-            [self.worker(stage, replica, share) for replica in range(self.data)]
-            for stage in range(self.stages)
+            [self.worker(stage, replica, share) for replica in replicas]
+            for replicas in groups
             for share in range(self.tensor)
         ]

@@ -1,12 +1,14 @@
 """A transformer cut as tensor and pipeline parallelism cut it: into the halves of its blocks, between which workers exchange activations.
 
-Source: Shoeybi et al., Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism, 2019, section 3 and Fig. 4.
+Sources: Shoeybi et al., Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism, 2019, section 3 and Fig. 4;
+Lepikhin et al., GShard, 2020, section 3.2 (experts on different workers, with an all-to-all before and behind them).
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from gradwire.faults import InputFault
@@ -28,6 +30,8 @@ class Segment:
     #: Whether workers that share the layers sum its outputs in the forward pass, and the gradients of its inputs in the backward pass.
     sums_outputs: bool = True
     sums_gradients: bool = True
+    #: Values of one sample's tokens that are brought to the experts of the segment, and back; 0 if it has no experts to bring them to.
+    routed_values: int = 0
 
 
 @dataclass(frozen=True)
@@ -45,13 +49,15 @@ def uncut(profile: Profile) -> Cut:
     return Cut(((whole,),), 0)
 
 
-def cut(profile: Profile, stages: int) -> Cut:
+def cut(profile: Profile, stages: int, experts: int = 1) -> Cut:
     """Halves of blocks, with what is before the first block (the embedding) and behind the last one (the output) as segments of their own.
 
-    Blocks are divided evenly; the first stage has the embedding as well and the last one the output. Workers that share the embedding
-    sum its outputs, and those that share the output its inputs' gradients.
+    With `experts`, the workers that experts are divided among, the experts of a mixture are a segment of their own between the router and
+    whatever follows. Blocks are divided evenly; the first stage has the embedding as well and the last one the output. Workers that share
+    the embedding sum its outputs, and those that share the output its inputs' gradients.
 
-    Raises InputFault for a model that is no transformer, and for blocks that the stages do not divide.
+    Raises InputFault for a model that is no transformer, or without experts if they are to be divided, and for blocks or experts that do
+    not divide.
     """
     matches = [HALF.match(layer.name) for layer in profile.layers]
     blocks = sorted({int(match[2]) for match in matches if match})
@@ -68,20 +74,54 @@ def cut(profile: Profile, stages: int) -> Cut:
     numbered = groupby(enumerate(matches), key=lambda pair: pair[1][1] if pair[1] else "")
     for name, members in numbered:
         layers = tuple(number for number, _ in members)
-        values = sum(profile.layers[layer].parameters for layer in layers)
+        values = _parameters(profile, layers)
         match = matches[layers[0]]
         is_first = layers[0] == 0
         stage = int(match[2]) * stages // len(blocks) if match else 0 if is_first else stages - 1
-        found[stage].append(
-            Segment(
-                name or profile.layers[layers[0]].name,
-                layers,
-                values,
-                sums_outputs=bool(match) or is_first,
-                sums_gradients=bool(match) or not is_first,
-            )
+        segment = Segment(
+            name or profile.layers[layers[0]].name,
+            layers,
+            values,
+            sums_outputs=bool(match) or is_first,
+            sums_gradients=bool(match) or not is_first,
+        )
+        found[stage] += _around_experts(profile, segment, experts) if experts > 1 else [segment]
+    if experts > 1 and not any(segment.routed_values for segments in found for segment in segments):
+        raise InputFault(
+            f"strategy.options.experts = {experts}: '{profile.name}' has no experts; take a mixture, such as mixtral-8x7b"
         )
     return Cut(tuple(map(tuple, found)), _activation_values(profile))
+
+
+def _around_experts(profile: Profile, segment: Segment, workers: int) -> list[Segment]:
+    """A segment in up to three: up to the router, the experts, and the rest. Raises InputFault if the workers do not divide the experts."""
+    at = [layer for layer in segment.layers if profile.layers[layer].name.endswith("/experts")]
+    if not at:
+        return [segment]
+    (experts,) = at
+    first, last = segment.layers[0], segment.layers[-1]
+    router, layer = profile.layers[experts - 1], profile.layers[experts]
+    # A router has a column for each expert, as long as a token is wide.
+    width = router.tensors[0].rows
+    count = router.tensors[0].parameters // width
+    if count % workers:
+        raise InputFault(f"strategy.options.experts = {workers}: must divide the {count} experts of '{profile.name}'")
+    tokens = _activation_values(profile) // width
+    taken = round(layer.flops / (2 * tokens * layer.parameters / count))
+    parts = (range(first, experts), range(experts, experts + 1), range(experts + 1, last + 1))
+    names = ("router", "experts", "rest")
+    found = [
+        Segment(f"{segment.name} {name}", tuple(part), _parameters(profile, part), False, False)
+        for name, part in zip(names, parts, strict=True)
+    ]
+    found[0] = replace(found[0], sums_gradients=segment.sums_gradients)
+    found[1] = replace(found[1], routed_values=taken * tokens * width)
+    found[2] = replace(found[2], sums_outputs=segment.sums_outputs)
+    return found
+
+
+def _parameters(profile: Profile, layers: Iterable[int]) -> int:
+    return sum(profile.layers[layer].parameters for layer in layers)
 
 
 def _activation_values(profile: Profile) -> int:

@@ -19,6 +19,7 @@ from gradwire.workloads.engines.parallel.segments import cut
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models import model
 from gradwire.workloads.models.devices import ComputeTime, compute_time
+from gradwire.workloads.models.language.decoder import Decoder, Experts, decoder_profile
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.plan import OpKind, Plan
 from tests.shared.simulation import replay
@@ -59,6 +60,11 @@ def small_transformer(blocks: int, workers: int, *, batch: int = 1, per_host: in
     return Job(Profile("small", tuple(layers), batch, "made up"), compute, cluster, batch)
 
 
+def divided(job: Job, options: Mapping[str, Any]) -> Plan:
+    """A plan whose replicas have the job's batch each, unless the options say otherwise."""
+    return plan_of(job, "megatron", {"replica_batch": job.batch, **options})
+
+
 def shared(plan: Plan) -> Counter[str]:
     """Messages by what they carry: outputs, gradients, activations and parameters."""
     ops = plan.ops
@@ -73,7 +79,7 @@ def test_a_tensor_group_sums_activations_four_times_a_block(tensor: int) -> None
     """Shoeybi et al. 2019, Fig. 4: twice in a block's forward pass and twice in its backward pass, b s h values each; once more each for
     the embedding's outputs and for the gradients of the output's inputs."""
     job = llama(tensor)
-    plan = plan_of(job, "megatron", {"tensor": tensor})
+    plan = divided(job, {"tensor": tensor})
     check(plan)
     each = tensor * 2 * (tensor - 1)
     assert shared(plan) == {"outputs": (2 * 32 + 1) * each, "gradients": (2 * 32 + 1) * each}
@@ -84,15 +90,27 @@ def test_a_tensor_group_sums_activations_four_times_a_block(tensor: int) -> None
 
 def test_a_share_of_the_work_takes_its_share_of_the_time() -> None:
     job = llama(4)
-    plan = plan_of(job, "megatron", {"tensor": 4})
+    plan = divided(job, {"tensor": 4})
     assert plan.compute_s == pytest.approx(job.compute_s / 4)
     assert plan.samples == 1
+
+
+def test_a_replica_has_the_samples_that_its_workers_would_have_alone() -> None:
+    """So that an iteration is of as many samples as with data parallelism, and computes for as long where stages are alike."""
+    job = small_transformer(4, 8, batch=3)
+    plan = divided(job, {"tensor": 2, "stages": 2, "replica_batch": None})
+    check(plan)
+    assert plan.samples == job.samples == plan_of(job, "ddp").samples
+    assert plan.compute_s == pytest.approx(job.compute_s)
+    half = divided(job, {"tensor": 2, "stages": 2, "replica_batch": 6})
+    assert half.samples == job.samples / 2
+    assert half.compute_s == pytest.approx(job.compute_s / 2)
 
 
 @pytest.mark.parametrize("microbatches", [1, 2, 4])
 def test_stages_hand_on_the_activations_of_each_microbatch_and_their_gradients(microbatches: int) -> None:
     """b s h values of 2 bytes in all, one way forward and the other way back; the stages in the middle send both."""
-    plan = plan_of(llama(4, batch=4), "megatron", {"stages": 4, "microbatches": microbatches})
+    plan = divided(llama(4, batch=4), {"stages": 4, "microbatches": microbatches})
     check(plan)
     assert shared(plan) == {"activations from": 3 * microbatches, "gradients from": 3 * microbatches}
     one_way = 4 * LLAMA_TOKENS * LLAMA_WIDTH * 2
@@ -102,13 +120,11 @@ def test_stages_hand_on_the_activations_of_each_microbatch_and_their_gradients(m
 def test_replicas_sum_the_gradients_of_their_share() -> None:
     """2 replicas of 2 stages of 2 shares: each worker sends its quarter of the parameters twice in halves, in fp32."""
     job = small_transformer(4, 8)
-    plan = plan_of(job, "megatron", {"tensor": 2, "stages": 2})
+    plan = divided(job, {"tensor": 2, "stages": 2})
     check(plan)
     assert plan.samples == 2 * job.batch
-    ops = plan.ops
-    sends = np.flatnonzero((ops.kind == OpKind.SEND) & (ops.chunk >= 0))
-    of_parameters = [op for op in sends.tolist() if plan.tensors[plan.chunk_tensor[ops.chunk[op]]].startswith("param")]
-    sent = np.bincount(ops.rank[of_parameters], ops.size_bytes[of_parameters], 8)
+    ops, summed = plan.ops, of_kind(plan, "parameters")
+    sent = np.bincount(ops.rank[summed], ops.size_bytes[summed], 8)
     per_stage = job.profile.parameters // 2  # the embedding and the output are as large
     assert sent.tolist() == [per_stage // 2 * 4] * 8
 
@@ -118,7 +134,7 @@ def test_replicas_sum_the_gradients_of_their_share() -> None:
 def test_the_bubble_is_that_of_the_formula(schedule: str, stages: int, microbatches: int) -> None:
     """Narayanan et al., section 2.2.1: (p - 1) / m of the time that computation takes, where messages take none."""
     job = small_transformer(8, stages, batch=microbatches)
-    plan = plan_of(job, "megatron", {"stages": stages, "microbatches": microbatches, "schedule": schedule})
+    plan = divided(job, {"stages": stages, "microbatches": microbatches, "schedule": schedule})
     ideal_s = job.compute_s / stages
     bubble = critical_path_s(plan, FAST) / ideal_s - 1
     assert bubble == pytest.approx((stages - 1) / microbatches, rel=0.01)
@@ -136,8 +152,14 @@ def test_a_transformer_is_cut_at_its_halves() -> None:
 def test_neighbours_share_layers_and_groups_are_the_grid() -> None:
     grid = Grid.of(12, tensor=2, stages=3)
     assert grid.data == 2
-    assert grid.tensor_groups() == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10, 11]]
-    assert grid.data_groups() == [[0, 2], [1, 3], [4, 6], [5, 7], [8, 10], [9, 11]]
+    assert [grid.tensor_groups(stage) for stage in range(3)] == [
+        [[0, 1], [2, 3]],
+        [[4, 5], [6, 7]],
+        [[8, 9], [10, 11]],
+    ]
+    assert grid.data_groups(1) == [[4, 6], [5, 7]]
+    assert Grid(tensor=1, data=4, stages=1).expert_groups(0, 2) == [[0, 1], [2, 3]]
+    assert Grid(tensor=1, data=4, stages=1).same_experts(0, 2) == [[0, 2], [1, 3]]
     assert [grid.worker(*grid.place(worker)) for worker in range(12)] == [*range(12)]
 
 
@@ -150,7 +172,18 @@ def test_neighbours_share_layers_and_groups_are_the_grid() -> None:
             "cluster.workers = 6: must be a multiple of strategy.options.tensor = 4",
         ),
         (small_transformer(3, 2), {"stages": 2}, "strategy.options.stages = 2: must divide the 3 blocks of 'small'"),
-        (small_transformer(4, 2, batch=3), {"microbatches": 2}, "microbatches = 2: must divide the batch of a replica"),
+        (small_transformer(4, 4), {"experts": 3}, "strategy.options.experts = 3: must divide the 4 replicas"),
+        (small_transformer(4, 2), {"experts": 2}, "strategy.options.experts = 2: 'small' has no experts"),
+        (
+            replace(small_transformer(4, 3), profile=model("mixtral-8x7b")),
+            {"experts": 3},
+            "strategy.options.experts = 3: must divide the 8 experts of 'mixtral-8x7b'",
+        ),
+        (
+            small_transformer(4, 2, batch=3),
+            {"microbatches": 2},
+            "microbatches = 2: must divide the 3 samples of a replica",
+        ),
         (
             replace(small_transformer(4, 2), profile=model("alexnet")),
             {"tensor": 2},
@@ -160,12 +193,83 @@ def test_neighbours_share_layers_and_groups_are_the_grid() -> None:
 )
 def test_what_does_not_divide_is_told(job: Job, options: Mapping[str, Any], complaint: str) -> None:
     with pytest.raises(InputFault, match=complaint):
-        plan_of(job, "megatron", options)
+        divided(job, options)
+
+
+def mixture(workers: int, *, experts: int = 4, per_token: int = 2, batch: int = 1) -> Job:
+    shape = Decoder(
+        words=10,
+        tokens=16,
+        width=8,
+        blocks=2,
+        heads=2,
+        ffn=12,
+        key_value_heads=2,
+        head_width=4,
+        experts=Experts(experts, per_token, 12),
+    )
+    profile = decoder_profile("small-mixture", shape, batch, "made up")
+    return Job(profile, compute_time(profile, "h100"), Cluster(workers), batch)
+
+
+def of_kind(plan: Plan, kind: str) -> list[int]:
+    """SENDs whose tensors' names begin so."""
+    ops = plan.ops
+    sends = np.flatnonzero((ops.kind == OpKind.SEND) & (ops.chunk >= 0)).tolist()
+    return [op for op in sends if plan.tensors[plan.chunk_tensor[ops.chunk[op]]].startswith(kind)]
+
+
+@pytest.mark.parametrize(("workers", "experts", "tensor"), [(2, 2, 1), (4, 4, 1), (8, 4, 1), (4, 2, 2), (8, 2, 2)])
+def test_tokens_go_to_their_experts_and_back_in_both_passes(workers: int, experts: int, tensor: int) -> None:
+    """Lepikhin et al. 2020, section 3.2: two all-to-alls each way in each of 2 blocks. 16 tokens of 8 values go to 2 experts each; a
+    tensor group's workers send their share. Each keeps what is for its own experts."""
+    plan = divided(mixture(workers), {"experts": experts, "tensor": tensor})
+    check(plan)
+    ops, tokens = plan.ops, of_kind(plan, "tokens")
+    assert len(tokens) == 2 * 4 * workers * (experts - 1)
+    brought = 2 * 16 * 8 // tensor * 2  # two experts a token, two bytes a value
+    sent = np.bincount(ops.rank[tokens], ops.size_bytes[tokens], workers)
+    assert sent.tolist() == [2 * 4 * brought * (experts - 1) // experts] * workers
+
+
+def test_replicas_with_other_experts_sum_all_but_their_experts() -> None:
+    """4 replicas, 2 of which have the same half of the experts: a ring of 4 for what all have, and one of 2 for the experts."""
+    job = mixture(4)
+    plan = divided(job, {"experts": 2})
+    check(plan)
+    of_experts = 2 * 4 * 3 * 8 * 12  # blocks, experts, matrices
+    rest = job.profile.parameters - of_experts
+    ops, summed = plan.ops, of_kind(plan, "parameters")
+    sent = np.bincount(ops.rank[summed], ops.size_bytes[summed], 4)
+    assert sent.tolist() == [2 * 3 * -(-rest // 4) * 4 + 2 * 1 * (of_experts // 2 // 2) * 4] * 4
+
+
+def test_the_experts_of_public_mixtures_are_found_as_they_are_printed() -> None:
+    """Mixtral sends a token of 4096 values to 2 experts, and DeepSeek-V3 one of 7168 to 8, in all blocks but the first three."""
+    for name, experts, mixtures, routed in (
+        ("mixtral-8x7b", 8, 32, 2 * 8192 * 4096),
+        ("deepseek-v3", 64, 58, 8 * 4096 * 7168),
+    ):
+        (segments,) = cut(model(name), 1, experts).stages
+        found = [segment for segment in segments if segment.routed_values]
+        assert (len(found), {segment.routed_values for segment in found}) == (mixtures, {routed})
+        assert sum(segment.values for segment in segments) == model(name).parameters
+
+
+def test_an_expert_that_does_not_wait_for_its_tokens_is_refused() -> None:
+    plan = divided(mixture(2), {"experts": 2})
+    ops = plan.ops
+    needing = set(np.unique(plan.needs[:, 0]).tolist())
+    received = [dep for dep in dependencies(plan) if dep[0] in needing and ops.kind[dep[1]] == OpKind.RECV]
+    assert len(received) == 2 * 4 * 2
+    for dep in received:
+        with pytest.raises(PlanError, match="needs chunk"):
+            check(with_dependencies(plan, [each for each in dependencies(plan) if each != dep]))
 
 
 def three_ways(schedule: str = "1f1b") -> Plan:
     options = {"tensor": 2, "stages": 2, "microbatches": 2, "schedule": schedule}
-    return plan_of(small_transformer(2, 8, batch=2, per_host=2), "megatron", options)
+    return divided(small_transformer(2, 8, batch=2, per_host=2), options)
 
 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
@@ -199,6 +303,6 @@ def test_a_pass_that_does_not_wait_for_its_activations_is_refused() -> None:
 def test_inside_a_host_activations_take_the_machines_own_link() -> None:
     """Two shares on one host: nothing crosses the network, and an allreduce of 24 bytes at 1 kB/s takes 12 ms in each of two steps."""
     job = replace(small_transformer(1, 2, per_host=2, ends=False), costs=Costs(local_bytes_per_s=1e3))
-    plan = plan_of(job, "megatron", {"tensor": 2})
+    plan = divided(job, {"tensor": 2})
     assert sent_bytes(plan).sum() == 0
     assert critical_path_s(plan, FAST) == pytest.approx(job.compute_s / 2 + 4 * 2 * 12e-3, rel=1e-6)
