@@ -42,17 +42,21 @@ class Names:
         return f"{own}{self._ranks[rank]} on {host_name(int(self._plan.rank_host[rank]))}"
 
     def chunk(self, chunk: int) -> str:
-        """Name of a chunk: its tensor, with a number if the tensor has several chunks; "control" if there is no chunk."""
+        """Name of a chunk: its tensor, with a number if the tensor has several chunks; for no chunk, see `tensor`."""
         if chunk < 0:
-            return "control"
+            return self._without_chunk
         tensor = int(self._plan.chunk_tensor[chunk])
         name = self._plan.tensors[tensor]
         return f"{name}/{self._chunk_number[chunk]}" if self._chunks_of[tensor] > 1 else name
 
     def tensor(self, op: int) -> str:
-        """Name of the tensor that a message carries a part of, or "control"."""
+        """Name of the tensor that a message carries a part of, or "control"; "message" in plans whose messages carry no tensors at all."""
         chunk = int(self._plan.ops.chunk[op])
-        return "control" if chunk < 0 else self._plan.tensors[int(self._plan.chunk_tensor[chunk])]
+        return self._without_chunk if chunk < 0 else self._plan.tensors[int(self._plan.chunk_tensor[chunk])]
+
+    @property
+    def _without_chunk(self) -> str:
+        return "control" if len(self._plan.chunk_bytes) else "message"
 
     def receiver(self, send: int) -> str:
         """Receiver of a SEND: a rank, or the size of its multicast group ("3 ranks")."""

@@ -237,11 +237,20 @@ def trace(
     out: Annotated[
         Path | None, typer.Option(help="file; default: trace-N.json in the point's folder; .gz compresses")
     ] = None,
+    chakra: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="write the measured times there as a Chakra trace instead, one file per rank"
+        ),
+    ] = None,
 ) -> None:
     """Exports one iteration as a timeline for ui.perfetto.dev: streams, send queues, receives, arrows, and the load of links."""
     from gradwire.commands import reading
 
-    reading.trace(run_path, point, iteration, out)
+    if chakra is not None:
+        reading.chakra_trace(run_path, point, iteration, out, chakra)
+    else:
+        reading.trace(run_path, point, iteration, out)
 
 
 @app.command()

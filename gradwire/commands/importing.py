@@ -18,6 +18,7 @@ from gradwire.commands import terminal
 from gradwire.faults import InputFault
 from gradwire.runner.launch.out_paths import refuse_unusable, writing
 from gradwire.workloads.scenario import units
+from gradwire.workloads.traces.findings import Finding
 from gradwire.workloads.traces.importing import VERDICT_FILE, Imported
 from gradwire.workloads.traces.importing import import_traces as read_traces
 from gradwire.workloads.traces.record import Reading, Watch
@@ -152,13 +153,23 @@ def _show(imported: Imported) -> None:
     for source in imported.sources:
         rank = "" if source.rank is None else f" of rank {source.rank}"
         _line(f"read: {source.file}: {source.format}{rank}, {source.calls:,} communications")
-    for finding in imported.findings:
-        if not finding.refused:
-            _line(f"rests on: {finding.words}")
+    for line in _grounds(imported):
+        _line(f"rests on: {line}")
     if imported.summary is not None:
         terminal.console.print(_table(imported.summary))
         for line in _foot(imported.summary):
             _line(line)
+
+
+def _grounds(imported: Imported) -> Iterator[str]:
+    """What the reading rests on; what is so in several files is one line, with the place in the first."""
+    alike: dict[str, list[Finding]] = {}
+    for finding in imported.findings:
+        if not finding.refused:
+            alike.setdefault(finding.what, []).append(finding)
+    for findings in alike.values():
+        more = f"; likewise in {len(findings) - 1} more files" if len(findings) > 1 else ""
+        yield findings[0].words + more
 
 
 def _line(text: str) -> None:

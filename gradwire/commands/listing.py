@@ -39,6 +39,7 @@ from gradwire.workloads.scenario.reference import (
 )
 from gradwire.workloads.scenario.units import byte_rate_text
 from gradwire.workloads.strategy import Strategy
+from gradwire.workloads.traces.replay.strategy import REPLAY
 
 Thing = TypeVar("Thing")
 
@@ -227,11 +228,13 @@ def _with_default(facts: KeyFacts) -> str:
 
 def explain(key: str | None, *, as_json: bool, as_schema: bool, as_markdown: bool) -> None:
     """`gradwire explain`."""
-    loaded = list(_loaded(strategy_names(), strategy)[0].values())
+    loaded = [*_loaded(strategy_names(), strategy)[0].values(), REPLAY]
     if as_schema:
         _print_json(json_schema())
     elif as_markdown:
-        print(markdown([each for each in loaded if strategy_origins(each.name) == ["gradwire"]]), end="")
+        print(
+            markdown([each for each in loaded if each is REPLAY or strategy_origins(each.name) == ["gradwire"]]), end=""
+        )
     else:
         told = explained(key, loaded) if key else list(sections())
         if as_json:

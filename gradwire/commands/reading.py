@@ -9,16 +9,18 @@ from rich.markup import escape
 from gradwire.analysis.report.tables import rich_table
 from gradwire.analysis.utilisation.line_use import BIN_S
 from gradwire.commands import program_points, terminal
+from gradwire.faults import InputFault
 from gradwire.runner.agreement.comparing import compared
 from gradwire.runner.judged import judge_stored
 from gradwire.runner.launch.out_paths import refuse_unusable, refuse_unusable_file, writing
 from gradwire.runner.reporting import write_report
-from gradwire.runner.stored.named_run import named_run
+from gradwire.runner.stored.named_run import chosen_iteration, named_run
 from gradwire.runner.stored.point_folders import runs_of
 from gradwire.runner.stored.port_use import write_port_use
 from gradwire.runner.stored.run_folder import holds_programs, run_folder, stored_clock, stored_scenario
 from gradwire.runner.stored.timeline import timeline_of
 from gradwire.runner.terminal.listings import critical_path_shown, invalid_notice
+from gradwire.workloads.traces.formats.chakra_writing import write_chakra
 
 
 def report(run: Path, out: Path | None) -> None:
@@ -53,6 +55,21 @@ def trace(run: Path, point: str, iteration: int | None, out: Path | None) -> Non
     shown = f"iteration {timeline.iteration} of {escape(stored.label)}: {len(timeline.events):,} events"
     terminal.console.print(shown, highlight=False)
     terminal.name_files({"trace, to be opened at https://ui.perfetto.dev": path})
+
+
+def chakra_trace(run: Path, point: str, iteration: int | None, out: Path | None, folder: Path) -> None:
+    """`gradwire trace --chakra`."""
+    if out:
+        raise InputFault("--out: is for the timeline; --chakra names the folder of the Chakra trace")
+    refuse_unusable(folder)
+    stored = named_run(run, point)
+    plan, log = stored.plan(), stored.log()
+    chosen = chosen_iteration(iteration, stored.label, plan, log, stored.record())
+    with writing(folder):
+        files = write_chakra(folder, plan, log, chosen)
+    shown = f"iteration {chosen} of {escape(stored.label)}: {len(files)} ranks"
+    terminal.console.print(shown, highlight=False)
+    terminal.name_files({"Chakra trace": folder})
 
 
 def why(run: Path, point: str, iteration: int | None, *, every: bool) -> None:

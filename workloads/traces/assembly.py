@@ -16,11 +16,10 @@ from scipy.sparse.csgraph import connected_components
 
 from gradwire.workloads.traces.findings import Findings
 from gradwire.workloads.traces.record import MOST_RANKS, Call, RankRecord, Reading
-from gradwire.workloads.traces.workload import POINT_TO_POINT, UNKNOWN, Int64, Kind, Tasks, Workload
+from gradwire.workloads.traces.workload import POINT_TO_POINT, ROOTED, UNKNOWN, Int64, Kind, Tasks, Workload
 
 MOST_TASKS = 50_000_000
 """Of all ranks together: columns of 8 bytes each then take 4 GB. Ranks that are filled in count as well."""
-ROOTED = (Kind.BROADCAST, Kind.REDUCE, Kind.GATHER, Kind.SCATTER)
 
 
 def assembled(name: str, records: Sequence[RankRecord], reading: Reading, findings: Findings) -> Workload | None:
@@ -56,14 +55,8 @@ def _ranked(records: Sequence[RankRecord], findings: Findings) -> dict[int, Rank
                 )
                 continue
             rank = int(numbers[-1]) if numbers else 0
-            if len(records) == 1:
-                findings.note(record.file, "", f"does not say which rank it is of: taken as rank {rank}")
-            else:
-                findings.note(
-                    record.file,
-                    "",
-                    f"does not say which rank it is of: taken as rank {rank}, the last number of its name",
-                )
+            how = "from the last number of its name" if numbers else "as rank 0"
+            findings.note(record.file, "", f"does not say which rank it is of: taken {how}")
         if rank in found:
             findings.refuse(record.file, "", f"is of rank {rank}, as is {found[rank].file}")
         found[rank] = record

@@ -67,6 +67,8 @@ class Kind(IntEnum):
 
 
 POINT_TO_POINT = (Kind.SEND, Kind.RECV)
+ROOTED = (Kind.BROADCAST, Kind.REDUCE, Kind.GATHER, Kind.SCATTER)
+"""Kinds in which one rank of the group differs from the others."""
 UNKNOWN = -1
 
 

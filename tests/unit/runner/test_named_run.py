@@ -127,6 +127,17 @@ def test_trace_writes_a_file_that_loads(call: Any, folder: Path, tmp_path: Path)
     assert "fc6/weights/1 -> rank 1" in sent
 
 
+def test_trace_writes_a_chakra_trace_of_every_rank(call: Any, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "chakra"
+    status, output, err = call("trace", str(folder), "64_ring", "--iteration", "1", "--chakra", str(out))
+    assert (status, err) == (0, "")
+    assert "iteration 1 of" in output
+    files = sorted(out.iterdir())
+    assert [file.name for file in files] == [f"rank.{rank}.et" for rank in range(len(files))]
+    assert call("import", str(out), "--out", str(tmp_path / "back"))[0] == 0
+    assert call("trace", str(folder), "64_ring", "--chakra", str(out), "--out", "x.json")[0] == 2
+
+
 def test_spines_are_those_that_the_controller_chose(folder: Path) -> None:
     leaf_spine = replace(
         named_run(folder, "64_ring").fabric(), hosts=4, topology=Topology.LEAF_SPINE, leaves=2, spines=2

@@ -32,6 +32,7 @@ from gradwire.workloads.traces.record import (
     COMPUTE_STREAM,
     HOST_STREAM,
     MEMORY_STREAM,
+    POINT_STREAM,
     Call,
     RankRecord,
     Reading,
@@ -48,6 +49,10 @@ KINDS = {
 OF_PYTORCH = re.compile(r"\d+\.\d+\.\d+(-chakra\.\d+\.\d+\.\d+)?")
 """Schema of an execution trace of PyTorch, which the converter keeps as the attribute `schema`."""
 IN_ELEMENTS = "symbolic_tensor_network"
+OWN = "gradwire"
+"""What gradwire calls its own (chakra_writing.py)."""
+OWN_STREAMS = range(16)
+"""More than plans have."""
 MOST_MESSAGE_BYTES = 64 << 20
 """A node with 100,000 dependencies takes half a megabyte."""
 BLOCK_BYTES = 1 << 20
@@ -112,6 +117,9 @@ class _Dialect:
     """Who wrote the file."""
 
     schema: str = ""
+    #: As gradwire's own files say them; None for others.
+    rank: int | None = None
+    world: int | None = None
     #: Whether it is the converter from PyTorch.
     of_pytorch: bool = False
     #: Nodes whose tensors say that comm_size counts bytes, and elements.
@@ -145,7 +153,12 @@ def _dialect(path: Path, data: bytes) -> _Dialect:
         raise InputFault(f"{path}: begins with no metadata of Chakra: {error}") from error
     said = {each.name: chakra.value_of(each) for each in metadata.attr}
     schema = str(said.get("schema") or "")
-    return _Dialect(schema or metadata.version, bool(OF_PYTORCH.fullmatch(schema)))
+    return _Dialect(
+        schema or metadata.version,
+        rank=_integer(said.get("rank")),
+        world=_integer(said.get("world_size")),
+        of_pytorch=bool(OF_PYTORCH.fullmatch(schema)),
+    )
 
 
 class _Reader:
@@ -153,6 +166,7 @@ class _Reader:
 
     def __init__(self, record: RankRecord, reading: Reading, dialect: _Dialect) -> None:
         self._record, self._reading, self._dialect = record, reading, dialect
+        record.rank, record.world = dialect.rank, dialect.world
         self._tasks: dict[int, int] = {}
         self._dependencies = array("Q"), array("Q")
         in_elements = dialect.schema == IN_ELEMENTS
@@ -188,7 +202,8 @@ class _Reader:
             call = self._call(node, said, place, duration_ns)
             task = record.compute(0, place=place) if call is None else record.call(call)
         else:
-            task = record.compute(self._duration_ns(node, said, place, duration_ns), _stream(node, said), place=place)
+            stream = _stream(node, said, own=self._dialect.schema == OWN)
+            task = record.compute(self._duration_ns(node, said, place, duration_ns), stream, place=place)
         self._tasks[node.id] = task
         callers = () if self._dialect.of_pytorch else node.ctrl_deps
         for dependency in {*callers, *node.data_deps}:
@@ -324,6 +339,8 @@ class _Reader:
                 file, "", "comm_size equals the elements of the nodes' tensors and not their bytes, which is not what this schema "
                 f"('{dialect.schema}') has", dialect.agree_elements,
             )  # fmt: skip
+        elif dialect.schema == OWN:
+            findings.note(file, "", "written by gradwire: comm_size counts bytes")
         elif dialect.agree_bytes:
             findings.note(
                 file,
@@ -342,7 +359,11 @@ def _integer(value: Any) -> int | None:
     return int(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _stream(node: Any, said: dict[str, Any]) -> int:
+def _stream(node: Any, said: dict[str, Any], *, own: bool) -> int:
+    if node.type == chakra.METADATA:
+        return POINT_STREAM
+    if own and said.get("stream") in OWN_STREAMS:
+        return int(said["stream"])
     if node.type in (chakra.MEM_LOAD, chakra.MEM_STORE):
         return MEMORY_STREAM
     return HOST_STREAM if said.get("is_cpu_op") else COMPUTE_STREAM

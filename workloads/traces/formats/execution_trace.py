@@ -207,8 +207,8 @@ class _Reader:
             said["Process Group Name"] = str(group[0])
         elif isinstance(group, int | str):
             said["Process Group Name"] = str(group)
-        if name in ("send", "recv"):
-            said["Dst Rank" if name == "send" else "Src Rank"] = rank
+        if isinstance(rank, int):
+            said["Rank"] = rank
         if tensors and len({width for _, width in tensors}) == 1:
             width = tensors[0][1]
             said |= {"In msg nelems": sum(count for count, _ in tensors), "dtype": f"int{8 * width}"}

@@ -15,7 +15,7 @@ import msgspec
 
 from gradwire.workloads.traces.elements import NO_TRAFFIC, WAIT, element_bytes, kind_named, plain
 from gradwire.workloads.traces.record import MOST_RANKS, Call, RankRecord
-from gradwire.workloads.traces.workload import POINT_TO_POINT, UNKNOWN, Kind
+from gradwire.workloads.traces.workload import POINT_TO_POINT, ROOTED, UNKNOWN, Kind
 
 CUT_SHORT = "..."
 """PyTorch writes so behind the first 30 ranks of a long list."""
@@ -27,6 +27,7 @@ class CallArguments(msgspec.Struct, rename={
     "collective": "Collective name", "in_elements": "In msg nelems", "out_elements": "Out msg nelems", "dtype": "dtype",
     "group": "Process Group Name", "ranks": "Process Group Ranks", "group_size": "Group size", "start": "Global rank start",
     "stride": "Global rank stride", "in_split": "In split size", "out_split": "Out split size", "src": "Src Rank", "dst": "Dst Rank",
+    "member": "Rank",
 }):  # fmt: skip
     """What a `record_param_comms` event says."""
 
@@ -43,6 +44,8 @@ class CallArguments(msgspec.Struct, rename={
     out_split: str = ""
     src: int | None = None
     dst: int | None = None
+    #: Index in the group: of the other end of a message, of the root of what has one, and otherwise of the rank itself.
+    member: int | None = None
 
 
 def is_wait(arguments: CallArguments) -> bool:
@@ -61,12 +64,21 @@ def call_of(arguments: CallArguments, place: str, record: RankRecord, duration_n
     sized = _size_of(kind, arguments, place, record)
     if sized is None:
         return None
-    peer = {Kind.SEND: arguments.dst, Kind.RECV: arguments.src}.get(kind)
+    peer = _peer(kind, arguments, record.groups[group])
     if kind in POINT_TO_POINT and peer is None:
         what = f"{kind.with_article} that does not say with which rank; torch records it from 2.4 on"
         record.findings.refuse(record.file, place, what)
         return None
     return Call(kind, place, *sized, group, UNKNOWN if peer is None else peer, duration_ns=duration_ns)
+
+
+def _peer(kind: Kind, arguments: CallArguments, ranks: tuple[int, ...]) -> int | None:
+    """The rank of a message's other end, or of a root; None where it is not said, or the kind has none."""
+    said = {Kind.SEND: arguments.dst, Kind.RECV: arguments.src}.get(kind)
+    member = arguments.member
+    if said is None and kind in (*POINT_TO_POINT, *ROOTED) and member is not None and 0 <= member < len(ranks):
+        return ranks[member]
+    return said
 
 
 def _kind_of(arguments: CallArguments, place: str, record: RankRecord) -> Kind | None:

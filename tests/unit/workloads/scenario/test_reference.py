@@ -14,9 +14,10 @@ from gradwire.faults import InputFault
 from gradwire.workloads.registry.built_in import BUILT_IN
 from gradwire.workloads.scenario.reference import REQUIRED, explained, json_schema, markdown, option_facts, sections
 from gradwire.workloads.scenario.schema import FileSection, PointSection
+from gradwire.workloads.traces.replay.strategy import REPLAY
 from tests.shared.snippets import ROOT
 
-STRATEGIES = [BUILT_IN[name] for name in sorted(BUILT_IN)]
+STRATEGIES = [*(BUILT_IN[name] for name in sorted(BUILT_IN)), REPLAY]
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.toml"))
 
 

@@ -123,9 +123,9 @@ def execution_trace(path: Path, calls: Iterable[dict[str, Any]], *, ranks: list[
         {"id": 2, "name": "## process_group:init ##", "ctrl_deps": 1, "inputs": _values([json.dumps([group])])},
     ]
     for number, call in enumerate(calls, start=10):
-        said = {"parent": 1, "sequence": number, "elements": 0, "name": "allreduce"} | call
+        said = {"parent": 1, "sequence": number, "elements": 0, "name": "allreduce", "member": 1} | call
         tensors = [[[1, 2, 0, said["elements"], 4, "cuda:1"]]] if said["elements"] else []
-        inputs = [*tensors, said["sequence"], ["0", "default_pg"], 1, said["name"], [], [], 0, 1, 2]
+        inputs = [*tensors, said["sequence"], ["0", "default_pg"], said["member"], said["name"], [], [], 0, 1, 2]
         attributes = {
             "collective_name": said["name"], "dtype": "Float", "in_msg_nelems": said["elements"], "out_msg_nelems": said["elements"],
             "pg_name": "0", "pg_size": 2,

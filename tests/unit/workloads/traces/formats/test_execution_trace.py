@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from gradwire.faults import InputFault
+from gradwire.workloads.traces.record import Reading
+from gradwire.workloads.traces.workload import Kind
 from tests.unit.workloads.traces.formats.test_kineto import chain
 from tests.unit.workloads.traces.small_traces import execution_trace, imported, words
 
@@ -32,6 +34,19 @@ def test_calls_and_the_waits_for_them(tmp_path: Path) -> None:
     assert "execution traces have no times" in words(outcome)
     assert outcome.summary is not None
     assert outcome.summary.compute_s is None
+
+
+def test_roots_and_the_other_ends_of_messages_are_members_of_the_group(tmp_path: Path) -> None:
+    """The files of this test are of rank 1 of its group; here the group's ranks go down, so that its member 1 is rank 0."""
+    path = execution_trace(tmp_path / "et.json", [{"elements": 4, "name": "broadcast"}], ranks=[1, 0])
+    outcome = imported(path, reading=Reading(ranks=2))
+    assert outcome.workload is not None, words(outcome)
+    assert outcome.workload.tasks.peer[outcome.workload.tasks.kind == Kind.BROADCAST].tolist() == [0, 0]
+    sending = execution_trace(tmp_path / "send.0.json", [{"elements": 4, "name": "send"}])
+    receiving = execution_trace(tmp_path / "recv.1.json", [{"elements": 4, "name": "recv", "member": 0}])
+    outcome = imported(sending, receiving)
+    assert outcome.workload is not None, words(outcome)
+    assert outcome.workload.tasks.peer[outcome.workload.tasks.kind == Kind.SEND].tolist() == [1]
 
 
 def test_a_call_within_a_call_counts_once(tmp_path: Path) -> None:

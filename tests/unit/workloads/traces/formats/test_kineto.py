@@ -116,6 +116,18 @@ def test_what_would_be_a_guess_is_refused_with_file_and_event(
     )
 
 
+def test_the_other_end_of_a_message_is_a_rank_and_a_root_a_member(tmp_path: Path) -> None:
+    sending, receiving = KinetoFile(0), KinetoFile(1)
+    sending.collective("send", 8, at=0, begin=5, dur=5, **{"Dst Rank": 1, "Rank": 1})
+    receiving.collective("recv", 8, at=0, begin=5, dur=5, **{"Src Rank": 0, "Rank": 0})
+    for trace in (sending, receiving):
+        trace.collective("broadcast", 4, at=20, begin=25, dur=5, Rank=1)
+    outcome = imported(sending.write(tmp_path / "a.json"), receiving.write(tmp_path / "b.json"))
+    assert outcome.workload is not None, words(outcome)
+    tasks = outcome.workload.tasks
+    assert tasks.peer[tasks.kind != Kind.COMPUTE].tolist() == [1, 1, 0, 1]
+
+
 def test_kernels_of_nccl_without_sizes_are_refused(tmp_path: Path) -> None:
     trace = KinetoFile()
     trace.kernel(0, 10, 5, name="ncclKernel_AllReduce_RING_LL_Sum_float")
