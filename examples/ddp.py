@@ -7,6 +7,8 @@ time of 32 on the device.
 """
 
 import argparse
+import json
+import os
 import time
 
 import torch
@@ -47,6 +49,9 @@ for iteration in range(chosen.iterations):
     end_s = time.perf_counter()
     if dist.get_rank() == 0:
         print(f"iteration {iteration}: {end_s - begin_s:.9f} s", flush=True)
+        if "GRADWIRE_FIGURES" in os.environ:  # for a scenario's figures.csv
+            with open(os.environ["GRADWIRE_FIGURES"], "a") as figures:
+                print(json.dumps({"iteration": iteration, "iteration_s": end_s - begin_s}), file=figures)
     begin_s = end_s
 dist.barrier()
 dist.destroy_process_group()
