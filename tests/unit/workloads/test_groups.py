@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gradwire.faults import InternalFault
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.plan import Combine, Contributions, Ledger, OpKind, Plan, Role
@@ -111,6 +112,14 @@ def test_who_does_not_wait_for_what_it_needs_is_refused() -> None:
     for dep in found:
         with pytest.raises(PlanError, match="needs chunk"):
             check(with_dependencies(plan, [each for each in dependencies(plan) if each != dep]))
+
+
+def test_agents_find_that_something_needed_is_not_there() -> None:
+    """Rank 3 waits for one message only, the activations."""
+    plan = mixed()
+    (dep,) = (each for each in needed_arrivals(plan) if plan.ops.rank[each[0]] == 3)
+    with pytest.raises(InternalFault, match="of this iteration, but holds that of iteration"):
+        replay(with_dependencies(plan, [each for each in dependencies(plan) if each != dep]), 2)
 
 
 def test_who_sends_before_it_has_anything_is_refused() -> None:
