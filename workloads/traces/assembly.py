@@ -70,6 +70,10 @@ def _world(by_rank: dict[int, RankRecord], reading: Reading, findings: Findings)
         (one, file), (other, second) = list(said.items())[:2]
         findings.refuse(second, "", f"is of a job of {other} ranks, and {file} of one of {one}")
         return None
+    for own, file in said.items():
+        if reading.ranks not in (None, own):
+            findings.refuse(file, "", f"is of a job of {own} ranks, and --ranks says {reading.ranks}")
+            return None
     in_groups = 1 + max(
         (max(ranks) for record in by_rank.values() for ranks in record.groups.values() if ranks), default=-1
     )

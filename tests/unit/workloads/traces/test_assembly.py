@@ -51,6 +51,11 @@ def test_ranks_without_a_file_are_filled_only_where_all_are_alike(tmp_path: Path
     assert "a send says nothing of what they do" in sending.refusals[0].words
 
 
+def test_ranks_that_are_given_must_be_those_that_files_say(tmp_path: Path) -> None:
+    outcome = imported(ddp_step(0).write(tmp_path / "a.json"), reading=Reading(ranks=4))
+    assert "a.json: is of a job of 2 ranks, and --ranks says 4" in outcome.refusals[0].words
+
+
 def test_two_files_of_one_rank_are_refused(tmp_path: Path) -> None:
     outcome = imported(ddp_step(0).write(tmp_path / "a.json"), ddp_step(0).write(tmp_path / "b.json"))
     assert "b.json: is of rank 0, as is" in outcome.refusals[0].words
