@@ -70,6 +70,11 @@ def test_calls_that_differ_are_refused_with_both_places(tmp_path: Path) -> None:
     )
 
 
+def test_calls_of_the_same_size_and_another_kind_are_refused(tmp_path: Path) -> None:
+    outcome = of_ranks(tmp_path, {0: [collective(1, "")], 1: [collective(4, "", kind=2)]})
+    assert "r1.et: node 4: an all-gather of 8 bytes meets an all-reduce of 8 bytes" in words(outcome)
+
+
 def test_a_call_that_one_rank_lacks_is_refused(tmp_path: Path) -> None:
     outcome = of_ranks(tmp_path, {0: [collective(1, ""), collective(2, "")], 1: [collective(1, "")]})
     assert "r0.et: node 2: no call of rank 1 belongs to this one" in outcome.refusals[0].words

@@ -163,6 +163,17 @@ def test_events_across_many_blocks_arrive_once_and_in_order(tmp_path: Path) -> N
     assert there.sources[0].calls == 2
 
 
+@pytest.mark.parametrize("number", [3, 39_999])
+def test_a_wrong_event_is_named_by_its_number_wherever_it_is(tmp_path: Path, number: int) -> None:
+    trace = KinetoFile()
+    for _ in range(40_000):
+        trace.event("cpu_op", "aten::add", 1, 1, text="x" * 200)
+    trace.events[number]["ts"] = []
+    path = trace.write(tmp_path / "a.json")
+    assert path.stat().st_size > 2 * (4 << 20)
+    assert f"traceEvents[{number}]: " in refusal(path)
+
+
 @pytest.mark.parametrize(
     "damage", ["cut", "nonsense", "version", "ranks", "column", "rank", "dependency", "call", "size"]
 )
