@@ -18,6 +18,8 @@ from gradwire.workloads.traces.findings import Findings
 from gradwire.workloads.traces.record import MOST_RANKS, Call, RankRecord, Reading
 from gradwire.workloads.traces.workload import POINT_TO_POINT, ROOTED, UNKNOWN, Int64, Kind, Tasks, Workload
 
+OF_NAME = re.compile(r"(?:^|[._-])(?:rank|npu|gpu|host|device|r)?[._-]?(\d{1,9})$")
+"""A rank at the end of a name: `job.3`, `job_rank3`, `npu.3`; not the number of `resnet50`."""
 MOST_TASKS = 50_000_000
 """Of all ranks together: columns of 8 bytes each then take 4 GB. Ranks that are filled in count as well."""
 
@@ -31,7 +33,7 @@ def assembled(name: str, records: Sequence[RankRecord], reading: Reading, findin
     if findings.refused:
         return None
     by_rank = _ranked(records, findings)
-    world = _world(by_rank, reading, findings)
+    world = None if findings.refused else _world(by_rank, reading, findings)
     if findings.refused or world is None:
         return None
     whole = _filled(by_rank, world, findings)
@@ -41,21 +43,21 @@ def assembled(name: str, records: Sequence[RankRecord], reading: Reading, findin
 
 
 def _ranked(records: Sequence[RankRecord], findings: Findings) -> dict[int, RankRecord]:
-    """The records by rank: as a file says, or else the last number in its name, or 0 for a single file."""
+    """The records by rank: as a file says, or else the number that its name ends in, or 0 for a single file."""
     found: dict[int, RankRecord] = {}
     for record in records:
         rank = record.rank
         if rank is None:
-            numbers = re.findall(r"\d+", record.path.name.split(".json")[0].removesuffix(".et").removesuffix(".gz"))
-            if not numbers and len(records) > 1:
+            number = OF_NAME.search(re.sub(r"\.(json|et|gz)\b.*", "", record.path.name))
+            if number is None and len(records) > 1:
                 findings.refuse(
                     record.file,
                     "",
-                    "which rank is it of? The file does not say, and its name has no number: call it NAME.RANK.et",
+                    "which rank is it of? The file does not say, and its name ends in no number: call it NAME.RANK.et",
                 )
                 continue
-            rank = int(numbers[-1]) if numbers else 0
-            how = "from the last number of its name" if numbers else "as rank 0"
+            rank = int(number[1]) if number else 0
+            how = "from the number that its name ends in" if number else "as rank 0"
             findings.note(record.file, "", f"does not say which rank it is of: taken {how}")
         if rank in found:
             findings.refuse(record.file, "", f"is of rank {rank}, as is {found[rank].file}")
@@ -70,6 +72,10 @@ def _world(by_rank: dict[int, RankRecord], reading: Reading, findings: Findings)
         (one, file), (other, second) = list(said.items())[:2]
         findings.refuse(second, "", f"is of a job of {other} ranks, and {file} of one of {one}")
         return None
+    for own, file in said.items():
+        if reading.ranks not in (None, own):
+            findings.refuse(file, "", f"is of a job of {own} ranks, and --ranks says {reading.ranks}")
+            return None
     in_groups = 1 + max(
         (max(ranks) for record in by_rank.values() for ranks in record.groups.values() if ranks), default=-1
     )

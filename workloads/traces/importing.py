@@ -18,8 +18,8 @@ from gradwire.workloads.traces.summary import Summary, summary_of
 from gradwire.workloads.traces.workload import FILE_NAME, Workload
 
 VERDICT_FILE, VERDICT_VERSION = "verdict.json", 1
-BEGINNING_BYTES = 1 << 20
-"""Device properties of eight GPUs, which precede a profile's events, take some 10 KB."""
+BEGINNING_BYTES = 16 << 20
+"""What precedes a profile's events: device properties, and the ranks of all process groups, which are megabytes for thousands of ranks."""
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,8 @@ class Kind(IntEnum):
         return f"{'an' if self.name.startswith('A') else 'a'} {self.words}"
 
 
+MOST_STREAMS = 64
+LARGEST = 2**60
 POINT_TO_POINT = (Kind.SEND, Kind.RECV)
 ROOTED = (Kind.BROADCAST, Kind.REDUCE, Kind.GATHER, Kind.SCATTER)
 """Kinds in which one rank of the group differs from the others."""
@@ -184,15 +186,20 @@ def _checked(file: Path, header: Any, columns: Mapping[str, npt.NDArray[Any]]) -
     sound = set(columns) == wanted and all(column.dtype == np.int64 and column.ndim == 1 for column in columns.values())
     if not sound or any(len(columns[f"tasks.{f.name}"]) != count for f in fields(Tasks)):
         raise InputFault(f"{file}: its columns are not those of a workload; import the traces again")
-    workload = Workload(
-        name=str(header["name"]),
-        ranks=int(header["ranks"]),
-        groups=tuple(tuple(int(rank) for rank in group) for group in header["groups"]),
-        tasks=Tasks(**{f.name: columns[f"tasks.{f.name}"] for f in fields(Tasks)}),
-        dep_start=columns["dep_start"],
-        dep_task=columns["dep_task"],
-    )
-    if defect := _defect(workload):
+    try:
+        workload = Workload(
+            name=str(header["name"]),
+            ranks=int(header["ranks"]),
+            groups=tuple(tuple(int(rank) for rank in group) for group in header["groups"]),
+            tasks=Tasks(**{f.name: columns[f"tasks.{f.name}"] for f in fields(Tasks)}),
+            dep_start=columns["dep_start"],
+            dep_task=columns["dep_task"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputFault(
+            f"{file}: its header is not that of a workload ({error!r}); import the traces again"
+        ) from error
+    if defect := _defect(workload) or _defect_of_calls(workload):
         raise InputFault(f"{file}: {defect}; import the traces again")
     return workload
 
@@ -206,6 +213,16 @@ def _defect(workload: Workload) -> str:
         ("a group", tasks.group, UNKNOWN, len(workload.groups)),
         ("a peer", tasks.peer, UNKNOWN, workload.ranks),
         ("a dependency", workload.dep_task, 0, count),
+        ("a stream", tasks.stream, UNKNOWN, MOST_STREAMS),
+        ("a size", tasks.size_bytes, 0, LARGEST),
+        ("an element's size", tasks.element_bytes, 1, LARGEST),
+        ("a duration", tasks.duration_ns, UNKNOWN, LARGEST),
+        (
+            "a group's rank",
+            np.array([rank for group in workload.groups for rank in group], np.int64),
+            0,
+            workload.ranks,
+        ),
     )
     for what, values, lowest, end in ranges:
         if len(values) and (values.min() < lowest or values.max() >= end):
@@ -218,4 +235,28 @@ def _defect(workload: Workload) -> str:
         or (np.diff(starts) < 0).any()
     ):
         return "its dependencies do not fit its tasks"
+    return ""
+
+
+def _defect_of_calls(workload: Workload) -> str:
+    """What is wrong with calls, or "": a collective has every member of its group once, and a message a sender and a receiver."""
+    tasks = workload.tasks
+    communicates = tasks.kind != Kind.COMPUTE
+    if (tasks.duration_ns[~communicates] < 0).any():
+        return "a computation has no duration"
+    p2p = np.isin(tasks.kind, POINT_TO_POINT)
+    if (tasks.call[communicates] < 0).any() or (tasks.group[communicates & ~p2p] < 0).any():
+        return "a communication belongs to no call, or to no group"
+    order = np.flatnonzero(communicates)
+    order = order[np.argsort(tasks.call[order], kind="stable")]
+    _, starts = np.unique(tasks.call[order], return_index=True)
+    for together in np.split(order, starts[1:]) if len(order) else []:
+        first, ranks = together[0], tasks.rank[together].tolist()
+        if p2p[first]:
+            sound = sorted(tasks.kind[together].tolist()) == sorted(POINT_TO_POINT) and len(set(ranks)) == len(ranks)
+        else:
+            sound = sorted(ranks) == sorted(workload.groups[int(tasks.group[first])])
+        alike = ("group", "size_bytes") if p2p[first] else ("group", "size_bytes", "kind")
+        if not sound or any(len(set(getattr(tasks, name)[together].tolist())) > 1 for name in alike):
+            return f"call {tasks.call[first]} is not one collective or message"
     return ""

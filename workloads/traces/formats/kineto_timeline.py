@@ -98,16 +98,22 @@ def timeline(events: KinetoEvents, calls: list[HostCall], waits: list[HostCall],
     gpu = _Gpu(events)
     begins, ends, stream, stray = _kernels(events, calls)
     waited = _host_waits(events, calls, waits)
-    shares_stream = set(events.work.stream.tolist()) if len(events.work) else set()
-    moments, contradicted = _moments(gpu, calls, begins, ends, waited, stream, shares_stream, window)
+    computing = _computing_stream(events)
+    moments, contradicted = _moments(gpu, calls, begins, ends, waited, stream, computing, window)
     if contradicted:
-        moments, _ = _moments(gpu, calls, begins, ends, [], stream, shares_stream, window)
+        moments, _ = _moments(gpu, calls, begins, ends, [], stream, computing, window)
     moments.sort(key=lambda moment: moment.host_ns)
     edges = [window[0], *(at for moment in moments for at in (moment.begin_ns, moment.end_ns)), window[1]]
     own_ns = [max(0, after - before) for before, after in list(pairwise(edges))[::2]]
     unwaited = len(calls) - sum(not moment.starts for moment in moments)
     lasting = [end - begin for begin, end in zip(begins, ends, strict=True)]
     return Timeline(moments, own_ns, stream, lasting, unwaited, contradicted, stray)
+
+
+def _computing_stream(events: KinetoEvents) -> int | None:
+    """The stream that most of the work is on; others may have a copy now and then. None without any work."""
+    streams, counts = np.unique(events.work.stream, return_counts=True)
+    return int(streams[counts.argmax()]) if len(streams) else None
 
 
 def _kernels(events: KinetoEvents, calls: list[HostCall]) -> tuple[list[int], list[int], list[int], int]:
@@ -148,7 +154,7 @@ def _is_inside(spans: list[tuple[int, int]], at: int) -> bool:
 
 def _moments(
     gpu: _Gpu, calls: list[HostCall], begins: list[int], ends: list[int], waited: list[int], stream: list[int],
-    shares_stream: set[int], window: tuple[int, int],
+    computing: int | None, window: tuple[int, int],
 ) -> tuple[list[Moment], int]:  # fmt: skip
     """The moments, and how many waits the times contradict."""
     moments: list[Moment] = []
@@ -159,7 +165,9 @@ def _moments(
         if number >= 0:
             ready = min(gpu.free_at(host_ns), max(begins[number], host_ns))
             moments.append(Moment(host_ns, ready, ready, number, starts=True))
-            if stream[number] in shares_stream:  # what is launched next on the stream waits for the kernel
+            if (
+                computing is not None and stream[number] == computing
+            ):  # what is launched next on the stream waits for the kernel
                 moments.append(_wait(gpu, host_ns, calls[number].end_ns, number, ends[number], window))
             else:
                 pending.append(number)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.importing import Imported
@@ -51,6 +52,27 @@ def test_ranks_without_a_file_are_filled_only_where_all_are_alike(tmp_path: Path
     assert "a send says nothing of what they do" in sending.refusals[0].words
 
 
+def test_ranks_that_are_given_must_be_those_that_files_say(tmp_path: Path) -> None:
+    outcome = imported(ddp_step(0).write(tmp_path / "a.json"), reading=Reading(ranks=4))
+    assert "a.json: is of a job of 2 ranks, and --ranks says 4" in outcome.refusals[0].words
+
+
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [("job.3.et", 3), ("job_rank3.et", 3), ("npu.3.et", 3), ("3.et", 3), ("resnet50.et", 0), ("job.et", 0)],
+)
+def test_the_rank_of_a_single_file_by_its_name(tmp_path: Path, name: str, rank: int) -> None:
+    path = chakra_file(tmp_path / name, [chakra_node(1, chakra.SEND, comm_size=5, comm_dst=1)])
+    outcome = imported(path, reading=Reading(ranks=4))
+    missing = ", ".join(str(other) for other in range(4) if other != rank)
+    assert f"there is no file of ranks {missing}, and a send" in outcome.refusals[0].words
+
+
+def test_files_whose_names_do_not_say_their_ranks_are_refused(tmp_path: Path) -> None:
+    outcome = imported(*(chakra_file(tmp_path / f"{name}.et", [collective(1, "")]) for name in ("a", "b")))
+    assert "which rank is it of?" in outcome.refusals[0].words
+
+
 def test_two_files_of_one_rank_are_refused(tmp_path: Path) -> None:
     outcome = imported(ddp_step(0).write(tmp_path / "a.json"), ddp_step(0).write(tmp_path / "b.json"))
     assert "b.json: is of rank 0, as is" in outcome.refusals[0].words
@@ -63,6 +85,11 @@ def test_calls_that_differ_are_refused_with_both_places(tmp_path: Path) -> None:
         f"r1.et: node 4: an all-reduce of 12 bytes meets an all-reduce of 8 bytes of {tmp_path / 'r0.et'}, node 1"
         in words(outcome)
     )
+
+
+def test_calls_of_the_same_size_and_another_kind_are_refused(tmp_path: Path) -> None:
+    outcome = of_ranks(tmp_path, {0: [collective(1, "")], 1: [collective(4, "", kind=2)]})
+    assert "r1.et: node 4: an all-gather of 8 bytes meets an all-reduce of 8 bytes" in words(outcome)
 
 
 def test_a_call_that_one_rank_lacks_is_refused(tmp_path: Path) -> None:

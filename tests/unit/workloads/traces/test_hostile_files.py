@@ -163,7 +163,20 @@ def test_events_across_many_blocks_arrive_once_and_in_order(tmp_path: Path) -> N
     assert there.sources[0].calls == 2
 
 
-@pytest.mark.parametrize("damage", ["cut", "nonsense", "version", "column", "rank", "dependency"])
+@pytest.mark.parametrize("number", [3, 39_999])
+def test_a_wrong_event_is_named_by_its_number_wherever_it_is(tmp_path: Path, number: int) -> None:
+    trace = KinetoFile()
+    for _ in range(40_000):
+        trace.event("cpu_op", "aten::add", 1, 1, text="x" * 200)
+    trace.events[number]["ts"] = []
+    path = trace.write(tmp_path / "a.json")
+    assert path.stat().st_size > 2 * (4 << 20)
+    assert f"traceEvents[{number}]: " in refusal(path)
+
+
+@pytest.mark.parametrize(
+    "damage", ["cut", "nonsense", "version", "ranks", "column", "rank", "dependency", "call", "size"]
+)
 def test_a_workload_file_that_is_damaged(tmp_path: Path, damage: str) -> None:
     outcome = imported(ddp_step().write(tmp_path / "a.json"))
     outcome.write(tmp_path)
@@ -175,9 +188,12 @@ def test_a_workload_file_that_is_damaged(tmp_path: Path, damage: str) -> None:
             columns = {key: stored[key] for key in stored.files}
         header = json.loads(columns["header"].tobytes())
         header["version"] += damage == "version"
+        header["ranks"] = "many" if damage == "ranks" else header["ranks"]
         columns["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
         columns["tasks.rank"] = columns["tasks.rank"] + (99 if damage == "rank" else 0)
         columns["dep_task"] = columns["dep_task"] - (9 if damage == "dependency" else 0)
+        columns["tasks.call"] = np.minimum(columns["tasks.call"], 0) if damage == "call" else columns["tasks.call"]
+        columns["tasks.size_bytes"] = columns["tasks.size_bytes"] - 5 * (damage == "size")
         if damage == "column":
             del columns["tasks.peer"]
         np.savez(path, **columns)

@@ -33,7 +33,7 @@ def test_a_graph(tmp_path: Path) -> None:
     assert outcome.workload is not None, words(outcome)
     assert chain(outcome.workload, 1) == [("compute", 70, []), ("all-reduce", 4096, [0]), ("compute", 30, [0, 1])]
     assert "comm_size is taken as bytes" in words(outcome)
-    assert "job.1.et: does not say which rank it is of: taken from the last number of its name" in words(outcome)
+    assert "job.1.et: does not say which rank it is of: taken from the number that its name ends in" in words(outcome)
 
 
 def test_sizes_of_stage_are_elements_of_a_type_that_has_to_be_given(tmp_path: Path) -> None:

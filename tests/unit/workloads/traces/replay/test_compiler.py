@@ -141,6 +141,52 @@ def test_what_waits_for_a_collective_begins_when_it_has_ended(tmp_path: Path) ->
     assert estimate(plan, fabric).iteration_s == pytest.approx(0.003 + wire_s + 0.002, rel=0.01)
 
 
+@pytest.mark.parametrize("kind", ["message", "broadcast", "all-to-all"])
+def test_what_waits_for_data_begins_when_they_are_there(tmp_path: Path, kind: str) -> None:
+    """Rank 0 computes for 3 ms and sends 1.25 MB (1 ms at 10 Gbit/s) to rank 1, which then computes for 2 ms."""
+    size = 1_250_000
+    ends: dict[str, tuple[Any, Any]] = {
+        "message": (
+            chakra_node(2, chakra.SEND, [1], comm_size=size, comm_dst=1),
+            chakra_node(2, chakra.RECV, comm_size=size, comm_src=0),
+        ),
+        "broadcast": tuple(
+            chakra_node(2, chakra.COLL, [1] * (rank == 0), comm_type=5, comm_size=size) for rank in (0, 1)
+        ),
+        "all-to-all": tuple(
+            chakra_node(2, chakra.COLL, [1] * (rank == 0), comm_type=6, comm_size=2 * size) for rank in (0, 1)
+        ),
+    }
+    first, second = ends[kind]
+    paths = [
+        chakra_file(tmp_path / "0.et", [chakra_node(1, chakra.COMP, duration_us=3000), first]),
+        chakra_file(tmp_path / "1.et", [second, chakra_node(3, chakra.COMP, [2], duration_us=2000)]),
+    ]
+    outcome = imported(*paths)
+    assert outcome.workload is not None, words(outcome)
+    plan = compiled(outcome.workload, {})
+    check(plan)
+    fabric = Fabric(hosts=2, rate_bps=10e9)
+    times = estimate(plan, fabric, with_ops=True)
+    assert times.op_end_s is not None
+    assert times.op_end_s[0].max() == pytest.approx(0.006, rel=0.02)
+
+
+def test_a_ring_goes_round_in_the_order_of_its_group(tmp_path: Path) -> None:
+    nodes = [chakra_node(1, chakra.COMP), chakra_node(2, chakra.COLL, [1], comm_type=0, comm_size=400, pg_name="g")]
+    paths = [chakra_file(tmp_path / f"{rank}.et", nodes) for rank in range(4)]
+    outcome = imported(*paths, reading=Reading(groups={"g": (0, 2, 1, 3)}))
+    assert outcome.workload is not None
+    ops = compiled(outcome.workload, {Kind.ALL_REDUCE: "ring"}).ops
+    sends = ops.kind == OpKind.SEND
+    assert {tuple(pair) for pair in np.stack([ops.rank[sends], ops.peer[sends]], axis=1).tolist()} == {
+        (0, 2),
+        (2, 1),
+        (1, 3),
+        (3, 0),
+    }
+
+
 def test_adding_takes_its_time_and_machines_have_links_of_their_own(tmp_path: Path) -> None:
     source = workload(tmp_path)
     plan = compiled(
