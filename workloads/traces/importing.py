@@ -18,6 +18,8 @@ from gradwire.workloads.traces.summary import Summary, summary_of
 from gradwire.workloads.traces.workload import FILE_NAME, Workload
 
 VERDICT_FILE, VERDICT_VERSION = "verdict.json", 1
+TAR_MAGIC_AT, TAR_MAGIC = 257, b"ustar"
+"""Where a tar archive has its mark (POSIX.1-1988)."""
 BEGINNING_BYTES = 16 << 20
 """What precedes a profile's events: device properties, and the ranks of all process groups, which are megabytes for thousands of ranks."""
 
@@ -99,4 +101,11 @@ def _format_of(path: Path) -> Format:
     for known in FORMATS:
         if known.recognises(start):
             return known
+    if _is_archive(start):
+        raise InputFault(f"{path}: is an archive of files: unpack it, and give the traces in it")
     raise InputFault(f"{path}: is none of: {', '.join(known.name for known in FORMATS)}")
+
+
+def _is_archive(start: bytes) -> bool:
+    """Whether a file begins as a tar archive, packed or not, or a zip file does."""
+    return start.startswith(b"PK\x03\x04") or start[TAR_MAGIC_AT:].startswith(TAR_MAGIC)

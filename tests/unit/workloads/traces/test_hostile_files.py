@@ -90,6 +90,8 @@ def test_gzip_that_is_cut_off_or_damaged(tmp_path: Path, sound: Callable[[Path],
     [
         (b"", "is empty"),
         (b"hello", "is none of"),
+        (b"PK\x03\x04" + bytes(26), "is an archive of files: unpack it"),
+        (b"trace.0.et" + bytes(247) + b"ustar\x0000", "is an archive of files: unpack it"),
         (b"\x00" * 1000, "is none of"),
         (b'{"traceEvents": {}}', "is no JSON object with a list of 'traceEvents'"),
         (b'{"traceEvents": []}', "no communication is recorded"),
