@@ -60,6 +60,16 @@ def places_of(kernel: Path) -> Places | None:
     return None if at < 0 else Places(*struct.unpack_from(f"<{len(Places._fields)}Q", words, at + len(MARK)))
 
 
+def unwatched(kernel: Path) -> str:
+    """What to say of a kernel that cannot be watched; "" for one that can."""
+    if places_of(kernel) is not None:
+        return ""
+    return (
+        f"{kernel.name} was built from another source than Linux 6.12: a program that stops the virtual clock is not found before the "
+        "limit of wall time, and programs that poll may delay each other"
+    )
+
+
 class Watched:
     """The kernel that runs as process `pid`.
 

@@ -14,7 +14,7 @@ from rich.markup import escape
 from gradwire.analysis.programs.report import FIGURES_FILE, POINTS_FILE
 from gradwire.analysis.programs.results import ProgramResult
 from gradwire.commands import terminal
-from gradwire.commands.programs import ROOT_WARNING
+from gradwire.commands.programs import ROOT_WARNING, warn_of_kernel
 from gradwire.faults import InputFault
 from gradwire.runner.compiling.processes import cores
 from gradwire.runner.launch.kernel import make_kernel_ready
@@ -61,6 +61,7 @@ def _carry_out(loaded: ProgramScenario, folder: Path, jobs: int) -> list[Program
             write_run_folder(folder, loaded.document, clock)
         _warn(loaded)
         make_kernel_ready(terminal.errors)
+        warn_of_kernel()
         with writing(folder):
             note_start(folder, clock, command)
         planned = plan_programs(loaded.points, folder)

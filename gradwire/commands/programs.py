@@ -27,6 +27,8 @@ from gradwire.runner.programs.size import Bench, Size, bench_of, chosen_hosts, m
 from gradwire.runner.programs.verdict import NO_PLAN, busiest, checks, line_bytes, line_use
 from gradwire.runner.stored.run_folder import RUNS
 from gradwire.topo.fabric import Fabric
+from gradwire.vm.kernel import cached_kernel
+from gradwire.vm.watching import unwatched
 from gradwire.workloads.scenario.units import rate_text
 
 BUSIEST_SHOWN = 8
@@ -116,6 +118,14 @@ def _get_ready(bench: Bench) -> None:
     if os.geteuid() == 0:
         terminal.screen().warn(ROOT_WARNING)
     make_kernel_ready(terminal.errors)
+    warn_of_kernel()
+
+
+def warn_of_kernel() -> None:
+    """Says what programs lack on the kernel that is there."""
+    kernel = cached_kernel()
+    if kernel is not None and (warning := unwatched(kernel)):
+        terminal.screen().warn(warning)
 
 
 def _launch(name: str) -> Launch:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.vm.watching import MARK, Activity, Places, StallWatch, Watched, places_of
+from gradwire.vm.watching import MARK, Activity, Places, StallWatch, Watched, places_of, unwatched
 
 TASK, NAMESPACES, UTS, HOST = 64, 128, 192, 256
 
@@ -32,12 +32,14 @@ def test_a_kernels_file_says_where_to_look(tmp_path: Path) -> None:
     kernel = tmp_path / "kernel"
     kernel.write_bytes(b"code" + MARK + struct.pack("<8Q", *range(1, 9)) + b"more")
     assert places_of(kernel) == Places(1, 2, 3, 4, 5, 6, 7, 8)
+    assert unwatched(kernel) == ""
 
 
 def test_a_kernel_without_the_patch_says_nothing(tmp_path: Path) -> None:
     kernel = tmp_path / "kernel"
     kernel.write_bytes(b"code")
     assert places_of(kernel) is None
+    assert unwatched(kernel).startswith("kernel was built from another source than Linux 6.12: a program that stops")
 
 
 @pytest.mark.parametrize(("system_call", "said"), [(24, 24), (-1, None)])
