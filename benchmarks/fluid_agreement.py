@@ -1,4 +1,4 @@
-"""How far random points are from an ideal network: made-up models, every strategy, both fabrics, 10 to 100 Gbit/s.
+"""How far random points are from an ideal network: made-up models, the papers' strategies and their baselines, 10 to 100 Gbit/s.
 
     .venv/bin/python benchmarks/fluid_agreement.py [--points 100] [--seed 3] [--jobs 2] [--out FOLDER]
 

@@ -38,7 +38,8 @@ def run_digest() -> str:
     return _hash(texts)
 
 
-def sources_digest(modules: Sequence[str]) -> str:
+@functools.cache
+def sources_digest(modules: tuple[str, ...]) -> str:
     """Hash of these modules' code and of what they import of gradwire."""
     return _hash([f"{module}\n{_meaning(path)}" for module, path in sorted(imported_sources(modules).items())])
 

@@ -26,6 +26,7 @@ from gradwire.runner.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runner.planned import PlannedRun, plan_run
 from gradwire.runner.programs.commands import started_beside
 from gradwire.runner.programs.ended import ENDED_FILE, read_ended
+from gradwire.runner.programs.protocol import place_name
 from gradwire.runner.programs.reported import reported
 from gradwire.runner.protocol import TASK_FILE, write_json
 from gradwire.runner.stored.files import reading
@@ -125,8 +126,14 @@ def programs_of(stored: StoredRun, fabric: Fabric) -> tuple[Beside | None, tuple
     figures, unreadable = reported(sections, fabric, stored.folder, ended.statuses)
     failed = [f"{place} ended with status {status}" for place, status in ended.failed.items()]
     early = [f"{place} ended after {ended.ended_s[place]:.3f} s" for place in ended.statuses]
-    started = sum(len(each.started_on) for each in started_beside(sections, fabric))
-    return Beside(started, (*failed, *unreadable), early), figures
+    names = fabric.host_names()
+    wanted = [
+        place_name(each.name, names[host]) for each in started_beside(sections, fabric) for host in each.started_on
+    ]
+    never = [
+        f"{place} had not started before the last iteration ended" for place in wanted if place not in ended.started
+    ]
+    return Beside(len(ended.started), (*failed, *never, *unreadable), early), figures
 
 
 def judge_run(stored: StoredRun, point: Point, completion: Completion) -> JudgedRun:

@@ -25,7 +25,7 @@ from gradwire.runner.code_digest import plan_digest, run_digest, sources_digest
 from gradwire.runner.compiling.ideal_times import fluid_digest, ideal_times, rule_of
 from gradwire.runner.compiling.processes import side_by_side
 from gradwire.runner.compiling.shared_plans import SharedPlans, sharing_key
-from gradwire.runner.programs.commands import named_files, refuse_wrong_commands
+from gradwire.runner.programs.commands import named_files, refuse_wrong_commands, started_beside, told
 from gradwire.runner.stored.point_folders import folder_name, older_folders
 from gradwire.runner.stored.stored_run import StoredRun
 from gradwire.topo.fabric import Fabric
@@ -43,8 +43,8 @@ LOGGED_BYTES = 2 * 5 * 8
 """What an op's row in the log takes: five columns of 64 bits (agents/replay/oplog.py), copied once at the end."""
 LOGS_SHARE = 0.5
 """Of the machine's memory; the rest is for the network and the plan."""
-BESIDE_MODULE = "gradwire.runner.programs.inside.beside"
-"""What carries out programs beside a strategy."""
+BESIDE_MODULES = ("gradwire.runner.programs.inside.beside", "gradwire.devices")
+"""What carries out programs beside a strategy, and what scripts import."""
 ALONE_S = 0.5
 """Compiling that takes longer goes on in processes; most scenarios are done before, and processes take 0.1 s to start and end."""
 
@@ -288,11 +288,11 @@ def _key(point: Point, fabric: Fabric, plans: Mapping[str, Plan], clock: Clock, 
         "code": run_digest(),
     }
     if programs := point.section.program:
-        told = {name: program.model_dump(mode="json") for name, program in programs.items()}
+        start = told(started_beside(programs, fabric), fabric)
         decisive |= {
-            "programs": told,
+            "programs": start,
             "files": named_files(programs),
-            "programs' code": sources_digest((BESIDE_MODULE,)),
+            "programs' code": sources_digest(BESIDE_MODULES),
         }
     return _hash(json.dumps(decisive, sort_keys=True))
 

@@ -88,8 +88,9 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) ->
     rows = [run.result for run in runs]
     write_points_csv(folder / "points.csv", rows)
     write_points_parquet(folder / "points.parquet", points_frame(rows, [run.folder.name for run in runs]))
-    figures = [(run.result.parameters, run.figures) for run in runs]
-    if any(rows for _, rows in figures):
+    (folder / FIGURES_FILE).unlink(missing_ok=True)
+    figures = [(run.result.parameters, run.figures, run.result.verdict) for run in runs]
+    if any(run.figures for run in runs):
         write_csv(folder / FIGURES_FILE, frame_of_figures(figures))
     random = [is_random(run.point.section) for run in runs]
     ranked = scenario.chart == "ranking"

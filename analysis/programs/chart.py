@@ -45,7 +45,9 @@ def choice(results: Sequence[ProgramResult], metric: str, over: str) -> Choice |
         if wanted and wanted not in known:
             raise InputFault(f"{key} = '{wanted}': no figure of that name was reported; there are {', '.join(known)}")
     numbers = [key for key in varied(results) if is_number([result.parameters.get(key, "") for result in results])]
-    return Choice(metric or next(name for name in names if name != over), over or (numbers[0] if numbers else ""))
+    return Choice(
+        metric or next((name for name in names if name != over), names[0]), over or (numbers[0] if numbers else "")
+    )
 
 
 def chart(results: Sequence[ProgramResult], chosen: Choice, title: str, labels: Mapping[str, str]) -> Figure:
@@ -101,7 +103,7 @@ def _grouped(frame: pd.DataFrame, keys: Sequence[str], write: Labels) -> list[tu
             ),
             rows,
         )
-        for values, rows in frame.groupby(list(keys), sort=False, observed=True)
+        for values, rows in frame.groupby(list(keys), sort=False, observed=True, dropna=False)
     ]
 
 
@@ -114,28 +116,50 @@ def _spread(values: Sequence[pd.Series[Any]]) -> tuple[list[float], list[list[fl
 
 
 def _lines(axes: Axes, frame: pd.DataFrame, chosen: Choice, keys: Sequence[str], write: Labels) -> None:
-    is_rate = any(str(value).endswith("bit") for value in frame[chosen.over])
-    unit = 1e9 if is_rate else _unit(chosen.over)[2]
     named = _grouped(frame, keys, write)
     divisor = _unit(chosen.metric)[2]
-    seen: set[float] = set()
+    place = _Places(frame[chosen.over].dropna().tolist(), chosen.over)
     for index, (name, rows) in enumerate(named):
-        at = [(parameter_number(str(value)) or 0.0) / unit for value in rows[chosen.over]]
-        by_x = {x: rows[chosen.metric][[other == x for other in at]].dropna() / divisor for x in sorted(set(at))}
-        known = {x: values for x, values in by_x.items() if not values.empty}
-        middles, spread = _spread(list(known.values()))
+        known = rows.dropna(subset=[chosen.over, chosen.metric])
+        at = [place(value) for value in known[chosen.over]]
+        by_x = {x: known[chosen.metric][[other == x for other in at]] / divisor for x in sorted(set(at))}
+        middles, spread = _spread(list(by_x.values()))
         style: Any = {"marker": MARKERS[index % len(MARKERS)], "markersize": 4.5, "linewidth": 1.4, "capsize": 2}
-        axes.errorbar(list(known), middles, yerr=spread, color=series_color(index), label=name or None, **style)
-        seen |= set(known)
-    axes.set_xlabel(f"{write(chosen.over)} (Gbit/s)" if is_rate else _in_units(chosen.over, write))
+        axes.errorbar(list(by_x), middles, yerr=spread, color=series_color(index), label=name or None, **style)
+    place.draw(axes)
+    axes.set_xlabel(f"{write(chosen.over)} (Gbit/s)" if place.is_rate else _in_units(chosen.over, write))
     axes.grid(visible=True, color="#DDDDDD", linewidth=0.6)
     axes.set_ylim(bottom=0)
-    if seen and min(seen) > 0 and max(seen) / min(seen) > WIDE_SPAN:
-        axes.set_xscale("log")
-        axes.minorticks_off()
-        axes.set_xticks(sorted(seen), [f"{value:g}" for value in sorted(seen)])
     if any(name for name, _ in named):
         axes.legend(frameon=False)
+
+
+class _Places:
+    """Where values are on an axis: numbers at their size, rates in Gbit/s, and words, such as "10M", one beside the other."""
+
+    def __init__(self, values: Sequence[object], name: str) -> None:
+        texts = list(dict.fromkeys(str(value) for value in values))
+        numbers = {text: parameter_number(text) for text in texts}
+        self.is_rate = any(text.endswith("bit") for text in texts)
+        self._are_words = any(number is None for number in numbers.values())
+        divisor = 1e9 if self.is_rate else _unit(name)[2]
+        self._places = {
+            text: float(place) if self._are_words else (numbers[text] or 0.0) / divisor
+            for place, text in enumerate(texts)
+        }
+
+    def __call__(self, value: object) -> float:
+        return self._places[str(value)]
+
+    def draw(self, axes: Axes) -> None:
+        """The axis's scale and ticks."""
+        places = sorted(self._places.items(), key=lambda item: item[1])
+        if self._are_words:
+            axes.set_xticks([place for _, place in places], [text for text, _ in places])
+        elif places and places[0][1] > 0 and places[-1][1] / places[0][1] > WIDE_SPAN:
+            axes.set_xscale("log")
+            axes.minorticks_off()
+            axes.set_xticks([place for _, place in places], [f"{place:g}" for _, place in places])
 
 
 def _bars(axes: Axes, frame: pd.DataFrame, chosen: Choice, keys: Sequence[str], write: Labels) -> None:

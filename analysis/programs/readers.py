@@ -33,7 +33,7 @@ def _row_of(line: str, number: int) -> Row:
     example = 'such as {"size_bytes": 64, "time_s": 0.012}'
     try:
         row = msgspec.json.decode(line, type=dict[str, Any])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise InputFault(f"line {number}: no JSON object, {example}: {_cut(line)}") from error
     wrong = [name for name, value in row.items() if not isinstance(value, Value)]
     if wrong:
@@ -76,7 +76,7 @@ def read_iperf3(text: str) -> list[Row]:
     """
     try:
         report = msgspec.json.decode(text, type=_IperfReport)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise InputFault(f"no report of `iperf3 --json`: {error}") from error
     if report.error:
         raise InputFault(f"iperf3 failed: {report.error}")

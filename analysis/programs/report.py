@@ -57,6 +57,8 @@ def write_program_report(
     """
     write_csv(folder / POINTS_FILE, points_frame(results))
     write_csv(folder / FIGURES_FILE, figures_frame(results))
+    for name in ("chart.png", "chart.svg"):
+        (folder / name).unlink(missing_ok=True)  # of an earlier report, whose figures may be gone
     chosen = choice(results, background.metric, background.over)
     tables = [points_table(results, background.labels)]
     figures = figures_table(results, chosen.over if chosen else "", background.labels)

@@ -12,9 +12,9 @@ from gradwire.analysis.parameters import parameter_number
 from gradwire.analysis.programs.readers import Row
 from gradwire.analysis.verdict.verdict import Verdict
 
-PROGRAM, HOST = "program", "host"
-OWN_COLUMNS = (PROGRAM, HOST)
-"""Columns that say where a row of figures comes from."""
+PROGRAM, HOST, VERDICT = "program", "host", "verdict"
+OWN_COLUMNS = (PROGRAM, HOST, VERDICT)
+"""Columns that say where a row of figures comes from, and whether it is a result."""
 
 
 @dataclass(frozen=True)
@@ -67,25 +67,28 @@ def points_frame(results: Sequence[ProgramResult]) -> pd.DataFrame:
 
 def figures_frame(results: Sequence[ProgramResult], *, valid_only: bool = False) -> pd.DataFrame:
     """figures.csv of points of programs, as `frame_of_figures` makes it."""
-    return frame_of_figures(
-        [(result.parameters, result.figures if result.valid or not valid_only else ()) for result in results]
-    )
+    kept = [result for result in results if result.valid or not valid_only]
+    return frame_of_figures([(result.parameters, result.figures, result.verdict.summary) for result in kept])
 
 
-def frame_of_figures(points: Sequence[tuple[dict[str, str], Sequence[FigureRow]]]) -> pd.DataFrame:
-    """A row per row of figures, with the point's parameters, program and host before it.
+def frame_of_figures(points: Sequence[tuple[dict[str, str], Sequence[FigureRow], str]]) -> pd.DataFrame:
+    """A row per row of figures, with the point's parameters, program and host before it, and the point's verdict behind it.
+
+    points: of each, the parameters, the rows, and the verdict in words.
 
     Parameters have their types, so that numbers are numbers. A figure with the name of a parameter, or of where it comes from, has its
     program's name before its own.
     """
-    rows = [(parameters, row) for parameters, figures in points for row in figures]
-    keys = list(dict.fromkeys(key for parameters, _ in points for key in parameters))
-    frame = parameters_frame([parameters for parameters, _ in rows], keys)
-    frame[PROGRAM] = [row.program for _, row in rows]
-    frame[HOST] = [row.host for _, row in rows]
-    named = [_renamed(row, {*keys, *OWN_COLUMNS}) for _, row in rows]
+    rows = [(parameters, row, verdict) for parameters, figures, verdict in points for row in figures]
+    keys = list(dict.fromkeys(key for parameters, _, _ in points for key in parameters))
+    frame = parameters_frame([parameters for parameters, _, _ in rows], keys)
+    frame[PROGRAM] = [row.program for _, row, _ in rows]
+    frame[HOST] = [row.host for _, row, _ in rows]
+    taken = {*map(str, frame.columns), VERDICT}
+    named = [_renamed(row, taken) for _, row, _ in rows]
     for name in dict.fromkeys(name for figures in named for name in figures):
         frame[name] = pd.Series([figures.get(name) for figures in named], index=frame.index)
+    frame[VERDICT] = [verdict for _, _, verdict in rows]
     return frame.infer_objects()
 
 

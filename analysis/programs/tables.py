@@ -49,7 +49,7 @@ def figures_table(results: Sequence[ProgramResult], over: str, labels: Mapping[s
         return None
     groups = [*keys, PROGRAM, *([over] if over in frame.columns and over not in keys else [])]
     body = []
-    for values, rows in frame.groupby(groups, sort=False, observed=True):
+    for values, rows in frame.groupby(groups, sort=False, observed=True, dropna=False):
         numbers = [_number(median_of(rows[name])) for name in names]
         body.append((*(write(_text(value)) for value in values), *numbers, str(len(rows))))
     headers = (*(write(key) for key in groups), *names, "median of")

@@ -9,6 +9,8 @@ from gradwire.analysis.verdict.checks import Check
 
 MEANING = "A program failed or could not be read, so the strategy ran beside something else than the scenario says."
 NO_PLAN = "port counters, bytes by class, bytes by uplink, upcalls: no plan for what programs send"
+OF_ALL_CAPTURED = ("captured bytes", "captured payload")
+"""Checks of captures that only hold if the agents alone send. Programs send before the first and after the last iteration as well."""
 
 
 @dataclass(frozen=True)

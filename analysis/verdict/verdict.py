@@ -19,7 +19,7 @@ from gradwire.analysis.fluid.estimate import FluidTimes
 from gradwire.analysis.fluid.paths import SpineOf
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.packets.reading import Capture
-from gradwire.analysis.verdict.beside_check import Beside, beside_check
+from gradwire.analysis.verdict.beside_check import OF_ALL_CAPTURED, Beside, beside_check
 from gradwire.analysis.verdict.byte_checks import agent_bytes_check, band_bytes_check, port_bytes_check
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK, Check
 from gradwire.analysis.verdict.line_checks import line_checks
@@ -91,7 +91,7 @@ def judge(
         *(_of_all_bytes(plan, fabric, record, spine_of) if beside is None else (beside_check(beside),)),
         *_timing(plan, fabric, log, record, complete.ok, ideal if beside is None else None),
         *(_by_op(plan, fabric, log, record, departs) if complete.ok else ()),
-        *capture_checks(plan, fabric, log, record, captures, complete.ok),
+        *_of_captures(plan, fabric, log, record, captures, complete.ok, beside),
     ]
     if record.clock != VIRTUAL_CLOCK:
         checks.append(_cpu_saturation(record))
@@ -106,6 +106,20 @@ def _of_all_bytes(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
         band_bytes_check(plan, fabric, record),
         *uplink_checks(plan, fabric, record, spine_of),
     ]
+
+
+def _of_captures(
+    plan: Plan,
+    fabric: Fabric,
+    log: OpLog,
+    record: PointRecord,
+    captures: Sequence[Capture],
+    complete: bool,
+    beside: Beside | None,
+) -> list[Check]:
+    """The checks of captured packets; beside programs without those that compare all bytes."""
+    made = capture_checks(plan, fabric, log, record, captures, complete)
+    return made if beside is None else [check for check in made if check.name not in OF_ALL_CAPTURED]
 
 
 def verdict_of(checks: list[Check]) -> Verdict:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from gradwire.faults import InputFault
 from gradwire.runner.programs.launch import Launch, Started
-from gradwire.runner.programs.program_file import check_folder, file_defect
+from gradwire.runner.programs.launch import programs as launched
+from gradwire.runner.programs.program_file import OWN_OF_THE_KERNEL, check_folder, file_defect
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.programs.section import ProgramSection, class_beside, hosts_of
 
@@ -32,6 +37,7 @@ def refuse_wrong_commands(programs: Mapping[str, ProgramSection]) -> None:
         raise InputFault("\n".join(lines))
 
 
+@functools.cache
 def command_defect(command: str) -> str:
     """Why a line's first word cannot be executed, by the shell itself; "" if nothing speaks against it, or it is no plain word."""
     try:
@@ -42,7 +48,12 @@ def command_defect(command: str) -> str:
     if not word or set(word) & SHELL_LETTERS:
         return ""
     asked = [SHELL, "-c", 'command -v -- "$1"', SHELL, word]
-    found = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=LOOK_UP_LIMIT_S).stdout.strip()
+    try:
+        found = subprocess.run(
+            asked, capture_output=True, text=True, check=False, timeout=LOOK_UP_LIMIT_S
+        ).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):  # whatever it is, it is no name of a program
+        found = ""
     if not found:
         return f"{word}: no such program on the PATH; install it, or give its path"
     path = Path(found)
@@ -56,17 +67,46 @@ def named_files(programs: Mapping[str, ProgramSection]) -> dict[str, dict[str, s
 
 
 def _named_files(program: ProgramSection) -> dict[str, str]:
+    words = {word for text in (program.command, *map(str, program.arguments.values())) for word in _words(text)}
+    found = {word: Path(shutil.which(word) or word) for word in sorted(words)}
+    return {word: _file_hash(path, path.stat().st_mtime_ns) for word, path in found.items() if _is_file(path)}
+
+
+def _words(text: str) -> Iterator[str]:
+    """The words of a line for a shell, also those within quotation marks and behind an equals sign, which may be names of files."""
     try:
-        words = shlex.split(program.command)
+        lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
+        lexer.commenters = ""
+        words = list(lexer)
     except ValueError:
-        words = []
-    found = {word: Path(shutil.which(word) or word) for word in (*words, *map(str, program.arguments.values()))}
-    return {word: _file_hash(path) for word, path in found.items() if path.is_file() and os.access(path, os.R_OK)}
+        return
+    for word in words:
+        parts = {part for part in (word, *word.split("=")) if part}
+        yield from parts
+        for part in parts:
+            if len(part.split()) > 1 and part != text:
+                yield from _words(part)
 
 
-def _file_hash(path: Path) -> str:
+def _is_file(path: Path) -> bool:
+    """Whether there is a file that programs find as it is here; not for what is no name of one."""
+    try:
+        own = any(path.absolute().is_relative_to(folder) for folder in OWN_OF_THE_KERNEL)
+        return not own and path.is_file() and os.access(path, os.R_OK)
+    except (OSError, ValueError):
+        return False
+
+
+@functools.cache
+def _file_hash(path: Path, _: int) -> str:
+    """Hash of a file's content, computed once as long as the file is as old as it was."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def told(started: Sequence[Started], fabric: Fabric) -> list[Any]:
+    """What programs are started with, beside the caller's environment."""
+    return [msgspec.to_builtins(program) for program in launched(started, fabric, {}, Path("run"))]
 
 
 def started(programs: Mapping[str, ProgramSection], fabric: Fabric) -> list[Started]:

@@ -14,7 +14,9 @@ ENDED_FILE = "programs-ended.json"
 class EndedBeside(msgspec.Struct, frozen=True):
     """What became of the programs: the content of programs-ended.json."""
 
-    #: By program and host (`place_name`): the exit status, or 128 + n after signal n, of those that ended before the last iteration did.
+    #: Those that started, by program and host (`place_name`).
+    started: tuple[str, ...]
+    #: By program and host: the exit status, or 128 + n after signal n, of those that ended before the last iteration did.
     statuses: dict[str, int]
     #: And when, in seconds of virtual time after the replay began.
     ended_s: dict[str, float]

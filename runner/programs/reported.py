@@ -31,11 +31,11 @@ def reported(
             place = place_name(name, host)
             file = _source(program, folder, place)
             ended = statuses.get(place) == 0
-            if not file.exists() or (not ended and program.figures != "lines"):
+            if program.figures != "lines" and not ended:
                 continue
             try:
-                found = READERS[program.figures](file.read_text(errors="replace"))
-            except InputFault as fault:
+                found = READERS[program.figures](_text(file, place in statuses))
+            except (InputFault, OSError) as fault:
                 wrong.append(f"{file}: {fault}")
                 continue
             rows += [FigureRow(name, host, row) for row in found]
@@ -44,3 +44,9 @@ def reported(
 
 def _source(program: ProgramSection, folder: Path, place: str) -> Path:
     return figures_file(folder, place) if program.figures == "lines" else output_file(folder, place, 1)
+
+
+def _text(file: Path, ended: bool) -> str:
+    """What was written. Whoever was ended from outside may have been in the middle of the last line, which is left out."""
+    text = file.read_text(errors="replace") if file.exists() else ""
+    return text if ended else text[: text.rfind("\n") + 1]

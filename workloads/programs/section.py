@@ -47,6 +47,14 @@ class ProgramSection(Section):
     `iperf3 --json` prints, or the columns that an OSU micro-benchmark prints."""
 
     @model_validator(mode="after")
+    def _no_shell_refuses_it(self) -> Self:
+        texts = {"command": self.command, **{f"arguments.{name}": value for name, value in self.arguments.items()}}
+        nul = [key for key, value in texts.items() if "\0" in str(value)]
+        if nul:
+            raise ValueError("\n".join(f"{key}: has a NUL character, which no program can be given" for key in nul))
+        return self
+
+    @model_validator(mode="after")
     def _arguments_are_variables(self) -> Self:
         wrong = [name for name in self.arguments if not _VARIABLE.fullmatch(name) or name.startswith(RESERVED)]
         if wrong:

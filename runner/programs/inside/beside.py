@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +25,7 @@ from gradwire.runner.programs.inside.processes import Processes
 from gradwire.runner.programs.inside.schedule import Schedule
 from gradwire.runner.programs.inside.traffic_classes import make_classes
 from gradwire.runner.programs.outputs import output_file
-from gradwire.runner.programs.protocol import Ended, Output, hosts_file, place_name, read_task
+from gradwire.runner.programs.protocol import Ended, Output, Task, hosts_file, place_name, read_task
 from gradwire.topo.fabric import Fabric
 
 READY, BEGIN = "ready", b"begin\n"
@@ -76,7 +77,17 @@ def run_beside(folder: Path, pids: Sequence[int]) -> None:
     fabric = Fabric.from_json(task.fabric_json)
     names = fabric.host_names()
     name_hosts(fabric)
-    hosts = [Host(name, pid) for name, pid in zip(names, pids, strict=True)]
+    hosts: list[Host] = []
+    try:
+        hosts += [Host(name, pid) for name, pid in zip(names, pids, strict=True)]
+        _run_on(hosts, pids, task, folder)
+    finally:
+        for host in hosts:  # they hold this process's output open, for whose end the replay waits
+            host.end()
+
+
+def _run_on(hosts: Sequence[Host], pids: Sequence[int], task: Task, folder: Path) -> None:
+    names = [host.name for host in hosts]
     write_remote_shell(hosts)
     for name, ranks in task.hosts.items():
         hosts_file(name).write_text("".join(f"{names[host]} slots=1\n" for host in ranks))
@@ -85,11 +96,13 @@ def run_beside(folder: Path, pids: Sequence[int]) -> None:
     processes = Processes(hosts, kept)
     print(READY, flush=True)
     kept.begin()
-    Schedule(task.programs, task.folder, time.monotonic()).follow(processes, lambda: kept.is_over)
-    processes.end_all()
-    for host in hosts:
-        host.end()
-    (folder / ENDED_FILE).write_bytes(msgspec.json.encode(EndedBeside(kept.statuses, kept.ended_s)))
+    schedule = Schedule(task.programs, task.folder, time.monotonic())
+    try:
+        schedule.follow(processes, lambda: kept.is_over)
+    finally:
+        processes.end_all()
+    started = tuple(place_name(program.name, names[program.host]) for program, _ in schedule.started)
+    (folder / ENDED_FILE).write_bytes(msgspec.json.encode(EndedBeside(started, kept.statuses, kept.ended_s)))
 
 
 @contextmanager
@@ -120,6 +133,9 @@ def main() -> int:
         run_beside(Path(sys.argv[1]), [int(pid) for pid in sys.argv[2:]])
     except Fault as fault:
         print(str(fault).replace("\n", " "), flush=True)
+        return 1
+    except Exception:  # noqa: BLE001 (the replay can tell nobody otherwise)
+        print(traceback.format_exc(), flush=True)
         return 1
     return 0
 

@@ -101,10 +101,11 @@ class Processes:
                 start_new_session=True,
                 preexec_fn=self._entering(host, folder, traffic_class),  # noqa: PLW1509 (this process has one thread)
             )
-        except OSError as error:
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
             for fd in read_ends:
                 os.close(fd)
-            raise InputFault(f"{argv[0]}: {_why_not_executed(error)}") from error
+            why = _why_not_executed(error) if isinstance(error, OSError) else f"cannot be started: {error}"
+            raise InputFault(f"{argv[0]}: {why}") from error
         finally:
             for fd in set(write_ends):
                 os.close(fd)

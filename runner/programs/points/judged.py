@@ -21,6 +21,7 @@ from gradwire.runner.stored.stored_run import VERDICT_FILE
 from gradwire.workloads.programs.loading import ProgramPoint
 
 COMPLETION_FILE = "completed.json"
+MEANING = "A program failed and the others were ended, or one never ran."
 ENDED, READABLE = "programs", "figures"
 IN_WORDS = (ENDED, READABLE)
 """Checks whose values are sentences about what went wrong."""
@@ -59,7 +60,7 @@ def judge_programs(point: ProgramPoint, folder: Path) -> ProgramResult:
     with reading(folder / SUMMARY_FILE):
         summary = read_json(folder / SUMMARY_FILE, Summary)
     rows, wrong = reported(point.section.program, point.fabric, folder, summary.statuses)
-    made = [_ended(folder, summary), *checks(summary.report, point.fabric), _readable(rows, wrong)]
+    made = [_ended(point, folder, summary), *checks(summary.report, point.fabric), _readable(rows, wrong)]
     return ProgramResult(
         point.parameters, summary.report.duration_s, rows, summary.memory_bytes, summary.wall_s, _verdict(made)
     )
@@ -86,9 +87,12 @@ def _in_words(check: Check) -> str:
     return check.value if check.name in IN_WORDS else f"{check.name} {check.value} (limit {check.limit})"
 
 
-def _ended(folder: Path, summary: Summary) -> Check:
-    """Every program that is to end by itself did, and none failed."""
+def _ended(point: ProgramPoint, folder: Path, summary: Summary) -> Check:
+    """Every program started, every one that is to end by itself did, and none failed."""
     value = f"{len(summary.statuses)} ended"
+    late = [name for name, program in point.section.program.items() if program.start > summary.report.duration_s]
+    if late and not summary.failed:
+        value = f"{', '.join(late)} had not started before all others had ended"
     if summary.failed:
         status = summary.exit_status
         how = f"was ended by signal {status - 128}" if status > 128 else f"ended with status {status}"
@@ -96,7 +100,7 @@ def _ended(folder: Path, summary: Summary) -> Check:
         value = f"{summary.failed} {how}" + (f", and its errors are in {errors}" if errors.exists() else "")
         if summary.report.killed_for_memory:
             value += "; the kernel's memory was full: give more with run.memory_mb"
-    return Check(ENDED, value, "status 0", not summary.failed, "A program failed, and the others were ended.")
+    return Check(ENDED, value, "status 0", not summary.failed and not late, MEANING)
 
 
 def _readable(rows: tuple[FigureRow, ...], wrong: list[str]) -> Check:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradwire.runner.code_digest import sources_digest
-from gradwire.runner.programs.commands import named_files, refuse_wrong_commands, started
+from gradwire.runner.programs.commands import named_files, refuse_wrong_commands, started, told
 from gradwire.runner.programs.launch import Started
 from gradwire.runner.stored.point_folders import folder_name
 from gradwire.runner.stored.stored_run import in_words
@@ -17,8 +17,8 @@ from gradwire.vm.kernel import cached_kernel
 from gradwire.workloads.programs.loading import ProgramPoint
 from gradwire.workloads.scenario.loading import origin_named
 
-INSIDE_MODULES = ("gradwire.runner.programs.inside.exec_job", "gradwire.controller.__main__")
-"""What the machine boots with. With all that they import, they are the code that carries programs out."""
+INSIDE_MODULES = ("gradwire.runner.programs.inside.exec_job", "gradwire.controller.__main__", "gradwire.devices")
+"""What the machine boots with, and what scripts import. With all that they import, they are the code that carries programs out."""
 LIMITS = {"time_limit", "memory_mb", "stall_limit"}
 """Keys of a run that decide whether it comes to its end, and not its result."""
 
@@ -63,5 +63,6 @@ def key_of(point: ProgramPoint) -> str:
         "kernel": kernel.name if kernel else "",
         "code": sources_digest(INSIDE_MODULES),
         "files": named_files(point.section.program),
+        "told": told(started(point.section.program, point.fabric), point.fabric),
     }
     return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]

@@ -76,3 +76,27 @@ def test_a_program_that_fails_makes_the_point_invalid(tmp_path: Path) -> None:
     done, row = run(tmp_path, "test $GRADWIRE_HOST = h1")
     assert done.returncode == 1
     assert row["verdict"].startswith("invalid: programs backup/h2 ended with status 1")
+
+
+def test_a_program_that_never_starts_makes_the_point_invalid(tmp_path: Path) -> None:
+    (tmp_path / "beside.toml").write_text(
+        TEXT.replace("$tool", "true").replace("background", 'start = "1h"\nbackground')
+    )
+    done = subprocess.run(
+        [*GRADWIRE, "run", "beside.toml", "--out", "run"],
+        cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=WALL_LIMIT_S,
+    )  # fmt: skip
+    assert done.returncode == 1
+    (row,) = read_texts(tmp_path / "run" / "points.csv")
+    assert "backup/h2 had not started before the last iteration ended" in row["verdict"]
+
+
+@pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is not installed")
+def test_packets_are_captured_beside_programs_too(tmp_path: Path) -> None:
+    tool = BACKUP.replace("'", "").removeprefix("eval ")
+    (tmp_path / "beside.toml").write_text(TEXT.replace("$tool", tool) + 'capture = ["h1"]\n')
+    done = subprocess.run(
+        [*GRADWIRE, "run", "beside.toml", "--out", "run"],
+        cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=WALL_LIMIT_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -110,3 +110,35 @@ def test_a_report_has_all_files_and_says_what_is_invalid(tmp_path: Path) -> None
     assert len(read_texts(tmp_path / "figures.csv")) == 5
     points = read_texts(tmp_path / "points.csv")
     assert [row["verdict"] for row in points] == ["valid", "valid", "invalid: no luck"]
+
+
+def test_words_stand_one_beside_the_other_on_the_axis() -> None:
+    results = [
+        ProgramResult({"size": size}, 0.5, (FigureRow("client", "h1", {"time_s": value}),), 0, 1.0, SOUND)
+        for size, value in (("100M", 2.0), ("10M", 1.0))
+    ]
+    (axes,) = chart(results, Choice("time_s", "size"), "Sizes", {}).axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["100M", "10M"]
+    (line,) = (each for each in axes.lines if each.get_linestyle() == "-" and len(each.get_xdata()) == 2)  # type: ignore[arg-type]
+    assert list(map(tuple, line.get_xydata())) == [(0.0, 2.0), (1.0, 1.0)]  # type: ignore[arg-type]
+
+
+def test_rows_that_lack_a_parameter_or_a_figure_are_kept() -> None:
+    results = [
+        ProgramResult({"size": "1", "pause": ""}, 0.5, (FigureRow("a", "h1", {"time_s": 1.0}),), 0, 1.0, SOUND),
+        ProgramResult({"size": "", "pause": "3"}, 0.5, (FigureRow("b", "h1", {"time_s": 2.0}),), 0, 1.0, SOUND),
+    ]
+    table = figures_table(results, "", {})
+    assert table is not None
+    assert len(table.rows) == 2
+
+
+def test_a_figure_never_takes_a_parameters_column() -> None:
+    frame = figures_frame([result("10gbit", {"rate_bps": 1.0, "verdict": 3})])
+    assert frame["rate_bps"].tolist() == [10e9]
+    assert frame["client.rate_bps"].tolist() == [1.0]
+    assert (frame["client.verdict"].tolist(), frame["verdict"].tolist()) == ([3], ["valid"])
+
+
+def test_a_lone_figure_may_be_drawn_over_itself() -> None:
+    assert choice([result("10gbit", {"time_s": 1.0})], "", "time_s") == Choice("time_s", "time_s")

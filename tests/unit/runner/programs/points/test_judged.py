@@ -105,3 +105,24 @@ def test_a_point_that_never_ran_is_no_result(tmp_path: Path) -> None:
     (tmp_path / SUMMARY_FILE).write_text("{")
     with pytest.raises(InputFault, match=r"summary\.json: is damaged"):
         judge_programs(POINT, tmp_path)
+
+
+def test_a_program_that_never_started_makes_the_point_invalid(tmp_path: Path) -> None:
+    program = {**SECTION.program, "server": SECTION.program["server"].model_copy(update={"start": 1.0})}
+    late = replace(POINT, section=SECTION.model_copy(update={"program": program}))
+    assert judge_programs(late, stored(tmp_path)).verdict.summary == (
+        "invalid: server had not started before all others had ended"
+    )
+
+
+def test_whoever_was_ended_may_have_been_in_the_middle_of_a_line(tmp_path: Path) -> None:
+    folder = stored(tmp_path, lines='{"time_s": 1}\n{"time', statuses={})
+    result = judge_programs(POINT, folder)
+    assert result.valid
+    assert [row.figures for row in result.figures] == [{"time_s": 1}]
+
+
+def test_a_report_that_was_never_printed_is_missed(tmp_path: Path) -> None:
+    folder = stored(tmp_path, statuses={"client/h2": 0, "server/h1": 0})
+    (folder / "output" / "server" / "h1.out").unlink()
+    assert "server/h1.out: no report of `iperf3 --json`" in judge_programs(POINT, folder).verdict.summary

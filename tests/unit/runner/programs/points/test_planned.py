@@ -97,3 +97,35 @@ def test_programs_do_not_start_where_the_kernel_has_folders_of_its_own(
     monkeypatch.chdir("/proc")
     with pytest.raises(InputFault, match="is not seen in the kernel"):
         planned(here)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "./own.sh --config=settings",
+        "sh -c './own.sh settings'",
+        "case $GRADWIRE_HOST in h1) ./own.sh settings;; esac",
+        "(./own.sh settings)",
+        "SETTINGS=settings ./own.sh",
+        "./own.sh <settings",
+    ],
+)
+def test_a_file_is_seen_wherever_a_command_names_it(here: Path, command: str) -> None:
+    (here / "settings").write_text("1")
+    setting = f"program.own.command={command}"
+    first = planned(here, setting).key
+    (here / "settings").write_text("2")
+    assert planned(here, setting).key != first
+
+
+def test_files_of_the_kernels_own_do_not_count(here: Path) -> None:
+    setting = "program.own.command=cat /proc/uptime /proc/self/stat"
+    assert planned(here, setting).key == planned(here, setting).key
+
+
+def test_what_is_no_name_of_a_file_is_none(here: Path) -> None:
+    script = "print(1);" * 100
+    assert planned(here, f"program.own.command=python3 -c '{script}'").key
+    assert command_defect("x" * 200_000).endswith("no such program on the PATH; install it, or give its path")
+    with pytest.raises(InputFault, match=r"program\.own\.arguments\.size: has a NUL character"):
+        planned(here, 'program.own.arguments.size="\\u0000"')
