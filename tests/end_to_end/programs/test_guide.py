@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.programs.running import ENVIRONMENT, GRADWIRE, WALL_LIMIT_S
-from tests.shared.snippets import ROOT, Snippet, snippets, write_shown_files
+from tests.shared.snippets import ROOT, Snippet, shown_file, snippets, write_shown_files
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -32,8 +32,9 @@ def consoles() -> list[Snippet]:
 def test_a_console_shows_what_the_command_prints(tmp_path: Path, snippet: Snippet) -> None:
     command, *shown = snippet.text.splitlines()
     words = shlex.split(command.removeprefix("$ "))
+    shown_files = [shown_file(word).text for word in words if word.startswith("~/")]
     for program in ("iperf3", "mpirun"):
-        if program in snippet.text and shutil.which(program) is None:
+        if any(program in text for text in (snippet.text, *shown_files)) and shutil.which(program) is None:
             pytest.skip(f"{program} is not installed: see the packages iperf3 and openmpi-bin")
     write_shown_files(tmp_path)
     typed = "".join(f"{line.removeprefix(PROMPT)}\n" for line in shown if line.startswith(PROMPT))

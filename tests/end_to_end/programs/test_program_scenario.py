@@ -85,7 +85,7 @@ def test_a_program_that_fails_is_its_points_verdict_and_no_figure(tmp_path: Path
 
 def test_ctrl_c_ends_all_machines_and_keeps_what_is_complete(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(
-        TEXT.replace("[0.5, 1.5]", '[0.5, "0.5; while :; do :; done"]').replace("20s", "1h")
+        TEXT.replace("sleep $pause", 'eval "sleep $pause"').replace("[0.5, 1.5]", '[0.5, "0.5; while :; do :; done"]')
     )
     process = subprocess.Popen(
         [*INTERRUPTIBLE, "run", "own.toml", "--set", "run.stall_limit=1h", "--jobs", "1"],

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.programs.running import ENVIRONMENT, GRADWIRE, left_behind
+from tests.end_to_end.programs.running import ENVIRONMENT, INTERRUPTIBLE, left_behind
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -35,7 +35,7 @@ class Typist:
         self.pid, self._terminal = pty.fork()
         if self.pid == 0:
             os.chdir(folder)
-            os.execve(sys.executable, [*GRADWIRE, "shell", "--workers", "3", "--rate", "10gbit"], environment)
+            os.execve(sys.executable, [*INTERRUPTIBLE, "shell", "--workers", "3", "--rate", "10gbit"], environment)
 
     def until(self, mark: str, *, at_end: bool = True) -> str:
         """What comes up to a mark; at_end: after which nothing comes for now."""
