@@ -15,6 +15,7 @@ from gradwire.topo.fabric import Fabric
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.catalogue import Catalogue
 from gradwire.workloads.models.devices import ComputeTime, compute_time, with_modules_of
+from gradwire.workloads.models.language.shortened import shortened, shortened_time
 from gradwire.workloads.models.made_up import made_up, made_up_times
 from gradwire.workloads.models.profile import Profile
 from gradwire.workloads.models.synthetic import base_name
@@ -66,7 +67,9 @@ class ResolvedPoint:
     def compute(self) -> ComputeTime:
         """How long a worker computes, whatever the strategy."""
         wanted = self.section.model
-        return _compute_time(wanted, _profile(wanted, self.catalogue), self.catalogue)
+        profile = _profile(wanted, self.catalogue)
+        compute = _compute_time(wanted, profile, self.catalogue)
+        return compute if wanted.blocks is None else shortened_time(compute, profile, wanted.blocks)
 
     @cached_property
     def job(self) -> Job:
@@ -194,9 +197,12 @@ def _job(section: PointSection, catalogue: Catalogue, *, needs_servers: bool) ->
     """The job as the scenario says it, before a cluster stands for a larger one."""
     wanted = section.model
     profile = _profile(wanted, catalogue)
+    compute = _compute_time(wanted, profile, catalogue)
+    if wanted.blocks is not None:
+        profile, compute = shortened(profile, wanted.blocks), shortened_time(compute, profile, wanted.blocks)
     return Job(
         profile=profile.fused(wanted.fused_parameters),
-        compute=_compute_time(wanted, profile, catalogue),
+        compute=compute,
         cluster=_cluster(section.cluster, needs_servers=needs_servers),
         batch=wanted.batch or profile.batch,
         seed=section.run.seed,

@@ -14,7 +14,7 @@ from gradwire.api.plans import Plans
 from gradwire.api.run import Run
 from gradwire.api.settings import Settings, settings_of
 from gradwire.faults import InputFault
-from gradwire.runner.comparison import Question
+from gradwire.runner.comparing.questions import Network, Question
 from gradwire.runner.expected_cost import warnings
 from gradwire.runner.launch.execution import carry_out
 from gradwire.runner.launch.preparation import Prepared, compiled, loaded, prepare, prepare_comparison
@@ -76,9 +76,8 @@ def compare(
     """
     if seeds < 2:
         raise InputFault(f"seeds = {seeds}: must be at least 2, for one seed shows no spread")
-    question = Question(
-        model, workers, rate, device, iteration_time, servers, leaf_spine, oversubscription, settings_of(set)
-    )
+    network = Network(rate, leaf_spine, oversubscription)
+    question = Question(model, workers, network, device, iteration_time, servers, settings_of(set))
     screen = _screen(progress)
     folder = None if out is None else Path(out)
     prepared = prepare_comparison(question, list(strategies), seeds, folder, screen, estimate_first=estimate_first)

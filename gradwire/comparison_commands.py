@@ -1,0 +1,126 @@
+"""The command that ranks strategies, as the command line has it: `compare`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gradwire.faults import InputFault
+
+if TYPE_CHECKING:
+    from gradwire.runner.comparing.questions import Asked, Network
+
+Name = Annotated[str | None, typer.Option("--model", help="e.g. alexnet, llama3-70b, or a model file")]
+Trace = Annotated[
+    Path | None,
+    typer.Option(
+        help="instead of a model: a recorded job, as `gradwire import` made it; ranks algorithms for its collectives"
+    ),
+]
+Workers = Annotated[int | None, typer.Option(help="number of workers, one per host")]
+Parallel = Annotated[
+    str | None,
+    typer.Option(
+        help="how a large model's workers are divided, instead of --workers: data=8,tensor=8; also pipeline=, expert="
+    ),
+]
+OnHost = Annotated[
+    int | None,
+    typer.Option(min=1, help="GPUs of a machine; default: with --parallel as many as tensor=, with --trace 1"),
+]
+Rate = Annotated[str, typer.Option(help="line rate of a host, e.g. 10gbit")]
+Device = Annotated[
+    str | None, typer.Option(help="GPU, or a device file; default: the first that has a time for the model")
+]
+IterationTime = Annotated[str | None, typer.Option(help="of one worker alone, e.g. 350ms, instead of a device's")]
+Servers = Annotated[int | None, typer.Option(help="parameter servers, on the workers' hosts; default: one per worker")]
+Strategies = Annotated[list[str] | None, typer.Option("--strategy", help="only this one; may be given again")]
+LeafSpine = Annotated[bool, typer.Option("--leaf-spine", help="two leaves and two spines instead of one switch")]
+Oversubscription = Annotated[float | None, typer.Option(help="of the leaves' uplinks; implies --leaf-spine")]
+Seeds = Annotated[int, typer.Option(min=2, help="runs of strategies with random orders")]
+EstimateFirst = Annotated[
+    bool, typer.Option("--estimate-first", help="run only what may win by its estimate on an ideal network")
+]
+Settings = Annotated[list[str] | None, typer.Option("--set", help="key=value of a scenario, e.g. run.fidelity=1%")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="points that run in parallel; default: one per core")]
+RunFolder = Annotated[Path | None, typer.Option(readable=False, help="run folder; default: one in runs/")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command."""
+
+    @app.command()
+    def compare(
+        rate: Rate,
+        model: Name = None,
+        trace: Trace = None,
+        workers: Workers = None,
+        parallel: Parallel = None,
+        gpus_per_host: OnHost = None,
+        device: Device = None,
+        iteration_time: IterationTime = None,
+        servers: Servers = None,
+        strategies: Strategies = None,
+        leaf_spine: LeafSpine = False,
+        oversubscription: Oversubscription = None,
+        seeds: Seeds = 3,
+        estimate_first: EstimateFirst = False,
+        settings: Settings = None,
+        jobs: Jobs = None,
+        out: RunFolder = None,
+    ) -> None:
+        """Ranks every strategy on a model and network, ways to train a large model, or algorithms for a recorded job."""
+        from gradwire.commands import running
+        from gradwire.runner.comparing.questions import Network
+
+        given = Given(workers, parallel, gpus_per_host, device, iteration_time, servers)
+        network = Network(rate, leaf_spine, oversubscription)
+        question = question_of(model, trace, network, given, tuple(settings or ()))
+        running.compare(question, strategies or [], seeds, jobs, out, estimate_first=estimate_first)
+
+
+@dataclass(frozen=True)
+class Given:
+    """Options of which some go together; None for what is not given."""
+
+    workers: int | None
+    parallel: str | None
+    gpus_per_host: int | None
+    device: str | None
+    iteration_time: str | None
+    servers: int | None
+
+    def refuse_all_but(self, beside: str, *known: str) -> None:
+        """Raises InputFault if another option is given."""
+        extra = [
+            field.name for field in fields(self) if field.name not in known and getattr(self, field.name) is not None
+        ]
+        if extra:
+            names = ", ".join(f"--{name.replace('_', '-')}" for name in extra)
+            raise InputFault(f"{names}: cannot be given beside {beside}")
+
+
+def question_of(
+    model: str | None, trace: Path | None, network: Network, given: Given, settings: tuple[str, ...]
+) -> Asked:
+    """What is asked. Raises InputFault for options that do not go together."""
+    from gradwire.runner.comparing.questions import ParallelQuestion, Question, TraceQuestion
+    from gradwire.workloads.lineup.parallel import Parallel as Division
+
+    device, iteration_time = given.device, given.iteration_time
+    if trace is not None and model is None:
+        given.refuse_all_but("--trace", "gpus_per_host")
+        return TraceQuestion(str(trace), network, given.gpus_per_host or 1, settings)
+    if model is None or trace is not None:
+        raise InputFault("give either --model or --trace: what is trained, or what was recorded")
+    if given.parallel is not None:
+        given.refuse_all_but("--parallel", "parallel", "gpus_per_host", "device", "iteration_time")
+        division = Division.parse(given.parallel)
+        return ParallelQuestion(model, division, network, device, iteration_time, given.gpus_per_host, settings)
+    if given.workers is None:
+        raise InputFault("give --workers, or with a large model --parallel, as in --parallel data=8,tensor=8")
+    given.refuse_all_but("--workers", "workers", "device", "iteration_time", "servers")
+    return Question(model, given.workers, network, device, iteration_time, given.servers, settings)
