@@ -59,10 +59,10 @@ def print_rows(exact: Sequence[JudgedRun], divided: Sequence[JudgedRun], fidelit
     pairs = [pair for pair in zip(exact, divided, strict=True) if all(judged.result.valid for judged in pair)]
     offs = []
     for whole, quick in sorted(pairs, key=lambda pair: -abs(off(*pair))):
-        completion, speeds = quick.stored.completion(), (whole.speed, quick.speed)
+        completion = quick.stored.completion()
         assert completion is not None
         offs.append(abs(off(whole, quick)))
-        seconds = " -> ".join(f"{speed.replay_s:6.2f} s" for speed in speeds if speed)
+        seconds = " -> ".join(f"{judged.speed.replay_s:6.2f} s" for judged in (whole, quick) if judged.speed)
         print(
             f"{whole.point.parameters['model'][:14]:14} {whole.point.section.strategy.name:24} / {completion.divided_by:<5}"
             f" off {off(whole, quick):+8.3%}, predicted {completion.division_error:7.3%}; replay {seconds}"

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-from gradwire.faults import InputFault
-
-if TYPE_CHECKING:
-    from gradwire.runner.comparing.questions import Asked, Network
 
 Name = Annotated[str | None, typer.Option("--model", help="e.g. alexnet, llama3-70b, or a model file")]
 Trace = Annotated[
@@ -74,53 +68,9 @@ def add_to(app: typer.Typer) -> None:
     ) -> None:
         """Ranks every strategy on a model and network, ways to train a large model, or algorithms for a recorded job."""
         from gradwire.commands import running
-        from gradwire.runner.comparing.questions import Network
+        from gradwire.runner.comparing.questions import Given, Network, question_of
 
         given = Given(workers, parallel, gpus_per_host, device, iteration_time, servers)
         network = Network(rate, leaf_spine, oversubscription)
         question = question_of(model, trace, network, given, tuple(settings or ()))
         running.compare(question, strategies or [], seeds, jobs, out, estimate_first=estimate_first)
-
-
-@dataclass(frozen=True)
-class Given:
-    """Options of which some go together; None for what is not given."""
-
-    workers: int | None
-    parallel: str | None
-    gpus_per_host: int | None
-    device: str | None
-    iteration_time: str | None
-    servers: int | None
-
-    def refuse_all_but(self, beside: str, *known: str) -> None:
-        """Raises InputFault if another option is given."""
-        extra = [
-            field.name for field in fields(self) if field.name not in known and getattr(self, field.name) is not None
-        ]
-        if extra:
-            names = ", ".join(f"--{name.replace('_', '-')}" for name in extra)
-            raise InputFault(f"{names}: cannot be given beside {beside}")
-
-
-def question_of(
-    model: str | None, trace: Path | None, network: Network, given: Given, settings: tuple[str, ...]
-) -> Asked:
-    """What is asked. Raises InputFault for options that do not go together."""
-    from gradwire.runner.comparing.questions import ParallelQuestion, Question, TraceQuestion
-    from gradwire.workloads.lineup.parallel import Parallel as Division
-
-    device, iteration_time = given.device, given.iteration_time
-    if trace is not None and model is None:
-        given.refuse_all_but("--trace", "gpus_per_host")
-        return TraceQuestion(str(trace), network, given.gpus_per_host or 1, settings)
-    if model is None or trace is not None:
-        raise InputFault("give either --model or --trace: what is trained, or what was recorded")
-    if given.parallel is not None:
-        given.refuse_all_but("--parallel", "parallel", "gpus_per_host", "device", "iteration_time")
-        division = Division.parse(given.parallel)
-        return ParallelQuestion(model, division, network, device, iteration_time, given.gpus_per_host, settings)
-    if given.workers is None:
-        raise InputFault("give --workers, or with a large model --parallel, as in --parallel data=8,tensor=8")
-    given.refuse_all_but("--workers", "workers", "device", "iteration_time", "servers")
-    return Question(model, given.workers, network, device, iteration_time, given.servers, settings)

@@ -176,9 +176,13 @@ def _fidelity_notes(runs: Sequence[JudgedRun]) -> list[str]:
     by = f"{least}" if least == most else f"{least} to {most}"
     worst = max(completion.division_error for completion in completions)
     return [
-        f"fidelity: bytes and rates of {len(completions)} points are divided by {by}; bursts, which are not, move an iteration by up to "
+        f"fidelity: bytes and rates of {_points(len(completions))} are divided by {by}; bursts, which are not, move an iteration by up to "
         f"{worst:.2%} on the ideal network"
     ]
+
+
+def _points(count: int) -> str:
+    return "1 point" if count == 1 else f"{count} points"
 
 
 def _program_notes(runs: Sequence[JudgedRun]) -> list[str]:

@@ -33,7 +33,7 @@ from gradwire.api.drawing import drawing_on
 from gradwire.api.why import Why
 from gradwire.faults import InputFault
 from gradwire.runner.agreement.comparing import compared
-from gradwire.runner.comparing.whole import ranking_of
+from gradwire.runner.comparing.whole import ranked_rows, ranking_of
 from gradwire.runner.judged import JudgedRun, iterations_frame, judge_stored, verdict_of
 from gradwire.runner.launch.out_paths import writing
 from gradwire.runner.reporting import printed_cells, write_report
@@ -172,8 +172,10 @@ class Run:
 
         `ratio` is the time over the fastest's, and `speedup` the throughput over that of `baseline`, each with the ends of its 95 %
         interval over seeds. `outcome` is what may be said of the ratio: fastest, level (within 1 %), slower, or too few seeds.
+        Where a few blocks stood for a whole model, the times are the whole model's (docs/quicker-runs.md).
         """
-        return ranking_frame(ranked_by_setting(self._rows, PARTIAL, self._random, FAMILIES))
+        rows = ranked_rows(self._judged, self.folder)
+        return ranking_frame(ranked_by_setting(rows, PARTIAL, self._random, FAMILIES))
 
     def report(self) -> Path:
         """Writes the report of the run again, with its chart and points.csv, and returns the path of report.html."""

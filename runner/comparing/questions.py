@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -202,6 +202,47 @@ class TraceQuestion:
     def contenders(self, names: Sequence[str]) -> list[Contender]:
         """The algorithms."""
         return replays(trace_of(self.trace), names)
+
+
+@dataclass(frozen=True)
+class Given:
+    """Options of which some go together; None for what is not given."""
+
+    workers: int | None
+    parallel: str | None
+    gpus_per_host: int | None
+    device: str | None
+    iteration_time: str | None
+    servers: int | None
+
+    def refuse_all_but(self, beside: str, *known: str) -> None:
+        """Raises InputFault if another option is given."""
+        extra = [
+            field.name for field in fields(self) if field.name not in known and getattr(self, field.name) is not None
+        ]
+        if extra:
+            names = ", ".join(f"--{name.replace('_', '-')}" for name in extra)
+            raise InputFault(f"{names}: cannot be given beside {beside}")
+
+
+def question_of(
+    model: str | None, trace: Path | None, network: Network, given: Given, settings: tuple[str, ...]
+) -> Asked:
+    """What is asked. Raises InputFault for options that do not go together."""
+    device, iteration_time = given.device, given.iteration_time
+    if trace is not None and model is None:
+        given.refuse_all_but("--trace", "gpus_per_host")
+        return TraceQuestion(str(trace), network, given.gpus_per_host or 1, settings)
+    if model is None or trace is not None:
+        raise InputFault("give either --model or --trace: what is trained, or what was recorded")
+    if given.parallel is not None:
+        given.refuse_all_but("--parallel", "parallel", "gpus_per_host", "device", "iteration_time")
+        division = Parallel.parse(given.parallel)
+        return ParallelQuestion(model, division, network, device, iteration_time, given.gpus_per_host, settings)
+    if given.workers is None:
+        raise InputFault("give --workers, or with a large model --parallel, as in --parallel data=8,tensor=8")
+    given.refuse_all_but("--workers", "workers", "device", "iteration_time", "servers")
+    return Question(model, given.workers, network, device, iteration_time, given.servers, settings)
 
 
 def _model(name: str, device: str | None, iteration_time: str | None) -> dict[str, Any]:

@@ -113,12 +113,17 @@ def ranking_of(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> R
     """The ranking of a comparison, by the times of whole models; None for another scenario. Raises InputFault for a damaged file."""
     if scenario.chart != "ranking":
         return None
+    random = [is_random(run.point.section) for run in runs]
+    words = _in_words(runs, read_whole(folder))
+    return rank(ranked_rows(runs, folder), FAMILIES, PARTIAL, scenario.left_out, random, scaled=words)
+
+
+def ranked_rows(runs: Sequence[JudgedRun], folder: Path) -> list[PointResult]:
+    """What a ranking is of: the rows of a run, at full size where that was estimated. Raises InputFault for a damaged file."""
     whole = read_whole(folder)
-    rows = [
+    return [
         at_full_size(run.result, whole[run.folder.name]) if run.folder.name in whole else run.result for run in runs
     ]
-    random = [is_random(run.point.section) for run in runs]
-    return rank(rows, FAMILIES, PARTIAL, scenario.left_out, random, scaled=_in_words(runs, whole))
 
 
 def _in_words(runs: Sequence[JudgedRun], whole: Mapping[str, Whole]) -> str:

@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "api": STAGES | {"vm", "runner"},
     "program_commands": frozenset({"commands", "runner"}),
     "trace_commands": frozenset({"commands"}),
-    "comparison_commands": frozenset({"commands", "runner", "workloads"}),
+    "comparison_commands": frozenset({"commands", "runner"}),
     "command_line": frozenset({"commands", "comparison_commands", "program_commands", "trace_commands", "runner"}),
     "__main__": frozenset({"command_line"}),
 }

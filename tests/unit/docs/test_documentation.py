@@ -19,8 +19,7 @@ import pytest
 import typer
 
 from gradwire import command_line
-from gradwire.comparison_commands import Given, question_of
-from gradwire.runner.comparing.questions import Network
+from gradwire.runner.comparing.questions import Given, Network, question_of
 from gradwire.runner.launch.scenario_files import scenario_path
 from gradwire.runner.reproduce import wanted_scenarios
 from gradwire.workloads import models

@@ -28,16 +28,16 @@ def asked(text: str, *settings: str, model: str = "llama3-70b", **more: Any) -> 
 def test_the_question_sets_what_is_left_open() -> None:
     document = asked("data=8,tensor=8").document()
     assert document["cluster"] == {"workers": 64, "workers_per_host": 8}
-    assert document["model"]["blocks"] == 4
+    assert document["model"]["blocks"] == 8
     assert document["run"]["fidelity"] == "0.5%"
     assert document["costs"]["local_rate"] == {"value": "450GB/s", "source": "link of h100 (gradwire devices)"}
-    assert document["title"] == "llama3-70b with 4 blocks on 64 x h100 on 8 machines, 400gbit"
+    assert document["title"] == "llama3-70b with 8 blocks on 64 x h100 on 8 machines, 400gbit"
     assert asked("data=8,tensor=8").name == "compare-llama3-70b-h100-data8-tensor8-400gbit"
 
 
 def test_what_is_said_goes_before() -> None:
-    document = asked("data=8,tensor=8", "model.blocks=8", "run.fidelity=1%", gpus_per_host=4).document()
-    assert (document["model"]["blocks"], document["run"]["fidelity"]) == (8, "1%")
+    document = asked("data=8,tensor=8", "model.blocks=16", "run.fidelity=1%", gpus_per_host=4).document()
+    assert (document["model"]["blocks"], document["run"]["fidelity"]) == (16, "1%")
     assert document["cluster"]["workers_per_host"] == 4
     assert "blocks" not in asked("data=2", model="alexnet").document()["model"]
     assert "costs" not in asked("data=2", gpus_per_host=1).document()
@@ -77,7 +77,7 @@ def test_a_divided_model_is_ranked_by_all_its_blocks(
     kept = json.loads((folder / "whole.json").read_text())["points"]
     assert all(point["blocks"] == 24 for point in kept.values())
     told = " ".join(out.split())
-    assert "time: of all 24 blocks on the ideal network, times x fluid as measured with 4." in told
+    assert "time: of all 24 blocks on the ideal network, times x fluid as measured with 8." in told
     assert "fidelity: bytes and rates of" in told
     measured = (folder / "points.csv").read_text()
     assert "iteration_time_s" in measured

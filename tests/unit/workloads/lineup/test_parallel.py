@@ -50,6 +50,9 @@ def test_what_else_is_divided_is_the_same_for_all() -> None:
         divided(Parallel.parse("data=2,tensor=4,pipeline=2"), ["fsdp"])
 
 
-@pytest.mark.parametrize(("text", "blocks", "kept"), [("data=8", 80, 4), ("data=8", 7, None), ("pipeline=4", 80, 16)])
+@pytest.mark.parametrize(
+    ("text", "blocks", "kept"),
+    [("data=8", 80, 8), ("data=8", 15, None), ("pipeline=4", 80, 16), ("pipeline=3", 96, 12)],
+)
 def test_a_few_blocks_of_each_stage_stand_for_many(text: str, blocks: int, kept: int | None) -> None:
     assert kept_blocks(Parallel.parse(text), blocks) == kept
