@@ -73,7 +73,11 @@ class ResolvedPoint:
         """What the strategy compiles, without the fabric. A cluster that stands for a larger one has its costs and rate scaled."""
         job = _job(self.section, self.catalogue, needs_servers=self.strategy.needs_servers)
         if self.section.model.trace is not None:
-            return replaying(job, trace_of(self.section.model.trace))
+            if self.section.cluster.stands_for is not None:
+                raise InputFault(
+                    "cluster.stands_for: a trace's ranks stand for themselves; model.grow puts it on more of them"
+                )
+            return replaying(job, trace_of(self.section.model.trace), self.section.model.grow)
         if self.strategy is REPLAY:
             raise InputFault(
                 f"strategy.name = '{REPLAY.name}': there is nothing to replay: give model.trace, or another strategy"

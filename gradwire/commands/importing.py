@@ -178,11 +178,12 @@ def _line(text: str) -> None:
 
 def _table(summary: Summary) -> Table:
     table = Table(title=f"{summary.ranks} ranks", title_justify="left", box=None)
-    for column in ("communication", "group", "calls", "MB", "recorded (s)"):
-        table.add_column(column, justify="left" if column in ("communication", "group") else "right")
+    for column in ("communication", "group", "ranks", "calls", "MB", "recorded (s)"):
+        table.add_column(column, justify="left" if column in ("communication", "ranks") else "right")
     for row in summary.rows:
         recorded = "" if row.recorded_s is None else f"{row.recorded_s:.6f}"
-        table.add_row(row.kind, row.group, f"{row.calls:,}", f"{row.size_bytes / 1e6:,.6f}", recorded)
+        number = "" if row.number is None else f"{row.number}"
+        table.add_row(row.kind, number, row.group, f"{row.calls:,}", f"{row.size_bytes / 1e6:,.6f}", recorded)
     return table
 
 

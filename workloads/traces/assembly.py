@@ -15,13 +15,11 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from gradwire.workloads.traces.findings import Findings
-from gradwire.workloads.traces.record import MOST_RANKS, Call, RankRecord, Reading
+from gradwire.workloads.traces.record import MOST_RANKS, MOST_TASKS, Call, RankRecord, Reading
 from gradwire.workloads.traces.workload import POINT_TO_POINT, ROOTED, UNKNOWN, Int64, Kind, Tasks, Workload
 
 OF_NAME = re.compile(r"(?:^|[._-])(?:rank|npu|gpu|host|device|r)?[._-]?(\d{1,9})$")
 """A rank at the end of a name: `job.3`, `job_rank3`, `npu.3`; not the number of `resnet50`."""
-MOST_TASKS = 50_000_000
-"""Of all ranks together: columns of 8 bytes each then take 4 GB. Ranks that are filled in count as well."""
 
 
 def assembled(name: str, records: Sequence[RankRecord], reading: Reading, findings: Findings) -> Workload | None:

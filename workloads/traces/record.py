@@ -17,6 +17,8 @@ LONGEST_NS = 10**15
 """Of one task, eleven days; a scenario's durations have the same order of magnitude as their limit."""
 MOST_RANKS = 65_536
 """Of a job. A file that speaks of more is taken to be damaged, before a list of them fills the memory."""
+MOST_TASKS = 50_000_000
+"""Of all ranks together: columns of 8 bytes each then take 4 GB. Ranks that are filled in count as well."""
 COMPUTE_STREAM, HOST_STREAM, MEMORY_STREAM, POINT_STREAM = 0, 2, 3, 4
 """Serial streams of a rank; the last for points in time, which must not wait for what computes. Additions have stream 1 in plans."""
 

@@ -114,6 +114,8 @@ class Workload:
     #: Task i waits for dep_task[dep_start[i]:dep_start[i + 1]], all of the same rank.
     dep_start: Int64
     dep_task: Int64
+    #: What was made of the recorded workload since, for whoever reads the plan; not part of its file.
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """Tells workloads apart, which their columns in short would not."""

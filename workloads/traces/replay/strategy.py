@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from gradwire.faults import InputFault
 from gradwire.workloads.job import Job
@@ -39,7 +40,8 @@ def compile_replay(job: Job, options: ReplayOptions) -> Mapping[str, Plan]:
         Kind.BROADCAST: options.broadcast,
         Kind.REDUCE: options.broadcast,
     }
-    return {NAME: compile_workload(job.trace, job.cluster, job.costs, algorithms, job.compute_s, job.samples)}
+    plan = compile_workload(job.trace, job.cluster, job.costs, algorithms, job.compute_s, job.samples)
+    return {NAME: replace(plan, notes=(*plan.notes, *job.trace.notes))}
 
 
 REPLAY = Strategy(
