@@ -26,6 +26,8 @@ from gradwire.workloads.traces.summary import Summary
 from gradwire.workloads.traces.workload import FILE_NAME
 
 FOLDER = Path("traces")
+MOST_REASONS = 40
+"""Refusals that are printed."""
 RATE = "25gbit"
 """Of the scenario that is written beside a workload, to begin with."""
 
@@ -85,11 +87,19 @@ def import_traces(traces: Sequence[Path], out: Path | None, said: Said) -> None:
             _write_scenario(folder, imported.workload.ranks)
     _show(imported)
     if imported.workload is None:
-        reasons = "\n".join(f"{finding.words}" for finding in imported.refusals)
-        raise InputFault(f"no workload was made of the traces, because it would be a guess:\n{reasons}")
+        raise InputFault(
+            f"no workload was made of the traces, because it would be a guess:\n{_reasons(imported, folder)}"
+        )
     terminal.name_files(
         {"workload": folder / FILE_NAME, "verdict": folder / VERDICT_FILE, "scenario": _scenario_file(folder)}
     )
+
+
+def _reasons(imported: Imported, folder: Path) -> str:
+    """Why there is no workload, one line each; where there are very many, the first, and where the others are."""
+    lines = [finding.words for finding in imported.refusals[:MOST_REASONS]]
+    more = len(imported.refusals) - len(lines)
+    return "\n".join([*lines, *([f"and {more:,} more, which {folder / VERDICT_FILE} has"] if more else [])])
 
 
 def _files(traces: Sequence[Path]) -> list[Path]:

@@ -108,6 +108,11 @@ class RankRecord:
             raise InputFault(
                 f"{self.file}: {call.place}: {call.kind.with_article} of {call.size_bytes:,} bytes; it must be 0 or more, and at most 2^50"
             )
+        if not UNKNOWN <= call.duration_ns <= LONGEST_NS:
+            raise InputFault(
+                f"{self.file}: {call.place}: {call.kind.with_article} that lasted {call.duration_ns / 1e9:g} s; it must be 0 or more, and "
+                "at most 10^6 s"
+            )
         number = self._add(call.kind, call.duration_ns, UNKNOWN, after, call.place)
         self.calls[number] = call
         return number

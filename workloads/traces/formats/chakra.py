@@ -238,7 +238,7 @@ class _Reader:
         for text in re.findall(r"\[\{.*\}\]", node.inputs.values):
             try:
                 config = msgspec.json.decode(text)
-            except (msgspec.DecodeError, RecursionError):
+            except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
                 continue
             self._record.groups = {**configured_groups(config, None), **self._record.groups}
 
@@ -253,7 +253,7 @@ class _Reader:
                 record.file, place, f"the process group '{name}' is not known: give its ranks with --groups"
             )
             return None
-        if said.get("involved_dim") is not None and not all(said["involved_dim"].values):
+        if said.get("involved_dim") is not None and not all(getattr(said["involved_dim"], "values", [False])):
             record.findings.refuse(
                 record.file,
                 place,
@@ -282,7 +282,8 @@ class _Reader:
                 place,
                 "attributes without a value count as 0, which older schemas do not write: comm_type 0 is an all-reduce",
             )
-        kind = KINDS.get(said["comm_type"] or 0)
+        comm_type = 0 if said["comm_type"] is None else _integer(said["comm_type"])
+        kind = None if comm_type is None else KINDS.get(comm_type)
         if kind is None:
             self._record.findings.refuse(self._record.file, place, f"comm_type {said['comm_type']} is not known")
         elif kind in (Kind.GATHER, Kind.SCATTER):

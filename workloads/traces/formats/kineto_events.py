@@ -178,7 +178,7 @@ class _Sorter:
     def _arguments(self, number: int, event: Event, decoder: msgspec.json.Decoder[Any]) -> Any:
         try:
             return decoder.decode(event.args)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise InputFault(f"{self._path}: traceEvents[{number}] ({event.name}): its args: {error}") from error
 
 
