@@ -27,7 +27,7 @@ from gradwire.workloads.scenario.schema import ClusterSection, CostsSection, Mod
 from gradwire.workloads.stand_in import StandIn
 from gradwire.workloads.strategy import Options, Strategy
 from gradwire.workloads.traces.job import recorded_profile, recorded_times, replaying, trace_of
-from gradwire.workloads.traces.replay.strategy import REPLAY
+from gradwire.workloads.traces.replay.strategy import REPLAY, classes_of
 
 Part = TypeVar("Part")
 
@@ -95,9 +95,9 @@ class ResolvedPoint:
     @cached_property
     def fabric(self) -> Fabric:
         """The fabric that the point needs."""
-        classes = max(
-            self.strategy.classes(self.options), 1 + max(map(class_beside, self.section.program.values()), default=0)
-        )
+        beside = 1 + max(map(class_beside, self.section.program.values()), default=0)
+        recorded = 1 if self.job.trace is None else classes_of(self.job.trace, self.options)
+        classes = max(self.strategy.classes(self.options), recorded, beside)
         built = _fabric(self.section, self.job.cluster.hosts, self.job.rate_bps, classes)
         return replace(built, aggregators=self.strategy.aggregators)
 

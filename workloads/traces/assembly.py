@@ -146,6 +146,7 @@ class _Columns:
     call: Int64
     size: Int64
     width: Int64
+    priority: Int64
     #: Those of them that are in each group, and the root of each where it has one.
     of_group: dict[int, tuple[Int64, Int64]]
 
@@ -157,7 +158,7 @@ class _Assembly:
         self._name, self._records, self._world, self._findings = name, records, world, findings
         self._first = np.concatenate([[0], np.cumsum([len(record) for record in records])]).astype(np.int64)
         count = int(self._first[-1])
-        self._group, self._peer, self._call = (np.full(count, UNKNOWN, np.int64) for _ in range(3))
+        self._group, self._peer, self._call, self._priority = (np.full(count, UNKNOWN, np.int64) for _ in range(4))
         self._size, self._width = np.zeros(count, np.int64), np.ones(count, np.int64)
         self._groups: dict[tuple[int, ...], int] = {}
         self._calls = 0
@@ -202,14 +203,16 @@ class _Assembly:
             own = of_group.setdefault(self._groups.setdefault(ranks, len(self._groups)), [])
             own += [(number, self._root(record, call, ranks, members, shared)) for number, call in calls]
         return _Columns(
-            *(
-                _array(column)
-                for column in (record.kind, record.duration_ns, record.stream, record.waiting, record.waits_for)
-            ),
-            _array([number for number, _ in numbered]),
-            _array([call.size_bytes for _, call in numbered]),
-            _array([call.element_bytes for _, call in numbered]),
-            {
+            kind=_array(record.kind),
+            duration_ns=_array(record.duration_ns),
+            stream=_array(record.stream),
+            waiting=_array(record.waiting),
+            waits_for=_array(record.waits_for),
+            call=_array([number for number, _ in numbered]),
+            size=_array([call.size_bytes for _, call in numbered]),
+            width=_array([call.element_bytes for _, call in numbered]),
+            priority=_array([call.priority for _, call in numbered]),
+            of_group={
                 group: (_array([number for number, _ in own]), _array([root for _, root in own]))
                 for group, own in ((group, sorted(own)) for group, own in of_group.items())
             },
@@ -235,7 +238,8 @@ class _Assembly:
     def _take(self, rank: int, record: RankRecord, collectives: dict[int, dict[int, Int64]]) -> None:
         """Puts a rank's calls where its tasks are, and its collectives with those of its groups."""
         columns, first = self._columns[id(record)], int(self._first[rank])
-        self._size[first + columns.call], self._width[first + columns.call] = columns.size, columns.width
+        calls = first + columns.call
+        self._size[calls], self._width[calls], self._priority[calls] = columns.size, columns.width, columns.priority
         for group, (numbers, root) in columns.of_group.items():
             if rank not in self._members[group]:
                 ranks = list(self._groups)[group]
@@ -290,6 +294,7 @@ class _Assembly:
     def _agree(self, tasks: Int64) -> None:
         """Gives tasks of collectives, shape (members, calls), one number a call. Refuses those that differ."""
         differ = (self._kind[tasks] != self._kind[tasks[0]]) | (self._size[tasks] != self._size[tasks[0]])
+        self._refuse_priorities(tasks[:, ~differ.any(axis=0)])
         for call in np.flatnonzero(differ.any(axis=0)).tolist():
             first, other = int(tasks[0, call]), int(tasks[int(differ[:, call].argmax()), call])
             file, place = self._place(first)
@@ -300,6 +305,18 @@ class _Assembly:
             )
         self._call[tasks] = self._calls + np.arange(tasks.shape[1])
         self._calls += tasks.shape[1]
+
+    def _refuse_priorities(self, tasks: Int64) -> None:
+        """Refuses collectives that ranks give different priorities."""
+        differ = self._priority[tasks] != self._priority[tasks[0]]
+        for call in np.flatnonzero(differ.any(axis=0)).tolist():
+            first, other = int(tasks[0, call]), int(tasks[int(differ[:, call].argmax()), call])
+            file, place = self._place(first)
+            one, another = (
+                f"{self._priority[task]}" if self._priority[task] >= 0 else "none" for task in (first, other)
+            )
+            what = f"of priority {another} here, and of priority {one} in {file}, {place}: which of them does the call have?"
+            self._findings.refuse(*self._place(other), what)
 
     def _match_messages(self, messages: dict[tuple[int, int, int], tuple[list[int], list[int]]]) -> None:
         for (src, dst, tag), (sends, recvs) in messages.items():
@@ -338,6 +355,7 @@ class _Assembly:
             peer=self._peer,
             call=self._call,
             stream=np.concatenate([each.stream for each in columns]),
+            priority=self._priority if (self._priority >= 0).any() else self._priority[:0],
         )
         return Workload(self._name, self._world, tuple(self._groups), tasks, start, waits_for[by_task])
 

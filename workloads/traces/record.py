@@ -60,6 +60,8 @@ class Call:
     tag: int = 0
     #: As recorded.
     duration_ns: int = UNKNOWN
+    #: As recorded, the larger the more urgent.
+    priority: int = UNKNOWN
 
 
 class RankRecord:

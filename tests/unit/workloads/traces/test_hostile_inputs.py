@@ -67,7 +67,7 @@ def test_what_was_found_in_chakra_files(tmp_path: Path, node: object) -> None:
 def test_a_small_file_of_a_job_of_65536_ranks_is_read_soon(tmp_path: Path) -> None:
     nodes = [
         chakra_node(1, chakra.COMP),
-        *(chakra_node(k, chakra.COLL, [k - 1], comm_type=0, comm_size=8) for k in range(2, 32)),
+        *(chakra_node(k, chakra.COLL, [k - 1], comm_type=0, comm_size=8) for k in range(2, 12)),
     ]
     path = chakra_file(tmp_path / "0.et", nodes, world_size=65_536, rank=0)
     with limited_memory():
