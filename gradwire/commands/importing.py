@@ -178,7 +178,8 @@ def _grounds(imported: Imported) -> Iterator[str]:
         if not finding.refused:
             alike.setdefault(finding.what, []).append(finding)
     for findings in alike.values():
-        more = f"; likewise in {len(findings) - 1} more files" if len(findings) > 1 else ""
+        others = len(findings) - 1
+        more = f"; likewise in {others} more file{'s' if others > 1 else ''}" if others else ""
         yield findings[0].words + more
 
 

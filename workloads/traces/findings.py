@@ -32,9 +32,9 @@ class Finding:
     @property
     def words(self) -> str:
         """One line."""
-        place = f"{self.place}: " if self.place else ""
+        about = "".join(f"{each}: " for each in (self.file, self.place) if each)
         more = f" ({self.count:,} in all)" if self.count > 1 else ""
-        return f"{self.file}: {place}{self.what}{more}"
+        return f"{about}{self.what}{more}"
 
 
 class Findings:

@@ -55,6 +55,8 @@ class Head(msgspec.Struct):
 
     distributedInfo: dict[str, Any] | None = None  # noqa: N815 (the format's name)
     traceName: str = ""  # noqa: N815
+    #: What run of gradwire's it is of; "" for what others wrote.
+    gradwire: str = ""
 
 
 @dataclass
