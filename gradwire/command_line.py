@@ -216,12 +216,18 @@ def trace(
             metavar="FOLDER", help="write the measured times there as a Chakra trace instead, one file per rank"
         ),
     ] = None,
+    kineto: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="write them there as profiles of torch.profiler instead, for tools that read these"
+        ),
+    ] = None,
 ) -> None:
     """Exports one iteration as a timeline for ui.perfetto.dev: streams, send queues, receives, arrows, and the load of links."""
     from gradwire.commands import reading
 
-    if chakra is not None:
-        reading.chakra_trace(run_path, point, iteration, out, chakra)
+    if chakra is not None or kineto is not None:
+        reading.trace_of_ranks(run_path, point, iteration, out, chakra, kineto)
     else:
         reading.trace(run_path, point, iteration, out)
 

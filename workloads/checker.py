@@ -15,6 +15,9 @@ from gradwire.faults import InternalFault
 from gradwire.workloads.plan import Combine, Discipline, Int64, OpKind, Plan
 from gradwire.workloads.symbolic import defects
 
+FEW_STREAMS = 16
+"""Streams are numbered below the number of ops, or below this: a replay has streams of its own behind those that a trace may use."""
+
 
 class PlanError(InternalFault):
     """The plan is wrong, which is a bug in the strategy that compiled it."""
@@ -97,7 +100,7 @@ def _check_ranges(plan: Plan) -> None:
         ("a message's peer", ops.peer[communicates & ~to_group], 0, ranks),
         ("a message's group", ops.peer[to_group], 0, max(0, len(plan.group_start) - 1)),
         ("a message's queue", ops.lane[sends], 0, len(plan.queue_rank)),
-        ("a stream", ops.lane[~communicates], 0, count),
+        ("a stream", ops.lane[~communicates], 0, max(count, FEW_STREAMS)),
         ("a queue's rank", plan.queue_rank, 0, ranks),
     )
     for what, values, lowest, end in references:

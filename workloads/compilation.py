@@ -28,7 +28,7 @@ from gradwire.workloads.scenario.schema import ClusterSection, CostsSection, Mod
 from gradwire.workloads.stand_in import StandIn
 from gradwire.workloads.strategy import Options, Strategy
 from gradwire.workloads.traces.job import recorded_profile, recorded_times, replaying, trace_of
-from gradwire.workloads.traces.replay.strategy import REPLAY
+from gradwire.workloads.traces.replay.strategy import REPLAY, classes_of
 
 Part = TypeVar("Part")
 
@@ -76,7 +76,11 @@ class ResolvedPoint:
         """What the strategy compiles, without the fabric. A cluster that stands for a larger one has its costs and rate scaled."""
         job = _job(self.section, self.catalogue, needs_servers=self.strategy.needs_servers)
         if self.section.model.trace is not None:
-            return replaying(job, trace_of(self.section.model.trace))
+            if self.section.cluster.stands_for is not None:
+                raise InputFault(
+                    "cluster.stands_for: a trace's ranks stand for themselves; model.grow puts it on more of them"
+                )
+            return replaying(job, trace_of(self.section.model.trace), self.section.model.grow)
         if self.strategy is REPLAY:
             raise InputFault(
                 f"strategy.name = '{REPLAY.name}': there is nothing to replay: give model.trace, or another strategy"
@@ -94,9 +98,9 @@ class ResolvedPoint:
     @cached_property
     def fabric(self) -> Fabric:
         """The fabric that the point needs."""
-        classes = max(
-            self.strategy.classes(self.options), 1 + max(map(class_beside, self.section.program.values()), default=0)
-        )
+        beside = 1 + max(map(class_beside, self.section.program.values()), default=0)
+        recorded = 1 if self.job.trace is None else classes_of(self.job.trace, self.options)
+        classes = max(self.strategy.classes(self.options), recorded, beside)
         built = _fabric(self.section, self.job.cluster.hosts, self.job.rate_bps, classes)
         return replace(built, aggregators=self.strategy.aggregators)
 
@@ -184,7 +188,8 @@ def _profile(wanted: ModelSection, catalogue: Catalogue) -> Profile:
 
 def _compute_time(wanted: ModelSection, profile: Profile, catalogue: Catalogue) -> ComputeTime:
     if wanted.trace is not None:
-        return recorded_times(trace_of(wanted.trace), wanted.trace)
+        more = "" if wanted.grow is None else f"; on more ranks by data parallelism (model.grow = {wanted.grow})"
+        return recorded_times(trace_of(wanted.trace), wanted.trace + more)
     return made_up_times(wanted) if wanted.layers else _compute(wanted, profile, catalogue)
 
 

@@ -17,6 +17,8 @@ LONGEST_NS = 10**15
 """Of one task, eleven days; a scenario's durations have the same order of magnitude as their limit."""
 MOST_RANKS = 65_536
 """Of a job. A file that speaks of more is taken to be damaged, before a list of them fills the memory."""
+MOST_TASKS = 50_000_000
+"""Of all ranks together: columns of 8 bytes each then take 4 GB. Ranks that are filled in count as well."""
 COMPUTE_STREAM, HOST_STREAM, MEMORY_STREAM, POINT_STREAM = 0, 2, 3, 4
 """Serial streams of a rank; the last for points in time, which must not wait for what computes. Additions have stream 1 in plans."""
 
@@ -58,6 +60,8 @@ class Call:
     tag: int = 0
     #: As recorded.
     duration_ns: int = UNKNOWN
+    #: As recorded, the larger the more urgent.
+    priority: int = UNKNOWN
 
 
 class RankRecord:
@@ -105,6 +109,11 @@ class RankRecord:
         if not 0 <= call.size_bytes <= MOST_BYTES:
             raise InputFault(
                 f"{self.file}: {call.place}: {call.kind.with_article} of {call.size_bytes:,} bytes; it must be 0 or more, and at most 2^50"
+            )
+        if not UNKNOWN <= call.duration_ns <= LONGEST_NS:
+            raise InputFault(
+                f"{self.file}: {call.place}: {call.kind.with_article} that lasted {call.duration_ns / 1e9:g} s; it must be 0 or more, and "
+                "at most 10^6 s"
             )
         number = self._add(call.kind, call.duration_ns, UNKNOWN, after, call.place)
         self.calls[number] = call

@@ -120,7 +120,7 @@ class _Reader:
         for text in values if isinstance(values, list) else []:
             try:
                 config = msgspec.json.decode(text) if isinstance(text, str) else None
-            except (msgspec.DecodeError, RecursionError):
+            except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
                 continue
             groups = configured_groups(config, None)
             self._record.groups = {**groups, **self._record.groups}
@@ -131,7 +131,7 @@ class _Reader:
     def _decoded(self, node: Node, raw: msgspec.Raw) -> Any:
         try:
             return msgspec.json.decode(raw)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise InputFault(f"{self._record.path}: node {node.id} ({node.name}): {error}") from error
 
     def fill(self) -> None:
@@ -189,7 +189,7 @@ class _Reader:
     def _attributes(self, node: Node) -> dict[str, Any]:
         try:
             return {each.name: each.value for each in msgspec.json.decode(node.attrs, type=list[Attribute])}
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise InputFault(f"{self._record.path}: node {node.id} ({node.name}): its attrs: {error}") from error
 
     def _of_inputs(self, values: list[Any], last: list[Any]) -> dict[str, Any]:

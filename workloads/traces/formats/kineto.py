@@ -28,6 +28,11 @@ def read(path: Path, reading: Reading, watch: Watch) -> RankRecord:
     events = read_events(path, watch)
     record = RankRecord(path, NAME, Findings())
     _say_who(events, record, reading)
+    if events.head.gradwire:
+        record.findings.note(
+            record.file, "", "written by gradwire: collectives are in it as the messages that they were made of, and what a computation "
+            "waited for is not; `gradwire trace --chakra` writes that as well",
+        )  # fmt: skip
     window, host_calls = _chosen(events, record, reading)
     calls, listed, waits = _calls(host_calls, record)
     if len(events.nccl) and not events.calls:
