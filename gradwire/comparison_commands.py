@@ -14,7 +14,9 @@ Trace = Annotated[
         help="instead of a model: a recorded job, as `gradwire import` made it; ranks algorithms for its collectives"
     ),
 ]
-Workers = Annotated[int | None, typer.Option(help="number of workers, one per host")]
+Workers = Annotated[
+    int | None, typer.Option(help="number of workers, one per host; with --trace, a multiple of its ranks")
+]
 Parallel = Annotated[
     str | None,
     typer.Option(

@@ -173,6 +173,10 @@ def _fidelity_notes(runs: Sequence[JudgedRun]) -> list[str]:
         return []
     numbers = [completion.divided_by for completion in completions]
     least, most = min(numbers), max(numbers)
+    if most == 1:
+        return [
+            "fidelity: no point is divided: even twice as long, bursts would move an iteration by more than was asked for"
+        ]
     by = f"{least}" if least == most else f"{least} to {most}"
     worst = max(completion.division_error for completion in completions)
     return [

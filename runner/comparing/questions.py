@@ -179,22 +179,29 @@ class TraceQuestion:
     #: Folder or file that `gradwire import` made.
     trace: str
     network: Network
+    #: A multiple of the recorded ranks; None: as many. With more, groups of all ranks grow (docs/traces.md).
+    workers: int | None = None
     gpus_per_host: int = 1
     settings: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """Name of the run folder: the question in a few words."""
-        return _name([trace_of(self.trace).name, *self.network.words], self.settings)
+        workers = f"{self.workers}" if self.workers else None
+        return _name([trace_of(self.trace).name, workers, *self.network.words], self.settings)
 
     def document(self) -> dict[str, Any]:
         """What the scenario says for all contenders, with a title. Raises InputFault."""
         trace = trace_of(self.trace)
+        workers = self.workers or trace.ranks
+        model = {"name": trace.name, "trace": str(Path(self.trace).resolve())}
+        if workers != trace.ranks:
+            model["grow"] = "all-ranks"
         document = {
             "about": "Collective algorithms for a recorded job. Adding gradients, copying and software cost nothing unless they are set.",
-            "cluster": {"workers": trace.ranks, "workers_per_host": self.gpus_per_host},
+            "cluster": {"workers": workers, "workers_per_host": self.gpus_per_host},
             "fabric": self.network.table(),
-            "model": {"name": trace.name, "trace": str(Path(self.trace).resolve())},
+            "model": model,
             "run": {"warmup": WARMUP, "iterations": ITERATIONS, "fidelity": FIDELITY},
         }
         return _completed(document, self.settings)
@@ -231,8 +238,8 @@ def question_of(
     """What is asked. Raises InputFault for options that do not go together."""
     device, iteration_time = given.device, given.iteration_time
     if trace is not None and model is None:
-        given.refuse_all_but("--trace", "gpus_per_host")
-        return TraceQuestion(str(trace), network, given.gpus_per_host or 1, settings)
+        given.refuse_all_but("--trace", "workers", "gpus_per_host")
+        return TraceQuestion(str(trace), network, given.workers, given.gpus_per_host or 1, settings)
     if model is None or trace is not None:
         raise InputFault("give either --model or --trace: what is trained, or what was recorded")
     if given.parallel is not None:

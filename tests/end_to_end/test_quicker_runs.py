@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ def test_a_divided_run_is_off_by_less_than_was_asked_for(tmp_path: Path, strateg
 
 def test_a_few_blocks_say_what_all_of_them_take(tmp_path: Path) -> None:
     """BERT-large on four GPUs of two machines, ranked by 8 of its 24 blocks, and run with all of them."""
-    asked = {"model": "bert-large", "parallel": "data=2,tensor=2", "device": "h100", "rate": "100gbit"}
+    asked: dict[str, Any] = {"model": "bert-large", "parallel": "data=2,tensor=2", "device": "h100", "rate": "100gbit"}
     few = gradwire.compare(**asked, out=tmp_path / "few", progress=False)
     every = gradwire.compare(**asked, set={"model.blocks": 24}, out=tmp_path / "every", progress=False)
     assert few.valid

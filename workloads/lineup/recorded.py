@@ -23,7 +23,9 @@ ALGORITHMS = {
 
 
 def replays(trace: Workload, names: Sequence[str] = ()) -> list[Contender]:
-    """The replay as it is by default, and with each other algorithm of each kind of collective that the trace has, one at a time."""
+    """The replay as it is by default; with each other algorithm of each kind of collective that the trace has, one at a time; and with
+    priorities, by need and as recorded where they are.
+    """
     if others := [name for name in names if name != NAME]:
         raise InputFault(f"--strategy {', '.join(others)}: a trace goes by '{NAME}'; its options say how")
     defaults = ReplayOptions()
@@ -32,4 +34,8 @@ def replays(trace: Workload, names: Sequence[str] = ()) -> list[Contender]:
     for kind, (option, algorithms) in ALGORITHMS.items():
         if int(kind) in present:
             tried += [{option: name} for name in algorithms if name != getattr(defaults, option)]
+    if len(np.unique(trace.tasks.call[trace.tasks.call >= 0])) > 1:
+        tried.append({"priorities": "needed-first"})
+    if len(np.unique(trace.tasks.priority)) > 1:
+        tried.append({"priorities": "recorded"})
     return [Contender(NAME, RECORDED, own, told_by=tuple(own)) for own in tried]

@@ -98,6 +98,9 @@ def test_a_recorded_job_is_ranked_by_algorithm(call: Any, monkeypatch: pytest.Mo
     assert status == 0, out + err
     assert "job on 2 ranks, 10gbit" in out
     assert "all_reduce=direct" in out
+    grown = TraceQuestion(str(tmp_path / "job"), Network("10gbit"), workers=8)
+    assert grown.document()["model"]["grow"] == "all-ranks"
+    assert grown.name == "compare-job-8-10gbit"
     assert TraceQuestion(str(tmp_path / "job"), Network("10gbit")).name == "compare-job-10gbit"
     status, _, err = call("compare", "--trace", str(tmp_path / "job"), "--rate", "10gbit", "--gpus-per-host", "3")
     assert (status, "cluster.workers_per_host = 3: must divide" in err) == (2, True)

@@ -23,6 +23,8 @@ def test_each_kind_that_the_trace_has_is_varied_by_itself(tmp_path: Path) -> Non
     assert found[0].options == {}
     assert {"all_reduce": "direct"} in [contender.options for contender in found]
     assert all(tuple(contender.options) == contender.told_by for contender in found)
+    assert {"priorities": "needed-first"} in [contender.options for contender in found]
+    assert not any("recorded" in contender.options.values() for contender in found)
     assert not any("all_gather" in contender.options for contender in found)
 
 
