@@ -67,6 +67,9 @@ GATHER_S = wire_s(7 / 8 * 2 * WEIGHTS * 2)
 TOKENS_BYTES = 2 * VALUES * 2
 """What the tokens of a sample are to two experts each, in 16 bits."""
 
+HOT = 1 / 3 + 2 / 3 / 7
+"""Share of the tokens that go to the worker with the hottest of 8 experts, which gets a third, and one of the others."""
+
 CASES: dict[str, tuple[str, Mapping[str, Any], Job, float]] = {
     # The first bucket is the last half's 3.2 MB; the other three follow at the end of the backward pass.
     "ddp": (
@@ -111,6 +114,13 @@ CASES: dict[str, tuple[str, Mapping[str, Any], Job, float]] = {
         transformer(2),
         2 * BLOCK_S + 2 * 4 * wire_s(2 * VALUES * 2),
     ),
+    # The same in reduce-scatters and allgathers.
+    "sequence": (
+        "megatron",
+        {"tensor": 2, "sequence_parallel": True},
+        transformer(2),
+        2 * BLOCK_S + 2 * 4 * wire_s(2 * VALUES * 2),
+    ),
     # 8 microbatches of a quarter of a block's time in each pass, through 4 stages with messages of 1 KB between them.
     "pipeline": (
         "megatron",
@@ -118,12 +128,42 @@ CASES: dict[str, tuple[str, Mapping[str, Any], Job, float]] = {
         transformer(4, blocks=4, values=512, batch=8),
         (8 + 4 - 1) * BLOCK_S / 8,
     ),
+    # The same in two rounds through stages of two blocks each: twice as much to do, and half of the bubble for it.
+    "interleaved": (
+        "megatron",
+        {"stages": 4, "microbatches": 8, "chunks": 2, "replica_batch": 8},
+        transformer(4, blocks=8, values=512, batch=8),
+        (8 * 2 + 4 - 1) * BLOCK_S / 8,
+    ),
+    # A block is passed forward once more, with its two allreduces.
+    "recomputed": (
+        "megatron",
+        {"tensor": 2, "recompute": "full"},
+        transformer(2),
+        2 * BLOCK_S * 4 / 3 + 2 * 6 * wire_s(2 * VALUES * 2),
+    ),
+    # A quarter of what all 4 have is summed for each of them, and gathered in half as many bytes; all but the first half's in buckets.
+    "divided optimizer": (
+        "megatron",
+        {"sharded_optimizer": True, "overlap_gradients": True, "bucket_parameters": WEIGHTS},
+        transformer(4),
+        2 * BLOCK_S + wire_s(3 / 4 * WEIGHTS * 4) + 4 * wire_s(3 / 4 * WEIGHTS * 2),
+    ),
     # Four all-to-alls in each block, and at the end what all share (the attention and the router) around a ring.
     "experts": (
         "megatron",
         {"experts": 4},
         transformer(4, experts=8),
         2 * BLOCK_S + 2 * 4 * wire_s(3 / 4 * TOKENS_BYTES) + wire_s(2 * 3 / 4 * 2 * (WEIGHTS + 8000) * 4),
+    ),
+    # Of 8 experts, the hottest gets a third, and so its worker, which has another as well, gets 3 / 7 of all tokens, and computes as long.
+    "hot expert": (
+        "megatron",
+        {"experts": 4, "token_skew": 1 / 3},
+        transformer(4, experts=8),
+        2 * BLOCK_S / 2 * (1 + HOT * 4)
+        + 2 * 4 * wire_s(3 * HOT * TOKENS_BYTES)
+        + wire_s(2 * 3 / 4 * 2 * (WEIGHTS + 8000) * 4),
     ),
 }
 
