@@ -180,7 +180,8 @@ class _Compiler:
         division = self.division
         values = segment.routed_values * (self.batch // division.microbatches)
         shares = shares_of_workers(segment, division.experts, division.token_skew)
-        sizes = [self._routed_bytes(values, share) for share in shares or [None] * division.experts]
+        even: list[float | None] = [None] * division.experts
+        sizes = [self._routed_bytes(values, share) for share in shares or even]
         tensor = self.builder.tensor(f"tokens {what} of {segment.name}")
         for members in self.grid.expert_groups(stage, division.experts):
             lasts = {rank: self.programs[rank].last for rank in members}

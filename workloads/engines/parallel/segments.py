@@ -70,8 +70,8 @@ def cut(profile: Profile, stages: int, experts: int = 1, chunks: int = 1) -> Cut
     if not blocks:
         raise InputFault(
             f"model.name = '{profile.name}': has no blocks of attention and feed-forward layers, by which it is divided, run "
-            "again or summed; take a transformer, such as llama3-8b, or leave out strategy.options.tensor, stages, recompute and "
-            "overlap_gradients"
+            "again or summed; take a transformer, such as llama3-8b, or leave out strategy.options.tensor, stages, experts, "
+            "recompute and overlap_gradients"
         )
     pieces = stages * chunks
     if len(blocks) % pieces:
