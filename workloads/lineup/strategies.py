@@ -33,6 +33,9 @@ LEAVES = SPINES = 2
 P3_BUFFERS = {"transport.send_ends": "buffered", "transport.unsent": "256KB"}
 """About one slice of 50,000 parameters may wait in a socket, as in P3's implementation (workloads/strategies/p3.py)."""
 
+ZERO_LIKE_DDP = {"parameters": "fp32", "gradients": "fp32", "bucket_parameters": 25 * 2**20 // 4}
+"""The formats that the others have, and buckets as large as DDP's: DeepSpeed's have room for most models whole."""
+
 
 @dataclass(frozen=True)
 class Contender:
@@ -72,6 +75,8 @@ CONTENDERS = (
     Contender("ddp", ALLREDUCE),
     Contender("megatron", ALLREDUCE),
     Contender("fsdp", ALLREDUCE, {"parameters": "fp32"}),
+    Contender("zero1", ALLREDUCE, ZERO_LIKE_DDP),
+    Contender("zero2", ALLREDUCE, ZERO_LIKE_DDP),
     Contender("csc", ALLREDUCE, random=True, partial=True),
     Contender("multicast-ps", SWITCHES, {"placement": "split"}),
     Contender("aggregation-ps", SWITCHES, {"placement": "split"}),

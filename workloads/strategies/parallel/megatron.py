@@ -1,7 +1,8 @@
 """Megatron-LM's tensor, pipeline, expert and data parallelism: the iteration is that of workloads/engines/parallel/megatron.py.
 
 Sources: Shoeybi et al., Megatron-LM, 2019, section 3; Huang et al., GPipe, NeurIPS 2019; Narayanan et al., Efficient Large-Scale Language
-Model Training on GPU Clusters Using Megatron-LM, SC 2021. A replica has `tensor` times `stages` workers, and as many samples as they would
+Model Training on GPU Clusters Using Megatron-LM, SC 2021; Korthikanti et al., Reducing Activation Recomputation in Large Transformer
+Models, 2022. A replica has `tensor` times `stages` workers, and as many samples as they would
 process alone unless `replica_batch` says otherwise; as many replicas as the workers make sum their gradients. The engine says what is
 assumed.
 """
@@ -14,7 +15,8 @@ from typing import Literal
 from pydantic import Field
 
 from gradwire.workloads.engines.allreduce import BYTES_ON_WIRE
-from gradwire.workloads.engines.parallel.megatron import Division, compile_megatron
+from gradwire.workloads.engines.parallel.division import Division, Recompute
+from gradwire.workloads.engines.parallel.megatron import compile_megatron
 from gradwire.workloads.engines.parallel.schedules import PipelineSchedule
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Plan
@@ -43,6 +45,28 @@ class MegatronOptions(Options):
     """Format of activations and of their gradients, within a layer and between stages."""
     gradients: Format = "fp32"
     """Format in which replicas sum the parameters' gradients."""
+    parameters: Format = "bf16"
+    """Format in which updated parameters are gathered, with `sharded_optimizer`."""
+    sequence_parallel: bool = False
+    """Whether a tensor group divides by tokens what is between its products: each allreduce becomes a reduce-scatter and an allgather, of
+    as many bytes, and stages hand on a worker's tokens alone."""
+    recompute: Recompute = "none"
+    """What of a block's forward pass is computed again before its backward pass: "none"; all of it, collectives included ("full"); or
+    attention's scores and weighted sums ("selective")."""
+    chunks: int = Field(1, ge=1, le=1000)
+    """Pieces of the model that each stage of a 1F1B pipeline has, a round of stages apart (interleaved). With v pieces, the bubble is a
+    v-th of what it was, and stages exchange v times as many activations."""
+    token_skew: float | None = Field(None, gt=0, le=1)
+    """Share of the tokens' choices that fall on the hottest expert, which the first worker of an expert group has; all others get the
+    same of what is left. Unset: all experts get the same."""
+    sharded_optimizer: bool = False
+    """Whether replicas divide the optimizer's state (Megatron-LM's distributed optimizer): gradients are reduced by reduce-scatters, and
+    updated parameters gathered."""
+    overlap_gradients: bool = False
+    """Whether gradients are summed bucket by bucket during the last backward passes; otherwise behind them, all as one."""
+    bucket_parameters: int | None = Field(None, ge=1)
+    """Parameters of a worker that close a bucket, with `overlap_gradients`. Unset: 40 million, or a million for each replica if that is
+    more, as in Megatron-LM. The halves of a block stay together."""
 
 
 def _compile(job: Job, options: MegatronOptions) -> Mapping[str, Plan]:
@@ -55,6 +79,14 @@ def _compile(job: Job, options: MegatronOptions) -> Mapping[str, Plan]:
         activation_bytes=BYTES_ON_WIRE[options.activations],
         gradient_bytes=BYTES_ON_WIRE[options.gradients],
         experts=options.experts,
+        parameter_bytes=BYTES_ON_WIRE[options.parameters],
+        sequence=options.sequence_parallel,
+        recompute=options.recompute,
+        chunks=options.chunks,
+        token_skew=options.token_skew,
+        sharded_optimizer=options.sharded_optimizer,
+        overlap_gradients=options.overlap_gradients,
+        bucket_parameters=options.bucket_parameters,
     )
     return {"megatron": compile_megatron(job, "megatron", division)}
 
