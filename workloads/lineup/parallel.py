@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from gradwire.faults import InputFault
-from gradwire.workloads.lineup.strategies import ALLREDUCE, Contender
+from gradwire.workloads.lineup.strategies import ALLREDUCE, CONTENDERS, Contender
 
 BLOCKS, BLOCKS_PER_STAGE = 8, 4
 """Blocks that stand for more of them, of the model and of a stage, at least. With 4, 8 and 16 of the 80 blocks of Llama 3 70B on 64 GPUs,
@@ -94,7 +94,9 @@ def divided(parallel: Parallel, names: Sequence[str] = ()) -> list[Contender]:
         shares["microbatches"] = parallel.tensor * parallel.pipeline
     found = [Contender(MEGATRON, ALLREDUCE, shares | own, told_by=tuple(own)) for own in _megatron_options(parallel)]
     if parallel.divides_data_alone:
-        found = [*(Contender(name, ALLREDUCE) for name in SHARDED), found[0]]
+        # As they take part in other comparisons: with formats and buckets that are alike.
+        alike = {contender.strategy: contender for contender in CONTENDERS}
+        found = [*(alike[name] for name in SHARDED), *found]
     known = dict.fromkeys(contender.strategy for contender in found)
     if unknown := [name for name in names if name not in known]:
         raise InputFault(f"--strategy {', '.join(unknown)}: with --parallel {parallel} there are {', '.join(known)}")
@@ -102,8 +104,13 @@ def divided(parallel: Parallel, names: Sequence[str] = ()) -> list[Contender]:
 
 
 def _megatron_options(parallel: Parallel) -> list[dict[str, object]]:
-    """Options to try: none, and each by itself where it does something."""
+    """Options to try: none, and each by itself where it does something; those of gradients together as well."""
     tried: list[dict[str, object]] = [{}]
+    if parallel.data > 1:
+        overlapped, sharded = {"overlap_gradients": True}, {"sharded_optimizer": True}
+        tried += [overlapped, sharded, {**overlapped, **sharded}]
+    if parallel.tensor > 1:
+        tried.append({"sequence_parallel": True})
     if parallel.pipeline > 1:
-        tried.append({"schedule": "gpipe"})
+        tried += [{"schedule": "gpipe"}, {"chunks": 2}]
     return tried

@@ -21,7 +21,7 @@ from gradwire.workloads.engines.allreduce import BYTES_ON_WIRE
 from gradwire.workloads.engines.parallel.sharded import Sharding, compile_sharded
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Plan
-from gradwire.workloads.strategy import Options, Strategy
+from gradwire.workloads.strategy import STATE_BYTES, Options, Strategy
 
 
 class FsdpOptions(Options):
@@ -59,6 +59,7 @@ STRATEGIES = (
         source="Zhao et al., VLDB 2023; Rajbhandari et al., SC 2020",
         options=FsdpOptions,
         compile=_compile,
+        state_bytes=lambda cluster, options: STATE_BYTES / (options.shard or cluster.workers),
         needs_servers=False,
     ),
 )

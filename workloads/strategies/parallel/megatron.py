@@ -18,10 +18,10 @@ from gradwire.workloads.engines.allreduce import BYTES_ON_WIRE
 from gradwire.workloads.engines.parallel.division import Division, Recompute
 from gradwire.workloads.engines.parallel.megatron import compile_megatron
 from gradwire.workloads.engines.parallel.schedules import PipelineSchedule
-from gradwire.workloads.job import Job
+from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scenario.fields import MOST_SAMPLES
-from gradwire.workloads.strategy import Options, Strategy
+from gradwire.workloads.strategy import STATE_BYTES, Options, Strategy
 
 Format = Literal["fp32", "fp16", "bf16"]
 
@@ -91,6 +91,16 @@ def _compile(job: Job, options: MegatronOptions) -> Mapping[str, Plan]:
     return {"megatron": compile_megatron(job, "megatron", division)}
 
 
+def _state_bytes(cluster: Cluster, options: MegatronOptions) -> float:
+    """Bytes of a parameter's state at a worker: of its own share, with a part of the momentum if replicas divide that.
+
+    Experts are counted as if all replicas had all of them.
+    """
+    share = options.tensor * options.stages
+    replicas = max(1, cluster.workers // share) if options.sharded_optimizer else 1
+    return (STATE_BYTES - 4 + 4 / replicas) / share
+
+
 STRATEGIES = (
     Strategy(
         name="megatron",
@@ -98,6 +108,7 @@ STRATEGIES = (
         source="Shoeybi et al. 2019; Narayanan et al., SC 2021; Huang et al., NeurIPS 2019; Lepikhin et al. 2020",
         options=MegatronOptions,
         compile=_compile,
+        state_bytes=_state_bytes,
         needs_servers=False,
     ),
 )

@@ -74,6 +74,7 @@ STRATEGIES = (
         source="Rajbhandari et al., SC 2020; DeepSpeed",
         options=Zero1Options,
         compile=partial(_compile, "zero1"),
+        state_bytes=lambda cluster, _: 8 + 4 / cluster.workers,
         needs_servers=False,
     ),
     Strategy(
@@ -82,6 +83,7 @@ STRATEGIES = (
         source="Rajbhandari et al., SC 2020; DeepSpeed",
         options=Zero2Options,
         compile=partial(_compile, "zero2"),
+        state_bytes=lambda cluster, _: 4 + 8 / cluster.workers,
         needs_servers=False,
     ),
 )
