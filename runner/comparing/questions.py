@@ -301,8 +301,7 @@ def _name(words: Sequence[str | None], settings: Sequence[str]) -> str:
 def _title(shared: PointSection) -> str:
     """Model, cluster and network in a few words."""
     fabric, model, cluster = shared.fabric, shared.model, shared.cluster
-    kept = f" with {model.blocks} blocks" if model.blocks else ""
     device = f" x {model.device or 'made-up'}" if model.trace is None else " ranks"
     machines = f" on {cluster.workers // cluster.workers_per_host} machines" if cluster.workers_per_host > 1 else ""
-    words = f"{model.name}{kept} on {cluster.workers}{device}{machines}, {rate_text(fabric.rate)}"
+    words = f"{model.name} on {cluster.workers}{device}{machines}, {rate_text(fabric.rate)}"
     return words + (f", leaf/spine {fabric.oversubscription:g}:1" if fabric.topology is Topology.LEAF_SPINE else "")

@@ -133,4 +133,4 @@ def _in_words(runs: Sequence[JudgedRun], whole: Mapping[str, Whole]) -> str:
     if not blocks:
         return ""
     few, many = (" or ".join(map(str, sorted(counts))) for counts in (filter(None, kept), blocks))
-    return f"time: of all {many} blocks on the ideal network, times x fluid as measured with {few}."
+    return f"time: of all {many} blocks on the ideal network, times x fluid as measured with {few} (points.csv)."

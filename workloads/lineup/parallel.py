@@ -86,7 +86,7 @@ def kept_blocks(parallel: Parallel, blocks: int) -> int | None:
 def divided(parallel: Parallel, names: Sequence[str] = ()) -> list[Contender]:
     """The ways to train a model that is divided so, or those by the named strategies. Raises InputFault for a name that has no part.
 
-    Megatron's options are tried one at a time, beside what is told by `parallel`.
+    Beside what `parallel` says, Megatron's options are tried one at a time, and those of gradients together as well.
     """
     options = {"tensor": parallel.tensor, "stages": parallel.pipeline, "experts": parallel.expert}
     shares = {key: size for key, size in options.items() if size > 1}
@@ -107,8 +107,8 @@ def _megatron_options(parallel: Parallel) -> list[dict[str, object]]:
     """Options to try: none, and each by itself where it does something; those of gradients together as well."""
     tried: list[dict[str, object]] = [{}]
     if parallel.data > 1:
-        overlapped, sharded = {"overlap_gradients": True}, {"sharded_optimizer": True}
-        tried += [overlapped, sharded, {**overlapped, **sharded}]
+        tried += [{"overlap_gradients": True}, {"sharded_optimizer": True}]
+        tried.append({"overlap_gradients": True, "sharded_optimizer": True})
     if parallel.tensor > 1:
         tried.append({"sequence_parallel": True})
     if parallel.pipeline > 1:

@@ -31,7 +31,7 @@ def test_the_question_sets_what_is_left_open() -> None:
     assert document["model"]["blocks"] == 8
     assert document["run"]["fidelity"] == "0.5%"
     assert document["costs"]["local_rate"] == {"value": "450GB/s", "source": "link of h100 (gradwire devices)"}
-    assert document["title"] == "llama3-70b with 8 blocks on 64 x h100 on 8 machines, 400gbit"
+    assert document["title"] == "llama3-70b on 64 x h100 on 8 machines, 400gbit"
     assert asked("data=8,tensor=8").name == "compare-llama3-70b-h100-data8-tensor8-400gbit"
 
 
@@ -77,7 +77,7 @@ def test_a_divided_model_is_ranked_by_all_its_blocks(
     kept = json.loads((folder / "whole.json").read_text())["points"]
     assert all(point["blocks"] == 24 for point in kept.values())
     told = " ".join(out.split())
-    assert "time: of all 24 blocks on the ideal network, times x fluid as measured with 8." in told
+    assert "time: of all 24 blocks on the ideal network, times x fluid as measured with 8 (points.csv)." in told
     assert "fidelity: bytes and rates of" in told
     measured = (folder / "points.csv").read_text()
     assert "iteration_time_s" in measured
