@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import logging
+import resource
 import tempfile
 import time
 from collections import Counter
@@ -53,7 +54,10 @@ def main() -> None:
     ended: Counter[str] = Counter()
     for name in formats:
         ended += tried(name, arguments.first, -(-arguments.inputs // len(formats)))
-    print(f"{sum(ended.values()):,} inputs in {time.monotonic() - begun_s:.0f} s")
+    peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(
+        f"{sum(ended.values()):,} inputs in {time.monotonic() - begun_s:.0f} s, {peak_bytes / 1e9:.2f} GB of memory at most"
+    )
     if set(ended) - {"workload", "refused"}:
         raise SystemExit(1)
 

@@ -68,9 +68,9 @@ def trace_of_ranks(
         raise InputFault(
             f"--kineto {kineto}: is the folder of --chakra; `gradwire import` reads one format from a folder"
         )
-    folders = [folder for folder in (chakra, kineto) if folder is not None]
-    for folder in folders:
-        refuse_unusable(folder)
+    for option, folder in {"--chakra": chakra, "--kineto": kineto}.items():
+        if folder is not None:
+            refuse_unusable(folder, option)
     stored = named_run(run, point)
     plan, log = stored.plan(), stored.log()
     chosen = chosen_iteration(iteration, stored.label, plan, log, stored.record())

@@ -47,7 +47,22 @@ def nodes(rank: int, random: Random) -> list[Any]:
         found.append(node)
     for _ in range(random.choice((0, 0, 1, 1, 2, 4))):
         _spoil(random.choice(found[1:] or found), random, found)
+    if random.random() < 0.01:
+        _swell(found, random)
     return found
+
+
+def _swell(found: list[Any], random: Random) -> None:
+    """Very many calls, or nodes that each have a process group of very many ranks."""
+    count, first = random.choice((300, 3000)), 10_000
+    grouped = random.random() < 0.5
+    for number in range(first, first + count):
+        node = chakra.Node(id=number, name="process_group" if grouped else "call", type=1 if grouped else chakra.COLL)
+        if grouped:
+            node.inputs.values = f'[{{"pg_name": "{number}", "ranks": [], "pg_size": {random.randint(1, 65_536)}}}]'
+        else:
+            node.attr.extend([_attribute("comm_type", 0), _attribute("comm_size", 8)])
+        found.append(node)
 
 
 def _metadata(rank: int, random: Random) -> Any:

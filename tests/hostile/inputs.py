@@ -16,7 +16,7 @@ from typing import Any
 from gradwire.workloads.traces.record import Reading
 from tests.hostile import chakra_nodes
 from tests.hostile.json_text import spoiled
-from tests.unit.workloads.traces.small_traces import ddp_step, execution_trace
+from tests.unit.workloads.traces.small_traces import KinetoFile, ddp_step, execution_trace
 
 FORMATS = ("kineto", "execution-trace", "chakra")
 BOMB_BYTES = 200 << 20
@@ -65,9 +65,35 @@ def _kineto(rank: int, random: Random) -> bytes:
     trace.event("user_annotation", "ProfilerStep#1", 0, 900)
     if random.random() < 0.3:
         trace.collective(("send", "recv")[rank % 2], 50, at=95, begin=900, dur=3, **{"Dst Rank": 1, "Src Rank": 0})
+    if random.random() < 0.02:
+        _swell(trace, random)
     return spoiled({**trace.about, "traceEvents": trace.events, "traceName": "x.json"}, random).encode(
         errors="surrogatepass"
     )
+
+
+def _swell(trace: KinetoFile, random: Random) -> None:
+    """Very many calls, of one group or of as many, or very many groups that nobody calls for."""
+    count, size = random.choice((300, 3000)), random.choice((2, 1000, 65_536))
+    names = random.choice((lambda number: "0", str))
+    said = {"Process Group Ranks": random.choice(("", "[0, 1]", "[0, 1, ...]")), "Group size": size}
+    if random.random() < 0.3:
+        listed = [
+            {"pg_name": f"more {number}", "ranks": [], "pg_size": random.randint(1, 65_536)} for number in range(count)
+        ]
+        trace.about.setdefault("distributedInfo", {})["pg_config"] = listed
+    if random.random() < 0.5:
+        trace.about["distributedInfo"] = {"rank": 0, "world_size": size}
+    for number in range(count):
+        trace.collective(
+            "allreduce",
+            50,
+            at=1000 + 20 * number,
+            begin=1010 + 20 * number,
+            dur=3,
+            **said,
+            **{"Process Group Name": names(number)},
+        )
 
 
 @cache

@@ -18,7 +18,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from gradwire.workloads.traces.findings import Findings
-from gradwire.workloads.traces.record import MOST_RANKS, MOST_TASKS, Call, RankRecord, Reading
+from gradwire.workloads.traces.record import MOST_FILLED_TASKS, MOST_RANKS, Call, RankRecord, Reading
 from gradwire.workloads.traces.workload import POINT_TO_POINT, ROOTED, UNKNOWN, Int64, Kind, Tasks, Workload
 
 OF_NAME = re.compile(r"(?:^|[._-])(?:rank|npu|gpu|host|device|r)?[._-]?(\d{1,9})$")
@@ -110,22 +110,22 @@ def _filled(by_rank: dict[int, RankRecord], world: int, findings: Findings) -> l
     )
     source = by_rank[min(by_rank)]
     everyone = set(range(world))
+    partial = {name: len(ranks) for name, ranks in source.groups.items() if name and set(ranks) != everyone}
     for call in source.calls.values():
-        ranks = set(source.groups.get(call.group, ()) if call.group else everyone)
-        if call.kind in POINT_TO_POINT or ranks != everyone:
-            what = f"{call.kind.with_article}" + ("" if call.kind in POINT_TO_POINT else f" in a group of {len(ranks)}")
+        if call.kind in POINT_TO_POINT or call.group in partial:
+            what = f"{call.kind.with_article}"
+            what += "" if call.kind in POINT_TO_POINT else f" in a group of {partial[call.group]}"
             findings.refuse(
                 source.file,
                 call.place,
                 f"there is no file of {named}, and {what} says nothing of what they do: give the traces of all ranks",
             )
             return []
-    if len(source) * world > MOST_TASKS:
-        findings.refuse(
-            source.file,
-            "",
-            f"{len(source):,} tasks on each of {world:,} ranks are more than the {MOST_TASKS:,} that are read",
-        )
+    if len(source) * len(missing) > MOST_FILLED_TASKS:
+        what = f"{len(source):,} tasks on each of {len(missing):,} ranks that have no file"
+        what += f" are more than the {MOST_FILLED_TASKS:,} that are filled in"
+        findings.refuse(source.file, "", what)
+        return []
     findings.note(
         source.file, "", f"there is no file of {named} ({len(missing)} of {world}): taken to do what rank {min(by_rank)} does, "
             "whose communication is among all ranks; differences between ranks are lost",

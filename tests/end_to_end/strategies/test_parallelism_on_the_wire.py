@@ -32,8 +32,11 @@ WEIGHTS, VALUES = 800_000, 1_600_000
 """Parameters of half a block, and activations of a sample between halves: both divide by 8."""
 
 
-def transformer(workers: int, *, blocks: int = 2, values: int = VALUES, experts: int = 0, batch: int = 1) -> Job:
-    """Blocks of two halves; with experts, the second has a router of 1000 wide tokens and as many experts, two for each token."""
+def transformer(
+    workers: int, *, blocks: int = 2, values: int = VALUES, experts: int = 0, batch: int = 1, attends: bool = False
+) -> Job:
+    """Blocks of two halves; with experts, the second has a router of 1000 wide tokens and as many experts, two for each token. If one
+    attends, its half has products of 1000 features before and behind what takes the time."""
     layers: list[Layer] = []
     times_s: list[float] = []
 
@@ -50,6 +53,11 @@ def transformer(workers: int, *, blocks: int = 2, values: int = VALUES, experts:
                 add(f"{at}/router", {"weights": width * experts}, 0.0, rows=width)
                 sizes = {f"expert{number}": each for number in range(experts)}
                 add(f"{at}/experts", sizes, HALF_S, flops=2 * 2 * (values / width) * each)
+            elif half == "attention" and attends:
+                width = 1000
+                add(f"{at}/qkv", dict.fromkeys(("query", "key", "value"), width * width), 0.0, rows=width)
+                add(f"{at}/attend", {}, HALF_S)
+                add(f"{at}/proj", {"weights": width * width}, 0.0, rows=width)
             else:
                 add(f"{at}/product", {"weights": WEIGHTS}, HALF_S)
             add(f"{at}/add", {}, 0.0, flops=values)
@@ -67,6 +75,8 @@ GATHER_S = wire_s(7 / 8 * 2 * WEIGHTS * 2)
 TOKENS_BYTES = 2 * VALUES * 2
 """What the tokens of a sample are to two experts each, in 16 bits."""
 
+KEYS_S = wire_s(2 * VALUES * 2)
+"""Time of a sample's keys and values, in 16 bits."""
 HOT = 1 / 3 + 2 / 3 / 7
 """Share of the tokens that go to the worker with the hottest of 8 experts, which gets a third, and one of the others."""
 
@@ -148,6 +158,15 @@ CASES: dict[str, tuple[str, Mapping[str, Any], Job, float]] = {
         {"sharded_optimizer": True, "overlap_gradients": True, "bucket_parameters": WEIGHTS},
         transformer(4),
         2 * BLOCK_S + wire_s(3 / 4 * WEIGHTS * 4) + 4 * wire_s(3 / 4 * WEIGHTS * 2),
+    ),
+    # Two workers have half of each of two samples' tokens, as much to compute as of one. Keys and values take longer than a slice of
+    # attention, which is half of it, forward and backward; their gradients follow the last slice. At the end, all is summed.
+    "context": (
+        "megatron",
+        {"context": 2},
+        transformer(2, attends=True),
+        2 * (BLOCK_S + (KEYS_S - HALF_S / 2) + (KEYS_S - 2 * HALF_S / 2) + KEYS_S)
+        + wire_s(2 * (4 * 1000 * 1000 + WEIGHTS) * 4),
     ),
     # Four all-to-alls in each block, and at the end what all share (the attention and the router) around a ring.
     "experts": (

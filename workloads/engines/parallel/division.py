@@ -33,6 +33,8 @@ class Division:
     experts: int = 1
     #: Share of the tokens' choices that fall on the hottest expert; None: all experts get as many.
     token_skew: float | None = None
+    #: Workers that divide a sample's tokens.
+    context: int = 1
     #: Pieces of the model that each stage has.
     chunks: int = 1
     #: Whether what is between a tensor group's products is divided by tokens, too.
@@ -54,6 +56,11 @@ class Division:
         if self.token_skew is not None and self.experts == 1:
             raise InputFault(
                 f"strategy.options.token_skew = {self.token_skew:g}: says how tokens are spread over workers; needs experts > 1"
+            )
+        if self.context > 1 and self.experts > 1:
+            raise InputFault(
+                f"strategy.options.context = {self.context}: divides tokens that experts = {self.experts} brings to other workers; "
+                "one of them has to be 1"
             )
         if self.chunks > 1 and (self.stages == 1 or self.schedule != "1f1b"):
             raise InputFault(

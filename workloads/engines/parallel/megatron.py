@@ -2,7 +2,7 @@
 
 Sources: Shoeybi et al. 2019, section 3; Narayanan et al., SC 2021, sections 2 and 3; Korthikanti et al., Reducing Activation Recomputation
 in Large Transformer Models, 2022, sections 4.2.2 and 5; Lepikhin et al., GShard, 2020, section 3.2. A replica of the model has `stages`
-times `tensor` workers and processes a batch in `microbatches`. In an iteration,
+times `tensor` times `context` workers and processes a batch in `microbatches`. In an iteration,
 
 1. a stage runs passes in the order of its schedule (workloads/engines/parallel/schedules.py). A forward pass waits for the activations of
    the stage before, a backward pass for the gradients of the stage behind; they are sent on when the pass ends, beside computation.
@@ -12,10 +12,11 @@ times `tensor` workers and processes a batch in `microbatches`. In an iteration,
    it all of them. Stages then hand on a worker's tokens alone.
 3. Experts are divided among `experts` replicas. Before a block's experts and behind them, forward and backward, each of these sends every
    other its tokens for the other's experts, all at once (an all-to-all), and waits for theirs.
-4. With `recompute`, a block's forward pass is run again right before its backward pass ("full": with all of its collectives), or that of
+4. With `context`, neighbours divide a sample's tokens (workloads/engines/parallel/ring_attention.py). They hold the same parameters.
+5. With `recompute`, a block's forward pass is run again right before its backward pass ("full": with all of its collectives), or that of
    the core of its attention alone ("selective": scores and weighted sums, which no collective is part of).
-5. Workers with the same parameters sum their gradients, and update them (workloads/engines/parallel/gradients.py).
-6. The next iteration follows.
+6. Workers with the same parameters sum their gradients, and update them (workloads/engines/parallel/gradients.py).
+7. The next iteration follows.
 
 Assumed: every tensor, normalisations too, is divided evenly, and so is every layer's time. Each worker of a tensor group sends activations
 to its counterpart in the next stage whole, unless they are divided by tokens (section 4.1 of Narayanan et al. has them cut and gathered),
@@ -28,6 +29,7 @@ The output does not share the embedding's gradients. What the loss needs to be s
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import groupby, permutations
 
 from gradwire.faults import InputFault
@@ -37,14 +39,12 @@ from gradwire.workloads.engines.parallel.division import Division
 from gradwire.workloads.engines.parallel.gradients import Replicas
 from gradwire.workloads.engines.parallel.grid import Grid
 from gradwire.workloads.engines.parallel.programs import GroupCollectives, Program, Series
+from gradwire.workloads.engines.parallel.ring_attention import CORE, Rings, Turn, key_value_values
 from gradwire.workloads.engines.parallel.schedules import Pass, passes_of_stage
 from gradwire.workloads.engines.parallel.segments import Cut, Segment, cut, uncut
 from gradwire.workloads.engines.parallel.tokens import least_share, shares_of_workers
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Combine, Plan, Role
-
-CORE = "/attend"
-"""How models name the layers that "selective" computes again: scores of tokens with one another, and the sums that they weigh."""
 
 
 def compile_megatron(job: Job, name: str, division: Division) -> Plan:
@@ -57,7 +57,7 @@ class _Compiler:
 
     def __init__(self, job: Job, name: str, division: Division) -> None:
         self.job, self.division = job, division
-        self.batch = division.replica_batch or job.batch * division.tensor * division.stages
+        self.batch = division.replica_batch or job.batch * division.tensor * division.stages * division.context
         if self.batch % division.microbatches:
             raise InputFault(
                 f"strategy.options.microbatches = {division.microbatches}: must divide the {self.batch} samples of a replica"
@@ -67,7 +67,12 @@ class _Compiler:
             raise InputFault(
                 f"strategy.options.experts = {division.experts}: must divide the {self.grid.data} replicas that the workers make"
             )
-        plain = division.recompute == "none" and not division.overlap_gradients
+        if self.grid.data % division.context:
+            raise InputFault(
+                f"strategy.options.context = {division.context}: must divide the {self.grid.data} workers that have the same share of the "
+                "model"
+            )
+        plain = division.recompute == "none" and not division.overlap_gradients and division.context == 1
         alone = plain and division.tensor == division.stages == division.experts == 1
         self.cut: Cut = (
             uncut(job.profile) if alone else cut(job.profile, division.stages, division.experts, division.chunks)
@@ -85,6 +90,12 @@ class _Compiler:
         self.onward = [self.builder.queue(rank) for rank in self.ranks]
         self.back = [self.builder.queue(rank) for rank in self.ranks]
         self.collectives = GroupCollectives(self.builder, job)
+        self.rings: Rings | None = None
+        if division.context > 1:
+            values = key_value_values(job.profile, self.cut.activation_values)
+            share = -(-values * (self.batch // division.microbatches) // (division.context * division.tensor))
+            size_bytes = share * division.activation_bytes
+            self.rings = Rings(self.builder, job.costs, self.collectives.hosts, size_bytes)
         #: Queues of all-to-alls, by sender and receiver.
         self.across: dict[tuple[int, int], int] = {}
         #: The first and the last op of each worker's pass.
@@ -100,7 +111,7 @@ class _Compiler:
         for rank, end in enumerate(self._gradients()):
             self.builder.depend(self.begins[rank], end, lag=1)
             self.builder.iteration(rank, self.begins[rank], end)
-        return self.builder.build(self._compute_s(), self.batch * self.grid.data)
+        return self.builder.build(self._compute_s(), self.batch * self.grid.data // self.division.context)
 
     def _pieces(self, stage: int) -> list[tuple[Segment, ...]]:
         """The chunks of a stage."""
@@ -118,7 +129,7 @@ class _Compiler:
                     again_s = compute.forward_s[layer] if self._is_run_again(segment, layer) else 0.0
                     stage_s += (compute.forward_s[layer] + compute.backward_s[layer] + again_s) * least
             stages.append(stage_s)
-        return min(stages) * self.batch / self.job.batch / division.tensor
+        return min(stages) * self.batch / self.job.batch / division.tensor / division.context
 
     def _is_run_again(self, segment: Segment, layer: int) -> bool:
         """Whether a layer's forward pass is computed twice."""
@@ -141,11 +152,11 @@ class _Compiler:
                 if division.sequence and (segment.sums_gradients if forward else segment.sums_outputs):
                     self._collect(series[Combine.COPY], segment, f"gathered {what}")
                 self._exchange(stage, segment, f"to {what}", to_experts=True)
-                ops = [self._compute(self.programs[rank], segment, forward) for rank in members]
+                ops = self._pass(stage, segment, forward, what)
                 self._exchange(stage, segment, f"from {what}", to_experts=False)
                 first = first or ops
                 if not forward:
-                    self.yielded |= {(rank, segment): op for rank, op in zip(members, ops, strict=True)}
+                    self.yielded |= {(rank, segment): self.programs[rank].last for rank in members}
                 if division.tensor > 1 and (segment.sums_outputs if forward else segment.sums_gradients):
                     said = f"{'outputs' if forward else 'gradients'}{' again' if again else ''} {one.microbatch}"
                     self._collect(series[kinds[-1]], segment, said)
@@ -183,7 +194,7 @@ class _Compiler:
         even: list[float | None] = [None] * division.experts
         sizes = [self._routed_bytes(values, share) for share in shares or even]
         tensor = self.builder.tensor(f"tokens {what} of {segment.name}")
-        for members in self.grid.expert_groups(stage, division.experts):
+        for members in self.grid.neighbours(stage, division.experts):
             lasts = {rank: self.programs[rank].last for rank in members}
             size_of = dict(zip(members, sizes, strict=True))
             for src, dst in permutations(members, 2):
@@ -214,11 +225,42 @@ class _Compiler:
         self.builder.depend(send, after)
         return recv
 
-    def _compute(self, program: Program, segment: Segment, forward: bool) -> int:
-        """A pass of a segment at one worker, behind whatever it did before."""
+    def _pass(self, stage: int, segment: Segment, forward: bool, what: str) -> list[int]:
+        """A pass of a segment at all workers of a stage; returns the first op of each."""
+        members = [rank for group in self.grid.tensor_groups(stage) for rank in group]
+        names = [self.job.profile.layers[layer].name for layer in segment.layers]
+        at = next((place for place, name in enumerate(names) if name.endswith(CORE)), None)
+        if self.rings is None or at is None:
+            return [self._compute(self.programs[rank], segment, forward) for rank in members]
+        before, core, behind = (
+            replace(segment, layers=layers)
+            for layers in (segment.layers[:at], segment.layers[at : at + 1], segment.layers[at + 1 :])
+        )
+        firsts = [self._compute(self.programs[rank], before if forward else behind, forward) for rank in members]
+        for group in self.grid.neighbours(stage, self.division.context):
+            self._attend(self.rings, group, core, forward, f"of {segment.name} {what}")
+        for rank in members:
+            self._compute(self.programs[rank], behind if forward else before, forward)
+        return firsts
+
+    def _attend(self, rings: Rings, group: list[int], core: Segment, forward: bool, what: str) -> None:
+        """The core of attention at workers that divide tokens."""
+        ready = [self.programs[rank].last for rank in group]
+        slices = [
+            [self._compute(self.programs[rank], core, forward, parts=len(group)) for _ in group] for rank in group
+        ]
+        turn = Turn(group, ready, slices)
+        rings.hand_on(turn, f"keys and values {what}")
+        if not forward:
+            for rank, (arrival, chunk) in zip(group, rings.add_up(turn, f"their gradients {what}"), strict=True):
+                self.programs[rank].arrivals.append(arrival)
+                self.programs[rank].pending.append(chunk)
+
+    def _compute(self, program: Program, segment: Segment, forward: bool, parts: int = 1) -> int:
+        """A pass of a segment at one worker, or one of several equal parts of it, behind whatever it did before."""
         # Times are of the batch of a worker alone; this is of a microbatch, and of a share of each product.
-        share = self.batch / self.job.batch / self.division.microbatches / self.division.tensor
-        pace = self.job.relative_time(program.rank)
+        share = self.batch / self.job.batch / self.division.microbatches / self.division.tensor / self.division.context
+        pace = self.job.relative_time(program.rank) / parts
         duration_s = self._layers_s(segment, forward) * share * pace
         if not forward and self.division.recompute == "selective":
             again = (layer for layer in segment.layers if self._is_run_again(segment, layer))
@@ -256,8 +298,8 @@ class _Compiler:
                 self.programs[rank].last = done
 
     def _activation_values(self) -> int:
-        """Of one microbatch."""
-        return self.cut.activation_values * (self.batch // self.division.microbatches)
+        """Of a worker's tokens of one microbatch."""
+        return -(-self.cut.activation_values * (self.batch // self.division.microbatches) // self.division.context)
 
     def _between_stages(self) -> None:
         """Activations to the next stage, and gradients to the one before. Behind the last stage comes the next chunk of the first one."""
@@ -289,7 +331,7 @@ class _Compiler:
         return costs.message_latency_s + (size_bytes / costs.local_bytes_per_s if inside else 0.0)
 
     def _gradients(self) -> list[int]:
-        """Step 5; returns the op that ends each worker's iteration."""
+        """Step 6; returns the op that ends each worker's iteration."""
         builder, division = self.builder, self.division
         ends = [builder.compute(rank) for rank in self.ranks]
         late: list[list[int]] = [[] for _ in self.ranks]

@@ -2,9 +2,9 @@
 
 Sources: Shoeybi et al., Megatron-LM, 2019, section 3; Huang et al., GPipe, NeurIPS 2019; Narayanan et al., Efficient Large-Scale Language
 Model Training on GPU Clusters Using Megatron-LM, SC 2021; Korthikanti et al., Reducing Activation Recomputation in Large Transformer
-Models, 2022. A replica has `tensor` times `stages` workers, and as many samples as they would
-process alone unless `replica_batch` says otherwise; as many replicas as the workers make sum their gradients. The engine says what is
-assumed.
+Models, 2022; Liu et al., Ring Attention, 2023. A replica has `tensor` times `context` times `stages` workers, and as many samples as they
+would process alone unless `replica_batch` says otherwise; as many replicas as the workers make sum their gradients. The engine says what
+is assumed.
 """
 
 from __future__ import annotations
@@ -56,6 +56,9 @@ class MegatronOptions(Options):
     chunks: int = Field(1, ge=1, le=1000)
     """Pieces of the model that each stage of a 1F1B pipeline has, a round of stages apart (interleaved). With v pieces, the bubble is a
     v-th of what it was, and stages exchange v times as many activations."""
+    context: int = Field(1, ge=1, le=10_000)
+    """Workers that divide the tokens of each sample, neighbours above tensor groups; keys and values go around them while they attend (ring
+    attention)."""
     token_skew: float | None = Field(None, gt=0, le=1)
     """Share of the tokens' choices that fall on the hottest expert, which the first worker of an expert group has; all others get the
     same of what is left. Unset: all experts get the same."""
@@ -83,6 +86,7 @@ def _compile(job: Job, options: MegatronOptions) -> Mapping[str, Plan]:
         sequence=options.sequence_parallel,
         recompute=options.recompute,
         chunks=options.chunks,
+        context=options.context,
         token_skew=options.token_skew,
         sharded_optimizer=options.sharded_optimizer,
         overlap_gradients=options.overlap_gradients,
@@ -104,7 +108,7 @@ def _state_bytes(cluster: Cluster, options: MegatronOptions) -> float:
 STRATEGIES = (
     Strategy(
         name="megatron",
-        summary="tensor, pipeline (GPipe or 1F1B), expert and data parallelism together, for transformers",
+        summary="tensor, sequence, context, pipeline (GPipe, 1F1B, interleaved), expert and data parallelism together, for transformers",
         source="Shoeybi et al. 2019; Narayanan et al., SC 2021; Huang et al., NeurIPS 2019; Lepikhin et al. 2020",
         options=MegatronOptions,
         compile=_compile,

@@ -137,7 +137,7 @@ def read(path: Path, reading: Reading, watch: Watch) -> RankRecord:
     if reading.step is not None:
         raise InputFault(f"{path}: --step {reading.step}: a Chakra trace does not tell steps apart; Kineto profiles do")
     record = RankRecord(path, NAME, Findings())
-    record.groups = dict(reading.groups)
+    record.learn_groups(reading.groups)
     with opened(path) as file:
         parts = messages(path, file, watch)
         reader = _Reader(record, reading, _dialect(path, next(parts, (0, b""))[1]))
@@ -245,7 +245,7 @@ class _Reader:
                 config = msgspec.json.decode(text)
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
                 continue
-            self._record.groups = {**configured_groups(config, None), **self._record.groups}
+            self._record.learn_groups(configured_groups(config, None, self._record.room))
 
     def _call(self, node: Any, said: dict[str, Any], place: str, duration_ns: int) -> Call | None:
         """The communication of a node; None if it is refused."""

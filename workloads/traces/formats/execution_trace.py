@@ -102,7 +102,7 @@ class _Reader:
         self._parents: dict[int, int | None] = {}
         self._calls: dict[int, Node] = {}
         self._world: int | None = None
-        record.groups = dict(reading.groups)
+        record.learn_groups(reading.groups)
 
     def take(self, node: Node) -> None:
         """Takes a node in."""
@@ -122,8 +122,8 @@ class _Reader:
                 config = msgspec.json.decode(text) if isinstance(text, str) else None
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
                 continue
-            groups = configured_groups(config, None)
-            self._record.groups = {**groups, **self._record.groups}
+            groups = configured_groups(config, None, self._record.room)
+            self._record.learn_groups(groups)
             for group in config if isinstance(config, list) else []:
                 if isinstance(group, dict) and group.get("pg_desc", group.get("pg_name")) in DEFAULT_GROUPS:
                     self._record.world = len(groups.get(str(group.get("pg_name")), ())) or None

@@ -53,7 +53,8 @@ def _say_who(events: KinetoEvents, record: RankRecord, reading: Reading) -> None
     rank, world = said.get("rank"), said.get("world_size")
     record.rank = rank if isinstance(rank, int) and rank >= 0 else None
     record.world = world if isinstance(world, int) and world > 0 else None
-    record.groups = {**configured_groups(said.get("pg_config"), record.world), **reading.groups}
+    record.learn_groups(reading.groups)
+    record.learn_groups(configured_groups(said.get("pg_config"), record.world, record.room))
 
 
 def _chosen(events: KinetoEvents, record: RankRecord, reading: Reading) -> tuple[tuple[int, int], list[HostCall]]:

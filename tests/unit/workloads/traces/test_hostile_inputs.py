@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gradwire.faults import InputFault
 from gradwire.workloads.traces.findings import LONGEST
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from tests.hostile.inputs import FORMATS, HostileInput, hostile_input
@@ -23,6 +24,7 @@ from tests.unit.workloads.traces.small_traces import (
     ddp_step,
     execution_trace,
     imported,
+    words,
 )
 
 
@@ -72,6 +74,44 @@ def test_a_small_file_of_a_job_of_65536_ranks_is_read_soon(tmp_path: Path) -> No
     path = chakra_file(tmp_path / "0.et", nodes, world_size=65_536, rank=0)
     with limited_memory():
         assert tried(tmp_path, path).ended == "workload"
+
+
+@pytest.mark.parametrize(
+    ("world", "said", "says"),
+    [
+        (
+            2,
+            {"Process Group Ranks": "", "Group size": 65_536},
+            "its process groups have more than 4,194,304 ranks together",
+        ),
+        (
+            65_536,
+            {"Process Group Ranks": "", "Group size": 65_536, "Process Group Name": "0"},
+            "more than the 4,000,000 that are filled in",
+        ),
+        (2, {"Process Group Ranks": "[1, 0]", "Process Group Name": "0"}, "here and [0, 1] elsewhere"),
+    ],
+)
+def test_very_many_calls_and_groups(tmp_path: Path, world: int, said: dict[str, object], says: str) -> None:
+    trace = KinetoFile()
+    trace.about["distributedInfo"] = {"rank": 0, "world_size": world}
+    if world == 2:
+        trace.collective("allreduce", 5, at=0, begin=5, dur=1)
+    for number in range(1, 2000):
+        own = {"Process Group Name": str(number), **said}
+        trace.collective("allreduce", 50, at=20 * number, begin=20 * number + 5, dur=1, **own)
+    path = trace.write(tmp_path / "a.json")
+    with limited_memory():
+        assert tried(tmp_path, path).ended == "refused"
+    assert says in told(path)
+
+
+def told(path: Path) -> str:
+    """What is said of a file."""
+    try:
+        return words(imported(path))
+    except InputFault as fault:
+        return str(fault)
 
 
 def test_text_that_is_no_utf8(tmp_path: Path) -> None:
