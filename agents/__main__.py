@@ -81,7 +81,7 @@ class Agent:
         self._multicast.say_hello()
         mine = [c for c in self._connections if c.src_host in self._hosts]
         outgoing = {c.number: connect(c, self._hosts[c.src_host], self._fabric, self._options) for c in mine}
-        expected = sum(c.dst_host in self._hosts for c in self._connections)
+        expected = {c.number: self._fabric.host_ip(c.src_host) for c in self._connections if c.dst_host in self._hosts}
         incoming = join(outgoing, self._listeners, expected, CONNECT_TIMEOUT_S)
         for listener in self._listeners:
             listener.close()

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import selectors
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
 from gradwire.agents.departures import report_departures
 from gradwire.agents.wire.flows import Connection
 from gradwire.agents.wire.framing import HELLO, MAGIC, PORT
-from gradwire.faults import InternalFault, MachineFault
+from gradwire.faults import MachineFault
 from gradwire.network_namespace import network_namespace
 from gradwire.topo.fabric import CONTROL_BAND, Fabric, dscp_of_band, socket_priority
 
@@ -92,11 +93,13 @@ def _tcp_socket(options: SocketOptions) -> socket.socket:
 
 
 def join(
-    outgoing: dict[int, socket.socket], listeners: list[socket.socket], expected: int, timeout_s: float
+    outgoing: dict[int, socket.socket], listeners: list[socket.socket], expected: Mapping[int, str], timeout_s: float
 ) -> dict[int, socket.socket]:
     """Completes all connections: says hello on the outgoing ones, and returns the incoming ones by number.
 
-    Raises MachineFault with how many are missing if nothing happens for `timeout_s`.
+    expected: address that each incoming connection comes from. Whoever says no hello of one of these, from its address and for the first
+    time, is no peer of the plan: the connection is closed, and the others go on. Raises MachineFault with how many are missing if nothing
+    happens for `timeout_s`.
     """
     incoming: dict[int, socket.socket] = {}
     with selectors.DefaultSelector() as selector:
@@ -105,12 +108,12 @@ def join(
         for listener in listeners:
             selector.register(listener, selectors.EVENT_READ, None)
         greeted = 0
-        while greeted < len(outgoing) or len(incoming) < expected:
+        while greeted < len(outgoing) or len(incoming) < len(expected):
             events = selector.select(timeout_s)
             if not events:
                 raise MachineFault(
                     f"connections were not established: {len(outgoing) - greeted} of {len(outgoing)} outgoing, "
-                    f"{expected - len(incoming)} of {expected} incoming; are the switches' flows installed?"
+                    f"{len(expected) - len(incoming)} of {len(expected)} incoming; are the switches' flows installed?"
                 )
             for key, mask in events:
                 sock = cast("socket.socket", key.fileobj)
@@ -122,7 +125,11 @@ def join(
                     selector.register(_accept(sock), selectors.EVENT_READ, None)
                 else:
                     selector.unregister(sock)
-                    incoming[_read_hello(sock)] = sock
+                    number = _number_of_peer(sock, expected)
+                    if number is None or number in incoming:
+                        sock.close()
+                    else:
+                        incoming[number] = sock
     return incoming
 
 
@@ -142,11 +149,13 @@ def _accept(listener: socket.socket) -> socket.socket:
     return sock
 
 
-def _read_hello(sock: socket.socket) -> int:
-    data = sock.recv(HELLO.size)
+def _number_of_peer(sock: socket.socket, expected: Mapping[int, str]) -> int | None:
+    """The number of the connection that a peer says it is; None if it says something else, or is at another address."""
+    try:
+        data, address = sock.recv(HELLO.size), sock.getpeername()[0]
+    except OSError:  # it has gone already
+        return None
     if len(data) != HELLO.size:
-        raise InternalFault(f"a connection opened with {len(data)} bytes instead of a hello of {HELLO.size} bytes")
+        return None
     magic, number = HELLO.unpack(data)
-    if magic != MAGIC:
-        raise InternalFault(f"a connection opened with {magic:#x} instead of a hello")
-    return int(number)
+    return int(number) if magic == MAGIC and expected.get(number) == address else None

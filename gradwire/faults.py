@@ -6,6 +6,7 @@ the fault's exit status. Status 1 is left for commands that ran as they should a
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 STATUSES = (
@@ -15,8 +16,22 @@ STATUSES = (
 """Exit statuses, for the help of the command line."""
 
 
+LONG_WORD = re.compile(r"[^\s/]{200,}")
+"""What no reader reads to its end, and what no file system has as a name but for 55 characters more."""
+SHOWN = 60
+
+
+def shortened(message: str) -> str:
+    """The message with the beginnings of its very long words, which came with the input."""
+    return LONG_WORD.sub(lambda word: f"{word[0][:SHOWN]}... ({len(word[0]):,} characters)", message)
+
+
 class Fault(Exception):
     """Base of all errors raised on purpose. The message alone must tell the reader what to do next."""
+
+    def __init__(self, message: str) -> None:
+        """Shortens words that nobody would read to their end."""
+        super().__init__(shortened(message))
 
     #: Exit status of a command that ends with the fault.
     exit_status: ClassVar[int] = 3

@@ -117,5 +117,7 @@ class Framing:
             raise InternalFault(
                 f"a connection lost its framing: magic {magic:#x}, version {version}, mask of {mask_bytes} bytes"
             )
+        if size < 0:
+            raise InternalFault(f"a connection lost its framing: a message of {size} bytes")
         workers = int.from_bytes(data[_FIXED.size : self.header_bytes], "little")
         return Header(iteration, message, src, dst, tensor, chunk, size, Contributions(of, workers))

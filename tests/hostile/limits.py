@@ -1,0 +1,70 @@
+"""How something ends that is given hostile input: soundly, with one message, or not as it should."""
+
+from __future__ import annotations
+
+import signal
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+MOST_S = 5.0
+"""Of the processor's time, for inputs of a few kilobytes."""
+LONGEST_LINE = 1000
+"""Of a message. A name out of a file may be longer, and belongs there in short."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How it ended."""
+
+    #: "taken", "refused", or what went wrong.
+    ended: str
+    took_s: float
+    #: Of what went wrong.
+    details: str = ""
+
+    @property
+    def sound(self) -> bool:
+        """Whether it ended as it should."""
+        return self.ended in ("taken", "refused")
+
+
+class TookTooLongError(BaseException):
+    """Not an Exception, lest something takes it for a fault of the input."""
+
+
+@contextmanager
+def _limited_time() -> Iterator[None]:
+    def stop(*_: Any) -> None:
+        raise TookTooLongError
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, MOST_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def outcome(action: Callable[[], object], refusals: tuple[type[Exception], ...]) -> Outcome:
+    """How an action ends, which may refuse its input with one of these exceptions and a message that can be read."""
+    begun_s = time.process_time()
+    details = ""
+    try:
+        with _limited_time():
+            action()
+        ended = "taken"
+    except refusals as refusal:
+        ended, details = "refused", str(refusal)
+        longest = max(details.splitlines(), key=len, default="")
+        if not details.strip() or len(longest) > LONGEST_LINE:
+            ended = "a message that cannot be read"
+    except TookTooLongError:
+        ended, details = f"took more than {MOST_S:g} s", traceback.format_exc()
+    except Exception as error:  # noqa: BLE001 (whatever it is, it is what is looked for)
+        ended, details = type(error).__name__, traceback.format_exc()
+    return Outcome(ended, time.process_time() - begun_s, details)
