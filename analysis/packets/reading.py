@@ -7,6 +7,7 @@ a burst (GSO) of many frames: the bytes of the frames are computed from the size
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -145,7 +146,8 @@ def raw_packets(path: Path) -> Iterator[RawPacket]:
                 else:
                     time_ns = about.sec * 1_000_000_000 + about.usec * (1 if reader.nano else 1000)
                     yield RawPacket(time_ns, data, about.wirelen, None, ())
-    except (Scapy_Exception, OSError) as error:
+    except (Scapy_Exception, OSError, struct.error, ValueError, IndexError, KeyError, EOFError) as error:
+        # Scapy reads what a file claims, and meets a damaged one with whatever then fails.
         raise InputFault(f"{path}: cannot be read as a capture: {error}") from error
 
 
@@ -210,7 +212,12 @@ class _Reading:
         return segment is not None and segment.flow[:4] == self._address
 
     def result(self, start_ns: int | None) -> Capture:
-        rows = np.array(self._rows, dtype=np.int64).reshape(-1, 6)
+        try:
+            rows = np.array(self._rows, dtype=np.int64).reshape(-1, 6)
+        except OverflowError as error:
+            raise InputFault(
+                f"{self._path}: cannot be read as a capture: a packet's time is beyond 64 bits of nanoseconds"
+            ) from error
         start = start_ns if start_ns is not None else int(rows[0, 0]) if len(rows) else 0
         time_ns, outbound, band, frames, frame_bytes, stream_bytes = rows.T.copy()
         packets = Packets(time_ns - start, outbound.astype(np.bool_), band, frames, frame_bytes, stream_bytes)

@@ -55,11 +55,35 @@ SOUND: tuple[dict[str, Any], ...] = (
     },
 )
 VALUES: tuple[Any, ...] = (
-    0, -1, 1, 7, 2**31, 2**63 - 1, -(2**63), 1e-300, 1e300, float("inf"), float("nan"), True, False, "", " ", "x" * 5000, "\x00", "10gbit",
-    "-5ms", "1e400gbit", "9" * 400, "٣gbit", "../../etc/passwd", "ring", "vanilla", "h1", "é\U0001f600", [], [[]], [0], ["a", 1], {}, {"a": 1},
-    {"value": "1GB/s", "source": ""}, {"name": "ring"}, [{"name": "ring"}, {"name": 3}],
-)  # fmt: skip
-KEYS = ("frobnicate", "sweep.sweep", "model.name", "strategy.options.rule", "cluster.workers", "fabric.rate", "run.seed", "")
+    *(0, -1, 1, 7, 2**31, 2**63 - 1, -(2**63), 1e-300, 1e300, float("inf"), float("nan"), True, False),
+    *(
+        "",
+        " ",
+        "x" * 5000,
+        "\x00",
+        "10gbit",
+        "-5ms",
+        "1e400gbit",
+        "9" * 400,
+        "../../etc/passwd",
+        "ring",
+        "vanilla",
+        "h1",
+    ),
+    *("\N{ARABIC-INDIC DIGIT THREE}gbit", "\N{LATIN SMALL LETTER E WITH ACUTE}\N{GRINNING FACE}"),
+    *([], [[]], [0], ["a", 1], {}, {"a": 1}, {"value": "1GB/s", "source": ""}, {"name": "ring"}),
+    [{"name": "ring"}, {"name": 3}],
+)
+KEYS = (
+    "frobnicate",
+    "sweep.sweep",
+    "model.name",
+    "strategy.options.rule",
+    "cluster.workers",
+    "fabric.rate",
+    "run.seed",
+    "",
+)
 
 
 def text_of(number: int) -> bytes:

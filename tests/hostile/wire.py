@@ -32,7 +32,9 @@ def _headers(random: Random) -> Callable[[], object]:
 
 def _reports(random: Random) -> Callable[[], object]:
     spans = tuple((first, first + 2) for first in range(random.randrange(20)))
-    return lambda: datagrams.Status.unpack(damaged(datagrams.Status(3, 1, random.randrange(2**31), spans).pack(), random))
+    return lambda: datagrams.Status.unpack(
+        damaged(datagrams.Status(3, 1, random.randrange(2**31), spans).pack(), random)
+    )
 
 
 def _packets(random: Random) -> Callable[[], object]:
@@ -50,7 +52,9 @@ def _packets(random: Random) -> Callable[[], object]:
 
 
 def _notes(random: Random) -> Callable[[], object]:
-    text = damaged(b"gradwire 0:" + random.randbytes(40).hex().encode() + b" 96:" + b"00" * 60, random).decode(errors="replace")
+    text = damaged(b"gradwire 0:" + random.randbytes(40).hex().encode() + b" 96:" + b"00" * 60, random).decode(
+        errors="replace"
+    )
     return lambda: read_notes([text, ""])
 
 

@@ -1,0 +1,30 @@
+"""Whatever a scenario, a captured packet or a message's header has in it, it is taken or refused with one message, and soon.
+
+`python -m benchmarks.hostile_inputs --inputs 100000` tries many more.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.hostile_inputs import KINDS
+from gradwire.faults import InputFault, shortened
+
+
+@pytest.mark.parametrize(("kind", "count"), [("scenario", 80), ("wire", 400), ("capture", 150)])
+def test_it_is_taken_or_refused(tmp_path: Path, kind: str, count: int) -> None:
+    ended = set()
+    for number in range(count):
+        found = KINDS[kind](number, tmp_path)
+        assert found.sound, f"{kind} {number}: {found.ended}\n{found.details}"
+        ended.add(found.ended)
+    assert ended == {"taken", "refused"}
+
+
+def test_a_message_has_the_beginning_of_a_word_that_nobody_reads() -> None:
+    fault = InputFault(f"model '{'x' * 5000}' is not known; did you mean 'vgg16'?")
+    assert str(fault) == f"model '{'x' * 59}... (5,002 characters) is not known; did you mean 'vgg16'?"
+    path = "/" + "/".join(["folder"] * 100)
+    assert shortened(path) == path
