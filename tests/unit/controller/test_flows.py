@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradwire.controller.flows import FlowRule, Hop, Match, SpineChoice, SwitchRules, switch_rules, trace
+from gradwire.controller.flows import FlowRule, Hop, Match, SummitChoice, SwitchRules, switch_rules, trace
 from gradwire.topo.fabric import Fabric, Topology, dscp_of_band
 
 SINGLE = Fabric(hosts=4, rate_bps=10e9, classes=2)
@@ -90,7 +90,7 @@ def test_rules_look_at_the_source_only_where_it_matters() -> None:
 
 def spine_loads(fabric: Fabric) -> Counter[int]:
     """Ordered host pairs that cross each spine."""
-    spine_of = SpineChoice(fabric)
+    spine_of = SummitChoice(fabric)
     return Counter(spine_of(a, b) for a, b in pairs(fabric) if fabric.leaf_of(a) != fabric.leaf_of(b))
 
 
@@ -103,7 +103,7 @@ def test_all_pairs_load_every_spine_alike() -> None:
 @settings(max_examples=30, deadline=None)
 def test_no_host_prefers_a_spine_toward_another_leaf(seed: int, spines: int) -> None:
     fabric = replace(LEAF_SPINE, seed=seed, spines=spines)
-    choice = SpineChoice(fabric)
+    choice = SummitChoice(fabric)
     for source in range(fabric.hosts):
         for leaf in range(4):
             if leaf == fabric.leaf_of(source):
@@ -114,7 +114,7 @@ def test_no_host_prefers_a_spine_toward_another_leaf(seed: int, spines: int) -> 
 
 
 def test_both_directions_of_a_pair_share_a_spine() -> None:
-    choice = SpineChoice(LEAF_SPINE)
+    choice = SummitChoice(LEAF_SPINE)
     assert all(
         choice(a, b) == choice(b, a) for a, b in pairs(LEAF_SPINE) if LEAF_SPINE.leaf_of(a) != LEAF_SPINE.leaf_of(b)
     )
@@ -124,7 +124,7 @@ def test_the_seed_decides_and_nothing_else_does() -> None:
     assert switch_rules(LEAF_SPINE) == switch_rules(replace(LEAF_SPINE, rate_bps=1e9))
     assert switch_rules(LEAF_SPINE) != switch_rules(replace(LEAF_SPINE, seed=2))
     # The choice itself is pinned: it must not change with the Python version or the machine.
-    assert [SpineChoice(LEAF_SPINE)(0, destination) for destination in range(4, 16)] == [
+    assert [SummitChoice(LEAF_SPINE)(0, destination) for destination in range(4, 16)] == [
         0,
         1,
         2,
