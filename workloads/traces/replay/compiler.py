@@ -38,6 +38,7 @@ class _Calls:
     number: Int64
     size_bytes: Int64
     element_bytes: Int64
+    traffic_class: int = 0
 
 
 def busiest_s(workload: Workload) -> tuple[float, ...]:
@@ -51,17 +52,29 @@ def busiest_s(workload: Workload) -> tuple[float, ...]:
 
 
 def compile_workload(
-    workload: Workload, cluster: Cluster, costs: Costs, algorithms: Mapping[Kind, str], compute_s: float, samples: int
+    workload: Workload,
+    cluster: Cluster,
+    costs: Costs,
+    algorithms: Mapping[Kind, str],
+    compute_s: float,
+    samples: int,
+    classes: Int64 | None = None,
 ) -> Plan:
-    """The plan of a workload, whose collectives go by these algorithms. Raises InputFault where one does not suit a group."""
-    return _Compiler(workload, cluster, costs, algorithms).compile(compute_s, samples)
+    """The plan of a workload, whose collectives go by these algorithms.
+
+    classes: the traffic class of each task's messages; None: one class for all. Raises InputFault where an algorithm does not suit a group.
+    """
+    return _Compiler(workload, cluster, costs, algorithms, classes).compile(compute_s, samples)
 
 
 class _Compiler:
     """The plan under construction."""
 
-    def __init__(self, workload: Workload, cluster: Cluster, costs: Costs, algorithms: Mapping[Kind, str]) -> None:
+    def __init__(
+        self, workload: Workload, cluster: Cluster, costs: Costs, algorithms: Mapping[Kind, str], classes: Int64 | None
+    ) -> None:
         self._workload, self._costs, self._algorithms = workload, costs, algorithms
+        self._class = np.zeros(len(workload.tasks), np.int64) if classes is None else classes
         self._builder = PlanBuilder("replay")
         self._hosts = np.array([cluster.worker_host(rank) for rank in range(workload.ranks)], np.int64)
         for host in self._hosts.tolist():
@@ -99,17 +112,18 @@ class _Compiler:
             ends[calls] = np.array(ops, np.int64)
         builder.depend_columns(self._exit[calls], self._entry[calls])
 
-    def _queue_of(self, src: Int64, dst: Int64) -> Int64:
-        """The send queue of each pair of ranks: one per connection, so that a receiver that is busy holds up no other."""
-        key = src * self._workload.ranks + dst
+    def _queue_of(self, src: Int64, dst: Int64, traffic_class: Int64) -> Int64:
+        """The send queue of each pair of ranks and class: one per connection, so that neither a receiver nor a class holds up another."""
+        ranks = self._workload.ranks
+        key = (np.maximum(traffic_class, 0) * ranks + src) * ranks + dst
         for pair in np.unique(key).tolist():
             if pair not in self._queues:
-                self._queues[pair] = self._builder.queue(pair // self._workload.ranks)
+                self._queues[pair] = self._builder.queue(pair // ranks % ranks)
         distinct, index = np.unique(key, return_inverse=True)
         found: Int64 = np.array([self._queues[pair] for pair in distinct.tolist()], np.int64)[index]
         return found
 
-    def _send(self, src: Int64, dst: Int64, size: Int64, order: Int64, *, control: bool = False) -> tuple[Int64, Int64]:
+    def _send(self, src: Int64, dst: Int64, size: Int64, order: Int64, traffic_class: Int64) -> tuple[Int64, Int64]:
         """Adds messages; returns their SENDs and RECVs. Inside a machine they take its own link."""
         inside = self._hosts[src] == self._hosts[dst]
         costs = self._costs
@@ -117,13 +131,12 @@ class _Compiler:
         latency_s = np.where(inside, costs.latency_s(inside=True), costs.message_latency_s)
         first = self._builder.add_columns(OpKind.SEND, 0).start
         numbers = np.arange(first, first + len(src))
-        traffic_class = CONTROL_CLASS if control else 0
         sends = self._builder.add_columns(
             OpKind.SEND,
             len(src),
             rank=src,
             peer=dst,
-            lane=self._queue_of(src, dst),
+            lane=self._queue_of(src, dst, traffic_class),
             size_bytes=size,
             duration_ns=np.rint((link_s + latency_s) * 1e9).astype(np.int64),
             order=order,
@@ -150,7 +163,7 @@ class _Compiler:
         carries = tasks.size_bytes[sends] > 0
         sends, recvs = sends[carries], recvs[carries]
         sent, received = self._send(
-            tasks.rank[sends], tasks.rank[recvs], tasks.size_bytes[sends], tasks.call[sends] << 16
+            tasks.rank[sends], tasks.rank[recvs], tasks.size_bytes[sends], tasks.call[sends] << 16, self._class[sends]
         )
         self._builder.depend_columns(sent, self._entry[sends])
         self._builder.depend_columns(self._exit[sends], sent)
@@ -166,17 +179,16 @@ class _Compiler:
         alike: dict[tuple[int, ...], list[Int64]] = defaultdict(list)
         for members in np.split(collective, starts[1:]) if len(collective) else []:
             first = members[0]
-            columns = (tasks.kind, tasks.group, tasks.peer, tasks.size_bytes, tasks.element_bytes)
+            columns = (tasks.kind, tasks.group, tasks.peer, tasks.size_bytes, tasks.element_bytes, self._class)
             alike[tuple(int(column[first]) for column in columns)].append(members)
         found = []
-        for (kind, group, _, _, _), calls in alike.items():
+        for (kind, group, _, _, _, traffic_class), calls in alike.items():
             ranks = self._workload.groups[group]
             by_rank = np.argsort(np.argsort(np.array(ranks)))
             task = np.stack(calls)[:, by_rank]
             first = task[:, 0]
-            found.append(
-                _Calls(Kind(kind), task, tasks.call[first], tasks.size_bytes[first], tasks.element_bytes[first])
-            )
+            sizes = tasks.size_bytes[first], tasks.element_bytes[first]
+            found.append(_Calls(Kind(kind), task, tasks.call[first], *sizes, traffic_class))
         return found
 
     def _collectives(self, calls: _Calls) -> None:
@@ -186,8 +198,8 @@ class _Compiler:
         src, dst = ranks[:, route.src], ranks[:, route.dst]
         order = (calls.number[:, None] << 16) + route.step[None, :]
         size = np.broadcast_to(sizes, src.shape)
-        control = calls.kind is Kind.BARRIER
-        sends, recvs = self._send(src.ravel(), dst.ravel(), size.ravel(), order.ravel(), control=control)
+        traffic_class = np.full(src.size, CONTROL_CLASS if calls.kind is Kind.BARRIER else calls.traffic_class)
+        sends, recvs = self._send(src.ravel(), dst.ravel(), size.ravel(), order.ravel(), traffic_class)
         sent, received = sends.reshape(src.shape), recvs.reshape(src.shape)
         arrived = self._added(received, dst, size, route)
         begin, end = self._entry[calls.task], self._exit[calls.task]
