@@ -1,4 +1,4 @@
-"""Three tiers of switches in the virtual-time kernel: rings, all-to-alls and multicasts within and between pods, as long as they should take."""
+"""Three tiers of switches in the virtual-time kernel: rings, all-to-alls and multicasts take as long as the links allow."""
 
 from __future__ import annotations
 

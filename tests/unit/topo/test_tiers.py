@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -128,6 +129,6 @@ def test_fabrics_of_old_are_written_as_before() -> None:
         ({"nics_per_host": 4, "rails": True}, "fabric.leaves = 2 must be a multiple of cluster.nics_per_host = 4"),
     ],
 )
-def test_shapes_that_cannot_be_are_refused_with_their_key(change: dict[str, float], words: str) -> None:
+def test_shapes_that_cannot_be_are_refused_with_their_key(change: dict[str, Any], words: str) -> None:
     with pytest.raises(InputFault, match=words):
         replace(FAT_TREE, **change)
