@@ -139,13 +139,15 @@ class _Process:
 class AgentGroup:
     """All agents of a point, as a context manager that ends them whatever happens.
 
-    per_host: whether each host has a process of its own; otherwise one process carries all hosts, which is faster on one core.
+    per_host: whether each host has a process of its own, or each machine with several NICs; otherwise one process carries all hosts, which
+        is faster on one core.
     """
 
     def __init__(
         self, hosts: list[HostEntry], fabric: Fabric, sockets: SocketOptions, folder: Path, *, per_host: bool = False
     ) -> None:
-        groups = [[host] for host in hosts] if per_host else [hosts]
+        each = fabric.nics_per_host if per_host else len(hosts)
+        groups = [hosts[first : first + each] for first in range(0, len(hosts), each)]
         self._folder = folder
         self._arguments = (groups, fabric, sockets)
         self._processes: list[_Process] = []

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.faults import InternalFault
-from gradwire.topo.fabric import Fabric, Topology
+from gradwire.topo.fabric import Fabric
+from gradwire.topo.tiers import Tier
 from gradwire.workloads.plan import Int64, OpKind, Plan, Role
 
 Float64 = npt.NDArray[np.float64]
@@ -157,21 +158,31 @@ def _aggregating(plan: Plan, count: int) -> Bool:
 
 def switches_of(fabric: Fabric, endpoints: Int64) -> Int64:
     """Index of the switch of each endpoint (see Fabric); leaves come before spines."""
-    switches: Int64 = np.where(endpoints < fabric.hosts, endpoints // fabric.hosts_per_leaf, endpoints - fabric.hosts)
+    leaf = np.array([fabric.leaf_of(host) for host in range(fabric.hosts)], np.int64)
+    switches: Int64 = np.where(
+        endpoints < fabric.hosts, leaf[np.minimum(endpoints, fabric.hosts - 1)], endpoints - fabric.hosts
+    )
     return switches
 
 
+def parts_of(fabric: Fabric, tier: Tier, endpoints: Int64) -> Int64:
+    """Index of the part of a tier, such as the leaf, that each endpoint is in; -1 for an aggregator above."""
+    parts: Int64 = np.array(tier.part_of_switch, np.int64)[switches_of(fabric, endpoints)]
+    return parts
+
+
 def _uplink_bound_s(fabric: Fabric, moved: Transfers, line: Float64) -> float:
-    """Bytes between leaves over the summed rate of a leaf's uplinks, for any distribution over spines."""
-    if fabric.topology is not Topology.LEAF_SPINE:
-        return 0.0
-    source, target = switches_of(fabric, moved.src), switches_of(fabric, moved.dst)
+    """Bytes between leaves over the summed rate of a leaf's uplinks, for any distribution over spines; and between pods likewise."""
+    return max((_tier_bound_s(fabric, tier, moved, line) for tier in fabric.tree.tiers), default=0.0)
+
+
+def _tier_bound_s(fabric: Fabric, tier: Tier, moved: Transfers, line: Float64) -> float:
+    source, target = parts_of(fabric, tier, moved.src), parts_of(fabric, tier, moved.dst)
     crosses = source != target
-    goes_up, goes_down = once(crosses & (source < fabric.leaves), moved.op), once(crosses, moved.op, target)
-    goes_down &= target < fabric.leaves
+    goes_up, goes_down = once(crosses & (source >= 0), moved.op), once(crosses & (target >= 0), moved.op, target)
     up = np.bincount(source[goes_up], weights=line[goes_up])
     down = np.bincount(target[goes_down], weights=line[goes_down])
-    return float(max(up.max(initial=0.0), down.max(initial=0.0))) * 8 / (fabric.spines * fabric.uplink_rate_bps)
+    return float(max(up.max(initial=0.0), down.max(initial=0.0))) * 8 / tier.total_bps
 
 
 def critical_path_s(plan: Plan, fabric: Fabric, grain_s: float = 0.0) -> float:
@@ -195,15 +206,15 @@ def critical_path_s(plan: Plan, fabric: Fabric, grain_s: float = 0.0) -> float:
 def message_ns(plan: Plan, fabric: Fabric) -> Float64:
     """Time in ns that the message of each SEND takes on an empty network; 0 within a host and for other ops.
 
-    A message between leaves passes one spine, so its rate is at most that of one uplink.
+    A message between leaves passes one spine, so its rate is at most that of one uplink; and between pods one core.
     """
     moved = transfers(plan)
     aggregating = _aggregating(plan, max(plan.hosts, fabric.hosts))
     rate = np.where(aggregating[moved.src] & aggregating[moved.dst], np.inf, fabric.rate_bps)
-    if fabric.topology is Topology.LEAF_SPINE:
+    for tier in fabric.tree.tiers:
         # A message between a leaf and an aggregator on a spine crosses an uplink too.
-        crosses = switches_of(fabric, moved.src) != switches_of(fabric, moved.dst)
-        rate[crosses] = np.minimum(rate[crosses], fabric.uplink_rate_bps)
+        crosses = parts_of(fabric, tier, moved.src) != parts_of(fabric, tier, moved.dst)
+        rate[crosses] = np.minimum(rate[crosses], tier.rate_bps)
     wire: Float64 = np.full(len(plan.ops), np.inf)
     # A multicast message takes the time of its nearest receiver: a lower bound must not assume the farthest.
     np.minimum.at(wire, moved.op, _line_bytes(plan, fabric, moved) * 8 * 1e9 / rate)

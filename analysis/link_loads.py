@@ -16,11 +16,11 @@ from gradwire.agents.records import Int64
 from gradwire.analysis.bounds import message_ns, once, switches_of
 from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.wire import Bool, Float64, WireMessages, wire_messages
-from gradwire.topo.fabric import Fabric, Topology
+from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
 
 SpineOf = Callable[[int, int, tuple[int, ...]], int | None]
-"""Maps two endpoints on different leaves to the index of the spine between them; None if it is unknown.
+"""Maps two endpoints on different leaves to the spine or core between them (the summit: topo/tiers.py); None if it is unknown.
 
 The third argument holds the hosts of the multicast group that the message goes to, and is empty for unicast messages.
 """
@@ -44,9 +44,9 @@ class LinkLoad:
 
 
 def link_loads(logged: LoggedOps, fabric: Fabric, edges_ns: Int64, spine_of: SpineOf = unknown_spine) -> list[LinkLoad]:
-    """Load of every host port and every leaf-spine link in both directions, between increasing bin edges of the run's clock.
+    """Load of every host port and every link between switches in both directions, between increasing bin edges of the run's clock.
 
-    Messages whose spine `spine_of` does not know count on no leaf-spine link. Ports of aggregators have no line rate and no load.
+    Messages whose spine `spine_of` does not know count on no such link. Ports of aggregators have no line rate and no load.
     """
     messages = wire_messages(logged)
     alone_ns = message_ns(logged.plan, fabric)[messages.send]
@@ -62,10 +62,11 @@ def link_loads(logged: LoggedOps, fabric: Fabric, edges_ns: Int64, spine_of: Spi
     for host, name in enumerate(fabric.host_names()):
         add(f"{name} out", fabric.rate_bps, (messages.src == host) & messages.first)
         add(f"{name} in", fabric.rate_bps, messages.dst == host)
-    if fabric.topology is Topology.LEAF_SPINE:
-        spines = _spines(logged.plan, messages, fabric, spine_of)
-        for (source, target), chosen in _hops(messages, fabric, spines).items():
-            add(f"{source} to {target}", fabric.uplink_rate_bps, chosen)
+    if fabric.tree.trunks:
+        summits = _summits(logged.plan, messages, fabric, spine_of)
+        for link, (up, down) in zip(fabric.trunk_links(), _passing(messages, fabric, summits), strict=True):
+            add(f"{link.a.device} to {link.b.device}", link.rate_bps, up)
+            add(f"{link.b.device} to {link.a.device}", link.rate_bps, down)
     return loads
 
 
@@ -101,22 +102,22 @@ def binned_bytes(edges_ns: Int64, begun: Float64, ended: Float64, size: Float64,
     return moved
 
 
-def _spines(plan: Plan, messages: WireMessages, fabric: Fabric, spine_of: SpineOf) -> Int64:
-    """Index of the spine that each message passes; -1 if there is none or it is unknown."""
+def _summits(plan: Plan, messages: WireMessages, fabric: Fabric, spine_of: SpineOf) -> Int64:
+    """The spine or core that each message passes; -1 if there is none or it is unknown."""
     source, target = switches_of(fabric, messages.src), switches_of(fabric, messages.dst)
     spine_of_path: dict[tuple[int, int, tuple[int, ...]], int | None] = {}
-    spines = np.full(len(messages), -1, np.int64)
+    summits = np.full(len(messages), -1, np.int64)
     for row in np.flatnonzero(source != target).tolist():
-        beyond = max(int(source[row]), int(target[row])) - fabric.leaves
-        if beyond >= 0 or fabric.spines == 1:
-            spines[row] = max(beyond, 0)
+        only = fabric.tree.only_summit(int(source[row]), int(target[row]))
+        if only is not None:
+            summits[row] = only
             continue
         path = int(messages.src[row]), int(messages.dst[row]), _members(plan, int(messages.send[row]))
         if path not in spine_of_path:
             spine_of_path[path] = spine_of(*path)
-        spine = spine_of_path[path]
-        spines[row] = -1 if spine is None else spine
-    return spines
+        summit = spine_of_path[path]
+        summits[row] = -1 if summit is None else summit
+    return summits
 
 
 def _members(plan: Plan, send: int) -> tuple[int, ...]:
@@ -128,14 +129,23 @@ def _members(plan: Plan, send: int) -> tuple[int, ...]:
     return tuple(np.unique(plan.rank_host[members]).tolist())
 
 
-def _hops(messages: WireMessages, fabric: Fabric, spines: Int64) -> dict[tuple[str, str], Bool]:
-    """The messages on each leaf-spine link and direction, by the names of its ends; a multicast message is on each link once."""
+def _passing(messages: WireMessages, fabric: Fabric, summits: Int64) -> list[tuple[Bool, Bool]]:
+    """The messages that go up and down each link between switches; a multicast message is on each link once."""
     source, target = switches_of(fabric, messages.src), switches_of(fabric, messages.dst)
-    leaves, tops = fabric.leaf_names(), fabric.spine_names()
-    hops: dict[tuple[str, str], Bool] = {}
-    for leaf, below in enumerate(leaves):
-        for spine, above in enumerate(tops):
-            via = (spines == spine) & (source != target)
-            hops[below, above] = once(via & (source == leaf), messages.iteration, messages.send)
-            hops[above, below] = once(via & (target == leaf), messages.iteration, messages.send)
-    return hops
+    rows: list[tuple[list[Int64], list[Int64]]] = [([], []) for _ in fabric.tree.trunks]
+    crossing = np.flatnonzero((source != target) & (summits >= 0))
+    ways, way_of = np.unique(
+        np.stack([source[crossing], target[crossing], summits[crossing]]), axis=1, return_inverse=True
+    )
+    for number, (near, far, summit) in enumerate(ways.T.tolist()):
+        mine = crossing[way_of.reshape(-1) == number]
+        for direction, trunks in enumerate(fabric.tree.between(near, [far], summit)):
+            for trunk in trunks:
+                rows[trunk][direction].append(mine)
+
+    def marked(found: list[Int64]) -> Bool:
+        wanted: Bool = np.zeros(len(messages), dtype=np.bool_)
+        wanted[np.concatenate(found) if found else np.zeros(0, np.int64)] = True
+        return once(wanted, messages.iteration, messages.send)
+
+    return [(marked(up), marked(down)) for up, down in rows]

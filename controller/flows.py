@@ -1,15 +1,16 @@
 """The OpenFlow rules of every switch of a fabric, as frozen data. Pure: nothing here depends on a controller.
 
 Every pair of hosts has its path in every band before traffic starts; no rule floods or learns. A rule matches no more fields than its
-decision needs. Where the next hop depends only on the destination (on spines, and on the destination's leaf), all sources share one rule
-and so one entry of the datapath cache, which takes one upcall for all of them instead of one for each.
+decision needs. Where the next hop depends only on the destination (on the way down), all sources share one rule and so one entry of the
+datapath cache, which takes one upcall for all of them instead of one for each. On the way up, pairs of hosts have rules of their own.
 
 Unmarked packets (DSCP 0: a ping, a tool of the user's) travel with control, as they do at a host's own port. Packets with any other
 unknown DSCP match only the table-miss rule, which drops and counts them.
 
-A multicast group has a tree: up from its source's leaf to one spine, chosen by the seed, and down to each leaf with members. Where the tree
-branches there is an OpenFlow group of type `all` for each band, so each link carries one copy. Members need not report (IGMP). The reports
-that a host's kernel sends anyway when an agent joins are dropped by a rule of their own, so that they do not count as table misses.
+A multicast group has a tree: up from its source's leaf to one spine or core, chosen by the seed, and down to each leaf with members.
+Where the tree branches there is an OpenFlow group of type `all` for each band, so each link carries one copy. Members need not report
+(IGMP). The reports that a host's kernel sends anyway when an agent joins are dropped by a rule of their own, so that they do not count
+as table misses.
 """
 
 from __future__ import annotations
@@ -90,10 +91,10 @@ class Hop:
 
 def switch_rules(fabric: Fabric) -> list[SwitchRules]:
     """Rules of every switch, leaves first, in the order of Fabric.switch_names()."""
-    spine_of = SpineChoice(fabric)
-    leaves = len(fabric.leaf_names())
-    unicast = [_leaf_flows(fabric, leaf, spine_of) for leaf in range(leaves)]
-    unicast += [_spine_flows(fabric, spine) for spine in range(fabric.spines if fabric.spine_names() else 0)]
+    summit_of = SummitChoice(fabric)
+    leaves = fabric.tree.leaf_count
+    unicast = [_leaf_flows(fabric, leaf, summit_of) for leaf in range(leaves)]
+    unicast += [_upper_flows(fabric, switch, summit_of) for switch in range(leaves, fabric.tree.switches)]
     trees = [_tree(fabric, group) for group in fabric.groups]
     rules = []
     for switch, (name, flows) in enumerate(zip(fabric.switch_names(), unicast, strict=True)):
@@ -107,16 +108,25 @@ def switch_rules(fabric: Fabric) -> list[SwitchRules]:
 
 def _tree(fabric: Fabric, group: MulticastGroup) -> dict[int, list[int]]:
     """Output ports of one packet to a group, by index of the switch."""
-    here, leaves = fabric.leaf_of(group.source), len(fabric.leaf_names())
+    tree, here = fabric.tree, fabric.leaf_of(group.source)
     ports: dict[int, list[int]] = {}
     for member in group.members:
-        ports.setdefault(fabric.leaf_of(member), []).append(member % fabric.hosts_per_leaf + 1)
+        ports.setdefault(fabric.leaf_of(member), []).append(fabric.leaf_port(member))
     far = sorted(ports.keys() - {here})
     if far:
-        spine = _stable_hash(fabric.seed, "group", group.source, *group.members) % fabric.spines
-        ports.setdefault(here, []).append(fabric.hosts_per_leaf + spine + 1)
-        ports[leaves + spine] = [leaf + 1 for leaf in far]
+        choice = _stable_hash(fabric.seed, "group", group.source, *group.members)
+        up, down = tree.between(here, far, group_summit(fabric, here, far, choice))
+        for number in up:
+            ports.setdefault(tree.trunks[number].lower, []).append(tree.trunks[number].lower_port)
+        for number in down:
+            ports.setdefault(tree.trunks[number].upper, []).append(tree.trunks[number].upper_port)
     return ports
+
+
+def group_summit(fabric: Fabric, near: int, far: list[int], choice: int) -> int:
+    """The summit of a multicast tree from leaf `near`: a spine if all leaves `far` are in its pod, else a core."""
+    others = [leaf for leaf in far if fabric.tree.pod_of(leaf) != fabric.tree.pod_of(near)]
+    return fabric.tree.summit(near, (others or far)[0], choice)
 
 
 def _multicast(fabric: Fabric, ports_of_group: dict[int, list[int]]) -> tuple[list[GroupRule], list[FlowRule]]:
@@ -135,32 +145,39 @@ def _drop_reports() -> FlowRule:
     return FlowRule(MULTICAST_PRIORITY, Match(None, IGMP_REPORTS_IP, IGMP_DSCP))
 
 
-class SpineChoice:
-    """Which spine the packets between two hosts of different leaves use: ECMP with a seeded and balanced choice.
+class SummitChoice:
+    """Over which spine or core the packets between two hosts of different leaves go: ECMP with a seeded and balanced choice.
 
     With a plain hash of (seed, source, destination), it would be luck whether a host's flows to another leaf share one uplink, and a run
     would measure the seed instead of the strategy. So the hash (BLAKE2b, the same on every machine and Python) decides only the order of
-    the hosts on each leaf and a first spine for each pair of leaves. From there, pairs are assigned round robin, as in a Latin square.
-    Among the pairs of a host with another leaf, and among the pairs of two leaves, no spine has more than one pair more than another, and
-    all have equally many if the spines divide the hosts of a leaf. Sparse patterns may still collide, depending on the seed, as with real
-    ECMP. Both directions of a pair use the same spine, so a connection depends on one path and its ACKs return along it.
+    the hosts on each leaf and a first way for each pair of leaves, or of pods. From there, pairs are assigned round robin, as in a Latin
+    square. Among the pairs of a host with another leaf, and among the pairs of two leaves, no spine has more than one pair more than
+    another, and all have equally many if the spines divide the hosts of a leaf. The same holds for cores among the pairs of a host with
+    another pod. Sparse patterns may still collide, depending on the seed, as with real ECMP. Both directions of a pair take the same way,
+    so a connection depends on one path and its ACKs return along it.
     """
 
     def __init__(self, fabric: Fabric) -> None:
         self._fabric = fabric
+        #: Place on the leaf, in the leaf's own order.
         self._rank: dict[int, int] = {}
-        for leaf in range(len(fabric.leaf_names())):
-            members = range(leaf * fabric.hosts_per_leaf, (leaf + 1) * fabric.hosts_per_leaf)
+        for leaf, members in enumerate(fabric.hosts_of_leaves):
             shuffled = sorted(members, key=lambda host: (_stable_hash(fabric.seed, "host", host), host))
             self._rank.update({host: rank for rank, host in enumerate(shuffled)})
             if fabric.aggregators:
                 self._rank[fabric.aggregator_of(leaf)] = fabric.hosts_per_leaf
 
     def __call__(self, source: int, destination: int) -> int:
-        """Index of the spine between two endpoints of different leaves (hosts or the leaves' aggregators)."""
+        """Summit (see topo/tiers.py) between two endpoints of different leaves: hosts, or the leaves' aggregators."""
+        tree = self._fabric.tree
         near, far = sorted((self._fabric.switch_of(source), self._fabric.switch_of(destination)))
-        first = _stable_hash(self._fabric.seed, "leaves", near, far)
-        return (first + self._rank[source] + self._rank[destination]) % self._fabric.spines
+        number = self._rank[source] + self._rank[destination]
+        if tree.pod_of(near) == tree.pod_of(far):
+            return tree.summit(near, far, _stable_hash(self._fabric.seed, "leaves", near, far) + number)
+        first = _stable_hash(self._fabric.seed, "pods", tree.pod_of(near), tree.pod_of(far))
+        # The order of hosts in a pod: those of its first leaf come first.
+        number += (near % tree.leaves + far % tree.leaves) * self._fabric.hosts_per_leaf
+        return tree.summit(near, far, first + number)
 
 
 def trace(fabric: Fabric, rules: list[SwitchRules], source: int, destination: int, dscp: int) -> list[Hop]:
@@ -219,34 +236,61 @@ def _far_ends(fabric: Fabric) -> dict[tuple[str, int], str]:
     }
 
 
-def _leaf_flows(fabric: Fabric, leaf: int, spine_of: SpineChoice) -> list[FlowRule]:
+def _leaf_flows(fabric: Fabric, leaf: int, summit_of: SummitChoice) -> list[FlowRule]:
     """Unicast rules of a leaf: down to its hosts and aggregator, up to everything else."""
-    local = {leaf * fabric.hosts_per_leaf + i: i + 1 for i in range(fabric.hosts_per_leaf)}
-    leaves, remote = len(fabric.leaf_names()), [host for host in range(fabric.hosts) if host not in local]
+    tree = fabric.tree
+    local = {host: fabric.leaf_port(host) for host in fabric.hosts_of_leaves[leaf]}
+    remote = [host for host in range(fabric.hosts) if host not in local]
     up: dict[int, int] = {}
     if fabric.aggregators:
         local[fabric.aggregator_of(leaf)] = fabric.aggregator_port(leaf)
-        remote += [fabric.aggregator_of(other) for other in range(leaves) if other != leaf]
+        remote += [fabric.aggregator_of(other) for other in range(tree.leaf_count) if other != leaf]
         spines = range(len(fabric.spine_names()))
-        up = {fabric.aggregator_of(leaves + spine): fabric.hosts_per_leaf + spine + 1 for spine in spines}
+        up = {fabric.aggregator_of(tree.leaf_count + spine): fabric.hosts_per_leaf + spine + 1 for spine in spines}
     own = [rule for endpoint, port in {**local, **up}.items() for rule in _rules_to(fabric, None, endpoint, port)]
     pairs = [
         rule
         for source in local
         for destination in remote
-        for rule in _rules_to(fabric, source, destination, fabric.hosts_per_leaf + spine_of(source, destination) + 1)
+        for rule in _rules_to(fabric, source, destination, _way_up(fabric, leaf, summit_of(source, destination)))
     ]
     return own + pairs
 
 
-def _spine_flows(fabric: Fabric, spine: int) -> list[FlowRule]:
-    """Unicast rules of a spine, whose port i + 1 leads to leaf i (Fabric.links). No path leads to another spine's aggregator."""
-    leaves = len(fabric.leaf_names())
-    ports = {host: fabric.leaf_of(host) + 1 for host in range(fabric.hosts)}
+def _way_up(fabric: Fabric, switch: int, summit: int) -> int:
+    """Port of a switch through which a packet leaves towards a summit above."""
+    return fabric.tree.trunks[fabric.tree.climb(switch, summit)[0]].lower_port
+
+
+def _upper_flows(fabric: Fabric, switch: int, summit_of: SummitChoice) -> list[FlowRule]:
+    """Unicast rules of a spine or core: down to the leaves below it, and from a pod's spine up to the other pods.
+
+    No path leads to another spine's aggregator.
+    """
+    tree, summit, pod = fabric.tree, switch - fabric.tree.leaf_count, fabric.tree.pod_of(switch)
+    leaves = range(tree.leaf_count)
+    ports = {
+        host: tree.trunks[tree.climb(leaf, summit)[-1]].upper_port
+        for leaf in leaves
+        if pod in (-1, tree.pod_of(leaf))
+        for host in fabric.hosts_of_leaves[leaf]
+    }
     if fabric.aggregators:
-        ports |= {fabric.aggregator_of(leaf): leaf + 1 for leaf in range(leaves)}
-        ports[fabric.aggregator_of(leaves + spine)] = fabric.aggregator_port(leaves + spine)
-    return [rule for endpoint, port in ports.items() for rule in _rules_to(fabric, None, endpoint, port)]
+        ports |= {fabric.aggregator_of(leaf): leaf + 1 for leaf in leaves}
+        ports[fabric.aggregator_of(switch)] = fabric.aggregator_port(switch)
+    down = [rule for endpoint, port in sorted(ports.items()) for rule in _rules_to(fabric, None, endpoint, port)]
+    return down + _spine_pairs(fabric, switch, sorted(ports), summit_of)
+
+
+def _spine_pairs(fabric: Fabric, switch: int, inside: list[int], summit_of: SummitChoice) -> list[FlowRule]:
+    """Rules of a spine for the pairs of hosts of its pod with others whose core it leads to."""
+    tree = fabric.tree
+    if not tree.cores or tree.pod_of(switch) < 0:
+        return []
+    uplinks = {trunk.upper: trunk.lower_port for trunk in tree.trunks if trunk.lower == switch}
+    outside = [host for host in range(fabric.hosts) if tree.pod_of(fabric.leaf_of(host)) != tree.pod_of(switch)]
+    cores = {(a, b): tree.leaf_count + summit_of(a, b) for a in inside for b in outside}
+    return [rule for pair, core in cores.items() if core in uplinks for rule in _rules_to(fabric, *pair, uplinks[core])]
 
 
 def _rules_to(fabric: Fabric, source: int | None, destination: int, output_port: int) -> list[FlowRule]:

@@ -133,11 +133,21 @@ trace_commands.add_to(app)
 
 
 @app.command()
-def plan(scenario: ScenarioFile, settings: Settings = None) -> None:
+def plan(
+    scenario: ScenarioFile,
+    settings: Settings = None,
+    draw: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="draw the network as well, as .svg, .png or .pdf; one file for each network of the scenario",
+        ),
+    ] = None,
+) -> None:
     """Compiles and checks every point of a scenario and prints the plans, without running them."""
     from gradwire.commands import running
 
-    running.plan(scenario, settings or [])
+    running.plan(scenario, settings or [], draw)
 
 
 @app.command()

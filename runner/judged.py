@@ -32,7 +32,7 @@ from gradwire.runner.protocol import TASK_FILE, write_json
 from gradwire.runner.stored.files import reading
 from gradwire.runner.stored.spines import Spines
 from gradwire.runner.stored.stored_run import ITERATIONS_FILE, VERDICT_FILE, Completion, Speed, StoredRun
-from gradwire.topo.fabric import Fabric, Topology
+from gradwire.topo.fabric import Fabric
 from gradwire.vm.machines import Clock
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scenario.loading import Point
@@ -113,7 +113,7 @@ def _departs(stored: StoredRun) -> bool:
 
 def _spine_of(stored: StoredRun, fabric: Fabric) -> SpineOf | None:
     """Which spine a message takes; None where there are none."""
-    return Spines(stored.built_fabric()).spine_of if fabric.topology is Topology.LEAF_SPINE else None
+    return Spines(stored.built_fabric()).spine_of if fabric.tree.tiers else None
 
 
 def programs_of(stored: StoredRun, fabric: Fabric) -> tuple[Beside | None, tuple[FigureRow, ...]]:

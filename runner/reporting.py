@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from gradwire.runner.stored.provenance import facts, provenance
 from gradwire.runner.stored.run_folder import CLOCK_FILE, stored_clock
 from gradwire.runner.stored.settings import COST_UNITS, settings_of
 from gradwire.runner.stored.stored_run import ITERATIONS_FILE, RECORD_FILE, VERDICT_FILE
+from gradwire.topo.fabric import Fabric
 from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.lineup.strategies import PARTIAL, is_random
 from gradwire.workloads.scenario.loading import Point, Scenario, origin_named, resolve
@@ -112,7 +114,7 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) ->
         partial=PARTIAL,
         random=random,
         details=[_details(run, folder) for run in runs],
-        background=_background(scenario, folder),
+        background=_background(scenario, runs, folder),
     )
 
 
@@ -127,9 +129,20 @@ def _details(run: JudgedRun, folder: Path) -> PointDetails:
     return PointDetails(settings, place, files, found.why, found.drawing, found.port, run.agreement)
 
 
-def _background(scenario: Scenario, folder: Path) -> Background:
+def _background(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> Background:
     clock = stored_clock(folder) if (folder / CLOCK_FILE).exists() else None
-    return Background(scenario.about.strip(), facts(provenance(folder), clock), tomli_w.dumps(scenario.document))
+    document = tomli_w.dumps(scenario.document)
+    return Background(scenario.about.strip(), facts(provenance(folder), clock), document, _networks(runs))
+
+
+def _networks(runs: Sequence[JudgedRun]) -> list[Fabric]:
+    """The networks of the points, at the rates that scenarios give."""
+    found = []
+    for run in runs:
+        # An old run folder may name what this version does not know any more.
+        with suppress(InputFault):
+            found.append(ResolvedPoint(run.point.section).fabric)
+    return found
 
 
 def _constants(runs: Sequence[JudgedRun]) -> list[Constant]:

@@ -1,6 +1,9 @@
 """The fabric as frozen data: hosts, switches, links, rates, traffic classes and addresses. Imports only the standard library.
 
-A fabric is either one switch with all hosts on it, or a leaf/spine network with the same number of hosts on each leaf.
+A fabric is one switch with all hosts on it, a leaf/spine network, or a fat tree of three tiers: pods of leaves and spines, joined by cores.
+Each leaf has equally many hosts. Where machines have several network interfaces (NICs), each NIC is a host of the fabric: a network
+namespace with one port.
+
 Band 0 of every port belongs to control messages and pure ACKs. Traffic class k uses band k + 1, so class 0 is the most urgent.
 """
 
@@ -9,10 +12,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from dataclasses import asdict, dataclass, fields
 
 from gradwire.faults import InputFault
+from gradwire.topo.shape import Shape
+from gradwire.topo.shape import Topology as Topology  # noqa: PLC0414 (whoever knows fabrics has it from here)
 
 BITS_PER_S: Mapping[str, float] = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
 """The units in which rates are written, as in "10gbit"."""
@@ -38,17 +42,10 @@ MAX_BANDS = 16
 """TCQ_PRIO_BANDS: the bands that sch_prio can have."""
 MAX_HOSTS = 2**16 - 2
 """Host addresses in 10.0.0.0/16."""
-LEAST_TC_RATE_BPS, MOST_TC_RATE_BPS = 8.0, 2.0**63
-"""tc counts rates in whole bytes per second, in 64 bits."""
+NEWER = frozenset({"pods", "cores", "core_oversubscription", "nics_per_host", "rails"})
+"""Fields of a fabric that were not always there: fabrics that do without them are written as before."""
 MAX_GROUPS = 2**16
 """Group addresses in 239.77.0.0/16, part of the range that an organisation assigns itself (RFC 2365)."""
-
-
-class Topology(StrEnum):
-    """Shape of the fabric."""
-
-    SINGLE_SWITCH = "single"
-    LEAF_SPINE = "leaf-spine"
 
 
 @dataclass(frozen=True)
@@ -84,20 +81,12 @@ class MulticastGroup:
 
 
 @dataclass(frozen=True)
-class Fabric:
+class Fabric(Shape):
     """The network: everything that is needed to build it, to program its switches, and to address its hosts.
 
     Hosts and aggregators together are the fabric's endpoints: hosts first, then one aggregator per switch, in the order of the switches.
     """
 
-    hosts: int
-    #: Line rate of each host's link.
-    rate_bps: float
-    topology: Topology = Topology.SINGLE_SWITCH
-    leaves: int = 1
-    spines: int = 0
-    #: Uplinks carry hosts_per_leaf * rate_bps / (spines * oversubscription) each.
-    oversubscription: float = 1.0
     #: Number of traffic classes; the control band is extra.
     classes: int = 2
     mtu_bytes: int = 1500
@@ -118,13 +107,11 @@ class Fabric:
 
     def __post_init__(self) -> None:
         """Raises InputFault for a fabric that cannot be built, with a line for each reason."""
-        defects = [*self._shape_defects(), *self._address_defects()]
+        defects = [*self.shape_defects(), *self._port_defects(), *self._address_defects()]
         if defects:
             raise InputFault("\n".join(defects))
 
-    def _shape_defects(self) -> Iterator[str]:
-        if self.rate_bps <= 0:
-            yield f"fabric.rate = {self.rate_bps}: must be above 0"
+    def _port_defects(self) -> Iterator[str]:
         if not 1 <= self.classes < MAX_BANDS:
             yield f"fabric.classes = {self.classes}: must be 1 to {MAX_BANDS - 1} (one band is for control)"
         if not self.mtu_bytes + ETHERNET_HEADER_BYTES <= self.gso_bytes <= MAX_GSO_BYTES:
@@ -132,21 +119,10 @@ class Fabric:
                 f"fabric.gso = {self.gso_bytes}: must be {self.mtu_bytes + ETHERNET_HEADER_BYTES} (one frame) "
                 f"to {MAX_GSO_BYTES} (the largest IPv4 packet)"
             )
-        if self.topology is Topology.LEAF_SPINE:
-            yield from self._leaf_spine_defects()
-
-    def _leaf_spine_defects(self) -> Iterator[str]:
-        if self.leaves < 1 or self.spines < 1:
-            yield "fabric.topology = 'leaf-spine' needs leaves and spines of at least 1"
-            return
-        if self.hosts % self.leaves:
-            yield f"fabric.leaves = {self.leaves}: must divide the {self.hosts} hosts"
-        if self.oversubscription <= 0:
-            yield f"fabric.oversubscription = {self.oversubscription}: must be above 0"
-        elif not LEAST_TC_RATE_BPS <= self.uplink_rate_bps < MOST_TC_RATE_BPS:
+        if self.aggregators and self.topology is Topology.FAT_TREE:
             yield (
-                f"fabric.oversubscription = {self.oversubscription:g}: makes uplinks of {self.uplink_rate_bps:g} bit/s; tc shapes ports to "
-                f"{LEAST_TC_RATE_BPS:g} to {MOST_TC_RATE_BPS:g} bit/s"
+                "fabric.topology = 'fat-tree': strategies that aggregate in the network know one or two tiers of switches; use 'single' or "
+                "'leaf-spine'"
             )
 
     def _address_defects(self) -> Iterator[str]:
@@ -166,18 +142,6 @@ class Fabric:
     def bands(self) -> int:
         """Strict-priority bands of every port: one for control and one per traffic class."""
         return self.classes + 1
-
-    @property
-    def hosts_per_leaf(self) -> int:
-        """Hosts on each leaf (all of them on a single switch)."""
-        return self.hosts // self.leaves if self.topology is Topology.LEAF_SPINE else self.hosts
-
-    @property
-    def uplink_rate_bps(self) -> float:
-        """Line rate of each leaf-spine link."""
-        if self.topology is Topology.SINGLE_SWITCH:
-            return 0.0
-        return self.hosts_per_leaf * self.rate_bps / (self.spines * self.oversubscription)
 
     def frame_bytes(self) -> int:
         """What a full frame takes on the line."""
@@ -251,25 +215,6 @@ class Fabric:
         """Index in switch_names() of the switch that an endpoint is on."""
         return self.leaf_of(endpoint) if endpoint < self.hosts else endpoint - self.hosts
 
-    def leaf_names(self) -> list[str]:
-        """Switches with hosts."""
-        count = self.leaves if self.topology is Topology.LEAF_SPINE else 1
-        return [f"s{i + 1}" for i in range(count)]
-
-    def spine_names(self) -> list[str]:
-        """Switches without hosts."""
-        if self.topology is Topology.SINGLE_SWITCH:
-            return []
-        return [f"s{self.leaves + i + 1}" for i in range(self.spines)]
-
-    def switch_names(self) -> list[str]:
-        """Leaves, then spines."""
-        return self.leaf_names() + self.spine_names()
-
-    def leaf_of(self, host: int) -> int:
-        """Index of the leaf that host index `host` is on."""
-        return host // self.hosts_per_leaf
-
     def host_ip(self, host: int) -> str:
         """IPv4 address of host index `host`: 10.0.0.1 upwards."""
         return f"10.0.{(host + 1) >> 8}.{(host + 1) & 255}"
@@ -284,29 +229,32 @@ class Fabric:
 
     def aggregator_port(self, switch: int) -> int:
         """Number of a switch's port towards its aggregator, which is its last."""
-        is_leaf = switch < len(self.leaf_names())
-        return 1 + (self.hosts_per_leaf + len(self.spine_names()) if is_leaf else len(self.leaf_names()))
+        trunks = sum(switch in (trunk.lower, trunk.upper) for trunk in self.tree.trunks)
+        return 1 + trunks + (self.hosts_per_leaf if switch < self.tree.leaf_count else 0)
 
     def links(self) -> list[Link]:
-        """All links. On a leaf, ports 1 to hosts_per_leaf go to hosts and the next `spines` go up; spine port i + 1 goes to leaf i.
+        """All links: of hosts, then between switches in the order of `tree.trunks`, whose `a` is the lower one.
 
-        Links of aggregators come last; their rate is infinite.
+        On a leaf, ports 1 to hosts_per_leaf go to hosts. Links of aggregators come last; their rate is infinite.
         """
-        leaves, spines, names = self.leaf_names(), self.spine_names(), self.host_names()
+        switches, names = self.switch_names(), self.host_names()
         down = [
-            Link(Port(names[h], 0), Port(leaves[self.leaf_of(h)], h % self.hosts_per_leaf + 1), self.rate_bps)
+            Link(Port(names[h], 0), Port(switches[self.leaf_of(h)], self.leaf_port(h)), self.rate_bps)
             for h in range(self.hosts)
-        ]
-        up = [
-            Link(Port(leaf, self.hosts_per_leaf + s + 1), Port(spine, i + 1), self.uplink_rate_bps)
-            for i, leaf in enumerate(leaves)
-            for s, spine in enumerate(spines)
         ]
         extra = [
             Link(Port(name, 0), Port(switch, self.aggregator_port(index)), math.inf)
-            for index, (name, switch) in enumerate(zip(self.aggregator_names(), self.switch_names(), strict=False))
+            for index, (name, switch) in enumerate(zip(self.aggregator_names(), switches, strict=False))
         ]
-        return down + up + extra
+        return down + self.trunk_links() + extra
+
+    def trunk_links(self) -> list[Link]:
+        """The links between switches, in the order of `tree.trunks`; `a` is the lower end."""
+        switches = self.switch_names()
+        return [
+            Link(Port(switches[t.lower], t.lower_port), Port(switches[t.upper], t.upper_port), t.rate_bps)
+            for t in self.tree.trunks
+        ]
 
     def ports(self) -> list[tuple[Port, float]]:
         """Every port with its line rate in bit/s."""
@@ -335,8 +283,9 @@ class Fabric:
         return dict(self.ports())[port]
 
     def to_json(self) -> str:
-        """The fabric as JSON, from which `from_json` makes an equal one."""
-        return json.dumps(asdict(self), sort_keys=True)
+        """The fabric as JSON, from which `from_json` makes an equal one. What only newer fabrics have is left out where it is idle."""
+        idle = {each.name for each in fields(self) if each.name in NEWER and getattr(self, each.name) == each.default}
+        return json.dumps({name: value for name, value in asdict(self).items() if name not in idle}, sort_keys=True)
 
     @staticmethod
     def from_json(text: str) -> Fabric:

@@ -300,7 +300,7 @@ class PlanBuilder:
             **self._groups_of_chunks(),
         )
 
-    def _groups_of_chunks(self) -> dict[str, Int64]:
+    def _groups_of_chunks(self) -> dict[str, Any]:
         """The columns that only a plan with groups has."""
         if not self._sets and not self._needs[0]:
             return {}

@@ -1,4 +1,4 @@
-"""The port at which a plan's bytes take longest: a host's, or the uplinks of a leaf."""
+"""The port at which a plan's bytes take longest: a host's, or the uplinks of a leaf or a pod."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.topo.fabric import Fabric, Topology
+from gradwire.topo.fabric import Fabric
+from gradwire.topo.tiers import Tier
 from gradwire.workloads.plan import Int64, OpKind, Plan
 
 
 @dataclass(frozen=True)
 class BusyPort:
-    """One direction of a host's port, or of all uplinks of a leaf together."""
+    """One direction of a host's port, or of all uplinks of a leaf or a pod together."""
 
     name: str
     size_bytes: int
@@ -30,7 +31,8 @@ class BusyPort:
 
 def busiest_port(plan: Plan, fabric: Fabric) -> BusyPort:
     """Returns the port where an iteration's bytes take longest at line rate, however they are spread over a leaf's uplinks."""
-    return max((*_host_ports(plan, fabric), *_uplinks(plan, fabric)), key=lambda port: port.seconds)
+    uplinks = [port for tier in fabric.tree.tiers for port in _uplinks(plan, fabric, tier)]
+    return max((*_host_ports(plan, fabric), *uplinks), key=lambda port: port.seconds)
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class _Arrivals:
         received = ops.message[ops.kind == OpKind.RECV]
         target = plan.rank_host[ops.rank[ops.kind == OpKind.RECV]]
         source = plan.rank_host[ops.rank[received]]
-        rows = np.flatnonzero(source != target)
+        rows = np.flatnonzero(plan.is_remote()[received] & (source != target))
         rows = rows[_first_of_each(received[rows], target[rows])]
         return _Arrivals(received[rows], source[rows].astype(np.int64), target[rows].astype(np.int64))
 
@@ -70,32 +72,32 @@ def _host_ports(plan: Plan, fabric: Fabric) -> Iterator[BusyPort]:
         yield BusyPort(f"h{index + 1} {direction}", size_bytes, line_bytes * 8 / fabric.rate_bps, rate)
 
 
-def _uplinks(plan: Plan, fabric: Fabric) -> Iterator[BusyPort]:
-    """Yields the busiest leaf's uplinks of each direction.
+def _uplinks(plan: Plan, fabric: Fabric, tier: Tier) -> Iterator[BusyPort]:
+    """Yields the busiest leaf's, or pod's, uplinks of each direction.
 
     A multicast message goes up from its leaf once, and down to each other leaf once.
     """
-    if fabric.topology is Topology.SINGLE_SWITCH:
-        return
     arrivals = _Arrivals.of(plan)
-    source, target = (_switches_of(fabric, endpoints) for endpoints in (arrivals.source, arrivals.target))
+    source, target = (_parts_of(fabric, tier, endpoints) for endpoints in (arrivals.source, arrivals.target))
     crossing = source != target
-    rate = f"{fabric.spines} x {fabric.uplink_rate_bps / 1e9:g} Gbit/s"
-    for direction, leaf, keys in (
+    rate = f"{len(tier.uplinks[0])} x {tier.rate_bps / 1e9:g} Gbit/s"
+    for direction, part, keys in (
         ("up", source, (arrivals.send,)),
         ("down", target, (arrivals.send, target)),
     ):
-        rows = np.flatnonzero(crossing & (leaf < fabric.leaves))
+        rows = np.flatnonzero(crossing & (part >= 0))
         rows = rows[_first_of_each(*(key[rows] for key in keys))]
-        index, size_bytes, line_bytes = _busiest(plan, fabric, arrivals.send[rows], leaf[rows])
-        seconds = line_bytes * 8 / (fabric.spines * fabric.uplink_rate_bps)
-        yield BusyPort(f"uplinks of leaf {index + 1} {direction}", size_bytes, seconds, rate)
+        index, size_bytes, line_bytes = _busiest(plan, fabric, arrivals.send[rows], part[rows])
+        yield BusyPort(
+            f"uplinks of {tier.word} {index + 1} {direction}", size_bytes, line_bytes * 8 / tier.total_bps, rate
+        )
 
 
-def _switches_of(fabric: Fabric, endpoints: Int64) -> Int64:
-    """Returns the index of each endpoint's switch, where leaves come before spines."""
-    switches: Int64 = np.where(endpoints < fabric.hosts, endpoints // fabric.hosts_per_leaf, endpoints - fabric.hosts)
-    return switches
+def _parts_of(fabric: Fabric, tier: Tier, endpoints: Int64) -> Int64:
+    """Returns the index of the leaf, or pod, that each endpoint is in; -1 for those above."""
+    parts = [tier.part_of_switch[fabric.switch_of(endpoint)] for endpoint in range(fabric.endpoints)]
+    found: Int64 = np.array(parts, np.int64)[endpoints]
+    return found
 
 
 def _busiest(plan: Plan, fabric: Fabric, send: Int64, place: Int64) -> tuple[int, int, float]:

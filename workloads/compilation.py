@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TypeVar
 
+import numpy as np
+
 from gradwire.faults import InputFault
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.job import Cluster, Costs, Job
@@ -101,7 +103,7 @@ class ResolvedPoint:
         beside = 1 + max(map(class_beside, self.section.program.values()), default=0)
         recorded = 1 if self.job.trace is None else classes_of(self.job.trace, self.options)
         classes = max(self.strategy.classes(self.options), recorded, beside)
-        built = _fabric(self.section, self.job.cluster.hosts, self.job.rate_bps, classes)
+        built = _fabric(self.section, self.job.cluster.ports, self.job.rate_bps, classes)
         return replace(built, aggregators=self.strategy.aggregators)
 
     def misfits(self) -> list[str]:
@@ -125,7 +127,7 @@ class ResolvedPoint:
         )
         if cluster is not None:
             classes = 1 if options is None else self.strategy.classes(options)
-            attempt(lambda: _fabric(self.section, cluster.hosts, None, classes))
+            attempt(lambda: _fabric(self.section, cluster.ports, None, classes))
         fabric = attempt(lambda: self.fabric)
         if fabric is not None:
             lines += program_defects(self.section.program, fabric.host_names(), fabric.classes)
@@ -159,12 +161,26 @@ def compile_point(
 def compile_plans(point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:
     """The candidate plans of a point, whose job has its fabric. Raises InputFault."""
     try:
-        return point.strategy.compile(job, point.options)
+        plans = point.strategy.compile(job, point.options)
     except OverflowError as error:
         raise InputFault(
             "an op takes longer, or is larger, than 64 bits count in nanoseconds and bytes: look for what is too large or too small in "
             "model.batch, model.speedup, the model's times and costs"
         ) from error
+    return {label: _on_nics(plan, job.cluster) for label, plan in plans.items()}
+
+
+def _on_nics(plan: Plan, cluster: Cluster) -> Plan:
+    """Places each rank at the NIC of its machine that it uses. To the strategy, a host was a machine."""
+    if cluster.nics_per_host == 1:
+        return plan
+    if len(plan.group_start) > 1:
+        raise InputFault(
+            f"cluster.nics_per_host = {cluster.nics_per_host}: multicast groups have members on hosts with one NIC"
+        )
+    nic = np.arange(len(plan.rank_host)) % cluster.workers_per_host * cluster.nics_per_host // cluster.workers_per_host
+    ports = (plan.rank_host * cluster.nics_per_host + nic).astype(np.int32)
+    return replace(plan, rank_host=ports, nics_per_host=cluster.nics_per_host)
 
 
 @contextmanager
@@ -199,7 +215,7 @@ def _compute_time(wanted: ModelSection, profile: Profile, catalogue: Catalogue) 
 
 def _cluster(wanted: ClusterSection, *, needs_servers: bool) -> Cluster:
     servers = (wanted.servers or wanted.workers) if needs_servers else 0
-    return Cluster(wanted.workers, servers, wanted.colocated, wanted.workers_per_host)
+    return Cluster(wanted.workers, servers, wanted.colocated, wanted.workers_per_host, wanted.nics_per_host)
 
 
 def _job(section: PointSection, catalogue: Catalogue, *, needs_servers: bool) -> Job:
@@ -234,6 +250,10 @@ def _drawn_times(section: PointSection) -> tuple[float, ...]:
 def _stands_for(section: ClusterSection) -> Cluster | None:
     if section.stands_for is None:
         return None
+    if section.nics_per_host > 1:
+        raise InputFault(
+            f"cluster.stands_for: hosts of it have one NIC; leave out cluster.nics_per_host = {section.nics_per_host}"
+        )
     if section.stands_for < section.workers or section.stands_for % section.stands_for_per_host:
         raise InputFault(
             f"cluster.stands_for = {section.stands_for}: must be at least cluster.workers = {section.workers}, and a multiple of "
@@ -258,6 +278,7 @@ def _costs(section: CostsSection) -> Costs:
         aggregation_bytes_per_s=section.aggregation_rate.value if section.aggregation_rate else free,
         message_latency_s=section.message_latency.value if section.message_latency else 0.0,
         local_bytes_per_s=section.local_rate.value if section.local_rate else free,
+        local_latency_s=section.local_latency.value if section.local_latency else None,
         copy_bytes_per_s=section.copy_rate.value if section.copy_rate else free,
         merge_s=section.slice_merge.value if section.slice_merge else 0.0,
     )
@@ -301,6 +322,11 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         leaves=wanted.leaves,
         spines=wanted.spines,
         oversubscription=wanted.oversubscription,
+        pods=wanted.pods,
+        cores=wanted.cores,
+        core_oversubscription=wanted.core_oversubscription,
+        nics_per_host=section.cluster.nics_per_host,
+        rails=wanted.rails,
         classes=wanted.classes or needed_classes,
         mtu_bytes=wanted.mtu_bytes,
         gso_bytes=wanted.gso,

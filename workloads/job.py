@@ -18,13 +18,16 @@ BYTES_PER_PARAMETER = 4
 class Cluster:
     """Who runs where: workers fill one host after the other; servers are beside the workers (co-located) or on hosts behind them.
 
-    workers_per_host: GPUs of one machine, which exchange data over the machine's own link and share its port.
+    workers_per_host: GPUs of one machine, which exchange data over the machine's own link and share its ports.
+    nics_per_host: ports of one machine, among which its workers are divided in order. The fabric knows each as a host of its own, which
+    plans learn when they are compiled (workloads/rails.py); to strategies a host is a machine.
     """
 
     workers: int
     servers: int = 0
     colocated: bool = True
     workers_per_host: int = 1
+    nics_per_host: int = 1
 
     def __post_init__(self) -> None:
         """Rejects empty clusters; raises InputFault."""
@@ -37,22 +40,38 @@ class Cluster:
                 f"cluster.workers_per_host = {self.workers_per_host}: must divide cluster.workers = {self.workers}"
             )
 
+        if self.nics_per_host < 1 or self.workers_per_host % self.nics_per_host:
+            raise InputFault(
+                f"cluster.nics_per_host = {self.nics_per_host}: must divide cluster.workers_per_host = {self.workers_per_host}, so that "
+                "equally many workers use each"
+            )
+        if self.nics_per_host > 1 and self.servers:
+            raise InputFault(
+                f"cluster.nics_per_host = {self.nics_per_host}: is for strategies without parameter servers, of which it is not said "
+                "which NIC they use"
+            )
+
+    @property
+    def ports(self) -> int:
+        """Hosts of the fabric that the cluster needs: NICs."""
+        return self.hosts * self.nics_per_host
+
     @property
     def hosts(self) -> int:
-        """Hosts that the cluster needs."""
+        """Machines that the cluster needs."""
         return max(self.worker_hosts, self.servers) if self.colocated else self.worker_hosts + self.servers
 
     @property
     def worker_hosts(self) -> int:
-        """Hosts that have workers."""
+        """Machines that have workers."""
         return self.workers // self.workers_per_host
 
     def worker_host(self, worker: int) -> int:
-        """Host index of a worker."""
+        """Index of a worker's machine."""
         return worker // self.workers_per_host
 
     def server_host(self, server: int) -> int:
-        """Host index of a server."""
+        """Index of a server's machine."""
         return server if self.colocated else self.worker_hosts + server
 
 
@@ -66,12 +85,22 @@ class Costs:
     message_latency_s: float = 0.0
     #: Rate of a machine's own link between two of its GPUs.
     local_bytes_per_s: float = float("inf")
+    #: Software latency of a message between two GPUs of one machine; None: as of any other.
+    local_latency_s: float | None = None
     #: Rate at which one thread copies memory: a worker, gradients into and out of a fused buffer; a server, the values with which it
     #: answers a pull.
     copy_bytes_per_s: float = float("inf")
     #: A worker's time for each slice that it merges into a tensor before the layer's forward pass; for strategies that slice
     #: TensorFlow's shards.
     merge_s: float = 0.0
+
+    def latency_s(self, *, inside: bool) -> float:
+        """Software latency of a message before its first byte leaves; `inside`: between two GPUs of one machine."""
+        return self.message_latency_s if self.local_latency_s is None or not inside else self.local_latency_s
+
+    def message_s(self, size_bytes: float, *, inside: bool) -> float:
+        """What a SEND takes before the network has it; for a message inside a machine, until it has arrived."""
+        return self.latency_s(inside=inside) + (size_bytes / self.local_bytes_per_s if inside else 0.0)
 
 
 @dataclass(frozen=True)

@@ -40,25 +40,26 @@ def ring(hosts: int, size_bytes: int) -> list[Transfer]:
 
 
 def probe_phases(fabric: Fabric, size_bytes: int) -> list[tuple[list[Transfer], float]]:
-    """Returns phases that load every host's port in both directions at once, then an uplink of every leaf; each with its ideal rate.
+    """Returns phases that load every host's port in both directions at once, then uplinks of leaves and pods; each with its ideal rate.
 
     First all hosts send, each to the next one on its leaf. If the machine cannot carry the traffic exactly while all hosts are busy, it
-    shows here. Data flows at the rate that the ACKs of the opposite flow leave it. Then each leaf sends a single flow to another leaf, so
-    that no two flows can meet on a link, whatever spines they take.
+    shows here. Data flows at the rate that the ACKs of the opposite flow leave it. Then each leaf sends a single flow to the next leaf, so
+    that no two flows can meet on a link, whatever spines they take; the last leaf of each pod sends to the next pod.
     """
-    size = fabric.hosts_per_leaf
+    size, leaves = fabric.hosts_per_leaf, fabric.hosts_of_leaves
     phases: list[tuple[list[Transfer], float]] = []
-    leaf_starts = range(0, fabric.hosts, size)
     if size > 1:
         around = [
-            Transfer(first + host, first + (host + 1) % size, size_bytes)
-            for first in leaf_starts
-            for host in range(size)
+            Transfer(host, hosts[(place + 1) % size], size_bytes)
+            for hosts in leaves
+            for place, host in enumerate(hosts)
         ]
         phases.append((around, fabric.rate_bps * (1 - fabric.ack_share())))
-    if len(leaf_starts) > 1:
-        across = [Transfer(first, (first + size) % fabric.hosts + size - 1, size_bytes) for first in leaf_starts]
-        phases.append((across, min(fabric.rate_bps, fabric.uplink_rate_bps)))
+    if len(leaves) > 1:
+        across = [
+            Transfer(near[0], far[-1], size_bytes) for near, far in zip(leaves, (*leaves[1:], leaves[0]), strict=True)
+        ]
+        phases.append((across, min([fabric.rate_bps, *(tier.rate_bps for tier in fabric.tree.tiers)])))
     return phases
 
 

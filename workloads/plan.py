@@ -145,7 +145,7 @@ class Plan:
     name: str
     #: Role of each rank.
     rank_role: UInt8
-    #: Host index of each rank. Ranks on one host exchange messages without the network.
+    #: Host index of each rank. Ranks on one host, or on the NICs of one machine, exchange messages without the network.
     rank_host: Int32
     #: Rank of each send queue. A queue serves one op at a time.
     queue_rank: Int32
@@ -189,6 +189,8 @@ class Plan:
     #: Set i has the ranks set_rank[set_start[i]:set_start[i + 1]].
     set_start: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     set_rank: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    #: Consecutive hosts of `rank_host` that are NICs of one machine.
+    nics_per_host: int = 1
 
     @property
     def workers(self) -> Int64:
@@ -220,7 +222,8 @@ class Plan:
         sends = ops.kind == OpKind.SEND
         unicast = sends & (ops.group == 0)
         remote: npt.NDArray[np.bool_] = sends.copy()
-        remote[unicast] = self.rank_host[ops.rank[unicast]] != self.rank_host[ops.peer[unicast]]
+        machine = self.rank_host // self.nics_per_host
+        remote[unicast] = machine[ops.rank[unicast]] != machine[ops.peer[unicast]]
         return remote
 
     def multicasts(self) -> list[tuple[int, tuple[int, ...]]]:
@@ -255,6 +258,8 @@ class Plan:
             "compute_s": self.compute_s,
             "samples": self.samples,
             "notes": list(self.notes),
+            # Plans of machines with one NIC have the digest that they had before there were others.
+            **({"nics_per_host": self.nics_per_host} if self.nics_per_host > 1 else {}),
         }
 
     def save(self, path: Path) -> None:

@@ -54,7 +54,14 @@ class StandIn:
         return rate_bps * _ratio(self.own.network, self.meant.network)
 
     def costs(self, costs: Costs) -> Costs:
-        """Costs per message and per byte that add up to as much. Copying is not scaled: a worker copies what it always does."""
+        """Costs per message and per byte that add up to as much. Copying is not scaled: a worker copies what it always does.
+
+        Raises InputFault for a latency of its own inside machines, because loads do not count these messages apart.
+        """
+        if costs.local_latency_s is not None:
+            raise InputFault(
+                "costs.local_latency: a stand-in's messages have one latency; leave out it or cluster.stands_for"
+            )
         return replace(
             costs,
             message_latency_s=costs.message_latency_s * _ratio(self.meant.messages, self.own.messages),

@@ -34,15 +34,24 @@ def summary_lines(plan: Plan, fabric: Fabric) -> list[str]:
 
 
 def _hosts(plan: Plan) -> int:
-    """Counts the hosts, without the aggregators' places on switches."""
-    return len(np.unique(plan.rank_host[plan.rank_role != Role.AGGREGATOR]))
+    """Counts the machines, without the aggregators' places on switches."""
+    return len(np.unique(plan.rank_host[plan.rank_role != Role.AGGREGATOR] // plan.nics_per_host))
 
 
 def _network(fabric: Fabric) -> str:
-    hosts = f"{fabric.hosts} host{'s' if fabric.hosts > 1 else ''} at {fabric.rate_bps / 1e9:g} Gbit/s"
+    machines, nics = fabric.hosts // fabric.nics_per_host, fabric.nics_per_host
+    each = f"with {nics} NICs each " if nics > 1 else ""
+    hosts = f"{machines} host{'s' if machines > 1 else ''} {each}at {fabric.rate_bps / 1e9:g} Gbit/s"
     if fabric.topology is Topology.SINGLE_SWITCH:
         return f"{hosts} on one switch"
+    rails = f", NICs on {fabric.nics_per_host} rails" if fabric.rails else ""
+    if fabric.topology is Topology.FAT_TREE:
+        return (
+            f"{hosts} on a fat tree of {fabric.pods} pods of {fabric.leaves} leaves and {fabric.spines} spines, and {fabric.cores} cores; "
+            f"uplinks of leaves at {fabric.uplink_rate_bps / 1e9:g} Gbit/s (oversubscription {fabric.oversubscription:g}), of spines at "
+            f"{fabric.core_rate_bps / 1e9:g} Gbit/s (oversubscription {fabric.core_oversubscription:g}){rails}"
+        )
     return (
         f"{hosts} on leaf/spine {fabric.leaves} x {fabric.spines}, uplinks at {fabric.uplink_rate_bps / 1e9:g} Gbit/s "
-        f"(oversubscription {fabric.oversubscription:g})"
+        f"(oversubscription {fabric.oversubscription:g}){rails}"
     )

@@ -14,21 +14,22 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.faults import InternalFault
-from gradwire.topo.fabric import Fabric, Topology, band_of_class
+from gradwire.topo.fabric import Fabric, band_of_class
 from gradwire.workloads.plan import Int64, Plan
 
 Float64 = npt.NDArray[np.float64]
 
 SpineOf = Callable[[int, int, tuple[int, ...]], int | None]
-"""The spine between two endpoints of different leaves. The third argument has the hosts of a multicast group; it is empty for unicast."""
+"""The spine or core (see topo/tiers.py: the summit) between two endpoints of different leaves. The third argument has the hosts of a
+multicast group; it is empty for unicast."""
 
 
 @dataclass(frozen=True)
 class Paths:
     """Ports, flows, and the way of each flow.
 
-    Ports are, in this order: out of each host, into each host, from each leaf up to each spine, and down to each leaf from each spine, leaf
-    by leaf. An aggregator's own link has no rate and is none of them.
+    Ports are, in this order: out of each host, into each host, then of the links between switches, in the order of `Tiers.trunks`, all
+    upwards and all downwards. An aggregator's own link has no rate and is none of them.
     """
 
     #: Line rate of each port.
@@ -90,10 +91,8 @@ def _packed(plan: Plan, sends: Int64) -> Int64:
 
 
 def _port_rates(fabric: Fabric) -> Float64:
-    hosts, uplinks = fabric.hosts, fabric.leaves * fabric.spines if fabric.topology is Topology.LEAF_SPINE else 0
-    rates: Float64 = np.full(2 * hosts + 2 * uplinks, float(fabric.rate_bps))
-    rates[2 * hosts :] = fabric.uplink_rate_bps
-    return rates
+    trunks = [trunk.rate_bps for trunk in fabric.tree.trunks]
+    return np.array([fabric.rate_bps] * (2 * fabric.hosts) + 2 * trunks, np.float64)
 
 
 def _routes(plan: Plan, sends: Int64, fabric: Fabric, spine_of: SpineOf | None) -> list[list[int]]:
@@ -117,14 +116,13 @@ class _Ways:
 
     def __init__(self, fabric: Fabric, spine_of: SpineOf | None) -> None:
         self._fabric, self._spine_of = fabric, spine_of
-        self._leaves = len(fabric.leaf_names())
         self._paths: dict[tuple[int, int], list[int]] = {}
 
     def path(self, source: int, target: int) -> list[int]:
         """From one endpoint to another."""
         if (source, target) not in self._paths:
             near, far = self._fabric.switch_of(source), self._fabric.switch_of(target)
-            between = [] if near == far else self._between(near, [far], self._spine(source, target, ()))
+            between = [] if near == far else self._between(near, [far], self._summit(source, target, ()))
             self._paths[source, target] = [*self._out(source), *between, *self._into(target)]
         return self._paths[source, target]
 
@@ -133,7 +131,7 @@ class _Ways:
         others = [member for member in members if member != source]
         near = self._fabric.switch_of(source)
         far = sorted({self._fabric.switch_of(member) for member in others} - {near})
-        between = self._between(near, far, self._spine(source, others[0], members)) if far else []
+        between = self._between(near, far, self._group_summit(source, near, far, members)) if far else []
         return [*self._out(source), *between, *(port for member in others for port in self._into(member))]
 
     def _out(self, endpoint: int) -> list[int]:
@@ -142,23 +140,27 @@ class _Ways:
     def _into(self, endpoint: int) -> list[int]:
         return [self._fabric.hosts + endpoint] if endpoint < self._fabric.hosts else []
 
-    def _between(self, near: int, far: list[int], spine: int) -> list[int]:
-        """Up from a leaf to a spine and down to other leaves; either end may be the spine itself, whose aggregator sends or receives."""
-        first, spines = 2 * self._fabric.hosts, self._fabric.spines
-        up = [first + near * spines + spine] if near < self._leaves else []
-        first += self._leaves * spines
-        return up + [first + leaf * spines + spine for leaf in far if leaf < self._leaves]
+    def _between(self, near: int, far: list[int], summit: int) -> list[int]:
+        """Up from a leaf and down to others; either end may be a spine, whose aggregator sends or receives."""
+        up, down = self._fabric.tree.between(near, far, summit)
+        first = 2 * self._fabric.hosts
+        return [first + number for number in up] + [first + len(self._fabric.tree.trunks) + number for number in down]
 
-    def _spine(self, source: int, target: int, members: tuple[int, ...]) -> int:
-        beyond = max(self._fabric.switch_of(source), self._fabric.switch_of(target)) - self._leaves
-        if beyond >= 0 or self._fabric.spines == 1:
-            return max(beyond, 0)
-        spine = self._spine_of(source, target, members) if self._spine_of else None
-        if spine is None:
+    def _group_summit(self, source: int, near: int, far: list[int], members: tuple[int, ...]) -> int:
+        """The summit of a multicast tree, which is a core if any of its leaves is in another pod."""
+        tree = self._fabric.tree
+        farthest = max(far, key=lambda leaf: tree.pod_of(leaf) != tree.pod_of(near))
+        target = next(each for each in members if self._fabric.switch_of(each) == farthest)
+        return self._summit(source, target, members)
+
+    def _summit(self, source: int, target: int, members: tuple[int, ...]) -> int:
+        only = self._fabric.tree.only_summit(self._fabric.switch_of(source), self._fabric.switch_of(target))
+        summit = only if only is not None or self._spine_of is None else self._spine_of(source, target, members)
+        if summit is None:
             raise InternalFault(
                 f"no spine is known between endpoints {source} and {target}; report this with the scenario"
             )
-        return spine
+        return summit
 
 
 def _compressed(routes: list[list[int]], count: int) -> tuple[Int64, Int64]:

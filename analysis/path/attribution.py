@@ -8,12 +8,13 @@ from functools import cached_property
 
 import numpy as np
 
-from gradwire.analysis.bounds import message_ns, once, switches_of
+from gradwire.analysis.bounds import message_ns, once, parts_of
 from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.names import Names, host_name
 from gradwire.analysis.path.walk import NETWORK, Kind, Segment
 from gradwire.analysis.wire import Bool, Float64, WireMessages, data_of, wire_messages
-from gradwire.topo.fabric import Fabric, Topology
+from gradwire.topo.fabric import Fabric
+from gradwire.topo.tiers import Tier
 from gradwire.workloads.plan import Plan, Role
 
 
@@ -107,23 +108,21 @@ class Traffic:
             places.append(_Place(f"the port out of {host_name(source)}", rate_bps, leaving))
         for target in set(messages.dst[mine].tolist()) - self._aggregators:
             places.append(_Place(f"the port into {host_name(target)}", rate_bps, messages.dst == target))
-        if fabric is not None and fabric.topology is Topology.LEAF_SPINE:
-            places += self._uplinks(fabric, mine)
+        if fabric is not None:
+            places += [place for tier in fabric.tree.tiers for place in self._uplinks(fabric, tier, mine)]
         return places
 
-    def _uplinks(self, fabric: Fabric, mine: Bool) -> list[_Place]:
-        """The uplinks of a leaf count together: the switches choose which of them a message takes."""
+    def _uplinks(self, fabric: Fabric, tier: Tier, mine: Bool) -> list[_Place]:
+        """The uplinks of a leaf, or of a pod, count together: the switches choose which of them a message takes."""
         messages = self._messages
-        source, target = switches_of(fabric, messages.src), switches_of(fabric, messages.dst)
-        rate_bps = fabric.spines * fabric.uplink_rate_bps
+        source, target = parts_of(fabric, tier, messages.src), parts_of(fabric, tier, messages.dst)
         places = []
-        for leaf, name in enumerate(fabric.leaf_names()):
-            for passing, way in ((source == leaf, "uplinks"), (target == leaf, "downlinks")):
+        for part, name in enumerate(tier.names):
+            for passing, way in ((source == part, "uplinks"), (target == part, "downlinks")):
                 crossing = passing & (source != target)
                 if (crossing & mine).any():
-                    places.append(
-                        _Place(f"the {way} of {name}", rate_bps, once(crossing, messages.iteration, messages.send))
-                    )
+                    once_each = once(crossing, messages.iteration, messages.send)
+                    places.append(_Place(f"the {way} of {name}", tier.total_bps, once_each))
         return places
 
     def _largest(self, moved: Float64, chosen: Bool, most: int) -> tuple[tuple[str, float], ...]:

@@ -17,6 +17,7 @@ from gradwire.analysis.parameters import describe
 from gradwire.analysis.points import PointResult, pool_seeds
 from gradwire.analysis.report.charts import DPI, Labels, chart, save_chart, svg_text
 from gradwire.analysis.report.conclusion import conclusion
+from gradwire.analysis.report.network_drawing import different_networks, network_drawing, rate_lines
 from gradwire.analysis.report.pages import HtmlTable, drawing, html_table, page
 from gradwire.analysis.report.quantities import quantity
 from gradwire.analysis.report.ranking import Ranking, ranking_table, reasons
@@ -35,7 +36,10 @@ from gradwire.analysis.report.tables import (
     width_columns,
 )
 from gradwire.analysis.verdict.verdict import Verdict
+from gradwire.topo.fabric import Fabric
 
+MOST_NETWORKS = 4
+"""A report with more different networks draws none of them: they are in the settings."""
 TERMINAL_COLUMNS = 100
 """Width that a table of points should keep to."""
 
@@ -69,6 +73,8 @@ class Background:
     facts: Sequence[tuple[str, str]] = ()
     #: Text of the scenario.
     scenario: str = ""
+    #: The networks of the points; of those that are alike, one.
+    networks: Sequence[Fabric] = ()
 
 
 def report(
@@ -126,6 +132,7 @@ def report(
         tables=[html_table(table) for table in tables],
         points=_shown_points(rows, verdicts, details, Labels(texts)),
         background=_shown_background(background or Background(), details),
+        networks=_drawn(background.networks if background else ()),
         remarks=[remark.text for remark in remarked if not remark.is_warning],
         notes=notes,
     )
@@ -179,6 +186,23 @@ def _markdown(
     parts += [f"## {table.title}\n\n{markdown_table(table)}" for table in tables]
     parts += [f"- {note}" for note in (*(remark.text for remark in remarked if not remark.is_warning), *notes)]
     return "\n".join(parts) + "\n"
+
+
+@dataclass(frozen=True)
+class ShownNetwork:
+    """A network as the page shows it."""
+
+    sentence: str
+    drawing: Markup
+
+
+def _drawn(networks: Sequence[Fabric]) -> list[ShownNetwork]:
+    different = different_networks(networks)
+    if len(different) > MOST_NETWORKS:
+        return []
+    return [
+        ShownNetwork("; ".join(rate_lines(fabric)), drawing(svg_text(network_drawing(fabric)))) for fabric in different
+    ]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from gradwire.agents.records import PointRecord
 from gradwire.agents.wire.framing import Framing
-from gradwire.analysis.bounds import Bool, Transfers, once, switches_of, transfers
+from gradwire.analysis.bounds import Bool, Transfers, once, parts_of, transfers
 from gradwire.analysis.iterations import Float64
 from gradwire.analysis.verdict.checks import Check
 from gradwire.topo.fabric import (
@@ -21,7 +21,6 @@ from gradwire.topo.fabric import (
     IP_TCP_HEADER_BYTES,
     IP_UDP_HEADER_BYTES,
     Fabric,
-    Topology,
     band_of_class,
 )
 from gradwire.workloads.plan import Int64, OpKind, Plan, Role
@@ -144,7 +143,7 @@ class _Place:
 
 
 def band_bytes_check(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
-    """At each host port, each switch port towards a host, and each leaf's uplinks, every band carries its class's bytes.
+    """At each host port, each switch port towards a host, and each leaf's and pod's uplinks, every band carries its class's bytes.
 
     A data band must agree with the plan's frames within BAND_TOLERANCE, PORT_SLACK_BYTES per message, HANDSHAKE_BYTES per pair of hosts
     and FLOOR_BYTES. The control band also carries the ACKs, so it has only an upper limit. The place and band that use most of their
@@ -187,14 +186,16 @@ def _places(fabric: Fabric, moved: Transfers) -> list[_Place]:
         own, towards = link.a.interface, link.b.interface
         places.append(_Place(own, frozenset({own}), fabric.hosts - 1, outward & (moved.src == host)))
         places.append(_Place(towards, frozenset({towards}), fabric.hosts - 1, moved.dst == host))
-    if fabric.topology is Topology.LEAF_SPINE:
-        from_leaf, to_leaf = switches_of(fabric, moved.src), switches_of(fabric, moved.dst)
-        crosses = from_leaf != to_leaf
-        goes_up, goes_down = once(crosses, moved.op), once(crosses, moved.op, to_leaf)
-        pairs = fabric.hosts_per_leaf * (fabric.hosts - fabric.hosts_per_leaf)
-        for leaf, name in enumerate(fabric.leaf_names()):
-            uplinks = [link for link in fabric.links()[fabric.hosts :] if link.a.device == name]
-            up, down = frozenset(u.a.interface for u in uplinks), frozenset(u.b.interface for u in uplinks)
-            places.append(_Place(f"uplinks of {name}", up, pairs, goes_up & (from_leaf == leaf)))
-            places.append(_Place(f"downlinks of {name}", down, pairs, goes_down & (to_leaf == leaf)))
+    trunks = fabric.trunk_links()
+    for tier in fabric.tree.tiers:
+        source, target = parts_of(fabric, tier, moved.src), parts_of(fabric, tier, moved.dst)
+        crosses = source != target
+        goes_up, goes_down = once(crosses, moved.op), once(crosses, moved.op, target)
+        below = fabric.hosts // len(tier.names)
+        pairs = below * (fabric.hosts - below)
+        for part, (name, uplinks) in enumerate(zip(tier.names, tier.uplinks, strict=True)):
+            up = frozenset(trunks[number].a.interface for number in uplinks)
+            down = frozenset(trunks[number].b.interface for number in uplinks)
+            places.append(_Place(f"uplinks of {name}", up, pairs, goes_up & (source == part)))
+            places.append(_Place(f"downlinks of {name}", down, pairs, goes_down & (target == part)))
     return places

@@ -13,12 +13,13 @@ import numpy as np
 
 from gradwire.agents.records import Int64, OpLog, PointRecord
 from gradwire.agents.wire.framing import Framing
-from gradwire.analysis.bounds import message_ns, switches_of
+from gradwire.analysis.bounds import message_ns, parts_of
 from gradwire.analysis.iterations import Float64
 from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.names import Names
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK, Check
-from gradwire.topo.fabric import Fabric, Topology
+from gradwire.topo.fabric import Fabric
+from gradwire.topo.tiers import Tier
 from gradwire.workloads.plan import OpKind, Plan
 
 MOST_WINDOWS = 64
@@ -60,9 +61,7 @@ def _message_times(plan: Plan, fabric: Fabric, logged: LoggedOps, exact_timers: 
     """From a SEND's first byte to its RECV's end, a message takes at least its bytes over the slowest line on its way."""
     recvs = np.flatnonzero(plan.ops.kind == OpKind.RECV)
     sends = plan.ops.message[recvs]
-    slowest_bps = fabric.rate_bps
-    if fabric.topology is Topology.LEAF_SPINE:
-        slowest_bps = min(slowest_bps, fabric.uplink_rate_bps)
+    slowest_bps = min([fabric.rate_bps, *(tier.rate_bps for tier in fabric.tree.tiers)])
     grain_ns = _ahead_bytes(fabric, slowest_bps, exact_timers=exact_timers) * 8e9 / slowest_bps
     rounded = slowest_bps / _fastest_bps(fabric, slowest_bps)
     least_ns = np.maximum(message_ns(plan, fabric)[sends] * rounded - grain_ns, 0.0)
@@ -157,7 +156,7 @@ def _moved(plan: Plan, fabric: Fabric, logged: LoggedOps) -> _Moved:
 
 @dataclass(frozen=True)
 class _Line:
-    """One direction of a link, or of a leaf's uplinks together, and what crossed it."""
+    """One direction of a link, or of a leaf's or a pod's uplinks together, and what crossed it."""
 
     name: str
     rate_bps: float
@@ -218,25 +217,26 @@ def _lines(fabric: Fabric, moved: _Moved, exact_timers: bool) -> Iterator[_Line]
         for host, mine in _by_value(at[chosen]):
             if host < fabric.hosts:
                 yield _Line(f"{way} h{host + 1}", rate_bps, ahead, moved.rows(chosen[mine]))
-    if fabric.topology is Topology.LEAF_SPINE:
-        yield from _uplinks(fabric, moved, exact_timers)
+    for tier in fabric.tree.tiers:
+        yield from _uplinks(fabric, tier, moved, exact_timers)
 
 
-def _uplinks(fabric: Fabric, moved: _Moved, exact_timers: bool) -> Iterator[_Line]:
-    rate_bps = fabric.spines * _fastest_bps(fabric, fabric.uplink_rate_bps)
-    ahead = fabric.spines * _ahead_bytes(fabric, fabric.uplink_rate_bps, exact_timers=exact_timers)
-    src, dst = switches_of(fabric, moved.src), switches_of(fabric, moved.dst)
-    switches = len(fabric.switch_names())
+def _uplinks(fabric: Fabric, tier: Tier, moved: _Moved, exact_timers: bool) -> Iterator[_Line]:
+    links = len(tier.uplinks[0])
+    rate_bps = links * _fastest_bps(fabric, tier.rate_bps)
+    ahead = links * _ahead_bytes(fabric, tier.rate_bps, exact_timers=exact_timers)
+    src, dst = parts_of(fabric, tier, moved.src), parts_of(fabric, tier, moved.dst)
+    parts = len(tier.names) + 1
     crossing = np.flatnonzero(src != dst)
     ways = (
         ("up from", src, moved.message),
-        ("down to", dst, moved.message * switches + dst),
+        ("down to", dst, moved.message * parts + dst),
     )
     for way, at, copies in ways:
         chosen = crossing[_first_of_each(moved.rows(crossing), copies[crossing])]
-        for leaf, mine in _by_value(at[chosen]):
-            if leaf < fabric.leaves:
-                yield _Line(f"{way} s{leaf + 1}", rate_bps, ahead, moved.rows(chosen[mine]))
+        for part, mine in _by_value(at[chosen]):
+            if part >= 0:
+                yield _Line(f"{way} {tier.names[part]}", rate_bps, ahead, moved.rows(chosen[mine]))
 
 
 def _first_of_each(moved: _Moved, key: Int64) -> Int64:

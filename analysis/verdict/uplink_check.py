@@ -1,4 +1,4 @@
-"""The check that messages between leaves take the spines that the switches' rules choose."""
+"""The check that messages between leaves take the spines and cores that the switches' rules choose."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from gradwire.analysis.verdict.byte_checks import (
     PORT_SLACK_BYTES,
 )
 from gradwire.analysis.verdict.checks import Check
-from gradwire.topo.fabric import CONTROL_BAND, ETHERNET_HEADER_BYTES, PREAMBLE_FCS_GAP_BYTES, Fabric, Topology
+from gradwire.topo.fabric import CONTROL_BAND, ETHERNET_HEADER_BYTES, PREAMBLE_FCS_GAP_BYTES, Fabric
 from gradwire.workloads.plan import Int64, Plan
 
 
 def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: SpineOf | None) -> list[Check]:
-    """The data of each line between a leaf and a spine is the plan's, with the tolerances of `band_bytes_check`.
+    """The data of each line between two switches is the plan's, with the tolerances of `band_bytes_check`.
 
     The port that uses most of its slack is reported. There is no check without a choice of spines, or if `spine_of` does not tell it.
     """
-    if fabric.topology is not Topology.LEAF_SPINE or fabric.spines < 2 or spine_of is None:
+    if len(fabric.spine_names()) < 2 or spine_of is None:
         return []
     counted: dict[str, int] = {}
     for count in record.counts.bands:
@@ -36,15 +36,13 @@ def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
     )
     tolerance = BAND_TOLERANCE + LOSS_FACTOR * fabric.loss
     worst, text = -1.0, ""
-    ports = _ports(fabric)
+    ports, trunks = _ports(fabric), fabric.tree.trunks
     for number, port in enumerate(ports, 2 * fabric.hosts):
         passing = np.isin(paths.flow_of_send[data], _flows_past(paths, number))
         expected = float(frames[passing].sum()) * record.iterations
         slack = tolerance * expected + PORT_SLACK_BYTES * int(passing.sum()) * record.iterations
-        slack += (
-            HANDSHAKE_BYTES * fabric.hosts_per_leaf * (fabric.hosts - fabric.hosts_per_leaf) * fabric.bands
-            + FLOOR_BYTES
-        )
+        below = _hosts_below(fabric, trunks[(number - 2 * fabric.hosts) % len(trunks)].lower)
+        slack += HANDSHAKE_BYTES * below * (fabric.hosts - below) * fabric.bands + FLOOR_BYTES
         used = abs(counted.get(port, 0) - expected) / slack
         if used > worst:
             worst, text = used, f"{port}: {counted.get(port, 0)} bytes, plan {expected:.0f}"
@@ -60,9 +58,14 @@ def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
 
 
 def _ports(fabric: Fabric) -> list[str]:
-    """Interfaces of the lines between leaves and spines, in the order of Paths: all upwards, then all downwards."""
-    lines = fabric.links()[fabric.hosts : fabric.hosts + fabric.leaves * fabric.spines]
+    """Interfaces of the lines between switches, in the order of Paths: all upwards, then all downwards."""
+    lines = fabric.trunk_links()
     return [line.a.interface for line in lines] + [line.b.interface for line in lines]
+
+
+def _hosts_below(fabric: Fabric, switch: int) -> int:
+    """Hosts that a leaf has, or a spine's pod."""
+    return fabric.hosts_per_leaf * (1 if switch < fabric.tree.leaf_count else fabric.tree.leaves)
 
 
 def _flows_past(paths: Paths, port: int) -> Int64:

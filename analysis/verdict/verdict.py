@@ -28,7 +28,7 @@ from gradwire.analysis.verdict.packet_checks import capture_checks
 from gradwire.analysis.verdict.steady_check import MEANING as STEADY_MEANING
 from gradwire.analysis.verdict.steady_check import steady_check
 from gradwire.analysis.verdict.uplink_check import uplink_checks
-from gradwire.topo.fabric import Fabric, Topology
+from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
 
 RATE_TOLERANCE = 0.015
@@ -184,7 +184,7 @@ def _upcalls(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     There can be one flow per ordered pair of hosts, band and switch on the path, and one per multicast group and switch. If hosts have
     several ranks, more connections than that can open at once, and each may cause upcalls in both of its directions.
     """
-    switches_on_path = 3 if fabric.topology is Topology.LEAF_SPINE else 1
+    switches_on_path = 1 + 2 * len(fabric.tree.tiers)
     groups = max(0, len(plan.group_start) - 1)
     flows = (fabric.endpoints * (fabric.endpoints - 1) * fabric.bands + groups) * switches_on_path
     flows = max(flows, 2 * len(connections_of(plan)) * switches_on_path)

@@ -15,7 +15,7 @@ from gradwire.analysis.papers import quick_score
 from gradwire.analysis.papers.pages.files import earlier_pages, write_pages
 from gradwire.analysis.papers.reference import PAPERS
 from gradwire.analysis.papers.score import Evaluated
-from gradwire.commands import machine, program_points, terminal
+from gradwire.commands import drawing, machine, program_points, terminal
 from gradwire.faults import InputFault
 from gradwire.runner.comparing.questions import Asked
 from gradwire.runner.compiling.processes import cores
@@ -40,17 +40,23 @@ from gradwire.runner.stored.run_folder import RUNS
 from gradwire.runner.terminal.listings import plan_lines, settings_lines, shared_settings
 from gradwire.runner.terminal.progress import LiveProgress
 from gradwire.vm.machines import Clock
+from gradwire.workloads.compilation import ResolvedPoint
+from gradwire.workloads.programs.loading import load_programs
 from gradwire.workloads.scenario.loading import load_scenario
 from gradwire.workloads.scenario.reading import has_programs, read_document
 
 RESUMES = "interrupted; what was complete is kept, and the same command goes on from there"
 
 
-def plan(scenario: Path, settings: Sequence[str]) -> None:
+def plan(scenario: Path, settings: Sequence[str], draw: Path | None = None) -> None:
     """`gradwire plan`."""
     file = scenario_path(scenario)
+    if draw is not None:
+        drawing.refuse_other_kinds(draw)
     if has_programs(read_document(file)):
         program_points.plan(file, settings)
+        if draw is not None:
+            drawing.draw(draw, [point.fabric for point in load_programs(file, settings).points])
         return
     found = load_scenario(file, settings)
     runs: list[PlannedRun] = []
@@ -63,6 +69,8 @@ def plan(scenario: Path, settings: Sequence[str]) -> None:
     for warning in warnings(runs):
         terminal.screen().warn(warning)
     terminal.console.print(announcement(runs, cores()), highlight=False)
+    if draw is not None:
+        drawing.draw(draw, [ResolvedPoint(point.section).fabric for point in found.points])
 
 
 def run(

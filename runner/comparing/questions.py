@@ -304,4 +304,9 @@ def _title(shared: PointSection) -> str:
     device = f" x {model.device or 'made-up'}" if model.trace is None else " ranks"
     machines = f" on {cluster.workers // cluster.workers_per_host} machines" if cluster.workers_per_host > 1 else ""
     words = f"{model.name} on {cluster.workers}{device}{machines}, {rate_text(fabric.rate)}"
-    return words + (f", leaf/spine {fabric.oversubscription:g}:1" if fabric.topology is Topology.LEAF_SPINE else "")
+    tiers = {
+        Topology.SINGLE_SWITCH: "",
+        Topology.LEAF_SPINE: f", leaf/spine {fabric.oversubscription:g}:1",
+        Topology.FAT_TREE: f", fat tree {fabric.oversubscription:g}:1, cores {fabric.core_oversubscription:g}:1",
+    }
+    return words + tiers[fabric.topology]

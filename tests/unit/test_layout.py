@@ -33,6 +33,8 @@ FROZEN = frozenset(
     {
         "gradwire.workloads.plan",
         "gradwire.topo.fabric",
+        "gradwire.topo.shape",
+        "gradwire.topo.tiers",
         "gradwire.agents.records",
         "gradwire.agents.wire",
     }

@@ -98,7 +98,7 @@ class Transfers:
         schedule, row, workers, costs = self.schedule, self.row, self.workers, self.costs
         src, dst = schedule.src[row], schedule.dst[row]
         inside = workers.hosts[src] == workers.hosts[dst]
-        latency_s = costs.message_latency_s * schedule.opens[row]
+        latency_s = np.where(inside, costs.latency_s(inside=True), costs.message_latency_s) * schedule.opens[row]
         link_s = np.where(inside, self.size / costs.local_bytes_per_s, 0.0)
         first = self.builder.add_columns(OpKind.SEND, 0).start
         shared: dict[str, Any] = {

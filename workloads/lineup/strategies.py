@@ -170,7 +170,7 @@ def is_random(section: PointSection) -> bool:
 def _random_setting(shared: PointSection) -> bool:
     """Whether seeds decide times whatever the strategy."""
     variation = shared.costs.compute_variation
-    return shared.fabric.spines > 1 or (variation is not None and variation.value > 0)
+    return max(shared.fabric.spines, shared.fabric.cores) > 1 or (variation is not None and variation.value > 0)
 
 
 def lineup(base: Mapping[str, Any], chosen: Sequence[Contender], seeds: int) -> dict[str, Any]:
@@ -207,15 +207,15 @@ def _options(contender: Contender, shared: PointSection) -> dict[str, Any]:
     """Its options; a hierarchical ring's groups are machines or, where a machine has one worker, leaves."""
     options = dict(contender.options)
     cluster, fabric = shared.cluster, shared.fabric
-    nested = fabric.topology is Topology.LEAF_SPINE
+    nested = fabric.topology is not Topology.SINGLE_SWITCH
     if contender.strategy == "hierarchical-ring" and cluster.workers_per_host == 1 and nested:
-        options["group"] = max(1, cluster.workers // fabric.leaves)
+        options["group"] = max(1, cluster.workers // (fabric.pods * fabric.leaves))
     return options
 
 
 def refusal(contender: Contender, shared: PointSection) -> str | None:
     """Why a contender would say nothing here although it can run, or None."""
-    nested = shared.cluster.workers_per_host > 1 or shared.fabric.topology is Topology.LEAF_SPINE
+    nested = shared.cluster.workers_per_host > 1 or shared.fabric.topology is not Topology.SINGLE_SWITCH
     if contender.strategy == "hierarchical-ring" and not nested:
         return "one worker per machine and one switch: no workers are nearer to one another than to the rest; give --leaf-spine"
     return None

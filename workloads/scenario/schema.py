@@ -53,14 +53,20 @@ class ClusterSection(Section):
     colocated: bool = True
     """Whether servers share the workers' hosts."""
     workers_per_host: Workers = 1
-    """GPUs of one machine."""
+    """GPUs of one host. They exchange data inside it, at `costs.local_rate` and `costs.local_latency`, and not over the network."""
+    nics_per_host: Workers = 1
+    """Network interfaces (NICs) of one host, each with `fabric.rate`: a divisor of `workers_per_host`, whose GPUs are divided among them in
+    order. What two GPUs of different hosts exchange goes from the NIC of the one to the NIC of the other. In plans, captures and reports
+    each NIC counts as a host of the network: with 4 of them, the first host's are h1 to h4."""
     stands_for: int | None = Field(None, ge=2, le=LARGEST_CLUSTER)
     """Workers of a larger cluster that this one stands for. Costs and rates are given as those of the larger cluster."""
     stands_for_per_host: int = Field(1, ge=1, le=LARGEST_CLUSTER)
     """GPUs of one machine of that larger cluster."""
 
 
-LEAF_SPINE_KEYS = ("leaves", "spines", "oversubscription")
+FAT_TREE_KEYS = ("pods", "cores", "core_oversubscription")
+SWITCH_KEYS = ("leaves", "spines", "oversubscription", "rails", *FAT_TREE_KEYS)
+"""Keys of fabrics with more than one switch."""
 
 
 class FabricSection(Section):
@@ -70,13 +76,23 @@ class FabricSection(Section):
     """Line rate of each host's link. It counts what a line carries, preamble and gaps included: at an MTU of 1500, TCP's payload gets
     1448/1538 of it."""
     topology: Topology = Topology.SINGLE_SWITCH
-    """One switch for all hosts, or leaves and spines."""
+    """One switch for all hosts; leaves and spines; or a fat tree of three tiers, whose pods of leaves and spines are joined by cores. The
+    k-ary fat tree of Al-Fares et al. (SIGCOMM 2008) has `pods` = k, `leaves` = `spines` = k/2, `cores` = (k/2)² and k³/4 hosts."""
     leaves: int = Field(1, ge=1, le=MOST_WORKERS)
-    """Leaf switches of a leaf/spine network, over which hosts are spread evenly."""
+    """Leaf switches, over which hosts are spread evenly; in a fat tree, of each pod."""
     spines: int = Field(0, ge=0, le=MOST_WORKERS)
-    """Spine switches of a leaf/spine network."""
+    """Spine switches, each joined to every leaf; in a fat tree, of each pod."""
     oversubscription: float = Field(1.0, ge=1 / LARGEST_RATIO, le=LARGEST_RATIO)
     """Rate of all hosts below a leaf over the rate of its uplinks together."""
+    pods: int = Field(1, ge=1, le=MOST_WORKERS)
+    """Pods of a fat tree."""
+    cores: int = Field(0, ge=0, le=MOST_WORKERS)
+    """Core switches of a fat tree: a multiple of `spines`. Each is joined to one spine of every pod."""
+    core_oversubscription: float = Field(1.0, ge=1 / LARGEST_RATIO, le=LARGEST_RATIO)
+    """Rate of all leaves' uplinks in a pod over the rate of its spines' uplinks together."""
+    rails: bool = False
+    """Whether NIC k of every host is at a leaf of rail k (rail-optimised), for `cluster.nics_per_host` of 2 and more. Otherwise all NICs of
+    a host are at the same leaf."""
     classes: int | None = Field(None, ge=1, le=MAX_BANDS - 1)
     """Traffic classes; at least as many as the strategy needs."""
     mtu_bytes: int = Field(1500, ge=576, le=9000)
@@ -92,12 +108,25 @@ class FabricSection(Section):
 
     @model_validator(mode="after")
     def _nothing_without_effect(self) -> Self:
-        values = {key: getattr(self, key) for key in LEAF_SPINE_KEYS if self.topology is Topology.SINGLE_SWITCH}
+        needs: dict[str, str] = {}
+        if self.topology is not Topology.FAT_TREE:
+            needs |= dict.fromkeys(FAT_TREE_KEYS, f"'{Topology.FAT_TREE}'")
+        if self.topology is Topology.SINGLE_SWITCH:
+            several = f"'{Topology.LEAF_SPINE}' or '{Topology.FAT_TREE}'"
+            needs = {key: needs.get(key, several) for key in SWITCH_KEYS}
+        values = {key: getattr(self, key) for key in needs}
         idle = {key: value for key, value in values.items() if value != FabricSection.model_fields[key].default}
         if idle:
-            needed = f"needs fabric.topology = '{Topology.LEAF_SPINE}'"
-            raise ValueError("\n".join(f"{key} = {value:g}: {needed}" for key, value in idle.items()))
+            raise ValueError(
+                "\n".join(
+                    f"{key} = {_written(value)}: needs fabric.topology = {needs[key]}" for key, value in idle.items()
+                )
+            )
         return self
+
+
+def _written(value: float | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}"
 
 
 class LayerSection(Section):
@@ -235,7 +264,9 @@ class CostsSection(Section):
     message_latency: SourcedDuration | None = None
     """Software latency of every message before its first byte leaves."""
     local_rate: SourcedRate | None = None
-    """Rate of a machine's own link between two of its GPUs."""
+    """Rate of a host's own link between two of its GPUs."""
+    local_latency: SourcedDuration | None = None
+    """Software latency of every message between two GPUs of one host; if it is left out, `message_latency` as for all others."""
     copy_rate: SourcedRate | None = None
     """Rate at which one thread copies memory: a worker, gradients into and out of a fused buffer; a server, the values with which it
     answers a pull."""

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradwire.controller.flows import FlowRule, Hop, Match, SpineChoice, SwitchRules, switch_rules, trace
-from gradwire.topo.fabric import Fabric, Topology, dscp_of_band
+from gradwire.controller.flows import FlowRule, Hop, Match, SummitChoice, SwitchRules, switch_rules, trace, trace_group
+from gradwire.topo.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
 
 SINGLE = Fabric(hosts=4, rate_bps=10e9, classes=2)
 LEAF_SPINE = Fabric(hosts=16, rate_bps=10e9, topology=Topology.LEAF_SPINE, leaves=4, spines=4, classes=2)
@@ -24,7 +24,42 @@ def fabrics() -> st.SearchStrategy[Fabric]:
         st.integers(1, 3),
         st.integers(0, 2**31),
     )
-    return single | tree
+    fat = st.builds(
+        lambda pods, leaves, each, spines, cores, seed: Fabric(
+            pods * leaves * each,
+            1e9,
+            Topology.FAT_TREE,
+            leaves,
+            spines,
+            pods=pods,
+            cores=cores * spines,
+            classes=1,
+            seed=seed,
+        ),
+        st.integers(2, 3),
+        st.integers(1, 2),
+        st.integers(1, 2),
+        st.integers(1, 2),
+        st.integers(1, 2),
+        st.integers(0, 2**31),
+    )
+    rails = st.builds(
+        lambda blocks, machines, nics, spines: Fabric(
+            blocks * machines * nics,
+            1e9,
+            Topology.LEAF_SPINE,
+            blocks * nics,
+            spines,
+            classes=1,
+            nics_per_host=nics,
+            rails=True,
+        ),
+        st.integers(1, 2),
+        st.integers(1, 2),
+        st.integers(2, 3),
+        st.integers(1, 2),
+    )
+    return single | tree | fat | rails
 
 
 def pairs(fabric: Fabric) -> list[tuple[int, int]]:
@@ -41,10 +76,48 @@ def test_every_pair_and_band_has_a_shortest_path_to_its_host(fabric: Fabric) -> 
         for band in range(fabric.bands):
             hops = trace(fabric, rules, source, destination, dscp_of_band(band))
             assert {hop.band for hop in hops} == {band}
-            assert hops[-1] == Hop(switch_of[far], band, destination % fabric.hosts_per_leaf + 1)
+            assert hops[-1] == Hop(switch_of[far], band, fabric.leaf_port(destination))
             assert [hop.switch for hop in hops[:1]] == [switch_of[near]]
             middle = [hop.switch for hop in hops[1:-1]]
-            assert middle == [] if near == far else len(middle) == 1 and middle[0] in fabric.spine_names()
+            same_pod = fabric.tree.pod_of(near) == fabric.tree.pod_of(far)
+            assert len(middle) == (0 if near == far else 1 if same_pod else 3)
+            assert set(middle) <= set(fabric.spine_names())
+
+
+def fluid_switches(fabric: Fabric, source: int, destination: int) -> list[str]:
+    """The switches of a way, by the summit that is said to be on it."""
+    tree, names = fabric.tree, fabric.switch_names()
+    near, far = fabric.leaf_of(source), fabric.leaf_of(destination)
+    up, down = tree.between(near, [far], SummitChoice(fabric)(source, destination))
+    above = [tree.trunks[number].upper for number in up]
+    below = [tree.trunks[number].lower for number in reversed(down)]
+    return [names[switch] for switch in (near, *above, *below)]
+
+
+@given(fabrics())
+@settings(max_examples=20, deadline=None)
+def test_packets_take_the_way_over_the_chosen_summit(fabric: Fabric) -> None:
+    rules = switch_rules(fabric)
+    for source, destination in pairs(fabric):
+        if fabric.leaf_of(source) != fabric.leaf_of(destination):
+            hops = trace(fabric, rules, source, destination, dscp_of_band(1))
+            assert [hop.switch for hop in hops] == fluid_switches(fabric, source, destination)
+
+
+@given(fabrics(), st.data())
+@settings(max_examples=40, deadline=None)
+def test_one_copy_for_a_group_crosses_each_link_and_reaches_every_member(fabric: Fabric, data: st.DataObject) -> None:
+    if fabric.hosts < 2:
+        return
+    hosts = data.draw(st.lists(st.integers(0, fabric.hosts - 1), min_size=2, unique=True))
+    fabric = replace(fabric, groups=(MulticastGroup(hosts[0], tuple(sorted(hosts[1:]))),))
+    hops = trace_group(fabric, switch_rules(fabric), 0, dscp_of_band(1))
+    assert len(set(hops)) == len(hops)
+    names = fabric.switch_names()
+    wanted = {Hop(names[fabric.leaf_of(host)], 1, fabric.leaf_port(host)) for host in hosts[1:]}
+    assert wanted == {
+        hop for hop in hops if hop.switch in fabric.leaf_names() and hop.output_port <= fabric.hosts_per_leaf
+    }
 
 
 def test_unmarked_packets_travel_with_control() -> None:
@@ -88,9 +161,18 @@ def test_rules_look_at_the_source_only_where_it_matters() -> None:
     assert len(by_name["s1"]) == (4 + 4 * 12) * per_destination + 1
 
 
+def test_the_pairs_of_two_pods_load_every_core_alike() -> None:
+    fabric = Fabric(32, 10e9, Topology.FAT_TREE, leaves=2, spines=2, pods=4, cores=4)
+    choice = SummitChoice(fabric)
+    for far in range(1, 4):
+        for source in range(8):
+            loads = Counter(choice(source, destination) for destination in range(8 * far, 8 * far + 8))
+            assert loads == dict.fromkeys(range(8, 12), 2)
+
+
 def spine_loads(fabric: Fabric) -> Counter[int]:
     """Ordered host pairs that cross each spine."""
-    spine_of = SpineChoice(fabric)
+    spine_of = SummitChoice(fabric)
     return Counter(spine_of(a, b) for a, b in pairs(fabric) if fabric.leaf_of(a) != fabric.leaf_of(b))
 
 
@@ -103,7 +185,7 @@ def test_all_pairs_load_every_spine_alike() -> None:
 @settings(max_examples=30, deadline=None)
 def test_no_host_prefers_a_spine_toward_another_leaf(seed: int, spines: int) -> None:
     fabric = replace(LEAF_SPINE, seed=seed, spines=spines)
-    choice = SpineChoice(fabric)
+    choice = SummitChoice(fabric)
     for source in range(fabric.hosts):
         for leaf in range(4):
             if leaf == fabric.leaf_of(source):
@@ -114,7 +196,7 @@ def test_no_host_prefers_a_spine_toward_another_leaf(seed: int, spines: int) -> 
 
 
 def test_both_directions_of_a_pair_share_a_spine() -> None:
-    choice = SpineChoice(LEAF_SPINE)
+    choice = SummitChoice(LEAF_SPINE)
     assert all(
         choice(a, b) == choice(b, a) for a, b in pairs(LEAF_SPINE) if LEAF_SPINE.leaf_of(a) != LEAF_SPINE.leaf_of(b)
     )
@@ -124,7 +206,7 @@ def test_the_seed_decides_and_nothing_else_does() -> None:
     assert switch_rules(LEAF_SPINE) == switch_rules(replace(LEAF_SPINE, rate_bps=1e9))
     assert switch_rules(LEAF_SPINE) != switch_rules(replace(LEAF_SPINE, seed=2))
     # The choice itself is pinned: it must not change with the Python version or the machine.
-    assert [SpineChoice(LEAF_SPINE)(0, destination) for destination in range(4, 16)] == [
+    assert [SummitChoice(LEAF_SPINE)(0, destination) for destination in range(4, 16)] == [
         0,
         1,
         2,

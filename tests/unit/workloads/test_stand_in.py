@@ -154,3 +154,8 @@ def test_a_cost_that_neither_cluster_has_stays() -> None:
     free = Load(1, 1, 0, 0)
     costs = StandIn(free, Load(2, 2, 0, 0)).costs(Costs(local_bytes_per_s=3.0, aggregation_bytes_per_s=4.0))
     assert (costs.local_bytes_per_s, costs.aggregation_bytes_per_s) == (3.0, 4.0)
+
+
+def test_a_latency_inside_machines_is_refused() -> None:
+    with pytest.raises(InputFault, match=r"costs\.local_latency: a stand-in's messages have one latency"):
+        StandIn(Load(1, 1, 0, 0), Load(2, 2, 0, 0)).costs(Costs(local_latency_s=1e-6))

@@ -335,7 +335,7 @@ class _Compiler:
         """Software's, and within a host the time on the machine's own link."""
         costs = self.job.costs
         inside = self.hosts[rank] == self.hosts[peer]
-        return costs.message_latency_s + (size_bytes / costs.local_bytes_per_s if inside else 0.0)
+        return costs.message_s(size_bytes, inside=inside)
 
     def _gradients(self) -> list[int]:
         """Step 6; returns the op that ends each worker's iteration."""

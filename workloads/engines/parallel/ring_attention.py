@@ -105,7 +105,6 @@ class Rings:
         if (src, how) not in self._queues:
             self._queues[src, how] = self.builder.queue(src)
         inside = self.hosts[src] == self.hosts[dst]
-        link_s = self.size_bytes / self.costs.local_bytes_per_s if inside else 0.0
         send, recv = self.builder.message(
             self._queues[src, how],
             dst,
@@ -113,7 +112,7 @@ class Rings:
             chunk=chunk,
             combine=how,
             traffic_class=0,
-            latency_s=self.costs.message_latency_s + link_s,
+            latency_s=self.costs.message_s(self.size_bytes, inside=inside),
         )
         self.builder.depend(send, *after)
         return recv

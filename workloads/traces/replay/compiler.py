@@ -126,7 +126,9 @@ class _Compiler:
     def _send(self, src: Int64, dst: Int64, size: Int64, order: Int64, traffic_class: Int64) -> tuple[Int64, Int64]:
         """Adds messages; returns their SENDs and RECVs. Inside a machine they take its own link."""
         inside = self._hosts[src] == self._hosts[dst]
-        link_s = np.where(inside, size / self._costs.local_bytes_per_s, 0.0)
+        costs = self._costs
+        link_s = np.where(inside, size / costs.local_bytes_per_s, 0.0)
+        latency_s = np.where(inside, costs.latency_s(inside=True), costs.message_latency_s)
         first = self._builder.add_columns(OpKind.SEND, 0).start
         numbers = np.arange(first, first + len(src))
         sends = self._builder.add_columns(
@@ -136,7 +138,7 @@ class _Compiler:
             peer=dst,
             lane=self._queue_of(src, dst, traffic_class),
             size_bytes=size,
-            duration_ns=np.rint((link_s + self._costs.message_latency_s) * 1e9).astype(np.int64),
+            duration_ns=np.rint((link_s + latency_s) * 1e9).astype(np.int64),
             order=order,
             message=numbers,
             traffic_class=traffic_class,

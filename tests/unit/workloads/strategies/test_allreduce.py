@@ -213,6 +213,17 @@ def test_a_machines_own_link_serves_one_message_of_a_gpu_at_a_time() -> None:
     assert when.end_ns.max() == 3_000_000 + 2 * 3_000_000
 
 
+def test_messages_inside_a_machine_have_a_latency_of_their_own() -> None:
+    costs = Costs(local_bytes_per_s=1e6, message_latency_s=1e-3, local_latency_s=1e-5)
+    when = replay(plan_of(one_tensor(1000, 2, per_host=2, costs=costs), "ring"), 1)
+    assert when.end_ns.max() == 3_000_000 + 2 * 2_010_000
+    # Between machines the latency stays; a message from machine to machine and one within take turns in this ring.
+    plan = plan_of(one_tensor(1000, 4, per_host=2, costs=Costs(message_latency_s=1e-3, local_latency_s=1e-5)), "ring")
+    sends = (plan.ops.kind == OpKind.SEND) & (plan.ops.chunk >= 0)
+    assert set(plan.ops.duration_ns[sends & plan.is_remote()].tolist()) == {1_000_000}
+    assert set(plan.ops.duration_ns[sends & ~plan.is_remote()].tolist()) == {10_000}
+
+
 def data_ops(plan: Plan, kind: OpKind, *, combine: Combine | None = None) -> list[int]:
     ops = plan.ops
     chosen = (ops.kind == kind) & (ops.chunk >= 0)

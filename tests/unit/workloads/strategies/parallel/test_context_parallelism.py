@@ -13,7 +13,7 @@ from gradwire.analysis.bounds import critical_path_s
 from gradwire.faults import InputFault
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.engines.parallel.ring_attention import key_value_values
-from gradwire.workloads.job import Cluster, Job
+from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models import model
 from gradwire.workloads.models.devices import ComputeTime
 from gradwire.workloads.models.language.decoder import Decoder, decoder_profile
@@ -149,3 +149,14 @@ def test_a_slice_that_does_not_wait_for_its_block_is_refused() -> None:
 def test_what_does_not_go_together_is_told(job: Job, options: Mapping[str, Any], complaint: str) -> None:
     with pytest.raises(InputFault, match=complaint):
         divided(job, options)
+
+
+def test_inside_a_host_messages_have_the_rate_and_the_latency_of_its_own_link() -> None:
+    job = replace(attention(2), cluster=Cluster(2, workers_per_host=2))
+    costs = Costs(message_latency_s=1.0, local_bytes_per_s=1e6, local_latency_s=1e-3)
+    plan = divided(replace(job, costs=costs), {"context": 2})
+    sends = (plan.ops.kind == OpKind.SEND) & (plan.ops.chunk >= 0)
+    size, took = plan.ops.size_bytes[sends], plan.ops.duration_ns[sends]
+    assert sends.any()
+    assert not plan.is_remote().any()
+    assert took.tolist() == (1_000_000 + size * 1000).tolist()

@@ -306,3 +306,11 @@ def test_inside_a_host_activations_take_the_machines_own_link() -> None:
     plan = divided(job, {"tensor": 2})
     assert sent_bytes(plan).sum() == 0
     assert critical_path_s(plan, FAST) == pytest.approx(job.compute_s / 2 + 4 * 2 * 12e-3, rel=1e-6)
+
+
+def test_messages_inside_a_host_have_a_latency_of_their_own() -> None:
+    job = small_transformer(1, 2, per_host=2, ends=False)
+    slow = divided(replace(job, costs=Costs(message_latency_s=1e-3)), {"tensor": 2})
+    quick = divided(replace(job, costs=Costs(message_latency_s=1e-3, local_latency_s=1e-6)), {"tensor": 2})
+    assert critical_path_s(slow, FAST) == pytest.approx(job.compute_s / 2 + 4 * 2 * 1e-3, rel=1e-6)
+    assert critical_path_s(quick, FAST) == pytest.approx(job.compute_s / 2 + 4 * 2 * 1e-6, rel=1e-6)

@@ -199,3 +199,7 @@ def test_adding_takes_its_time_and_machines_have_links_of_their_own(tmp_path: Pa
     assert plan.ops.duration_ns[inside].sum() == plan.ops.size_bytes[inside].sum()
     assert inside.any()
     assert plan.is_remote().any()
+    late = Costs(1e9, message_latency_s=1.0, local_bytes_per_s=1e9, local_latency_s=0.5)
+    delayed = compiled(source, {Kind.ALL_REDUCE: "ring"}, late, per_host=2).ops.duration_ns
+    assert (delayed[inside] - plan.ops.duration_ns[inside]).tolist() == [500_000_000] * int(inside.sum())
+    assert set(delayed[plan.is_remote()].tolist()) == {1_000_000_000}

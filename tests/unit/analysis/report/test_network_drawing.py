@@ -1,0 +1,68 @@
+"""Drawings of networks: every part has its name, and of many equal parts the first and the last are there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from gradwire.analysis.report.network_drawing import MOST_SLOTS, different_networks, network_drawing, rate_lines
+from gradwire.topo.fabric import Fabric, Topology
+
+SINGLE = Fabric(2, 10e9)
+FAT_TREE = Fabric(16, 100e9, Topology.FAT_TREE, leaves=2, spines=2, pods=4, cores=4, core_oversubscription=2.0)
+HUGE = Fabric(1024, 400e9, Topology.FAT_TREE, leaves=8, spines=8, pods=16, cores=64)
+RAILS = Fabric(32, 400e9, Topology.LEAF_SPINE, leaves=8, spines=4, nics_per_host=8, rails=True)
+
+
+def texts(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.axes[0].texts]
+
+
+def links(figure: Figure) -> list[Line2D]:
+    """The lines with two ends; brackets have more."""
+    return [line for line in figure.axes[0].lines if np.size(line.get_xdata()) == 2]
+
+
+@pytest.mark.parametrize("fabric", [SINGLE, FAT_TREE, RAILS], ids=["one switch", "fat tree", "rails"])
+def test_everything_is_there_with_its_name_if_it_fits(fabric: Fabric) -> None:
+    shown = texts(network_drawing(fabric))
+    assert set(fabric.host_names()) | set(fabric.switch_names()) <= set(shown)
+    assert not any("···" in text for text in shown)
+    assert len(links(network_drawing(fabric))) == len(fabric.links())
+
+
+@pytest.mark.parametrize("fabric", [Fabric(64, 10e9), Fabric(1024, 1e9), HUGE], ids=["64", "1024", "fat tree"])
+def test_of_many_the_first_and_the_last_are_drawn_and_the_others_counted(fabric: Fabric) -> None:
+    shown = texts(network_drawing(fabric))
+    hosts = [name for name in fabric.host_names() if name in shown]
+    assert (hosts[0], hosts[-1]) == ("h1", f"h{fabric.hosts}")
+    assert len(hosts) <= MOST_SLOTS
+    assert any("···" in text for text in shown)
+
+
+def test_what_is_left_out_is_counted_in_words() -> None:
+    counted = {text.splitlines()[1] for text in texts(network_drawing(HUGE)) if "···" in text}
+    assert counted == {"16 pods", "8 leaves", "8 hosts", "8 spines", "64 cores"}
+
+
+def test_rates_and_oversubscription_of_each_tier_are_told() -> None:
+    assert rate_lines(FAT_TREE) == [
+        "16 hosts; links of 100 Gbit/s",
+        "uplinks of a leaf: 2 x 100 Gbit/s, oversubscription 1:1",
+        "uplinks of a pod: 4 x 50 Gbit/s, oversubscription 2:1",
+    ]
+    assert rate_lines(RAILS)[0] == "4 hosts with 8 NICs each; links of 400 Gbit/s"
+
+
+def test_rails_have_colours_of_their_own() -> None:
+    below = [line for line in links(network_drawing(RAILS)) if np.min(line.get_ydata()) < 1]
+    assert len({line.get_color() for line in below}) == 8
+
+
+def test_a_network_is_drawn_once_whatever_its_seed_and_classes() -> None:
+    same = replace(FAT_TREE, seed=7, classes=3)
+    assert different_networks([FAT_TREE, same, SINGLE]) == [FAT_TREE, SINGLE]
