@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from gradwire import program_commands, trace_commands
+from gradwire import comparison_commands, program_commands, trace_commands
 from gradwire.faults import STATUSES, Fault, InputFault
 from gradwire.runner.launch.scenario_files import scenario_names
 
@@ -98,7 +98,17 @@ PointName = Annotated[
 ]
 IterationNumber = Annotated[int | None, typer.Option(help="default: the slowest measured one")]
 ClockName = Annotated[str, typer.Option(help="virtual (exact, no root) or wall (this machine's kernel, needs root)")]
+Fidelity = Annotated[
+    str | None,
+    typer.Option(
+        help="run quicker, off by up to this share of an iteration, e.g. 1%; the same as --set run.fidelity=1%"
+    ),
+]
 Scale = Annotated[int, typer.Option(min=1, help="wall clock: divide bytes and rates by this")]
+
+
+def _with_fidelity(settings: list[str] | None, fidelity: str | None) -> list[str]:
+    return [*(settings or []), *([f"run.fidelity={fidelity}"] if fidelity else [])]
 
 
 @app.command()
@@ -109,52 +119,15 @@ def run(
     out: RunFolder = None,
     clock: ClockName = "virtual",
     scale: Scale = 1,
+    fidelity: Fidelity = None,
 ) -> None:
     """Runs a scenario's points and reports on them; resumes a run folder where it stopped."""
     from gradwire.commands import running
 
-    running.run(scenario, settings or [], jobs, out, clock, scale)
+    running.run(scenario, _with_fidelity(settings, fidelity), jobs, out, clock, scale)
 
 
-@app.command()
-def compare(
-    model_name: Annotated[str, typer.Option("--model", help="e.g. alexnet, bert-large, or a model file")],
-    workers: Annotated[int, typer.Option(help="number of workers, one per host")],
-    rate: Annotated[str, typer.Option(help="line rate of a host, e.g. 10gbit")],
-    device: Annotated[
-        str | None, typer.Option(help="GPU, or a device file; default: the first that has a time for the model")
-    ] = None,
-    iteration_time: Annotated[
-        str | None, typer.Option(help="of one worker alone, e.g. 350ms, instead of a device's")
-    ] = None,
-    servers: Annotated[
-        int | None, typer.Option(help="parameter servers, on the workers' hosts; default: one per worker")
-    ] = None,
-    strategies: Annotated[
-        list[str] | None, typer.Option("--strategy", help="only this one; may be given again")
-    ] = None,
-    leaf_spine: Annotated[
-        bool, typer.Option("--leaf-spine", help="two leaves and two spines instead of one switch")
-    ] = False,
-    oversubscription: Annotated[float | None, typer.Option(help="of the leaves' uplinks; implies --leaf-spine")] = None,
-    seeds: Annotated[int, typer.Option(min=2, help="runs of strategies with random orders")] = 3,
-    estimate_first: Annotated[
-        bool, typer.Option("--estimate-first", help="run only what may win by its estimate on an ideal network")
-    ] = False,
-    settings: Settings = None,
-    jobs: Jobs = None,
-    out: RunFolder = None,
-) -> None:
-    """Runs every strategy on one model and network, and ranks them."""
-    from gradwire.commands import running
-    from gradwire.runner.comparison import Question
-
-    question = Question(
-        model_name, workers, rate, device, iteration_time, servers, leaf_spine, oversubscription, tuple(settings or ())
-    )
-    running.compare(question, strategies or [], seeds, jobs, out, estimate_first=estimate_first)
-
-
+comparison_commands.add_to(app)
 program_commands.add_to(app)
 trace_commands.add_to(app)
 
@@ -243,12 +216,18 @@ def trace(
             metavar="FOLDER", help="write the measured times there as a Chakra trace instead, one file per rank"
         ),
     ] = None,
+    kineto: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="write them there as profiles of torch.profiler instead, for tools that read these"
+        ),
+    ] = None,
 ) -> None:
     """Exports one iteration as a timeline for ui.perfetto.dev: streams, send queues, receives, arrows, and the load of links."""
     from gradwire.commands import reading
 
-    if chakra is not None:
-        reading.chakra_trace(run_path, point, iteration, out, chakra)
+    if chakra is not None or kineto is not None:
+        reading.trace_of_ranks(run_path, point, iteration, out, chakra, kineto)
     else:
         reading.trace(run_path, point, iteration, out)
 

@@ -188,7 +188,9 @@ def _run_and_judge(planned: PlannedRun, cpu: int, listener: _Listener, stop: thr
         raise MachineFault(
             listener.fault or f"the point ended with status {status}; see {planned.folder / OUTPUT_FILE}"
         )
-    write_completion(planned.folder, Completion(planned.key, listener.chosen, listener.speed()))
+    division = planned.division
+    completion = Completion(planned.key, listener.chosen, listener.speed(), division.number, division.error)
+    write_completion(planned.folder, completion)
     judged = judge_kept(planned.stored, planned.point, planned.key)
     if judged is None:
         raise InternalFault(f"{planned.folder}: the result of a run that just ended is not there")

@@ -11,20 +11,20 @@ from collections.abc import Iterator, Sequence
 
 from gradwire.runner.planned import PlannedRun
 from gradwire.workloads.compilation import ResolvedPoint
+from gradwire.workloads.plan import OpKind
+from gradwire.workloads.strategy import STATE_BYTES
 
 BOOT_S, HOST_S = 2.5, 0.25
 """From the start of a machine to its first byte: with 8 hosts 4 to 5 s, with 32 hosts 10 s, on one core of a current server."""
 PAYLOAD_BYTES_PER_S = 1.6e9
 """Of large messages; Table II's points give 1.2 to 2 GB/s on one such core."""
 MESSAGE_S = 150e-6
-"""What a message costs beside its bytes (benchmarks/message_cost.py: 100 to 214 us)."""
-STATE_BYTES_PER_PARAMETER = 12
-"""Weights, gradients and momentum in fp32: the least that training keeps on a device. Adam keeps 16, and activations come on top."""
+"""What a message costs beside its bytes, within a host as well (benchmarks/message_cost.py: 100 to 214 us)."""
 
 
 def expected_s(planned: PlannedRun) -> float:
     """Expected wall time of a point on one core."""
-    messages = max(int(plan.is_remote().sum()) for plan in planned.plans.values()) * planned.iterations
+    messages = max(int((plan.ops.kind == OpKind.SEND).sum()) for plan in planned.plans.values()) * planned.iterations
     hosts = planned.fabric.hosts
     return BOOT_S + HOST_S * hosts + planned.cost_bytes / PAYLOAD_BYTES_PER_S + MESSAGE_S * messages
 
@@ -102,10 +102,14 @@ def _memory_warning(run: PlannedRun) -> str:
     memory_bytes = _memory_bytes(run) if model.device and not model.layers else None
     if memory_bytes is None:
         return ""
-    needed_bytes = ResolvedPoint(run.point.section).job.profile.parameters * STATE_BYTES_PER_PARAMETER
+    whole = run.point.section.model_copy(update={"model": model.model_copy(update={"blocks": None})})
+    point = ResolvedPoint(whole)
+    kept_bytes = point.strategy.state_bytes(point.job.cluster, point.options)
+    needed_bytes = point.job.profile.parameters * kept_bytes
     if needed_bytes <= memory_bytes:
         return ""
+    whose = f"{model.name}: " if kept_bytes == STATE_BYTES else f"{model.name} by {point.strategy.name}: a worker's "
     return (
-        f"{model.name}: weights, gradients and momentum take {needed_bytes / 1e9:.1f} GB in fp32, but {model.device} has "
+        f"{whose}weights, gradients and momentum take {needed_bytes / 1e9:.1f} GB in fp32, but {model.device} has "
         f"{memory_bytes / 2**30:.0f} GiB: such a job does not run there as it is"
     )

@@ -22,6 +22,7 @@ import numpy as np
 from gradwire.analysis.fluid.steady import Window, steady_window
 from gradwire.faults import InputFault
 from gradwire.runner.code_digest import plan_digest, run_digest, sources_digest
+from gradwire.runner.compiling.fidelity import UNDIVIDED, Division, division_for
 from gradwire.runner.compiling.ideal_times import fluid_digest, ideal_times, rule_of
 from gradwire.runner.compiling.processes import side_by_side
 from gradwire.runner.compiling.shared_plans import SharedPlans, sharing_key
@@ -32,7 +33,7 @@ from gradwire.topo.fabric import Fabric
 from gradwire.vm.kernel import cache_folder, cached_kernel
 from gradwire.vm.machines import Clock
 from gradwire.workloads.checker import check
-from gradwire.workloads.compilation import ResolvedPoint, compile_point
+from gradwire.workloads.compilation import Compiled, ResolvedPoint, compile_point
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scaling import scaled_fabric, scaled_plan, virtual_scale
 from gradwire.workloads.scenario.loading import Point, origin_named
@@ -64,6 +65,8 @@ class PlannedRun:
     window: Window
     #: Hash of everything that decides the result.
     key: str
+    #: For run.fidelity: what bytes and rates are divided by, at least.
+    division: Division = UNDIVIDED
 
     @property
     def stored(self) -> StoredRun:
@@ -193,19 +196,38 @@ def plan_run(
     """
     with origin_named(point):
         compiled = compile_point(point.section, shared.of if shared else None)
-    fabric = scaled_fabric(compiled.fabric, clock.scale, keep_burst=clock.name == "virtual")
-    plans = {label: scaled_plan(plan, clock.scale) for label, plan in compiled.plans.items()}
+    division = _division(point, compiled, clock)
+    scale = max(clock.scale, division.number)
+    fabric = scaled_fabric(compiled.fabric, scale, keep_burst=clock.name == "virtual")
+    plans = {label: scaled_plan(plan, scale) for label, plan in compiled.plans.items()}
     window = _window(point.section, fabric, plans)
     with origin_named(point):
         _refuse_large_logs(point, plans, clock, window)
     if point.section.program:
         _refuse_programs(point, clock)
     key = _key(point, fabric, plans, clock, window)
-    planned = PlannedRun(point, fabric, plans, folder_of(key), clock, window, key)
+    planned = PlannedRun(point, fabric, plans, folder_of(key), clock, window, key, division)
     if not planned.stored.is_of(key):
         for plan in compiled.plans.values():
             _check_once(plan, compiled.job.relative_times)
     return planned
+
+
+def _division(point: Point, compiled: Compiled, clock: Clock) -> Division:
+    """What run.fidelity divides bytes and rates by. Raises InputFault on the wall clock, which has a scale of its own."""
+    fidelity = point.section.run.fidelity
+    if fidelity is None:
+        return UNDIVIDED
+    with origin_named(point):
+        if clock.name != "virtual":
+            raise InputFault(
+                "run.fidelity: is for the virtual clock; on the wall clock, --scale divides bytes and rates"
+            )
+        if point.section.program:
+            raise InputFault(
+                "run.fidelity: divides a strategy's bytes, and those of programs cannot be: leave out one of them"
+            )
+    return division_for(compiled.plans, compiled.fabric, rule_of(point.section.transport), fidelity)
 
 
 def _check_once(plan: Plan, relative_times: Sequence[float]) -> None:
@@ -279,7 +301,7 @@ def _refuse_programs(point: Point, clock: Clock) -> None:
 
 def _key(point: Point, fabric: Fabric, plans: Mapping[str, Plan], clock: Clock, window: Window) -> str:
     decisive: dict[str, Any] = {
-        "run": {**point.section.run.model_dump(exclude={"time_limit", "memory_mb"}), **asdict(window)},
+        "run": {**point.section.run.model_dump(exclude={"time_limit", "memory_mb", "fidelity"}), **asdict(window)},
         "transport": point.section.transport.model_dump(),
         "fabric": fabric.to_json(),
         "plans": {label: plan.digest() for label, plan in plans.items()},

@@ -17,11 +17,11 @@ from gradwire.analysis.frames.points import points_frame, write_points_csv, writ
 from gradwire.analysis.parameters import fits
 from gradwire.analysis.programs.report import FIGURES_FILE
 from gradwire.analysis.programs.results import frame_of_figures
-from gradwire.analysis.report.ranking import rank
 from gradwire.analysis.report.report import Background, PointDetails, report
 from gradwire.analysis.report.tables import Constant
 from gradwire.faults import InputFault
 from gradwire.runner.campaign import OUTPUT_FILE
+from gradwire.runner.comparing.whole import ranking_of
 from gradwire.runner.judged import JudgedRun
 from gradwire.runner.stored.explanation import explain
 from gradwire.runner.stored.provenance import facts, provenance
@@ -29,7 +29,7 @@ from gradwire.runner.stored.run_folder import CLOCK_FILE, stored_clock
 from gradwire.runner.stored.settings import COST_UNITS, settings_of
 from gradwire.runner.stored.stored_run import ITERATIONS_FILE, RECORD_FILE, VERDICT_FILE
 from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.lineup import FAMILIES, PARTIAL, is_random
+from gradwire.workloads.lineup.strategies import PARTIAL, is_random
 from gradwire.workloads.scenario.loading import Point, Scenario, origin_named, resolve
 
 LINKED_FILES = (VERDICT_FILE, ITERATIONS_FILE, RECORD_FILE, OUTPUT_FILE)
@@ -93,7 +93,6 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) ->
     if any(run.figures for run in runs):
         write_csv(folder / FIGURES_FILE, frame_of_figures(figures))
     random = [is_random(run.point.section) for run in runs]
-    ranked = scenario.chart == "ranking"
     return report(
         folder,
         rows,
@@ -102,8 +101,14 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) ->
         _constants(runs),
         [run.verdict for run in runs],
         labels=scenario.labels,
-        notes=[*scenario.notes, *_program_notes(runs), *_naming_notes(runs), *_speed_notes(runs)],
-        ranking=rank(rows, FAMILIES, PARTIAL, scenario.left_out, random) if ranked else None,
+        notes=[
+            *scenario.notes,
+            *_fidelity_notes(runs),
+            *_program_notes(runs),
+            *_naming_notes(runs),
+            *_speed_notes(runs),
+        ],
+        ranking=ranking_of(scenario, runs, folder),
         partial=PARTIAL,
         random=random,
         details=[_details(run, folder) for run in runs],
@@ -158,6 +163,30 @@ def _computation(run: JudgedRun) -> tuple[float, str]:
     if any(math.isclose(run.compute_s, known_s) for known_s in (compute.iteration_s, sum(compute.forward_s))):
         return compute.iteration_s, source
     return run.compute_s, f"as it was run; now it would be {compute.iteration_s:.4f} s: {source}"
+
+
+def _fidelity_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    """What bytes and rates were divided by for run.fidelity, and what that may do."""
+    wanted = [run for run in runs if run.point.section.run.fidelity is not None and run.result.valid]
+    completions = [completion for run in wanted if (completion := run.stored.completion())]
+    if not completions:
+        return []
+    numbers = [completion.divided_by for completion in completions]
+    least, most = min(numbers), max(numbers)
+    if most == 1:
+        return [
+            "fidelity: no point is divided: even twice as long, bursts would move an iteration by more than was asked for"
+        ]
+    by = f"{least}" if least == most else f"{least} to {most}"
+    worst = max(completion.division_error for completion in completions)
+    return [
+        f"fidelity: bytes and rates of {_points(len(completions))} are divided by {by}; bursts, which are not, move an iteration by up to "
+        f"{worst:.2%} on the ideal network"
+    ]
+
+
+def _points(count: int) -> str:
+    return "1 point" if count == 1 else f"{count} points"
 
 
 def _program_notes(runs: Sequence[JudgedRun]) -> list[str]:

@@ -86,7 +86,7 @@ class PlanBuilder:
         return len(self._chunk_bytes) - 1
 
     def chunk_columns(self, tensor: Columns, size_bytes: Int64, contributors: Columns, receivers: Columns) -> range:
-        """Adds a chunk for each of `size_bytes`; returns their numbers. Sets of workers are numbers that `members` gave, -1 for all workers."""
+        """Adds a chunk for each of `size_bytes`; returns their numbers. Sets of workers are numbers of `members`, or -1 for all."""
         count = len(size_bytes)
         columns = (
             (self._contributors, contributors),

@@ -1,6 +1,6 @@
 """Checks a plan before it runs: it must be well-formed and acyclic, conserve bytes, and deliver every contribution everywhere exactly once.
 
-Contributions are tracked by executing the plan without time, in several orders (workloads/symbolic.py).
+Contributions are tracked by executing the plan without time, in several orders (workloads/symbolic/).
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import numpy.typing as npt
 
 from gradwire.faults import InternalFault
 from gradwire.workloads.plan import Combine, Discipline, Int64, OpKind, Plan
-from gradwire.workloads.symbolic import defects
+from gradwire.workloads.symbolic.defects import defects
+
+FEW_STREAMS = 16
+"""Streams are numbered below the number of ops, or below this: a replay has streams of its own behind those that a trace may use."""
 
 
 class PlanError(InternalFault):
@@ -97,7 +100,7 @@ def _check_ranges(plan: Plan) -> None:
         ("a message's peer", ops.peer[communicates & ~to_group], 0, ranks),
         ("a message's group", ops.peer[to_group], 0, max(0, len(plan.group_start) - 1)),
         ("a message's queue", ops.lane[sends], 0, len(plan.queue_rank)),
-        ("a stream", ops.lane[~communicates], 0, count),
+        ("a stream", ops.lane[~communicates], 0, max(count, FEW_STREAMS)),
         ("a queue's rank", plan.queue_rank, 0, ranks),
     )
     for what, values, lowest, end in references:
@@ -153,10 +156,12 @@ def _check_purpose(plan: Plan, recvs: Int64) -> None:
     larger = data[ops.size_bytes[data] > plan.chunk_bytes[ops.chunk[data]]]
     if len(larger):
         raise _fail(plan, int(larger[0]), "is larger than its chunk")
-    route = np.stack([ops.rank[data], ops.rank[ops.message[data]], ops.chunk[data], ops.combine[data]])
-    _, first = np.unique(route, axis=1, return_index=True)
-    again = np.setdiff1d(np.arange(len(data)), first)
-    if len(again):
+    ranks, chunks = len(plan.rank_role), max(1, len(plan.chunk_bytes))
+    sender = ops.rank[ops.message[data]].astype(np.int64)
+    route = ((sender * ranks + ops.rank[data]) * chunks + ops.chunk[data]) * (max(Combine) + 1) + ops.combine[data]
+    if (np.diff(np.sort(route)) == 0).any():
+        _, first = np.unique(route, return_index=True)
+        again = np.setdiff1d(np.arange(len(data)), first)
         raise _fail(plan, int(data[again[0]]), "comes twice in an iteration from the same rank")
     _check_tokens(plan)
 
@@ -205,22 +210,23 @@ def _check_contributions(plan: Plan) -> None:
     for defect in defects(plan):
         when = f"in iteration {defect.iteration} " if defect.iteration >= 0 else ""
         raise _fail(plan, defect.op, when + defect.what)
-    workers = set(plan.workers.tolist())
+    chunks = max(1, len(plan.chunk_bytes))
     produced = _rank_chunks(plan, plan.produces)
-    consumed = _rank_chunks(plan, plan.consumes) | _rank_chunks(plan, plan.needs)
-    from_outside = {chunk for rank, chunk in produced if rank not in workers}
+    consumed = np.concatenate([_rank_chunks(plan, plan.consumes), _rank_chunks(plan, plan.needs)])
+    is_worker = np.isin(produced // chunks, plan.workers)
+    by_workers, from_outside = produced[is_worker], produced[~is_worker] % chunks
     contributing = _members(plan, plan.chunk_contributors)
-    owed = {(rank, chunk) for rank, chunk in contributing if chunk not in from_outside}
-    by_workers = {(rank, chunk) for rank, chunk in produced if rank in workers}
+    owed = contributing[~np.isin(contributing % chunks, from_outside)]
     needed = _members(plan, plan.chunk_receivers)
-    for wrong, verb in (
-        (owed - produced, "never contributes to"),
-        (by_workers - contributing, "contributes, though it is none of the contributors, to"),
-        (by_workers - owed, "contributes to what comes from outside the job,"),
-        (needed - consumed, "never needs"),
+    for these, those, verb in (
+        (owed, produced, "never contributes to"),
+        (by_workers, contributing, "contributes, though it is none of the contributors, to"),
+        (by_workers, owed, "contributes to what comes from outside the job,"),
+        (needed, consumed, "never needs"),
     ):
-        if wrong:
-            rank, chunk = min(wrong)
+        wrong = these[~np.isin(these, those)]
+        if len(wrong):
+            rank, chunk = divmod(int(wrong.min()), chunks)
             tensor = plan.tensors[plan.chunk_tensor[chunk]]
             raise PlanError(f"plan '{plan.name}': worker rank {rank} {verb} chunk {chunk} of {tensor}")
 
@@ -247,12 +253,21 @@ def _check_computation(plan: Plan, relative_times: Sequence[float]) -> None:
         )
 
 
-def _members(plan: Plan, sets: Int64) -> set[tuple[int, int]]:
-    """Pairs of rank and chunk, given the set of workers of each chunk, or no sets where each has all workers."""
-    sets = sets if len(sets) else np.full(len(plan.chunk_bytes), -1, np.int64)
-    ranks = {number: plan.set_ranks(number).tolist() for number in np.unique(sets).tolist()}
-    return {(rank, chunk) for chunk, number in enumerate(sets.tolist()) for rank in ranks[number]}
+def _members(plan: Plan, sets: Int64) -> Int64:
+    """Pairs as in `_rank_chunks`, given the set of workers of each chunk, or no sets where each has all workers."""
+    chunks = len(plan.chunk_bytes)
+    number = sets if len(sets) else np.full(chunks, -1, np.int64)
+    # Set -1, all workers, comes first in the table.
+    ranks = np.concatenate([plan.workers, plan.set_rank])
+    start = np.concatenate(
+        [[0], len(plan.workers) + (plan.set_start if len(plan.set_start) else np.zeros(1, np.int64))]
+    )
+    lengths = np.diff(start)[number + 1]
+    place = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    members: Int64 = ranks[np.repeat(start[number + 1], lengths) + place] * max(1, chunks)
+    return members + np.repeat(np.arange(chunks), lengths)
 
 
-def _rank_chunks(plan: Plan, pairs: Int64) -> set[tuple[int, int]]:
-    return set(zip(plan.ops.rank[pairs[:, 0]].tolist(), pairs[:, 1].tolist(), strict=True))
+def _rank_chunks(plan: Plan, pairs: Int64) -> Int64:
+    """Ranks and chunks of pairs of an op and a chunk: rank times the number of chunks, plus the chunk."""
+    return plan.ops.rank[pairs[:, 0]].astype(np.int64) * max(1, len(plan.chunk_bytes)) + pairs[:, 1]

@@ -15,6 +15,7 @@ from gradwire.topo.fabric import Fabric
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.catalogue import Catalogue
 from gradwire.workloads.models.devices import ComputeTime, compute_time, with_modules_of
+from gradwire.workloads.models.language.shortened import shortened, shortened_time
 from gradwire.workloads.models.made_up import made_up, made_up_times
 from gradwire.workloads.models.profile import Profile
 from gradwire.workloads.models.synthetic import base_name
@@ -27,7 +28,7 @@ from gradwire.workloads.scenario.schema import ClusterSection, CostsSection, Mod
 from gradwire.workloads.stand_in import StandIn
 from gradwire.workloads.strategy import Options, Strategy
 from gradwire.workloads.traces.job import recorded_profile, recorded_times, replaying, trace_of
-from gradwire.workloads.traces.replay.strategy import REPLAY
+from gradwire.workloads.traces.replay.strategy import REPLAY, classes_of
 
 Part = TypeVar("Part")
 
@@ -66,14 +67,20 @@ class ResolvedPoint:
     def compute(self) -> ComputeTime:
         """How long a worker computes, whatever the strategy."""
         wanted = self.section.model
-        return _compute_time(wanted, _profile(wanted, self.catalogue), self.catalogue)
+        profile = _profile(wanted, self.catalogue)
+        compute = _compute_time(wanted, profile, self.catalogue)
+        return compute if wanted.blocks is None else shortened_time(compute, profile, wanted.blocks)
 
     @cached_property
     def job(self) -> Job:
         """What the strategy compiles, without the fabric. A cluster that stands for a larger one has its costs and rate scaled."""
         job = _job(self.section, self.catalogue, needs_servers=self.strategy.needs_servers)
         if self.section.model.trace is not None:
-            return replaying(job, trace_of(self.section.model.trace))
+            if self.section.cluster.stands_for is not None:
+                raise InputFault(
+                    "cluster.stands_for: a trace's ranks stand for themselves; model.grow puts it on more of them"
+                )
+            return replaying(job, trace_of(self.section.model.trace), self.section.model.grow)
         if self.strategy is REPLAY:
             raise InputFault(
                 f"strategy.name = '{REPLAY.name}': there is nothing to replay: give model.trace, or another strategy"
@@ -91,9 +98,9 @@ class ResolvedPoint:
     @cached_property
     def fabric(self) -> Fabric:
         """The fabric that the point needs."""
-        classes = max(
-            self.strategy.classes(self.options), 1 + max(map(class_beside, self.section.program.values()), default=0)
-        )
+        beside = 1 + max(map(class_beside, self.section.program.values()), default=0)
+        recorded = 1 if self.job.trace is None else classes_of(self.job.trace, self.options)
+        classes = max(self.strategy.classes(self.options), recorded, beside)
         built = _fabric(self.section, self.job.cluster.hosts, self.job.rate_bps, classes)
         return replace(built, aggregators=self.strategy.aggregators)
 
@@ -181,7 +188,8 @@ def _profile(wanted: ModelSection, catalogue: Catalogue) -> Profile:
 
 def _compute_time(wanted: ModelSection, profile: Profile, catalogue: Catalogue) -> ComputeTime:
     if wanted.trace is not None:
-        return recorded_times(trace_of(wanted.trace), wanted.trace)
+        more = "" if wanted.grow is None else f"; on more ranks by data parallelism (model.grow = {wanted.grow})"
+        return recorded_times(trace_of(wanted.trace), wanted.trace + more)
     return made_up_times(wanted) if wanted.layers else _compute(wanted, profile, catalogue)
 
 
@@ -194,9 +202,12 @@ def _job(section: PointSection, catalogue: Catalogue, *, needs_servers: bool) ->
     """The job as the scenario says it, before a cluster stands for a larger one."""
     wanted = section.model
     profile = _profile(wanted, catalogue)
+    compute = _compute_time(wanted, profile, catalogue)
+    if wanted.blocks is not None:
+        profile, compute = shortened(profile, wanted.blocks), shortened_time(compute, profile, wanted.blocks)
     return Job(
         profile=profile.fused(wanted.fused_parameters),
-        compute=_compute_time(wanted, profile, catalogue),
+        compute=compute,
         cluster=_cluster(section.cluster, needs_servers=needs_servers),
         batch=wanted.batch or profile.batch,
         seed=section.run.seed,

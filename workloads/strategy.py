@@ -27,6 +27,15 @@ def one_class(_: Any) -> int:
     return 1
 
 
+STATE_BYTES = 12
+"""Weights, gradients and momentum of a parameter in fp32: the least that training keeps. Adam keeps 16, and activations come on top."""
+
+
+def whole_state(_cluster: Cluster, _options: Any) -> float:
+    """What a worker with all of the model keeps of each parameter."""
+    return STATE_BYTES
+
+
 @dataclass(frozen=True, kw_only=True)
 class Strategy:
     """A communication strategy, as the catalogue and plug-ins declare it."""
@@ -49,3 +58,5 @@ class Strategy:
     aggregators: bool = False
     #: What each of its allreduces asks of a cluster, from which a small cluster can stand in for a large one; None if unknown.
     load: Callable[[Cluster, Any], Load] | None = None
+    #: Bytes of weights, gradients and momentum that a worker keeps for each of the model's parameters, in fp32.
+    state_bytes: Callable[[Cluster, Any], float] = whole_state

@@ -10,7 +10,7 @@ from gradwire.workloads.plan import CONTROL_CLASS, OpKind, Plan, Role
 
 
 def summary_lines(plan: Plan, fabric: Fabric) -> list[str]:
-    """Summarises an iteration of the plan: ranks, network, ops, messages, bytes by traffic class, and the busiest port."""
+    """Summarises an iteration of the plan: ranks, network, ops, messages, bytes by traffic class, busiest port, and the plan's notes."""
     ops = plan.ops
     remote = plan.is_remote()
     roles = {role.name.lower(): int((plan.rank_role == role).sum()) for role in Role}
@@ -29,6 +29,7 @@ def summary_lines(plan: Plan, fabric: Fabric) -> list[str]:
         name = "control" if traffic_class == CONTROL_CLASS else f"class {traffic_class}"
         lines.append(f"  {name}: {int(in_class.sum()):,} messages, {ops.size_bytes[in_class].sum() / 1e6:,.1f} MB")
     lines.append(f"busiest port: {busiest_port(plan, fabric)}")
+    lines += [f"note: {note}" for note in plan.notes]
     return lines
 
 

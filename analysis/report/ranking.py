@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ from gradwire.analysis.report.tables import ABSENT, INVALID, TextTable, spread_b
 BASELINE = "vanilla"
 MOST_NAMED = 4
 """Number of strategies that are named one by one in the answer."""
+BETWEEN_OPTIONS = re.compile(r", (?=\w+=)")
+"""Where one option ends and the next begins in the text of a point's options."""
 COMPUTE_BOUND = 0.95
 """Computation's share of an iteration from which on the network is no longer the limit."""
 
@@ -60,6 +63,8 @@ class Ranking:
     left_out: Mapping[str, str]
     #: What speed-ups are relative to; None if no run is valid.
     baseline: Entry | None
+    #: What the times are, where they are not those that were measured; else "".
+    scaled: str = ""
 
     def speedup(self, entry: Entry) -> float:
         """Throughput over the baseline's."""
@@ -153,12 +158,14 @@ def rank(
     partial: Sequence[str],
     left_out: Mapping[str, str],
     random: Sequence[bool] = (),
+    *,
+    scaled: str = "",
 ) -> Ranking:
     """Ranks points that differ only in strategy, options and seed.
 
     rows: one per point and seed. families: of each strategy. partial: strategies that send only a part of the gradients; they are
     ranked but never the answer. random: for each row, whether its seed decides its time; what ran with several seeds is taken to be
-    random in any case.
+    random in any case. scaled: what the rows' times are, where they are not those that were measured.
     """
     times_s: dict[str, dict[str, float]] = {}
     drawn: dict[str, bool] = {}
@@ -169,20 +176,38 @@ def rank(
     pooled = pool_seeds(rows)
     strategies = [row.parameters.get("strategy", "") for row in pooled]
     entries = []
-    for row, strategy in zip(pooled, strategies, strict=True):
-        options = row.parameters.get("options", "")
-        name = f"{strategy} ({options})" if strategies.count(strategy) > 1 and options else strategy
+    for row, strategy, options in zip(pooled, strategies, _telling_options(pooled, strategies), strict=True):
+        name = strategy
+        if strategies.count(strategy) > 1 and options:
+            # Where there is but one strategy, options say it all.
+            name = options if len(set(strategies)) == 1 else f"{strategy} ({options})"
         sample = Sample(times_s[_name(row)], drawn[_name(row)])
         family = families.get(strategy, "plug-in")
         entries.append(Entry(name, family, options, row, sample, strategy in partial))
     valid = sorted((entry for entry in entries if entry.row.valid), key=lambda entry: entry.time_s)
     invalid = tuple(entry for entry in entries if not entry.row.valid)
-    return Ranking(tuple(valid), invalid, left_out, _baseline(entries, valid))
+    return Ranking(tuple(valid), invalid, left_out, _baseline(entries, valid), scaled)
+
+
+def _telling_options(rows: Sequence[PointResult], strategies: Sequence[str]) -> list[str]:
+    """Each row's options; of a strategy with several rows, only those in which they differ."""
+    texts = [row.parameters.get("options", "") for row in rows]
+    parts = [BETWEEN_OPTIONS.split(text) if text else [] for text in texts]
+    alike = {
+        strategy: set.intersection(*(set(own) for own, of in zip(parts, strategies, strict=True) if of == strategy))
+        for strategy in set(strategies)
+    }
+    return [
+        text if strategies.count(strategy) == 1 else ", ".join(part for part in own if part not in alike[strategy])
+        for text, own, strategy in zip(texts, parts, strategies, strict=True)
+    ]
 
 
 def _baseline(entries: Sequence[Entry], valid: Sequence[Entry]) -> Entry | None:
-    """What speed-ups are relative to: vanilla, the first of several; without it, the slowest."""
+    """What speed-ups are relative to: vanilla; of one strategy alone, the one without options of its own; or else the slowest."""
     named = [entry for entry in entries if entry.row.valid and entry.row.parameters.get("strategy") == BASELINE]
+    if len({entry.row.parameters.get("strategy") for entry in entries}) == 1:
+        named = [entry for entry in entries if entry.row.valid and not entry.options]
     whole = [entry for entry in valid if not entry.partial]
     return next(iter(named or whole[-1:]), None)
 
@@ -268,6 +293,7 @@ def reasons(ranking: Ranking) -> list[str]:
 
 def _foot(ranking: Ranking) -> str:
     sentences = [
+        *([ranking.scaled] if ranking.scaled else []),
         "slower by: per cent of the fastest's time.",
         "x bound: iteration time over its closed-form lower bound; x fluid: over its time on an ideal network.",
         "compute %: computation's share of the iteration.",

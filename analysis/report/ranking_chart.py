@@ -34,7 +34,8 @@ def ranking_chart(ranking: Ranking, title: str) -> Figure:
         axes.set_xlim(0, longest * 1.22)
         axes.tick_params(axis="y", length=0)
         faster = f"; x: times as fast as {ranking.baseline.name}" if ranking.baseline else ""
-        axes.set_xlabel(f"Iteration time (s){faster}")
+        whose = " of the whole model" if ranking.scaled else ""
+        axes.set_xlabel(f"Iteration time{whose} (s){faster}")
         axes.xaxis.grid(visible=True, color="#DDDDDD", linewidth=0.6)
         figure.suptitle(title, fontsize=11, fontweight="bold")
         _legend(figure, families, ranking)

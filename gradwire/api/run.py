@@ -25,7 +25,6 @@ from gradwire.analysis.points import PointResult, pool_seeds
 from gradwire.analysis.report.charts import Labels
 from gradwire.analysis.report.conclusion import conclusion, ranked_by_setting
 from gradwire.analysis.report.panels import draw_metric
-from gradwire.analysis.report.ranking import rank
 from gradwire.analysis.report.tables import points_table
 from gradwire.analysis.timeline.drawing import draw_timeline
 from gradwire.analysis.utilisation.chart import draw_utilisation
@@ -34,6 +33,7 @@ from gradwire.api.drawing import drawing_on
 from gradwire.api.why import Why
 from gradwire.faults import InputFault
 from gradwire.runner.agreement.comparing import compared
+from gradwire.runner.comparing.whole import ranked_rows, ranking_of
 from gradwire.runner.judged import JudgedRun, iterations_frame, judge_stored, verdict_of
 from gradwire.runner.launch.out_paths import writing
 from gradwire.runner.reporting import printed_cells, write_report
@@ -42,7 +42,7 @@ from gradwire.runner.stored.point_folders import runs_of
 from gradwire.runner.stored.port_use import captured_use
 from gradwire.runner.stored.run_folder import stored_clock, stored_scenario
 from gradwire.runner.stored.stored_run import StoredRun
-from gradwire.workloads.lineup import FAMILIES, PARTIAL, is_random
+from gradwire.workloads.lineup.strategies import FAMILIES, PARTIAL, is_random
 from gradwire.workloads.scenario.loading import Scenario
 
 
@@ -96,8 +96,7 @@ class Run:
     @property
     def conclusion(self) -> str:
         """What the run says, in a sentence or two, as its report begins."""
-        ranked = self._scenario.chart == "ranking"
-        ranking = rank(self._rows, FAMILIES, PARTIAL, self._scenario.left_out, self._random) if ranked else None
+        ranking = ranking_of(self._scenario, self._judged, self.folder)
         return conclusion(self._rows, self._labels, PARTIAL, self._random, ranking)
 
     @property
@@ -173,8 +172,10 @@ class Run:
 
         `ratio` is the time over the fastest's, and `speedup` the throughput over that of `baseline`, each with the ends of its 95 %
         interval over seeds. `outcome` is what may be said of the ratio: fastest, level (within 1 %), slower, or too few seeds.
+        Where a few blocks stood for a whole model, the times are the whole model's (docs/quicker-runs.md).
         """
-        return ranking_frame(ranked_by_setting(self._rows, PARTIAL, self._random, FAMILIES))
+        rows = ranked_rows(self._judged, self.folder)
+        return ranking_frame(ranked_by_setting(rows, PARTIAL, self._random, FAMILIES))
 
     def report(self) -> Path:
         """Writes the report of the run again, with its chart and points.csv, and returns the path of report.html."""

@@ -14,7 +14,7 @@ from gradwire.api.plans import Plans
 from gradwire.api.run import Run
 from gradwire.api.settings import Settings, settings_of
 from gradwire.faults import InputFault
-from gradwire.runner.comparison import Question
+from gradwire.runner.comparing.questions import Given, Network, question_of
 from gradwire.runner.expected_cost import warnings
 from gradwire.runner.launch.execution import carry_out
 from gradwire.runner.launch.preparation import Prepared, compiled, loaded, prepare, prepare_comparison
@@ -53,9 +53,12 @@ def run(
 
 def compare(
     *,
-    model: str,
-    workers: int,
     rate: str,
+    model: str | None = None,
+    trace: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    parallel: str | None = None,
+    gpus_per_host: int | None = None,
     device: str | None = None,
     iteration_time: str | None = None,
     servers: int | None = None,
@@ -69,20 +72,24 @@ def compare(
     jobs: int | None = None,
     progress: bool = True,
 ) -> Run:
-    """Runs every strategy, or those named, on one model and network; `Run.compare` ranks them. The arguments are those of the command.
+    """Ranks every strategy, or those named, on one model and network, or algorithms for a trace; `Run.compare` has the ranking.
+
+    The arguments are those of the command: a model with `workers`, or with `parallel` as in "data=8,tensor=8", or a trace.
 
     seeds: runs of strategies with random orders, at least 2. estimate_first: whether to run only those that may win by their estimates.
     Otherwise as `run`.
     """
     if seeds < 2:
         raise InputFault(f"seeds = {seeds}: must be at least 2, for one seed shows no spread")
-    question = Question(
-        model, workers, rate, device, iteration_time, servers, leaf_spine, oversubscription, settings_of(set)
-    )
+    network = Network(rate, leaf_spine, oversubscription)
+    given = Given(workers, parallel, gpus_per_host, device, iteration_time, servers)
+    question = question_of(model, None if trace is None else Path(trace), network, given, settings_of(set))
     screen = _screen(progress)
     folder = None if out is None else Path(out)
     prepared = prepare_comparison(question, list(strategies), seeds, folder, screen, estimate_first=estimate_first)
-    said = f"gradwire.compare(model={model!r}, workers={workers}, rate={rate!r}, ...)"
+    asked = {"model": model, "trace": trace and os.fspath(trace), "workers": workers, "parallel": parallel}
+    words = ", ".join(f"{name}={value!r}" for name, value in asked.items() if value is not None)
+    said = f"gradwire.compare({words}, rate={rate!r}, ...)"
     return _carried_out(prepared, jobs, said, screen)
 
 

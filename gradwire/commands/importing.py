@@ -26,6 +26,8 @@ from gradwire.workloads.traces.summary import Summary
 from gradwire.workloads.traces.workload import FILE_NAME
 
 FOLDER = Path("traces")
+MOST_REASONS = 40
+"""Refusals that are printed."""
 RATE = "25gbit"
 """Of the scenario that is written beside a workload, to begin with."""
 
@@ -85,11 +87,19 @@ def import_traces(traces: Sequence[Path], out: Path | None, said: Said) -> None:
             _write_scenario(folder, imported.workload.ranks)
     _show(imported)
     if imported.workload is None:
-        reasons = "\n".join(f"{finding.words}" for finding in imported.refusals)
-        raise InputFault(f"no workload was made of the traces, because it would be a guess:\n{reasons}")
+        raise InputFault(
+            f"no workload was made of the traces, because it would be a guess:\n{_reasons(imported, folder)}"
+        )
     terminal.name_files(
         {"workload": folder / FILE_NAME, "verdict": folder / VERDICT_FILE, "scenario": _scenario_file(folder)}
     )
+
+
+def _reasons(imported: Imported, folder: Path) -> str:
+    """Why there is no workload, one line each; where there are very many, the first, and where the others are."""
+    lines = [finding.words for finding in imported.refusals[:MOST_REASONS]]
+    more = len(imported.refusals) - len(lines)
+    return "\n".join([*lines, *([f"and {more:,} more, which {folder / VERDICT_FILE} has"] if more else [])])
 
 
 def _files(traces: Sequence[Path]) -> list[Path]:
@@ -168,7 +178,8 @@ def _grounds(imported: Imported) -> Iterator[str]:
         if not finding.refused:
             alike.setdefault(finding.what, []).append(finding)
     for findings in alike.values():
-        more = f"; likewise in {len(findings) - 1} more files" if len(findings) > 1 else ""
+        others = len(findings) - 1
+        more = f"; likewise in {others} more file{'s' if others > 1 else ''}" if others else ""
         yield findings[0].words + more
 
 
@@ -178,11 +189,12 @@ def _line(text: str) -> None:
 
 def _table(summary: Summary) -> Table:
     table = Table(title=f"{summary.ranks} ranks", title_justify="left", box=None)
-    for column in ("communication", "group", "calls", "MB", "recorded (s)"):
-        table.add_column(column, justify="left" if column in ("communication", "group") else "right")
+    for column in ("communication", "group", "ranks", "calls", "MB", "recorded (s)"):
+        table.add_column(column, justify="left" if column in ("communication", "ranks") else "right")
     for row in summary.rows:
         recorded = "" if row.recorded_s is None else f"{row.recorded_s:.6f}"
-        table.add_row(row.kind, row.group, f"{row.calls:,}", f"{row.size_bytes / 1e6:,.6f}", recorded)
+        number = "" if row.number is None else f"{row.number}"
+        table.add_row(row.kind, number, row.group, f"{row.calls:,}", f"{row.size_bytes / 1e6:,.6f}", recorded)
     return table
 
 

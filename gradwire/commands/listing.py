@@ -191,7 +191,7 @@ def _link(device: Device) -> str:
 
 def strategies(*, as_json: bool) -> None:
     """`gradwire strategies`. Raises InputFault at the end if some did not load."""
-    found, faults = _loaded(strategy_names(), strategy)
+    found, faults = _loaded(sorted([*strategy_names(), REPLAY.name]), strategy)
     loaded = list(found.values())
     if as_json:
         _print_json([_strategy_facts(each) for each in loaded])
@@ -207,14 +207,18 @@ def _strategy_facts(chosen: Strategy) -> dict[str, Any]:
         "name": chosen.name,
         "summary": chosen.summary,
         "source": chosen.source,
-        "from": strategy_origins(chosen.name),
+        "from": _origins(chosen),
         "needs_servers": chosen.needs_servers,
         "options": [asdict(facts) for facts in option_facts(chosen.options)],
     }
 
 
+def _origins(chosen: Strategy) -> list[str]:
+    return [GRADWIRE] if chosen is REPLAY else strategy_origins(chosen.name)
+
+
 def _print_strategy(chosen: Strategy) -> None:
-    origin = ", ".join(strategy_origins(chosen.name))
+    origin = ", ".join(_origins(chosen))
     options = ", ".join(_with_default(facts) for facts in option_facts(chosen.options))
     text = Text.assemble((chosen.name, "bold"), f"  {chosen.summary}\n", (f"  {chosen.source}; from {origin}\n", "dim"))
     terminal.console.print(text.append(f"  options: {options or 'none'}"), highlight=False)
@@ -232,9 +236,7 @@ def explain(key: str | None, *, as_json: bool, as_schema: bool, as_markdown: boo
     if as_schema:
         _print_json(json_schema())
     elif as_markdown:
-        print(
-            markdown([each for each in loaded if each is REPLAY or strategy_origins(each.name) == ["gradwire"]]), end=""
-        )
+        print(markdown([each for each in loaded if _origins(each) == [GRADWIRE]]), end="")
     else:
         told = explained(key, loaded) if key else list(sections())
         if as_json:

@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.markup import escape
 
 from gradwire.analysis.report.tables import rich_table
+from gradwire.analysis.timeline.kineto import write_kineto
 from gradwire.analysis.utilisation.line_use import BIN_S
 from gradwire.commands import program_points, terminal
 from gradwire.faults import InputFault
@@ -57,19 +58,34 @@ def trace(run: Path, point: str, iteration: int | None, out: Path | None) -> Non
     terminal.name_files({"trace, to be opened at https://ui.perfetto.dev": path})
 
 
-def chakra_trace(run: Path, point: str, iteration: int | None, out: Path | None, folder: Path) -> None:
-    """`gradwire trace --chakra`."""
+def trace_of_ranks(
+    run: Path, point: str, iteration: int | None, out: Path | None, chakra: Path | None, kineto: Path | None
+) -> None:
+    """`gradwire trace --chakra` and `--kineto`, or both."""
     if out:
-        raise InputFault("--out: is for the timeline; --chakra names the folder of the Chakra trace")
-    refuse_unusable(folder)
+        raise InputFault("--out: is for the timeline; --chakra and --kineto name the folders of theirs")
+    if chakra is not None and chakra == kineto:
+        raise InputFault(
+            f"--kineto {kineto}: is the folder of --chakra; `gradwire import` reads one format from a folder"
+        )
+    for option, folder in {"--chakra": chakra, "--kineto": kineto}.items():
+        if folder is not None:
+            refuse_unusable(folder, option)
     stored = named_run(run, point)
     plan, log = stored.plan(), stored.log()
     chosen = chosen_iteration(iteration, stored.label, plan, log, stored.record())
-    with writing(folder):
-        files = write_chakra(folder, plan, log, chosen)
-    shown = f"iteration {chosen} of {escape(stored.label)}: {len(files)} ranks"
+    named = {}
+    if chakra is not None:
+        with writing(chakra):
+            write_chakra(chakra, plan, log, chosen)
+        named["Chakra trace"] = chakra
+    if kineto is not None:
+        with writing(kineto):
+            write_kineto(kineto, plan, log, chosen, f"gradwire, iteration {chosen} of {stored.label}")
+        named["profiles"] = kineto
+    shown = f"iteration {chosen} of {escape(stored.label)}: {len(plan.rank_role)} ranks"
     terminal.console.print(shown, highlight=False)
-    terminal.name_files({"Chakra trace": folder})
+    terminal.name_files(named)
 
 
 def why(run: Path, point: str, iteration: int | None, *, every: bool) -> None:

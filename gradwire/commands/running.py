@@ -17,7 +17,7 @@ from gradwire.analysis.papers.reference import PAPERS
 from gradwire.analysis.papers.score import Evaluated
 from gradwire.commands import machine, program_points, terminal
 from gradwire.faults import InputFault
-from gradwire.runner.comparison import Question
+from gradwire.runner.comparing.questions import Asked
 from gradwire.runner.compiling.processes import cores
 from gradwire.runner.expected_cost import announcement, warnings
 from gradwire.runner.launch.execution import carry_out
@@ -80,7 +80,7 @@ def run(
 
 
 def compare(
-    question: Question,
+    question: Asked,
     strategies: Sequence[str],
     seeds: int,
     jobs: int | None,

@@ -10,6 +10,7 @@ from rich.console import RenderableType
 
 from gradwire.runner.agreement.comparing import compared
 from gradwire.runner.campaign import Campaign
+from gradwire.runner.comparing.whole import estimate_whole
 from gradwire.runner.compiling.processes import cores
 from gradwire.runner.expected_cost import Expectation, announcement, warnings
 from gradwire.runner.judged import JudgedRun
@@ -60,5 +61,8 @@ def carry_out(prepared: Prepared, jobs: int | None, command: str, screen: Screen
         with LiveProgress(screen.results, len(planned), Expectation(to_run, parallel)) as progress:
             runs = Campaign(planned, folder, parallel, progress, trial_on(clock)).run()
         runs = compared(runs, screen.errors)
+        if prepared.scenario.chart == "ranking":
+            with screen.errors.status("estimating the whole model"), writing(folder):
+                estimate_whole(planned, folder, jobs or cores())
         with writing(folder):
             return CarriedOut(runs, write_report(prepared.scenario, runs, folder))

@@ -14,13 +14,13 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Errors where another place on the same disk would not help."""
 
 
-def refuse_unusable(folder: Path) -> None:
-    """Raises InputFault if no folder can be made at a path, or written; makes nothing."""
+def refuse_unusable(folder: Path, option: str = "--out") -> None:
+    """Raises InputFault if no folder can be made at a path, or written; makes nothing. option: what named the path."""
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not there.is_dir():
-        raise InputFault(f"{there}: is a file, where a folder is wanted; give another --out")
+        raise InputFault(f"{there}: is a file, where a folder is wanted; give another {option}")
     if not os.access(there, os.W_OK | os.X_OK):
-        raise InputFault(f"{there}: may not be written; give another --out, or make it writable")
+        raise InputFault(f"{there}: may not be written; give another {option}, or make it writable")
 
 
 def refuse_unusable_file(file: Path) -> None:

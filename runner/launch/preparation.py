@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from gradwire.analysis.compare import check_cells
-from gradwire.runner.comparison import Question, plan_comparison
+from gradwire.runner.comparing.planning import plan_comparison
+from gradwire.runner.comparing.questions import Asked
 from gradwire.runner.compiling.processes import cores
 from gradwire.runner.launch.out_paths import refuse_unusable
 from gradwire.runner.launch.scenario_files import scenario_path
@@ -18,7 +19,6 @@ from gradwire.runner.stored.place import Place, place_for
 from gradwire.runner.stored.run_folder import RUNS
 from gradwire.runner.terminal.screen import Screen
 from gradwire.vm.machines import Clock
-from gradwire.workloads.lineup import contenders
 from gradwire.workloads.scenario.loading import Scenario, load_scenario, scenario_of
 
 
@@ -55,7 +55,7 @@ def prepare(scenario: Scenario, clock: Clock, out: Path | None, screen: Screen) 
 
 
 def prepare_comparison(
-    question: Question,
+    question: Asked,
     strategies: Sequence[str],
     seeds: int,
     out: Path | None,
@@ -67,7 +67,7 @@ def prepare_comparison(
 
     estimate_first: leaves out those that cannot win by their estimates. Raises Fault.
     """
-    chosen = contenders(strategies)
+    chosen = question.contenders(strategies)
     refuse_unusable(out or RUNS)
     with screen.errors.status("compiling") as status:
 

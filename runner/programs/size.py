@@ -10,7 +10,7 @@ from gradwire.runner.launch.scenario_files import scenario_path
 from gradwire.topo.fabric import Fabric, Topology
 from gradwire.vm.machines import DEFAULT_MEMORY_MB
 from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.lineup import LEAVES, SPINES
+from gradwire.workloads.lineup.strategies import LEAVES, SPINES
 from gradwire.workloads.programs.loading import load_programs
 from gradwire.workloads.scaling import VIRTUAL_CAPACITY_BPS
 from gradwire.workloads.scenario.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS

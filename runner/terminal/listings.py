@@ -53,6 +53,8 @@ def plan_lines(planned: PlannedRun, shared: Mapping[str, str]) -> Iterator[str]:
         yield f"  its own settings: {escape(_listed(own.items()))}"
     yield f"  compute {job.compute_s:.4f} s an iteration: {escape(job.compute.source)}"
     yield f"  iterations: {planned.window.warmup} of warm-up, {planned.window.iterations} measured"
+    if planned.division.number > 1:
+        yield f"  bytes and rates are divided by {planned.division.number}: off by up to {planned.division.error:.2%} of the iteration time"
     for label, plan in planned.plans.items():
         yield f"  plan '{escape(label)}', digest {plan.digest()}"
         for line in summary_lines(plan, planned.fabric):

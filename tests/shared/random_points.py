@@ -11,7 +11,7 @@ from gradwire.workloads.compilation import compile_point
 from gradwire.workloads.registry.built_in import BUILT_IN
 from gradwire.workloads.scenario.loading import Point, resolve
 
-TIMED_BY_HAND = {"ddp", "fsdp", "megatron"}
+TIMED_BY_HAND = {"ddp", "fsdp", "megatron", "zero1", "zero2"}
 """Not drawn, so that the points of a seed stay the same: tests/end_to_end/strategies/ has these beside times worked out by hand."""
 
 MOST_BYTES = 600e6

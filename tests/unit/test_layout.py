@@ -24,7 +24,8 @@ MAY_IMPORT = {
     "api": STAGES | {"vm", "runner"},
     "program_commands": frozenset({"commands", "runner"}),
     "trace_commands": frozenset({"commands"}),
-    "command_line": frozenset({"commands", "program_commands", "trace_commands", "runner"}),
+    "comparison_commands": frozenset({"commands", "runner"}),
+    "command_line": frozenset({"commands", "comparison_commands", "program_commands", "trace_commands", "runner"}),
     "__main__": frozenset({"command_line"}),
 }
 """What each part of the package may import beside itself, the package's own name and faults; the frozen data comes with any stage."""
@@ -45,7 +46,7 @@ INSIDE = frozenset({"commands", "api"})
 FOLDERS = (
     frozenset(MAY_IMPORT)
     - INSIDE
-    - {"plugin", "devices", "program_commands", "trace_commands", "command_line", "__main__"}
+    - {"plugin", "devices", "comparison_commands", "program_commands", "trace_commands", "command_line", "__main__"}
 )
 OWNERS = {"mininet": "topo", "os_ken": "controller", "ryu": "controller"}
 MAX_LINES, MAX_FILES = 450, 15

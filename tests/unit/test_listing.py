@@ -58,7 +58,10 @@ def test_a_wrong_file_or_no_name_is_told(call: Any, tmp_path: Path) -> None:
 
 def test_the_lists_are_whole(call: Any) -> None:
     assert [each["name"] for each in json.loads(call("models", "--json")[1])] == model_names()
-    assert [each["name"] for each in json.loads(call("strategies", "--json")[1])] == strategy_names()
+    strategies = json.loads(call("strategies", "--json")[1])
+    assert [each["name"] for each in strategies] == sorted([*strategy_names(), "replay"])
+    (replay,) = (each for each in strategies if each["name"] == "replay")
+    assert replay["from"] == ["gradwire"]
 
 
 def test_a_key_is_explained(call: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gradwire.topo.fabric import MAX_BANDS
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.collectives import Schedule
 from gradwire.workloads.job import Costs
@@ -29,36 +30,33 @@ class Workers:
     #: Queue of each rank to ranks on its own host.
     inside: Int64
 
-    def queues(self, src: Int64, dst: Int64, channel: Int64 | None) -> Int64:
+    def queues(self, src: Int64, dst: Int64, channel: Int64 | None, traffic_class: Int64) -> Int64:
         """The queue of each message."""
-        del channel
+        del channel, traffic_class
         return np.where(self.hosts[src] == self.hosts[dst], self.inside[src], self.network[src, dst])
 
 
 class Connections:
-    """Where ranks are, and a send queue for each pair of them and channel, made when it is first used: a receiver that is busy holds up
-    no other.
+    """Where ranks are, and a send queue for each pair of them, channel and traffic class, made when it is first used: neither a receiver
+    that is busy nor a class holds up another.
     """
 
     def __init__(self, builder: PlanBuilder, hosts: Int64) -> None:
         self.hosts = hosts
         self._builder = builder
-        self._queues: dict[tuple[int, int, int], int] = {}
+        self._queues: dict[int, int] = {}
 
-    def queues(self, src: Int64, dst: Int64, channel: Int64 | None) -> Int64:
+    def queues(self, src: Int64, dst: Int64, channel: Int64 | None, traffic_class: Int64) -> Int64:
         """The queue of each message."""
         ranks = len(self.hosts)
-        number = np.zeros(len(src), np.int64) if channel is None else channel
-        distinct, index = np.unique((number * ranks + src) * ranks + dst, return_inverse=True)
-        found: Int64 = np.array([self._queue(key, ranks) for key in distinct.tolist()], np.int64)[index]
+        ring = np.zeros(len(src), np.int64) if channel is None else channel
+        kind = ring * MAX_BANDS + np.maximum(traffic_class, 0)
+        distinct, index = np.unique((kind * ranks + src) * ranks + dst, return_inverse=True)
+        for key in distinct.tolist():
+            if key not in self._queues:
+                self._queues[key] = self._builder.queue(key // ranks % ranks)
+        found: Int64 = np.array([self._queues[key] for key in distinct.tolist()], np.int64)[index]
         return found
-
-    def _queue(self, key: int, ranks: int) -> int:
-        rest, dst = divmod(key, ranks)
-        channel, src = divmod(rest, ranks)
-        if (channel, src, dst) not in self._queues:
-            self._queues[channel, src, dst] = self._builder.queue(src)
-        return self._queues[channel, src, dst]
 
 
 @dataclass(frozen=True)
@@ -85,6 +83,8 @@ class BucketOps:
     orders: int | None = None
     #: Stream on which phases begin.
     gate_lane: int = GATE_LANE
+    #: Traffic class of each one's messages; None: 0. Tokens have that of control messages.
+    traffic_class: Int64 | None = None
 
 
 def add_gates(builder: PlanBuilder, durations_s: Sequence[float], ranks: int, lane: int) -> Int64:
@@ -155,12 +155,14 @@ class Transfers:
         latency_s = costs.message_latency_s * schedule.opens[row]
         link_s = np.where(inside, self.size / costs.local_bytes_per_s, 0.0)
         tokens = schedule.combine[row] == Combine.CONTROL
+        own = 0 if self.buckets.traffic_class is None else self.buckets.traffic_class[self.bucket]
+        traffic_class = np.where(tokens, CONTROL_CLASS, own)
         first = self.builder.add_columns(OpKind.SEND, 0).start
         shared: dict[str, Any] = {
             "size_bytes": self.size,
             "chunk": self.chunk,
             "message": np.arange(first, first + len(row)),
-            "traffic_class": np.where(tokens, CONTROL_CLASS, 0),
+            "traffic_class": traffic_class,
             "layer": self.buckets.layer[self.bucket],
         }
         channel = None if schedule.channel is None else schedule.channel[row]
@@ -169,7 +171,7 @@ class Transfers:
             len(row),
             rank=src,
             peer=dst,
-            lane=workers.queues(src, dst, channel),
+            lane=workers.queues(src, dst, channel, traffic_class),
             duration_ns=np.rint((latency_s + link_s) * 1e9).astype(np.int64),
             order=self.number * (self.buckets.orders or max(schedule.steps, 1)) + schedule.step[row],
             **shared,

@@ -41,9 +41,10 @@ def strategy(name: str, files: Mapping[str, str] | None = None) -> Strategy:
         return REGISTERED[name]
     if name in STRATEGIES.entries():
         return _of_package(name)
-    near = difflib.get_close_matches(name, strategy_names(), n=1)
+    known = sorted([*strategy_names(), REPLAY.name])
+    near = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean '{near[0]}'?" if near else "."
-    raise InputFault(f"strategy '{name}' is unknown{hint} Known: {', '.join(strategy_names())}")
+    raise InputFault(f"strategy '{name}' is unknown{hint} Known: {', '.join(known)}")
 
 
 def _of_package(name: str) -> Strategy:

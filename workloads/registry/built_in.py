@@ -22,8 +22,10 @@ def by_name(declared: Iterable[Strategy]) -> Mapping[str, Strategy]:
 
 
 def _declared() -> Iterator[Strategy]:
-    """Imports every strategy module. Raises InternalFault for one without STRATEGIES."""
-    for found in pkgutil.iter_modules(strategies.__path__, f"{strategies.__name__}."):
+    """Imports every strategy module, those of folders included. Raises InternalFault for one without STRATEGIES."""
+    for found in pkgutil.walk_packages(strategies.__path__, f"{strategies.__name__}."):
+        if found.ispkg:
+            continue
         module = importlib.import_module(found.name)
         if not hasattr(module, "STRATEGIES"):
             raise InternalFault(

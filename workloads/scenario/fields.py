@@ -39,6 +39,7 @@ SizeBytes = Annotated[int, _quantity(units.SIZE, round), units.SIZE]
 BytesPerS = Annotated[float, _quantity(units.BYTE_RATE), units.BYTE_RATE]
 DurationS = Annotated[float, _quantity(units.DURATION), units.DURATION, Field(le=LONGEST_S)]
 Flops = Annotated[float, _quantity(units.FLOPS), units.FLOPS]
+Share = Annotated[float, _quantity(units.SHARE), units.SHARE]
 FlopsPerS = Annotated[float, _quantity(units.FLOP_RATE), units.FLOP_RATE]
 
 

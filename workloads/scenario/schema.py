@@ -19,6 +19,7 @@ from gradwire.workloads.scenario.fields import (
     Names,
     RateBps,
     Section,
+    Share,
     SizeBytes,
 )
 
@@ -144,14 +145,26 @@ class ModelSection(Section):
     """How many times faster than on the device layers compute, by kind of layer."""
     fused_parameters: int = Field(0, ge=0, le=LARGEST_TENSOR_BYTES)
     """Consecutive tensors travel as one until they have this many parameters. With 0, each travels by itself."""
+    blocks: int | None = Field(None, ge=1, le=10_000)
+    """Keeps so many of a transformer's blocks, evenly spaced. Each keeps the time and the tensors that it has in the whole model, so that a
+    short run shows what a block does. Unset: all."""
     trace: str | None = None
     """A recorded workload in place of a model, as `gradwire import` makes it: its folder or its file. For the strategy `replay`."""
+    grow: Literal["all-ranks"] | list[int] | None = None
+    """For a trace on a multiple of its ranks, by data parallelism: which groups of ranks then have those of all copies. "all-ranks" are
+    those that have all recorded ranks; others are named by their numbers, as `gradwire import` lists them: `[2, 3]`."""
 
     @model_validator(mode="after")
     def _a_trace_alone(self) -> Self:
-        given = self.model_fields_set - {"name", "trace", "batch"}
+        given = self.model_fields_set - {"name", "trace", "batch", "grow"}
         if self.trace is not None and given:
             raise ValueError(f"trace: has times and sizes of its own: leave out {', '.join(sorted(given))}")
+        if self.grow is not None and self.trace is None:
+            raise ValueError("grow: is for a trace (model.trace); leave it out")
+        if self.grow == []:
+            raise ValueError(
+                "grow: name at least one group of ranks; without any, the copies would be jobs of their own"
+            )
         return self
 
     @model_validator(mode="after")
@@ -266,6 +279,9 @@ class RunSection(Section):
     """Measured iterations, after the warm-up. With warmup = "steady" it may be some more, if a schedule repeats only after several."""
     search_iterations: int = Field(1, ge=1, le=MOST_ITERATIONS)
     """Iterations of each candidate plan."""
+    fidelity: Share | None = Field(None, gt=0, le=0.1)
+    """How far a quicker run may be off, as a share of the iteration time. Bytes and rates are divided by the same number, the largest
+    power of 2 at which bursts move the iteration on the ideal network by no more. Unset: nothing is divided."""
     seed: int = Field(1, ge=-LARGEST_SEED, le=LARGEST_SEED)
     """Decides every random draw: orders of transfers, spines of flows, compute times that vary, losses."""
     time_limit: DurationS = Field(1800.0, gt=0)

@@ -182,6 +182,12 @@ def _flop_rate_text(flops_per_s: float) -> str:
     return exact_text(flops_per_s, FLOP_RATE, [f"{unit}/s" for unit in FLOP_UNITS])
 
 
+SHARE = Quantity(
+    "a share",
+    "0.5% or 1%",
+    {"%": 0.01}.get,
+    lambda share: f"{share * 100:.15g}%",
+)
 FLOP_UNITS = ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP")
 FLOPS = Quantity(
     "a number of floating-point operations",

@@ -7,21 +7,22 @@ messages between two ranks with the same tag likewise. Kinds and sizes must agre
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from gradwire.workloads.traces.findings import Findings
-from gradwire.workloads.traces.record import MOST_RANKS, Call, RankRecord, Reading
+from gradwire.workloads.traces.record import MOST_FILLED_TASKS, MOST_RANKS, Call, RankRecord, Reading
 from gradwire.workloads.traces.workload import POINT_TO_POINT, ROOTED, UNKNOWN, Int64, Kind, Tasks, Workload
 
 OF_NAME = re.compile(r"(?:^|[._-])(?:rank|npu|gpu|host|device|r)?[._-]?(\d{1,9})$")
 """A rank at the end of a name: `job.3`, `job_rank3`, `npu.3`; not the number of `resnet50`."""
-MOST_TASKS = 50_000_000
-"""Of all ranks together: columns of 8 bytes each then take 4 GB. Ranks that are filled in count as well."""
 
 
 def assembled(name: str, records: Sequence[RankRecord], reading: Reading, findings: Findings) -> Workload | None:
@@ -109,27 +110,45 @@ def _filled(by_rank: dict[int, RankRecord], world: int, findings: Findings) -> l
     )
     source = by_rank[min(by_rank)]
     everyone = set(range(world))
+    partial = {name: len(ranks) for name, ranks in source.groups.items() if name and set(ranks) != everyone}
     for call in source.calls.values():
-        ranks = set(source.groups.get(call.group, ()) if call.group else everyone)
-        if call.kind in POINT_TO_POINT or ranks != everyone:
-            what = f"{call.kind.with_article}" + ("" if call.kind in POINT_TO_POINT else f" in a group of {len(ranks)}")
+        if call.kind in POINT_TO_POINT or call.group in partial:
+            what = f"{call.kind.with_article}"
+            what += "" if call.kind in POINT_TO_POINT else f" in a group of {partial[call.group]}"
             findings.refuse(
                 source.file,
                 call.place,
                 f"there is no file of {named}, and {what} says nothing of what they do: give the traces of all ranks",
             )
             return []
-    if len(source) * world > MOST_TASKS:
-        findings.refuse(
-            source.file,
-            "",
-            f"{len(source):,} tasks on each of {world:,} ranks are more than the {MOST_TASKS:,} that are read",
-        )
+    if len(source) * len(missing) > MOST_FILLED_TASKS:
+        what = f"{len(source):,} tasks on each of {len(missing):,} ranks that have no file"
+        what += f" are more than the {MOST_FILLED_TASKS:,} that are filled in"
+        findings.refuse(source.file, "", what)
+        return []
     findings.note(
         source.file, "", f"there is no file of {named} ({len(missing)} of {world}): taken to do what rank {min(by_rank)} does, "
             "whose communication is among all ranks; differences between ranks are lost",
     )  # fmt: skip
     return [by_rank.get(rank, source) for rank in range(world)]
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """A record's tasks as arrays, made once for all ranks that it stands for."""
+
+    kind: Int64
+    duration_ns: Int64
+    stream: Int64
+    waiting: Int64
+    waits_for: Int64
+    #: Numbers of the tasks that communicate, and what each moves.
+    call: Int64
+    size: Int64
+    width: Int64
+    priority: Int64
+    #: Those of them that are in each group, and the root of each where it has one.
+    of_group: dict[int, tuple[Int64, Int64]]
 
 
 class _Assembly:
@@ -139,18 +158,24 @@ class _Assembly:
         self._name, self._records, self._world, self._findings = name, records, world, findings
         self._first = np.concatenate([[0], np.cumsum([len(record) for record in records])]).astype(np.int64)
         count = int(self._first[-1])
-        self._group, self._peer, self._call = (np.full(count, UNKNOWN, np.int64) for _ in range(3))
+        self._group, self._peer, self._call, self._priority = (np.full(count, UNKNOWN, np.int64) for _ in range(4))
         self._size, self._width = np.zeros(count, np.int64), np.ones(count, np.int64)
         self._groups: dict[tuple[int, ...], int] = {}
         self._calls = 0
+        shared = Counter(map(id, records))
+        self._columns: dict[int, _Columns] = {}
+        for record in records:
+            if id(record) not in self._columns:
+                self._columns[id(record)] = self._columns_of(record, shared[id(record)])
+        self._kind = np.concatenate([self._columns[id(record)].kind for record in records])
 
     def workload(self) -> Workload | None:
         """The workload; None if calls do not fit together."""
-        collectives: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+        collectives: dict[int, dict[int, Int64]] = defaultdict(dict)
         messages: dict[tuple[int, int, int], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
         for rank, record in enumerate(self._records):
-            for number, call in record.calls.items():
-                self._take(rank, record, number, call, collectives, messages)
+            self._take(rank, record, collectives)
+            self._take_messages(rank, record, messages)
         if not self._findings.refused:
             self._match_collectives(collectives)
             self._match_messages(messages)
@@ -160,13 +185,78 @@ class _Assembly:
         self._refuse_circles(found)
         return None if self._findings.refused else found
 
-    def _take(
-        self, rank: int, record: RankRecord, number: int, call: Call,
-        collectives: dict[int, dict[int, list[int]]], messages: dict[tuple[int, int, int], tuple[list[int], list[int]]],
-    ) -> None:  # fmt: skip
-        task = int(self._first[rank]) + number
-        self._size[task], self._width[task], self._peer[task] = call.size_bytes, call.element_bytes, call.peer
-        if call.kind in POINT_TO_POINT:
+    def _columns_of(self, record: RankRecord, shared: int) -> _Columns:
+        """A record's columns. shared: the ranks that it stands for, all of whom its calls count for."""
+        numbered = list(record.calls.items())
+        names: dict[str, list[tuple[int, Call]]] = {}
+        for number, call in numbered:
+            if call.kind not in POINT_TO_POINT:
+                names.setdefault(call.group, []).append((number, call))
+        of_group: dict[int, list[tuple[int, int]]] = {}
+        for name, calls in names.items():
+            ranks = record.groups[name] if name else tuple(range(self._world))
+            if len(set(ranks)) != len(ranks):
+                what = f"a call for the group '{name}', whose ranks {list(ranks)[:8]} are not all different"
+                self._findings.refuse(record.file, calls[0][1].place, what, len(calls))
+                continue
+            members = frozenset(ranks)
+            own = of_group.setdefault(self._groups.setdefault(ranks, len(self._groups)), [])
+            own += [(number, self._root(record, call, ranks, members, shared)) for number, call in calls]
+        return _Columns(
+            kind=_array(record.kind),
+            duration_ns=_array(record.duration_ns),
+            stream=_array(record.stream),
+            waiting=_array(record.waiting),
+            waits_for=_array(record.waits_for),
+            call=_array([number for number, _ in numbered]),
+            size=_array([call.size_bytes for _, call in numbered]),
+            width=_array([call.element_bytes for _, call in numbered]),
+            priority=_array([call.priority for _, call in numbered]),
+            of_group={
+                group: (_array([number for number, _ in own]), _array([root for _, root in own]))
+                for group, own in ((group, sorted(own)) for group, own in of_group.items())
+            },
+        )
+
+    @cached_property
+    def _members(self) -> list[frozenset[int]]:
+        """The ranks of each group, all of which are known once all records have been read."""
+        return [frozenset(ranks) for ranks in self._groups]
+
+    def _root(
+        self, record: RankRecord, call: Call, ranks: tuple[int, ...], members: frozenset[int], shared: int
+    ) -> int:
+        """The root of a call; UNKNOWN for one of a kind that has none."""
+        if call.kind not in ROOTED:
+            return UNKNOWN
+        if call.peer in members:
+            return call.peer
+        what = f"{call.kind.with_article} whose root is not recorded: taken as the first rank of its group"
+        self._findings.note(record.file, call.place, what, shared)
+        return ranks[0]
+
+    def _take(self, rank: int, record: RankRecord, collectives: dict[int, dict[int, Int64]]) -> None:
+        """Puts a rank's calls where its tasks are, and its collectives with those of its groups."""
+        columns, first = self._columns[id(record)], int(self._first[rank])
+        calls = first + columns.call
+        self._size[calls], self._width[calls], self._priority[calls] = columns.size, columns.width, columns.priority
+        for group, (numbers, root) in columns.of_group.items():
+            if rank not in self._members[group]:
+                ranks = list(self._groups)[group]
+                what = f"rank {rank} calls for a group of the ranks {list(ranks)[:8]}, and is none of them"
+                self._findings.refuse(record.file, record.calls[int(numbers[0])].place, what, len(numbers))
+                continue
+            self._group[first + numbers], self._peer[first + numbers] = group, root
+            collectives[group][rank] = first + numbers
+
+    def _take_messages(
+        self, rank: int, record: RankRecord, messages: dict[tuple[int, int, int], tuple[list[int], list[int]]]
+    ) -> None:
+        """Puts a rank's messages with those of the same ranks and tag."""
+        for number, call in record.calls.items():
+            if call.kind not in POINT_TO_POINT:
+                continue
+            task = int(self._first[rank]) + number
             if not 0 <= call.peer < self._world or call.peer == rank:
                 self._findings.refuse(
                     record.file,
@@ -174,25 +264,10 @@ class _Assembly:
                     f"{call.kind.with_article} of rank {rank} with rank {call.peer} of {self._world}",
                 )
                 return
+            self._peer[task] = call.peer
             sends = call.kind is Kind.SEND
             pair = (rank, call.peer, call.tag) if sends else (call.peer, rank, call.tag)
             messages[pair][0 if sends else 1].append(task)
-            return
-        ranks = record.groups[call.group] if call.group else tuple(range(self._world))
-        if rank not in ranks or len(set(ranks)) != len(ranks):
-            self._findings.refuse(
-                record.file,
-                call.place,
-                f"rank {rank} calls for the group '{call.group}' of the ranks {list(ranks)[:8]}",
-            )
-            return
-        if call.kind in ROOTED and call.peer not in ranks:
-            self._peer[task] = ranks[0]
-            what = f"{call.kind.with_article} whose root is not recorded: taken as the first rank of its group"
-            self._findings.note(record.file, call.place, what)
-        group = self._groups.setdefault(ranks, len(self._groups))
-        self._group[task] = group
-        collectives[group][rank].append(task)
 
     def _place(self, task: int) -> tuple[str, str]:
         """File and node of a task."""
@@ -200,39 +275,48 @@ class _Assembly:
         record = self._records[rank]
         return record.file, record.places[task - int(self._first[rank])]
 
-    def _kind(self, task: int) -> Kind:
-        rank = int(np.searchsorted(self._first, task, side="right")) - 1
-        return Kind(self._records[rank].kind[task - int(self._first[rank])])
-
-    def _match_collectives(self, collectives: dict[int, dict[int, list[int]]]) -> None:
+    def _match_collectives(self, collectives: dict[int, dict[int, Int64]]) -> None:
+        none = np.zeros(0, np.int64)
         for ranks, group in self._groups.items():
-            lists = [collectives[group][rank] for rank in ranks]
+            lists = [collectives[group].get(rank, none) for rank in ranks]
             counts = {len(tasks) for tasks in lists}
             if len(counts) > 1:
                 most, least = max(lists, key=len), min(lists, key=len)
-                idle = ranks[lists.index(least)]
+                idle = ranks[next(place for place, tasks in enumerate(lists) if len(tasks) == len(least))]
                 self._findings.refuse(
-                    *self._place(most[len(least)]), f"no call of rank {idle} belongs to this one: it has {len(least)} calls in the group "
-                    f"of the ranks {list(ranks)[:8]}, and another rank {len(most)}",
-                )  # fmt: skip
+                    *self._place(int(most[len(least)])),
+                    f"no call of rank {idle} belongs to this one: it has {len(least)} calls in the group of the ranks {list(ranks)[:8]}, "
+                    f"and another rank {len(most)}",
+                )
                 continue
-            for together in zip(*lists, strict=True):
-                self._agree(list(together))
+            self._agree(np.stack(lists))
 
-    def _agree(self, tasks: list[int]) -> None:
-        """Gives tasks of a collective one number. Refuses those that differ."""
-        first = tasks[0]
-        for other in tasks[1:]:
-            if self._kind(first) is not self._kind(other) or self._size[first] != self._size[other]:
-                file, place = self._place(first)
-                self._findings.refuse(
-                    *self._place(other), f"{self._kind(other).with_article} of {self._size[other]:,} bytes "
-                    f"meets {self._kind(first).with_article} of "
-                    f"{self._size[first]:,} bytes of {file}, {place}",
-                )  # fmt: skip
-                return
-        self._call[tasks] = self._calls
-        self._calls += 1
+    def _agree(self, tasks: Int64) -> None:
+        """Gives tasks of collectives, shape (members, calls), one number a call. Refuses those that differ."""
+        differ = (self._kind[tasks] != self._kind[tasks[0]]) | (self._size[tasks] != self._size[tasks[0]])
+        self._refuse_priorities(tasks[:, ~differ.any(axis=0)])
+        for call in np.flatnonzero(differ.any(axis=0)).tolist():
+            first, other = int(tasks[0, call]), int(tasks[int(differ[:, call].argmax()), call])
+            file, place = self._place(first)
+            one, another = (Kind(int(self._kind[task])).with_article for task in (first, other))
+            self._findings.refuse(
+                *self._place(other),
+                f"{another} of {self._size[other]:,} bytes meets {one} of {self._size[first]:,} bytes of {file}, {place}",
+            )
+        self._call[tasks] = self._calls + np.arange(tasks.shape[1])
+        self._calls += tasks.shape[1]
+
+    def _refuse_priorities(self, tasks: Int64) -> None:
+        """Refuses collectives that ranks give different priorities."""
+        differ = self._priority[tasks] != self._priority[tasks[0]]
+        for call in np.flatnonzero(differ.any(axis=0)).tolist():
+            first, other = int(tasks[0, call]), int(tasks[int(differ[:, call].argmax()), call])
+            file, place = self._place(first)
+            one, another = (
+                f"{self._priority[task]}" if self._priority[task] >= 0 else "none" for task in (first, other)
+            )
+            what = f"of priority {another} here, and of priority {one} in {file}, {place}: which of them does the call have?"
+            self._findings.refuse(*self._place(other), what)
 
     def _match_messages(self, messages: dict[tuple[int, int, int], tuple[list[int], list[int]]]) -> None:
         for (src, dst, tag), (sends, recvs) in messages.items():
@@ -254,29 +338,24 @@ class _Assembly:
                 self._calls += 1
 
     def _frozen(self) -> Workload:
-        def column(name: str) -> Int64:
-            return np.concatenate([np.array(getattr(record, name), np.int64) for record in self._records])
-
+        columns = [self._columns[id(record)] for record in self._records]
         sizes = [len(record) for record in self._records]
-        waiting = np.concatenate(
-            [np.array(r.waiting, np.int64) + f for r, f in zip(self._records, self._first, strict=False)]
-        )
-        waits_for = np.concatenate(
-            [np.array(r.waits_for, np.int64) + f for r, f in zip(self._records, self._first, strict=False)]
-        )
+        waiting = np.concatenate([c.waiting + f for c, f in zip(columns, self._first, strict=False)])
+        waits_for = np.concatenate([c.waits_for + f for c, f in zip(columns, self._first, strict=False)])
         by_task = np.argsort(waiting, kind="stable")
         start = np.zeros(int(self._first[-1]) + 1, np.int64)
         np.cumsum(np.bincount(waiting, minlength=int(self._first[-1])), out=start[1:])
         tasks = Tasks(
             rank=np.repeat(np.arange(len(sizes)), sizes).astype(np.int64),
-            kind=column("kind"),
-            duration_ns=column("duration_ns"),
+            kind=self._kind,
+            duration_ns=np.concatenate([each.duration_ns for each in columns]),
             size_bytes=self._size,
             element_bytes=self._width,
             group=self._group,
             peer=self._peer,
             call=self._call,
-            stream=column("stream"),
+            stream=np.concatenate([each.stream for each in columns]),
+            priority=self._priority if (self._priority >= 0).any() else self._priority[:0],
         )
         return Workload(self._name, self._world, tuple(self._groups), tasks, start, waits_for[by_task])
 
@@ -303,3 +382,7 @@ class _Assembly:
             self._findings.refuse(
                 *self._place(task), "waits, through others, for itself: its dependencies go round in a circle"
             )
+
+
+def _array(values: Any) -> Int64:
+    return np.array(values, np.int64)

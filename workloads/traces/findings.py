@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+LONGEST = 600
+"""Characters of what is said of a file: names that it has may be longer, and are cut short."""
+
+
+def cut_short(text: str) -> str:
+    """A text of at most about LONGEST characters: of a longer one, its beginning and its end."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST * 2 // 3]} [...] {text[-LONGEST // 3 :]}"
 
 
 @dataclass(frozen=True)
@@ -24,9 +32,9 @@ class Finding:
     @property
     def words(self) -> str:
         """One line."""
-        place = f"{self.place}: " if self.place else ""
+        about = "".join(f"{each}: " for each in (self.file, self.place) if each)
         more = f" ({self.count:,} in all)" if self.count > 1 else ""
-        return f"{self.file}: {place}{self.what}{more}"
+        return f"{about}{self.what}{more}"
 
 
 class Findings:
@@ -44,6 +52,7 @@ class Findings:
         self._add(Finding(file, place, what, refused=True, count=count))
 
     def _add(self, finding: Finding) -> None:
+        finding = replace(finding, what=cut_short(finding.what))
         key = finding.file, finding.what, finding.refused
         earlier = self._found.get(key)
         if earlier is not None:

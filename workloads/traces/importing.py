@@ -10,7 +10,7 @@ from pathlib import Path
 from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.workloads.traces.assembly import assembled
-from gradwire.workloads.traces.findings import Finding, Findings
+from gradwire.workloads.traces.findings import Finding, Findings, cut_short
 from gradwire.workloads.traces.formats import chakra, execution_trace, kineto
 from gradwire.workloads.traces.formats.json_items import beginning
 from gradwire.workloads.traces.record import RankRecord, Reading, Watch
@@ -85,7 +85,10 @@ def import_traces(paths: Sequence[Path], name: str, reading: Reading, watch: Wat
     """Reads the traces of a job's ranks. Raises InputFault for a file that cannot be read, with its name and the place."""
     records = []
     for path in paths:
-        records.append(_format_of(path).read(path, reading, watch))
+        try:
+            records.append(_format_of(path).read(path, reading, watch))
+        except InputFault as fault:
+            raise InputFault(cut_short(str(fault))) from fault
         watch(path, 1, 1)
     findings = Findings()
     workload = assembled(name, records, reading, findings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +13,7 @@ from gradwire.faults import InputFault
 from gradwire.workloads.job import Job
 from gradwire.workloads.models.devices import ComputeTime
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
+from gradwire.workloads.traces.growth import KEY, growing_groups, grown
 from gradwire.workloads.traces.replay.compiler import busiest_s
 from gradwire.workloads.traces.workload import FILE_NAME, Kind, Workload
 
@@ -43,15 +45,39 @@ def recorded_times(trace: Workload, source: str) -> ComputeTime:
     return ComputeTime((sum(busiest_s(trace)) / trace.ranks,), (0.0,), f"recorded: {source}")
 
 
-def replaying(job: Job, trace: Workload) -> Job:
-    """The job of a trace. Raises InputFault for settings that do not suit it."""
-    if job.cluster.workers != trace.ranks:
-        raise InputFault(
-            f"cluster.workers = {job.cluster.workers}: the trace has {trace.ranks} ranks, and is replayed with as many"
-        )
+def replaying(job: Job, trace: Workload, grow: str | Sequence[int] | None = None) -> Job:
+    """The job of a trace, on as many ranks as are recorded, or on a multiple of them.
+
+    grow: which groups then have the ranks of all copies (growth.py); None: the job must have as many ranks as the trace.
+
+    Raises InputFault for settings that do not suit the trace.
+    """
+    trace = _on_workers(trace, job.cluster.workers, grow)
     if job.relative_times:
         raise InputFault("costs.compute_variation: computation takes as long as the trace says; leave it out")
     busiest = busiest_s(trace)
     mean_s = sum(busiest) / trace.ranks
     relative = tuple(own_s / mean_s for own_s in busiest) if mean_s else ()
     return replace(job, trace=trace, relative_times=() if len(set(busiest)) == 1 else relative)
+
+
+def _on_workers(trace: Workload, workers: int, grow: str | Sequence[int] | None) -> Workload:
+    """The trace on this many ranks. Raises InputFault."""
+    recorded = trace.ranks
+    if grow is None and workers != recorded:
+        more = (
+            f"; to grow it to {workers} by data parallelism, say which groups of ranks grow ({KEY})"
+            if workers % recorded == 0
+            else ""
+        )
+        raise InputFault(
+            f"cluster.workers = {workers}: the trace has {recorded} ranks, and is replayed with as many{more}"
+        )
+    if grow is None:
+        return trace
+    groups = growing_groups(trace, grow)
+    if workers % recorded:
+        raise InputFault(
+            f"cluster.workers = {workers}: the trace has {recorded} ranks, and grows to a multiple of them ({KEY})"
+        )
+    return grown(trace, workers // recorded, groups)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +17,12 @@ LONGEST_NS = 10**15
 """Of one task, eleven days; a scenario's durations have the same order of magnitude as their limit."""
 MOST_RANKS = 65_536
 """Of a job. A file that speaks of more is taken to be damaged, before a list of them fills the memory."""
+MOST_TASKS = 50_000_000
+"""Of all ranks together: columns of 8 bytes each then take 4 GB. Ranks that are filled in count as well."""
+MOST_FILLED_TASKS = 4_000_000
+"""Of ranks that are filled in, together: twice as many ops are as many as plans have, and a small file should not take gigabytes."""
+MOST_LISTED_RANKS = 64 * MOST_RANKS
+"""Of all process groups of a file together, where a small file may speak of many large groups."""
 COMPUTE_STREAM, HOST_STREAM, MEMORY_STREAM, POINT_STREAM = 0, 2, 3, 4
 """Serial streams of a rank; the last for points in time, which must not wait for what computes. Additions have stream 1 in plans."""
 
@@ -58,6 +64,8 @@ class Call:
     tag: int = 0
     #: As recorded.
     duration_ns: int = UNKNOWN
+    #: As recorded, the larger the more urgent.
+    priority: int = UNKNOWN
 
 
 class RankRecord:
@@ -71,6 +79,7 @@ class RankRecord:
         self.world: int | None = None
         #: Ranks of process groups by name.
         self.groups: dict[str, tuple[int, ...]] = {}
+        self._listed = 0
         self.calls: dict[int, Call] = {}
         self.kind, self.duration_ns, self.stream = array("q"), array("q"), array("q")
         self.waiting, self.waits_for = array("q"), array("q")
@@ -80,6 +89,24 @@ class RankRecord:
         self.timed = True
         #: Seconds of communication during which nothing was computed, as recorded.
         self.exposed_s: float | None = None
+
+    @property
+    def room(self) -> int:
+        """Ranks that process groups may still have."""
+        return MOST_LISTED_RANKS - self._listed
+
+    def learn_groups(self, found: Mapping[str, tuple[int, ...]]) -> None:
+        """Takes in the ranks of process groups that are not known yet. Raises InputFault for too many."""
+        for name, ranks in found.items():
+            if name not in self.groups:
+                self.need_room(len(ranks))
+                self._listed += len(ranks)
+                self.groups[name] = ranks
+
+    def need_room(self, ranks: int) -> None:
+        """Raises InputFault where a group of so many ranks would be too much."""
+        if ranks > self.room:
+            raise InputFault(f"{self.file}: its process groups have more than {MOST_LISTED_RANKS:,} ranks together")
 
     @property
     def file(self) -> str:
@@ -105,6 +132,11 @@ class RankRecord:
         if not 0 <= call.size_bytes <= MOST_BYTES:
             raise InputFault(
                 f"{self.file}: {call.place}: {call.kind.with_article} of {call.size_bytes:,} bytes; it must be 0 or more, and at most 2^50"
+            )
+        if not UNKNOWN <= call.duration_ns <= LONGEST_NS:
+            raise InputFault(
+                f"{self.file}: {call.place}: {call.kind.with_article} that lasted {call.duration_ns / 1e9:g} s; it must be 0 or more, and "
+                "at most 10^6 s"
             )
         number = self._add(call.kind, call.duration_ns, UNKNOWN, after, call.place)
         self.calls[number] = call

@@ -18,6 +18,8 @@ class Row:
     """Calls of one kind in one group, or messages."""
 
     kind: str
+    #: The group's number in the workload; None for messages.
+    number: int | None
     #: The group's ranks, in short.
     group: str
     #: Collectives, or messages, each once.
@@ -61,7 +63,16 @@ def _rows(workload: Workload) -> list[Row]:
         durations = tasks.duration_ns[chosen]
         recorded_s = float(durations.sum()) / 1e9 if (durations >= 0).all() else None
         ranks = _words(workload.groups[group]) if group >= 0 else "pairs"
-        rows.append(Row(Kind(of_kind).words, ranks, len(chosen), int(tasks.size_bytes[chosen].sum()), recorded_s))
+        rows.append(
+            Row(
+                Kind(of_kind).words,
+                group if group >= 0 else None,
+                ranks,
+                len(chosen),
+                int(tasks.size_bytes[chosen].sum()),
+                recorded_s,
+            )
+        )
     return rows
 
 

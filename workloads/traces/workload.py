@@ -10,7 +10,7 @@ import hashlib
 import json
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,9 @@ import numpy.typing as npt
 from gradwire.faults import InputFault
 from gradwire.files import replacing
 
-FORMAT, VERSION = "gradwire trace workload", 1
+FORMAT = "gradwire trace workload"
+VERSION, WITH_PRIORITIES = 1, 2
+"""Of the file: 2 has the column of priorities, which is left out where none is recorded, so that older versions of gradwire can read it."""
 FILE_NAME = "workload.npz"
 
 Int64 = npt.NDArray[np.int64]
@@ -72,6 +74,7 @@ POINT_TO_POINT = (Kind.SEND, Kind.RECV)
 ROOTED = (Kind.BROADCAST, Kind.REDUCE, Kind.GATHER, Kind.SCATTER)
 """Kinds in which one rank of the group differs from the others."""
 UNKNOWN = -1
+PRIORITY = "tasks.priority"
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,8 @@ class Tasks:
     call: Int64
     #: The rank's serial stream of a computation.
     stream: Int64
+    #: How urgent a communication was when it was recorded, the larger the more; of no length where none has a priority.
+    priority: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __len__(self) -> int:
         """Number of tasks."""
@@ -114,6 +119,8 @@ class Workload:
     #: Task i waits for dep_task[dep_start[i]:dep_start[i + 1]], all of the same rank.
     dep_start: Int64
     dep_task: Int64
+    #: What was made of the recorded workload since, for whoever reads the plan; not part of its file.
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """Tells workloads apart, which their columns in short would not."""
@@ -138,12 +145,14 @@ class Workload:
 
     def _columns(self) -> dict[str, Int64]:
         own = {f"tasks.{f.name}": getattr(self.tasks, f.name) for f in fields(Tasks)}
+        if not len(self.tasks.priority):
+            del own[PRIORITY]
         return {**own, "dep_start": self.dep_start, "dep_task": self.dep_task}
 
     def _header(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
-            "version": VERSION,
+            "version": WITH_PRIORITIES if len(self.tasks.priority) else VERSION,
             "name": self.name,
             "ranks": self.ranks,
             "groups": [list(group) for group in self.groups],
@@ -152,9 +161,13 @@ class Workload:
     def save(self, path: Path) -> None:
         """Writes the workload to an .npz file: its columns, and a header as JSON."""
         header = np.frombuffer(json.dumps(self._header()).encode(), np.uint8)
-        columns: dict[str, Any] = self._columns()
-        with replacing(path) as partial, partial.open("wb") as file:
-            np.savez_compressed(file, header=header, **columns)
+        with (
+            replacing(path) as partial,
+            zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        ):
+            for name, column in {"header": header, **self._columns()}.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                    np.lib.format.write_array(file, np.ascontiguousarray(column), allow_pickle=False)
 
     @staticmethod
     def load(path: Path) -> Workload:
@@ -177,21 +190,25 @@ def _checked(file: Path, header: Any, columns: Mapping[str, npt.NDArray[Any]]) -
     """The workload of a file whose content may be anything."""
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise InputFault(f"{file}: is no workload that `gradwire import` wrote")
-    if header.get("version") != VERSION:
+    if header.get("version") not in (VERSION, WITH_PRIORITIES):
         raise InputFault(
-            f"{file}: has version {header.get('version')} of its format, and this gradwire reads {VERSION}; import the traces again"
+            f"{file}: has version {header.get('version')} of its format, and this gradwire reads {VERSION} and {WITH_PRIORITIES}; "
+            "import the traces again"
         )
-    wanted = {*(f"tasks.{f.name}" for f in fields(Tasks)), "dep_start", "dep_task"}
+    of_tasks = {f"tasks.{f.name}" for f in fields(Tasks)}
+    if header["version"] == VERSION:
+        of_tasks.remove(PRIORITY)
     count = len(columns.get("tasks.kind", ()))
-    sound = set(columns) == wanted and all(column.dtype == np.int64 and column.ndim == 1 for column in columns.values())
-    if not sound or any(len(columns[f"tasks.{f.name}"]) != count for f in fields(Tasks)):
+    sound = set(columns) == {*of_tasks, "dep_start", "dep_task"}
+    sound = sound and all(column.dtype == np.int64 and column.ndim == 1 for column in columns.values())
+    if not sound or any(len(columns[name]) != count for name in of_tasks):
         raise InputFault(f"{file}: its columns are not those of a workload; import the traces again")
     try:
         workload = Workload(
             name=str(header["name"]),
             ranks=int(header["ranks"]),
             groups=tuple(tuple(int(rank) for rank in group) for group in header["groups"]),
-            tasks=Tasks(**{f.name: columns[f"tasks.{f.name}"] for f in fields(Tasks)}),
+            tasks=Tasks(**{name.removeprefix("tasks."): columns[name] for name in of_tasks}),
             dep_start=columns["dep_start"],
             dep_task=columns["dep_task"],
         )
@@ -217,6 +234,7 @@ def _defect(workload: Workload) -> str:
         ("a size", tasks.size_bytes, 0, LARGEST),
         ("an element's size", tasks.element_bytes, 1, LARGEST),
         ("a duration", tasks.duration_ns, UNKNOWN, LARGEST),
+        ("a priority", tasks.priority, UNKNOWN, LARGEST),
         (
             "a group's rank",
             np.array([rank for group in workload.groups for rank in group], np.int64),

@@ -32,8 +32,11 @@ WEIGHTS, VALUES = 800_000, 1_600_000
 """Parameters of half a block, and activations of a sample between halves: both divide by 8."""
 
 
-def transformer(workers: int, *, blocks: int = 2, values: int = VALUES, experts: int = 0, batch: int = 1) -> Job:
-    """Blocks of two halves; with experts, the second has a router of 1000 wide tokens and as many experts, two for each token."""
+def transformer(
+    workers: int, *, blocks: int = 2, values: int = VALUES, experts: int = 0, batch: int = 1, attends: bool = False
+) -> Job:
+    """Blocks of two halves; with experts, the second has a router of 1000 wide tokens and as many experts, two for each token. If one
+    attends, its half has products of 1000 features before and behind what takes the time."""
     layers: list[Layer] = []
     times_s: list[float] = []
 
@@ -50,6 +53,11 @@ def transformer(workers: int, *, blocks: int = 2, values: int = VALUES, experts:
                 add(f"{at}/router", {"weights": width * experts}, 0.0, rows=width)
                 sizes = {f"expert{number}": each for number in range(experts)}
                 add(f"{at}/experts", sizes, HALF_S, flops=2 * 2 * (values / width) * each)
+            elif half == "attention" and attends:
+                width = 1000
+                add(f"{at}/qkv", dict.fromkeys(("query", "key", "value"), width * width), 0.0, rows=width)
+                add(f"{at}/attend", {}, HALF_S)
+                add(f"{at}/proj", {"weights": width * width}, 0.0, rows=width)
             else:
                 add(f"{at}/product", {"weights": WEIGHTS}, HALF_S)
             add(f"{at}/add", {}, 0.0, flops=values)
@@ -66,6 +74,11 @@ GATHER_S = wire_s(7 / 8 * 2 * WEIGHTS * 2)
 """An allgather of a block among 8, in 16 bits; a reduce-scatter in 32 bits takes twice as long."""
 TOKENS_BYTES = 2 * VALUES * 2
 """What the tokens of a sample are to two experts each, in 16 bits."""
+
+KEYS_S = wire_s(2 * VALUES * 2)
+"""Time of a sample's keys and values, in 16 bits."""
+HOT = 1 / 3 + 2 / 3 / 7
+"""Share of the tokens that go to the worker with the hottest of 8 experts, which gets a third, and one of the others."""
 
 CASES: dict[str, tuple[str, Mapping[str, Any], Job, float]] = {
     # The first bucket is the last half's 3.2 MB; the other three follow at the end of the backward pass.
@@ -84,10 +97,37 @@ CASES: dict[str, tuple[str, Mapping[str, Any], Job, float]] = {
         transformer(8, blocks=4),
         4 * BLOCK_S + (5 + 3 * 2) * GATHER_S + 2 * GATHER_S,
     ),
+    # Buckets of half a block, in 16 bits: all reduce-scatters but the last hide, and no gather does.
+    "zero2": (
+        "zero2",
+        {"bucket_parameters": WEIGHTS},
+        transformer(8),
+        2 * BLOCK_S + (1 + 4) * GATHER_S / 2,
+    ),
+    "zero1": (
+        "zero1",
+        {"bucket_parameters": WEIGHTS},
+        transformer(8),
+        2 * BLOCK_S + (4 + 4) * GATHER_S / 2,
+    ),
+    # Groups of 4: the first gather and the last reduction show, and the allreduce of the last shard among the 2 groups.
+    "fsdp in groups": (
+        "fsdp",
+        {"shard": 4},
+        transformer(8, blocks=4),
+        4 * BLOCK_S + wire_s(3 / 4 * 2 * WEIGHTS * (2 + 4)) + wire_s(2 * WEIGHTS / 4 * 4),
+    ),
     # Half of the computation, and in each block four allreduces of the activations of two samples, in 16 bits.
     "tensor": (
         "megatron",
         {"tensor": 2},
+        transformer(2),
+        2 * BLOCK_S + 2 * 4 * wire_s(2 * VALUES * 2),
+    ),
+    # The same in reduce-scatters and allgathers.
+    "sequence": (
+        "megatron",
+        {"tensor": 2, "sequence_parallel": True},
         transformer(2),
         2 * BLOCK_S + 2 * 4 * wire_s(2 * VALUES * 2),
     ),
@@ -98,12 +138,51 @@ CASES: dict[str, tuple[str, Mapping[str, Any], Job, float]] = {
         transformer(4, blocks=4, values=512, batch=8),
         (8 + 4 - 1) * BLOCK_S / 8,
     ),
+    # The same in two rounds through stages of two blocks each: twice as much to do, and half of the bubble for it.
+    "interleaved": (
+        "megatron",
+        {"stages": 4, "microbatches": 8, "chunks": 2, "replica_batch": 8},
+        transformer(4, blocks=8, values=512, batch=8),
+        (8 * 2 + 4 - 1) * BLOCK_S / 8,
+    ),
+    # A block is passed forward once more, with its two allreduces.
+    "recomputed": (
+        "megatron",
+        {"tensor": 2, "recompute": "full"},
+        transformer(2),
+        2 * BLOCK_S * 4 / 3 + 2 * 6 * wire_s(2 * VALUES * 2),
+    ),
+    # A quarter of what all 4 have is summed for each of them, and gathered in half as many bytes; all but the first half's in buckets.
+    "divided optimizer": (
+        "megatron",
+        {"sharded_optimizer": True, "overlap_gradients": True, "bucket_parameters": WEIGHTS},
+        transformer(4),
+        2 * BLOCK_S + wire_s(3 / 4 * WEIGHTS * 4) + 4 * wire_s(3 / 4 * WEIGHTS * 2),
+    ),
+    # Two workers have half of each of two samples' tokens, as much to compute as of one. Keys and values take longer than a slice of
+    # attention, which is half of it, forward and backward; their gradients follow the last slice. At the end, all is summed.
+    "context": (
+        "megatron",
+        {"context": 2},
+        transformer(2, attends=True),
+        2 * (BLOCK_S + (KEYS_S - HALF_S / 2) + (KEYS_S - 2 * HALF_S / 2) + KEYS_S)
+        + wire_s(2 * (4 * 1000 * 1000 + WEIGHTS) * 4),
+    ),
     # Four all-to-alls in each block, and at the end what all share (the attention and the router) around a ring.
     "experts": (
         "megatron",
         {"experts": 4},
         transformer(4, experts=8),
         2 * BLOCK_S + 2 * 4 * wire_s(3 / 4 * TOKENS_BYTES) + wire_s(2 * 3 / 4 * 2 * (WEIGHTS + 8000) * 4),
+    ),
+    # Of 8 experts, the hottest gets a third, and so its worker, which has another as well, gets 3 / 7 of all tokens, and computes as long.
+    "hot expert": (
+        "megatron",
+        {"experts": 4, "token_skew": 1 / 3},
+        transformer(4, experts=8),
+        2 * BLOCK_S / 2 * (1 + HOT * 4)
+        + 2 * 4 * wire_s(3 * HOT * TOKENS_BYTES)
+        + wire_s(2 * 3 / 4 * 2 * (WEIGHTS + 8000) * 4),
     ),
 }
 
@@ -122,7 +201,7 @@ def replayed(virtual_kernel: Path) -> dict[str, Replayed]:
 def test_an_iteration_takes_the_time_worked_out_by_hand(replayed: dict[str, Replayed], case: str) -> None:
     run = replayed[case]
     times_s = iteration_times_s(run.plan, run.log, ITERATIONS)[1:]
-    assert float(np.mean(times_s)) == pytest.approx(CASES[case][3], rel=0.03)
+    assert float(np.mean(times_s)) == pytest.approx(CASES[case][3], rel=0.01)
 
 
 @pytest.mark.parametrize("case", CASES)

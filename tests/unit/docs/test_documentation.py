@@ -10,7 +10,7 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import pytest
 import typer
 
 from gradwire import command_line
-from gradwire.runner.comparison import Question
+from gradwire.runner.comparing.questions import Given, Network, question_of
 from gradwire.runner.launch.scenario_files import scenario_path
 from gradwire.runner.reproduce import wanted_scenarios
 from gradwire.workloads import models
@@ -234,9 +234,10 @@ def carry_out(words: list[str], call: Any) -> None:
         if parameters.get("rate"):
             assert rate_bps(parameters["rate"]) > 0
         if verb == "compare":
-            question = Question(parameters["model_name"], parameters["workers"], parameters["rate"])
-            model_name = question.model.replace("~", str(Path.home()), 1)
-            assert replace(question, model=model_name).document()["model"]["device"]
+            given = Given(**{field.name: parameters[field.name] for field in fields(Given)})
+            model = parameters["model"] and str(Path(parameters["model"]).expanduser())
+            question = question_of(model, parameters["trace"], Network(parameters["rate"]), given, ())
+            assert parameters["trace"] or question.document()["model"]["device"]
         if verb in ("plan", "strategies", "models", "devices", "doctor"):
             status, out, err = call(*(str(Path(word).expanduser()) if word.startswith("~") else word for word in rest))
             assert status == 0 or (verb == "doctor" and "virtual-time kernel" in out), out + err

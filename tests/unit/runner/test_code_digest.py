@@ -52,7 +52,7 @@ def test_all_that_runs_in_the_machine_is_found() -> None:
     } <= set(found)
     assert not {
         "gradwire.runner.reproduce",
-        "gradwire.runner.comparison",
+        "gradwire.runner.comparing.planning",
         "gradwire.analysis.report.charts",
         "gradwire.vm.kernel",
         "gradwire.vm.kernel_source",

@@ -10,7 +10,9 @@ from gradwire.runner import planned as planning_module
 from gradwire.runner.expected_cost import Expectation, announcement, expected_s, in_words, warnings
 from gradwire.runner.planned import PlannedRun, plan_runs
 from gradwire.vm.machines import Clock
+from gradwire.workloads.job import Cluster
 from gradwire.workloads.plan import Plan
+from gradwire.workloads.registry import strategy as known_strategy
 from gradwire.workloads.scenario.loading import load_scenario
 from tests.unit.test_command_line import SCENARIO
 
@@ -68,6 +70,26 @@ def test_a_limit_that_is_too_short_and_a_model_that_is_too_large_are_warned_of(t
     large = runs(tmp_path, "model.name=gpt2-xl", "model.iteration_time=1s", "run.seed=[1,2]")
     (too_large,) = warnings(large)
     assert too_large.startswith("gpt2-xl: weights, gradients and momentum take 18.7 GB in fp32, but k40 has 12 GiB")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "state_bytes"),
+    [
+        ("ring", {}, 12),
+        ("zero1", {}, 8 + 4 / 8),
+        ("zero2", {}, 4 + 8 / 8),
+        ("fsdp", {}, 12 / 8),
+        ("fsdp", {"shard": 4}, 12 / 4),
+        ("megatron", {"tensor": 2, "stages": 2}, 12 / 4),
+        ("megatron", {"tensor": 4, "sharded_optimizer": True}, (8 + 4 / 2) / 4),
+    ],
+)
+def test_what_a_worker_keeps_depends_on_how_the_model_is_divided(
+    strategy: str, options: dict[str, object], state_bytes: float
+) -> None:
+    chosen = known_strategy(strategy)
+    asked = chosen.options.model_validate(options)
+    assert chosen.state_bytes(Cluster(8), asked) == pytest.approx(state_bytes)
 
 
 def test_a_plan_that_was_found_in_order_is_not_checked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

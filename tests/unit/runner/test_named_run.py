@@ -138,6 +138,20 @@ def test_trace_writes_a_chakra_trace_of_every_rank(call: Any, folder: Path, tmp_
     assert call("trace", str(folder), "64_ring", "--chakra", str(out), "--out", "x.json")[0] == 2
 
 
+def test_trace_writes_a_profile_of_every_rank(call: Any, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "profiles"
+    status, output, err = call("trace", str(folder), "64_ring", "--iteration", "1", "--kineto", str(out))
+    assert (status, err) == (0, "")
+    assert "iteration 1 of" in output
+    files = sorted(out.iterdir())
+    assert [file.name for file in files] == [f"rank{rank}.json.gz" for rank in range(len(files))]
+    status, output, _ = call("import", str(out), "--out", str(tmp_path / "back"))
+    assert status == 0
+    assert "written by gradwire: collectives are in it as the messages that they were made of" in output
+    assert call("trace", str(folder), "64_ring", "--kineto", str(out), "--chakra", str(out))[0] == 2
+    assert call("trace", str(folder), "64_ring", "--kineto", str(out), "--out", "x.json")[0] == 2
+
+
 def test_spines_are_those_that_the_controller_chose(folder: Path) -> None:
     leaf_spine = replace(
         named_run(folder, "64_ring").fabric(), hosts=4, topology=Topology.LEAF_SPINE, leaves=2, spines=2

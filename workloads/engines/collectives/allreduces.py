@@ -28,6 +28,7 @@ def around(
 
 
 def ring_rows(members: Sequence[int], blocks: Sequence[Sequence[int]], step: int, phase: int) -> Iterator[Row]:
+    """Both turns of a ring, `around` for ADD and for COPY."""
     yield from around(members, blocks, Combine.ADD, step, phase)
     yield from around(members, blocks, Combine.COPY, step + len(members) - 1, phase)
 

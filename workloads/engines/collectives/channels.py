@@ -1,4 +1,4 @@
-"""Several rings at once, as NCCL's channels: each takes its share of the data around in an order of its own, over connections of its own."""
+"""Several rings at once, as NCCL's channels: each takes its share of the data around, in its own order and over its own connections."""
 
 from __future__ import annotations
 

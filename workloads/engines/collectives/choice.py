@@ -1,10 +1,10 @@
 """Which algorithms each kind of collective has, and which one `auto` takes.
 
 What `auto` takes is TABLE's first row that fits. Its sizes are MPICH's: Thakur, Rabenseifner and Gropp, Optimization of Collective
-Communication Operations in MPICH, International Journal of High Performance Computing Applications 19, 2005, section 4, whose figures are
-still MPICH's defaults (MPIR_CVAR_ALLREDUCE_SHORT_MSG_SIZE and its like). Assumed, where MPICH has an algorithm that is not here: double-tree for
-short all-reduces and rings for short all-gathers among members that are no power of two, and direct for the shortest all-to-alls. Assumed as
-well: where machines have several members each, what is larger goes in two levels, because a network's port is slower than a machine's own link.
+Communication Operations in MPICH, International Journal of High Performance Computing Applications 19, 2005, section 4. Assumed, where
+MPICH has an algorithm that is not here: double-tree for short all-reduces, and rings for short all-gathers, among members that are no power
+of two; and direct for the shortest all-to-alls. Assumed as well: where machines have several members each, what is larger goes in two
+levels, because a network's port is slower than a machine's own link.
 """
 
 from __future__ import annotations
@@ -157,9 +157,7 @@ ALGORITHMS: Mapping[Collective, Mapping[str, Algorithm]] = {
     },
     Collective.BROADCAST: _one_to_all(Combine.COPY),
     Collective.REDUCE: _one_to_all(Combine.ADD),
-    Collective.GATHER: {
-        "direct": Algorithm(lambda layout: exchanges.rooted(layout.members, layout.root, gather=True))
-    },
+    Collective.GATHER: {"direct": Algorithm(lambda layout: exchanges.rooted(layout.members, layout.root, gather=True))},
     Collective.SCATTER: {
         "direct": Algorithm(lambda layout: exchanges.rooted(layout.members, layout.root, gather=False))
     },
@@ -304,9 +302,7 @@ def _of_any_number(there: Mapping[str, Algorithm]) -> str:
 
 
 @cache
-def _built(
-    kind: Collective, name: str, machines: tuple[int, ...], root: int, pieces: int, channels: int
-) -> Schedule:
+def _built(kind: Collective, name: str, machines: tuple[int, ...], root: int, pieces: int, channels: int) -> Schedule:
     layout = Layout(machines, root, pieces, channels)
     if layout.members == 1:
         return Schedule(1, 1, ring(1).rows)

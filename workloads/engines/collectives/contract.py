@@ -1,4 +1,4 @@
-"""What each kind of collective promises: whose contributions a part has, and who receives it. Schedules are held to it by the plan's checker."""
+"""What each kind of collective promises: whose contributions a part has, and who receives it. The plan's checker holds schedules to it."""
 
 from __future__ import annotations
 
@@ -58,23 +58,18 @@ def promise(kind: Collective, members: int, root: int = 0) -> Promise:
     """
     everybody = tuple(range(members))
     each = tuple((member,) for member in everybody)
-    if kind is Collective.ALL_REDUCE:
-        return Promise((everybody,), (everybody,))
-    if kind is Collective.REDUCE:
-        return Promise((everybody,), ((root,),))
-    if kind is Collective.BROADCAST:
-        return Promise(((root,),), (everybody,))
-    if kind is Collective.ALL_GATHER:
-        return Promise(each, (everybody,) * members)
-    if kind is Collective.REDUCE_SCATTER:
-        return Promise((everybody,) * members, each)
-    if kind is Collective.ALL_TO_ALL:
-        return Promise(tuple(one for one in each for _ in each), each * members)
-    if kind is Collective.GATHER:
-        return Promise(each, ((root,),) * members)
-    if kind is Collective.SCATTER:
-        return Promise(((root,),) * members, each)
-    return Promise((), ())
+    promises = {
+        Collective.ALL_REDUCE: Promise((everybody,), (everybody,)),
+        Collective.REDUCE: Promise((everybody,), ((root,),)),
+        Collective.BROADCAST: Promise(((root,),), (everybody,)),
+        Collective.ALL_GATHER: Promise(each, (everybody,) * members),
+        Collective.REDUCE_SCATTER: Promise((everybody,) * members, each),
+        Collective.ALL_TO_ALL: Promise(tuple(one for one in each for _ in each), each * members),
+        Collective.GATHER: Promise(each, ((root,),) * members),
+        Collective.SCATTER: Promise(((root,),) * members, each),
+        Collective.BARRIER: Promise((), ()),
+    }
+    return promises[kind]
 
 
 def part_bytes(kind: Collective, members: int, parts: int, size_bytes: int, element_bytes: int = 1) -> Int64:

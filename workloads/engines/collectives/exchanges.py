@@ -1,9 +1,9 @@
 """Collectives in which every member has a part of its own: allgathers, reduce-scatters, all-to-alls, gathers and scatters; and barriers.
 
 Part i is what member i puts in, or gets; of an all-to-all, part i * N + j is what goes from i to j. Sources: Thakur, Rabenseifner and
-Gropp, Optimization of Collective Communication Operations in MPICH, 2005, section 4 (rings, recursive doubling and halving, pairwise exchange);
-Hensgen, Finkel and Manber, Two algorithms for barrier synchronization, 1988 (dissemination); NCCL's PXN (version 2.12), by which what is for
-another machine goes first to the GPU on the receiver's rail.
+Gropp, Optimization of Collective Communication Operations in MPICH, 2005, section 4 (rings, recursive doubling and halving, pairwise
+exchange); Hensgen, Finkel and Manber, Two algorithms for barrier synchronization, 1988 (dissemination); NCCL's PXN (version 2.12), by
+which what is for another machine goes first to the GPU on the receiver's rail.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _own(members: Sequence[int]) -> list[list[int]]:
 
 
 def to_all(members: int, combine: Combine) -> Schedule:
-    """An allgather (COPY) or a reduce-scatter (ADD) in one step: everybody to everybody. Nobody's first message goes where another's does."""
+    """An allgather (COPY) or a reduce-scatter (ADD) in one step: everybody to everybody, and nobody first where another is first."""
     pairs = _shifted(members)
     own = combine == Combine.COPY
     return schedule_of(members, members, ((src, dst, src if own else dst, 0, combine, 0, 1) for src, dst, _ in pairs))
@@ -93,7 +93,15 @@ def all_to_all(members: int, *, pairwise: bool) -> Schedule:
         members,
         members**2,
         (
-            (src, dst, src * members + dst, offset - 1 if pairwise else 0, Combine.COPY, offset - 1 if pairwise else 0, 1)
+            (
+                src,
+                dst,
+                src * members + dst,
+                offset - 1 if pairwise else 0,
+                Combine.COPY,
+                offset - 1 if pairwise else 0,
+                1,
+            )
             for src, dst, offset in pairs
         ),
     )

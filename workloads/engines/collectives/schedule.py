@@ -213,7 +213,9 @@ class _Ordering:
             return
         settled = {row for send in self._exchanged[i] for row in self._passed[send]}
         same = [row for row in self._arrived.get(place, ()) if rows[row][5] == phase and row not in settled]
-        waiting = [(row, is_send) for row, is_send in self._open.get(place, ()) if row not in self._exchanged[i] or not is_send]
+        waiting = [
+            (row, is_send) for row, is_send in self._open.get(place, ()) if row not in self._exchanged[i] or not is_send
+        ]
         self._arrived[place], self._open[place] = [*same, i], [*waiting, (i, False)]
 
 

@@ -9,6 +9,7 @@ in MPICH, International Journal of High Performance Computing Applications 19, 2
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from gradwire.workloads.engines.collectives.allreduces import around
 from gradwire.workloads.engines.collectives.schedule import Row, Schedule, schedule_of
@@ -38,7 +39,9 @@ def second_parents(count: int) -> list[int]:
     """
     first = parents(count)
     if count % 2:
-        return [NONE if above == NONE else (above + 1) % count for above in (first[place - 1] for place in range(count))]
+        return [
+            NONE if above == NONE else (above + 1) % count for above in (first[place - 1] for place in range(count))
+        ]
     return [NONE if above == NONE else count - 1 - above for above in reversed(first)]
 
 
@@ -62,7 +65,7 @@ def _parents_of_members(chains: Sequence[Sequence[int]], above: Sequence[int]) -
     found = [NONE] * sum(len(own) for own in chains)
     for own, parent in zip(chains, above, strict=True):
         found[own[0]] = NONE if parent == NONE else chains[parent][0]
-        for before, member in zip(own, own[1:], strict=False):
+        for before, member in pairwise(own):
             found[member] = before
     return found
 
@@ -98,7 +101,7 @@ def _down(above: Sequence[int], part: int) -> Iterator[Row]:
 def chain(members: int, root: int, combine: Combine) -> Schedule:
     """A broadcast (COPY) or a reduction (ADD) along a ring that is open at the root, as NCCL's; `segmented` pipelines it."""
     from_root = [(root + place) % members for place in range(members)]
-    hops = list(zip(from_root, from_root[1:], strict=False))
+    hops = list(pairwise(from_root))
     if combine == Combine.ADD:
         hops = [(far, near) for near, far in reversed(hops)]
     return schedule_of(members, 1, ((src, dst, 0, step, combine, 0, 1) for step, (src, dst) in enumerate(hops)))

@@ -48,9 +48,9 @@ class Grid:
         """Workers of a stage that hold the same parameters, but for experts'."""
         return self._of_replicas(stage, [range(self.data)])
 
-    def expert_groups(self, stage: int, experts: int) -> list[list[int]]:
-        """Workers of a stage that have the experts between them: `experts` neighbouring replicas."""
-        return self._of_replicas(stage, [range(first, first + experts) for first in range(0, self.data, experts)])
+    def neighbours(self, stage: int, count: int) -> list[list[int]]:
+        """Workers of a stage with the same share of so many neighbouring replicas, which have experts, or samples, between them."""
+        return self._of_replicas(stage, [range(first, first + count) for first in range(0, self.data, count)])
 
     def same_experts(self, stage: int, experts: int) -> list[list[int]]:
         """Workers of a stage that hold the same experts."""

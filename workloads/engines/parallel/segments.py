@@ -32,11 +32,16 @@ class Segment:
     sums_gradients: bool = True
     #: Values of one sample's tokens that are brought to the experts of the segment, and back; 0 if it has no experts to bring them to.
     routed_values: int = 0
+    #: Experts of the segment, and how many of them a token goes to; 0 if it has none to bring tokens to.
+    experts: int = 0
+    per_token: int = 0
+    #: Number of the block that it belongs to; -1 for none.
+    block: int = -1
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A model in segments, by stage."""
+    """A model in segments, by stage. Where stages have chunks, stages take turns: first the first chunk of each, then the second."""
 
     stages: tuple[tuple[Segment, ...], ...]
     #: Values that one sample's activations have between segments; 0 if the model is one segment.
@@ -49,11 +54,12 @@ def uncut(profile: Profile) -> Cut:
     return Cut(((whole,),), 0)
 
 
-def cut(profile: Profile, stages: int, experts: int = 1) -> Cut:
+def cut(profile: Profile, stages: int, experts: int = 1, chunks: int = 1) -> Cut:
     """Halves of blocks, with what is before the first block (the embedding) and behind the last one (the output) as segments of their own.
 
     With `experts`, the workers that experts are divided among, the experts of a mixture are a segment of their own between the router and
-    whatever follows. Blocks are divided evenly; the first stage has the embedding as well and the last one the output. Workers that share
+    whatever follows. With `chunks`, each stage has so many pieces of the model, a round of stages apart: the cut is in `stages` times
+    `chunks` pieces. Blocks are divided evenly; the first piece has the embedding as well and the last one the output. Workers that share
     the embedding sum its outputs, and those that share the output its inputs' gradients.
 
     Raises InputFault for a model that is no transformer, or without experts if they are to be divided, and for blocks or experts that do
@@ -63,29 +69,33 @@ def cut(profile: Profile, stages: int, experts: int = 1) -> Cut:
     blocks = sorted({int(match[2]) for match in matches if match})
     if not blocks:
         raise InputFault(
-            f"model.name = '{profile.name}': has no blocks of attention and feed-forward layers, which tensor and pipeline parallelism "
-            "divide; take a transformer, such as llama3-8b, or strategy.options.tensor = 1 and stages = 1"
+            f"model.name = '{profile.name}': has no blocks of attention and feed-forward layers, by which it is divided, run "
+            "again or summed; take a transformer, such as llama3-8b, or leave out strategy.options.tensor, stages, experts, "
+            "recompute and overlap_gradients"
         )
-    if len(blocks) % stages:
+    pieces = stages * chunks
+    if len(blocks) % pieces:
+        times = f" times strategy.options.chunks = {chunks}" if chunks > 1 else ""
         raise InputFault(
-            f"strategy.options.stages = {stages}: must divide the {len(blocks)} blocks of '{profile.name}'"
+            f"strategy.options.stages = {stages}{times}: must divide the {len(blocks)} blocks of '{profile.name}'"
         )
-    found: list[list[Segment]] = [[] for _ in range(stages)]
+    found: list[list[Segment]] = [[] for _ in range(pieces)]
     numbered = groupby(enumerate(matches), key=lambda pair: pair[1][1] if pair[1] else "")
     for name, members in numbered:
         layers = tuple(number for number, _ in members)
         values = _parameters(profile, layers)
         match = matches[layers[0]]
         is_first = layers[0] == 0
-        stage = int(match[2]) * stages // len(blocks) if match else 0 if is_first else stages - 1
+        piece = int(match[2]) * pieces // len(blocks) if match else 0 if is_first else pieces - 1
         segment = Segment(
             name or profile.layers[layers[0]].name,
             layers,
             values,
             sums_outputs=bool(match) or is_first,
             sums_gradients=bool(match) or not is_first,
+            block=int(match[2]) if match else -1,
         )
-        found[stage] += _around_experts(profile, segment, experts) if experts > 1 else [segment]
+        found[piece] += _around_experts(profile, segment, experts) if experts > 1 else [segment]
     if experts > 1 and not any(segment.routed_values for segments in found for segment in segments):
         raise InputFault(
             f"strategy.options.experts = {experts}: '{profile.name}' has no experts; take a mixture, such as mixtral-8x7b"
@@ -111,11 +121,11 @@ def _around_experts(profile: Profile, segment: Segment, workers: int) -> list[Se
     parts = (range(first, experts), range(experts, experts + 1), range(experts + 1, last + 1))
     names = ("router", "experts", "rest")
     found = [
-        Segment(f"{segment.name} {name}", tuple(part), _parameters(profile, part), False, False)
+        Segment(f"{segment.name} {name}", tuple(part), _parameters(profile, part), False, False, block=segment.block)
         for name, part in zip(names, parts, strict=True)
     ]
     found[0] = replace(found[0], sums_gradients=segment.sums_gradients)
-    found[1] = replace(found[1], routed_values=taken * tokens * width)
+    found[1] = replace(found[1], routed_values=taken * tokens * width, experts=count, per_token=taken)
     found[2] = replace(found[2], sums_outputs=segment.sums_outputs)
     return found
 

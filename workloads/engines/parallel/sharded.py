@@ -10,27 +10,36 @@ keeps one of N shards, parameters, gradients and optimizer's state alike. An ite
 3. After a unit's backward pass, a reduce-scatter leaves each worker the sum of its own shard's gradients.
 4. The optimizer updates the shards; the next iteration gathers what comes of that.
 
-Allgathers go one after the other in the order in which their units compute, each as early as `prefetch` lets it; so do reduce-scatters,
-beside them. Both go around a ring. In the plan, a shard of a unit is up to three chunks (workloads/plan.py): the gradients, to which all
-contribute and which the owner receives; and the parameters of either pass, to which the owner contributes and which all receive.
+With groups smaller than all (hybrid sharding, section 3.2 of Zhao et al.), neighbours share: steps 1 to 3 happen in each group, and behind
+step 3 the owners of a shard, one in each group, sum it by an allreduce.
+
+Allgathers go one after the other in the order in which their units compute, each as early as `prefetch` lets it. So do reduce-scatters,
+beside them, and the allreduces of shards beside both, as on the three streams of PyTorch's FSDP2
+(torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, `foreach_reduce`). All go around a ring. In the plan, a shard of a unit is up to
+three chunks (workloads/plan.py), or more where its allreduce cuts it further: the gradients, to which all contribute and which the owners
+receive; and the parameters of either pass, to which a group's owner contributes and which its group receives.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
-import numpy as np
-
+from gradwire.faults import InputFault
 from gradwire.workloads.builder import PlanBuilder
-from gradwire.workloads.engines.allreduce_transfers import GATE_LANE, BucketOps, Transfers, Workers, add_gates
-from gradwire.workloads.engines.collectives import Schedule, ring
-from gradwire.workloads.engines.worker import Passes, add_passes
+from gradwire.workloads.engines.parallel.collective import NO_CHUNK, Collective, Collectives
+from gradwire.workloads.engines.parallel.group_rings import (
+    allgathers,
+    allreduces_of_shares,
+    owner,
+    reduce_scatters,
+)
+from gradwire.workloads.engines.worker import add_passes
 from gradwire.workloads.job import Job
 from gradwire.workloads.models.profile import Profile
-from gradwire.workloads.plan import Combine, Int64, Plan, Role
+from gradwire.workloads.plan import Plan, Role
 
 ROOT = "root"
 BLOCK = re.compile(r"block\d+(/unit\d+)?(?=/)")
@@ -60,18 +69,8 @@ class Sharding:
     prefetch: int
     #: Step 2: whether parameters are forgotten after the forward pass; otherwise they stay for the backward pass (ZeRO's stage 2).
     reshard: bool
-
-
-@dataclass
-class _Collective:
-    """One allgather or reduce-scatter: its parts and ops, by rank where they are arrays."""
-
-    unit: Unit
-    schedule: Schedule
-    value_bytes: int
-    started: Int64
-    done: Int64
-    chunks: list[int] = field(default_factory=list)
+    #: Workers that share a unit; None: all.
+    group: int | None = None
 
 
 def units_of(profile: Profile) -> list[Unit]:
@@ -86,7 +85,7 @@ def units_of(profile: Profile) -> list[Unit]:
 
 
 def compile_sharded(job: Job, name: str, sharding: Sharding) -> Plan:
-    """Compiles an iteration."""
+    """Compiles an iteration. Raises InputFault if groups do not come out even."""
     return _Compiler(job, name, sharding).compile()
 
 
@@ -97,24 +96,31 @@ class _Compiler:
         self.job, self.sharding = job, sharding
         self.builder = PlanBuilder(name)
         cluster = job.cluster
-        self.hosts = [cluster.worker_host(worker) for worker in range(cluster.workers)]
-        self.ranks = [self.builder.rank(Role.WORKER, host) for host in self.hosts]
+        self.groups = _groups(cluster.workers, sharding.group or cluster.workers)
+        self.ranks = [self.builder.rank(Role.WORKER, cluster.worker_host(worker)) for worker in range(cluster.workers)]
         self.passes = [add_passes(self.builder, job, rank) for rank in self.ranks]
-        self.gather, self.scatter = (ring(cluster.workers).only(how) for how in (Combine.COPY, Combine.ADD))
+        self.collectives = Collectives(self.builder, job)
         self.units = units_of(job.profile)
         self.tensors = {unit: self.builder.tensor(unit.name) for unit in self.units}
+        self.uses = self._uses()
+        #: In the order in which gradients are there: the blocks from the last to the first, and then the root, whose first layer is the
+        #: last of the backward pass.
+        self.yields = self.units[::-1]
 
     def compile(self) -> Plan:
         """Builds everything."""
-        gathers, scatters = self._gathers(), self._scatters()
+        ranks, add = len(self.ranks), self.collectives.add
+        gather, scatter = allgathers(self.groups, ranks), reduce_scatters(self.groups, ranks)
+        gathers = [add(unit.layers[0], gather) for unit, _ in self.uses]
+        scatters = [add(unit.layers[0], scatter) for unit in self.yields]
         self._wait_for_gathers(gathers)
         self._wait_for_backward(scatters)
-        self._shards(gathers, scatters)
-        for collectives in (gathers, scatters):
-            workers = self._workers()
-            for number, collective in enumerate(collectives):
-                self._transfer(workers, number, collective)
-        self._boundaries(gathers, scatters)
+        self._parameters(gathers)
+        self._gradients(scatters, gathers)
+        sums = self._sums(scatters) if len(self.groups) > 1 else []
+        for collectives in (gathers, scatters, *([sums] if sums else [])):
+            self.collectives.transfer(self.collectives.queues(), collectives)
+        self._boundaries([*gathers[-1:], *scatters, *sums])
         return self.builder.build(self.job.compute_s, self.job.samples)
 
     def _uses(self) -> list[tuple[Unit, bool]]:
@@ -123,18 +129,6 @@ class _Compiler:
         again = reversed(blocks) if self.sharding.reshard else ()
         # The root's first layer reads the samples, or reads first what the root alone has; it is whole from there on.
         return [(unit, True) for unit in self.units] + [(unit, False) for unit in again]
-
-    def _collective(self, unit: Unit, schedule: Schedule, value_bytes: int) -> _Collective:
-        started, done = add_gates(self.builder, [0.0, 0.0], len(self.ranks), GATE_LANE)
-        self.builder.depend_columns(done, started)
-        return _Collective(unit, schedule, value_bytes, started, done)
-
-    def _gathers(self) -> list[_Collective]:
-        return [self._collective(unit, self.gather, self.sharding.parameter_bytes) for unit, _ in self._uses()]
-
-    def _scatters(self) -> list[_Collective]:
-        """The blocks from the last to the first, and then the root, whose first layer is the last of the backward pass."""
-        return [self._collective(unit, self.scatter, self.sharding.gradient_bytes) for unit in reversed(self.units)]
 
     def _begins(self, unit: Unit, forward: bool) -> list[int]:
         return [own.forward[unit.layers[0]] if forward else own.backward[unit.layers[-1]] for own in self.passes]
@@ -146,82 +140,85 @@ class _Compiler:
             return [own.forward[last] for own in self.passes]
         return [own.backward[unit.layers[0]] for own in self.passes]
 
-    def _wait_for_gathers(self, gathers: Sequence[_Collective]) -> None:
+    def _wait_for_gathers(self, gathers: Sequence[Collective]) -> None:
         """A unit computes when it is gathered; a gather follows the one before, and the use that is `prefetch` and one before its own."""
-        builder, uses = self.builder, self._uses()
+        builder = self.builder
         builder.depend_columns(gathers[0].started, [own.begin for own in self.passes])
         for before, gather in pairwise(gathers):
             builder.depend_columns(gather.started, before.done)
-        for number, (gather, (unit, forward)) in enumerate(zip(gathers, uses, strict=True)):
+        for number, (gather, (unit, forward)) in enumerate(zip(gathers, self.uses, strict=True)):
             builder.depend_columns(self._begins(unit, forward), gather.done)
             used = number - 1 - self.sharding.prefetch
             if used >= 0:
-                builder.depend_columns(gather.started, self._ends(*uses[used]))
+                builder.depend_columns(gather.started, self._ends(*self.uses[used]))
 
-    def _wait_for_backward(self, scatters: Sequence[_Collective]) -> None:
-        for scatter in scatters:
-            self.builder.depend_columns(scatter.started, self._ends(scatter.unit, False))
+    def _wait_for_backward(self, scatters: Sequence[Collective]) -> None:
+        for scatter, unit in zip(scatters, self.yields, strict=True):
+            self.builder.depend_columns(scatter.started, self._ends(unit, False))
         for before, scatter in pairwise(scatters):
             self.builder.depend_columns(scatter.started, before.done)
 
-    def _shards(self, gathers: Sequence[_Collective], scatters: Sequence[_Collective]) -> None:
-        """Chunks, and who has and needs them when."""
-        builder, everyone = self.builder, self.ranks
-        for collective, (unit, forward) in zip(gathers, self._uses(), strict=True):
+    def _parameters(self, gathers: Sequence[Collective]) -> None:
+        """Chunks of parameters, and who has and needs them when."""
+        builder, alone = self.builder, len(self.groups) == 1
+        for gather, (unit, forward) in zip(gathers, self.uses, strict=True):
             begins = self._begins(unit, forward)
-            for part, size_bytes in self._parts(collective):
-                owner = self._owner(part)
-                chunk = builder.chunk(self.tensors[unit], size_bytes, contributors=[owner])
-                builder.produces(int(collective.started[owner]), chunk)
-                for rank in everyone:
-                    builder.needs(begins[rank], chunk)
-                collective.chunks.append(chunk)
-        first_gather = {gather.unit: gather for gather in reversed(gathers)}
-        for collective in scatters:
-            ready = self._ends(collective.unit, False)
-            for part, size_bytes in self._parts(collective):
-                owner = self._owner(part)
-                chunk = builder.chunk(self.tensors[collective.unit], size_bytes, receivers=[owner])
-                for rank in everyone:
-                    builder.produces(ready[rank], chunk)
-                builder.consumes(int(first_gather[collective.unit].started[owner]), chunk)
-                collective.chunks.append(chunk)
+            size_bytes = self._shard_values(unit) * self.sharding.parameter_bytes
+            for group in self.groups:
+                for part in range(len(group)):
+                    has = owner(group, part)
+                    chunk = builder.chunk(self.tensors[unit], size_bytes, [has], None if alone else group)
+                    builder.produces(int(gather.started[has]), chunk)
+                    for rank in group:
+                        builder.needs(begins[rank], chunk)
+                    gather.chunks.append(chunk)
 
-    def _owner(self, part: int) -> int:
-        """The rank that a ring's reduce-scatter leaves the part with, from which the allgather starts."""
-        return (part - 1) % len(self.ranks)
+    def _gradients(self, scatters: Sequence[Collective], gathers: Sequence[Collective]) -> None:
+        """Chunks of gradients, which every owner of a shard needs before it offers what the optimizer made of them."""
+        builder, pieces = self.builder, len(self.groups)
+        first_gather = {unit: gather for gather, (unit, _) in reversed(list(zip(gathers, self.uses, strict=True)))}
+        for scatter, unit in zip(scatters, self.yields, strict=True):
+            ready, values = self._ends(unit, False), self._shard_values(unit)
+            for part in range(len(self.groups[0])):
+                owners = [owner(group, part) for group in self.groups]
+                for piece in range(pieces):
+                    size_bytes = (values // pieces + (piece < values % pieces)) * self.sharding.gradient_bytes
+                    if not size_bytes:
+                        scatter.chunks.append(NO_CHUNK)
+                        continue
+                    chunk = builder.chunk(self.tensors[unit], size_bytes, receivers=owners)
+                    for rank in self.ranks:
+                        builder.produces(ready[rank], chunk)
+                    for rank in owners:
+                        builder.consumes(int(first_gather[unit].started[rank]), chunk)
+                    scatter.chunks.append(chunk)
 
-    def _parts(self, collective: _Collective) -> Iterator[tuple[int, int]]:
-        """Shards and their sizes: the unit's values padded to a multiple of the workers, as FSDP's flat parameter is."""
-        size_bytes = -(-collective.unit.values // len(self.ranks)) * collective.value_bytes
-        return ((part, size_bytes) for part in range(len(self.ranks)))
+    def _sums(self, scatters: Sequence[Collective]) -> list[Collective]:
+        """An allreduce among groups behind each reduce-scatter."""
+        schedule = allreduces_of_shares(self.groups, len(self.ranks))
+        sums = [self.collectives.add(scatter.layer, schedule) for scatter in scatters]
+        for scatter, each in zip(scatters, sums, strict=True):
+            each.chunks = scatter.chunks
+            self.builder.depend_columns(each.started, scatter.done)
+        for before, each in pairwise(sums):
+            self.builder.depend_columns(each.started, before.done)
+        return sums
 
-    def _workers(self) -> Workers:
-        """Queues for one kind of collective: to other hosts and, where there are several workers on a host, inside it."""
-        queues = np.array([self.builder.queue(rank) for rank in self.ranks], np.int64)
-        network = np.repeat(queues[:, None], len(self.ranks), axis=1)
-        shared = self.job.cluster.workers_per_host > 1
-        inside = np.array([self.builder.queue(rank) for rank in self.ranks], np.int64) if shared else queues
-        return Workers(np.array(self.hosts, np.int64), network, inside)
+    def _shard_values(self, unit: Unit) -> int:
+        """Values of a shard: the unit's, padded to a multiple of the workers that share it, as FSDP's flat parameter is."""
+        return -(-unit.values // len(self.groups[0]))
 
-    def _transfer(self, workers: Workers, number: int, collective: _Collective) -> None:
-        bucket = BucketOps(
-            number=np.array([number], np.int64),
-            layer=np.array([collective.unit.layers[0]], np.int64),
-            started=collective.started[None, :],
-            done=collective.done[None, :],
-            size_bytes=self.builder.chunk_sizes(collective.chunks)[None, :],
-            chunk=np.array([collective.chunks], np.int64),
-        )
-        Transfers(self.builder, self.job.costs, workers, collective.schedule, bucket).build()
-
-    def _boundaries(self, gathers: Sequence[_Collective], scatters: Sequence[_Collective]) -> None:
+    def _boundaries(self, collectives: Sequence[Collective]) -> None:
         """The optimizer steps when all gradients are reduced, and the next iteration follows."""
         for rank, own in enumerate(self.passes):
-            self._end(rank, own, [int(scatter.done[rank]) for scatter in (*gathers[-1:], *scatters)])
+            end = self.builder.compute(rank)
+            self.builder.depend(end, own.backward[0], *(int(each.done[rank]) for each in collectives))
+            self.builder.depend(own.begin, end, lag=1)
+            self.builder.iteration(rank, own.begin, end)
 
-    def _end(self, rank: int, own: Passes, after: Sequence[int]) -> None:
-        end = self.builder.compute(rank)
-        self.builder.depend(end, own.backward[0], *after)
-        self.builder.depend(own.begin, end, lag=1)
-        self.builder.iteration(rank, own.begin, end)
+
+def _groups(workers: int, size: int) -> list[list[int]]:
+    """Neighbours that share units. Raises InputFault if groups do not come out even."""
+    if workers % size:
+        raise InputFault(f"strategy.options.shard = {size}: must divide cluster.workers = {workers}")
+    return [list(range(first, first + size)) for first in range(0, workers, size)]

@@ -9,6 +9,9 @@ or in elements depends on who wrote the file:
 - STAGE, symbolic_tensor_graph, writes counts of elements, and calls its schema symbolic_tensor_network.
 
 Where nodes have the tensors that they are called with, these decide.
+
+`comm_priority` is an integer, 0 where it is left out (src/feeder there). Of ASTRA-sim's collectives that wait for their turn, one of a
+larger priority goes first (`Sys::insert_stream` in astra-sim/system/Sys.cc; with the scheduling policy EXPLICIT, it is the node's).
 """
 
 from __future__ import annotations
@@ -53,6 +56,8 @@ OWN = "gradwire"
 """What gradwire calls its own (chakra_writing.py)."""
 OWN_STREAMS = range(16)
 """More than plans have."""
+PRIORITIES = range(2**31)
+"""What a Chakra node may have: an int32, which is read as an unsigned number."""
 MOST_MESSAGE_BYTES = 64 << 20
 """A node with 100,000 dependencies takes half a megabyte."""
 BLOCK_BYTES = 1 << 20
@@ -132,7 +137,7 @@ def read(path: Path, reading: Reading, watch: Watch) -> RankRecord:
     if reading.step is not None:
         raise InputFault(f"{path}: --step {reading.step}: a Chakra trace does not tell steps apart; Kineto profiles do")
     record = RankRecord(path, NAME, Findings())
-    record.groups = dict(reading.groups)
+    record.learn_groups(reading.groups)
     with opened(path) as file:
         parts = messages(path, file, watch)
         reader = _Reader(record, reading, _dialect(path, next(parts, (0, b""))[1]))
@@ -238,9 +243,9 @@ class _Reader:
         for text in re.findall(r"\[\{.*\}\]", node.inputs.values):
             try:
                 config = msgspec.json.decode(text)
-            except (msgspec.DecodeError, RecursionError):
+            except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
                 continue
-            self._record.groups = {**configured_groups(config, None), **self._record.groups}
+            self._record.learn_groups(configured_groups(config, None, self._record.room))
 
     def _call(self, node: Any, said: dict[str, Any], place: str, duration_ns: int) -> Call | None:
         """The communication of a node; None if it is refused."""
@@ -253,7 +258,7 @@ class _Reader:
                 record.file, place, f"the process group '{name}' is not known: give its ranks with --groups"
             )
             return None
-        if said.get("involved_dim") is not None and not all(said["involved_dim"].values):
+        if said.get("involved_dim") is not None and not all(getattr(said["involved_dim"], "values", [False])):
             record.findings.refuse(
                 record.file,
                 place,
@@ -268,7 +273,22 @@ class _Reader:
         if kind is None or sized is None:
             return None
         tag = _integer(said.get("comm_tag")) or 0
-        return Call(kind, place, *sized, name, UNKNOWN if peer is None else peer, tag, duration_ns or UNKNOWN)
+        priority = self._priority(said, place)
+        if priority is None:
+            return None
+        return Call(kind, place, *sized, name, UNKNOWN if peer is None else peer, tag, duration_ns or UNKNOWN, priority)
+
+    def _priority(self, said: dict[str, Any], place: str) -> int | None:
+        """The priority of a communication, UNKNOWN without one; None if it is refused."""
+        if "comm_priority" not in said:
+            return UNKNOWN
+        value = said["comm_priority"]
+        number = 0 if value is None else _integer(value)
+        if number is None or number not in PRIORITIES:
+            what = f"comm_priority {value}: it must be a whole number from 0 to 2^31 - 1"
+            self._record.findings.refuse(self._record.file, place, what)
+            return None
+        return number
 
     def _kind(self, node: Any, said: dict[str, Any], place: str) -> Kind | None:
         if node.type != chakra.COLL:
@@ -282,7 +302,8 @@ class _Reader:
                 place,
                 "attributes without a value count as 0, which older schemas do not write: comm_type 0 is an all-reduce",
             )
-        kind = KINDS.get(said["comm_type"] or 0)
+        comm_type = 0 if said["comm_type"] is None else _integer(said["comm_type"])
+        kind = None if comm_type is None else KINDS.get(comm_type)
         if kind is None:
             self._record.findings.refuse(self._record.file, place, f"comm_type {said['comm_type']} is not known")
         elif kind in (Kind.GATHER, Kind.SCATTER):

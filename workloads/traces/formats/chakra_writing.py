@@ -2,6 +2,7 @@
 
 Chakra counts whole microseconds. What a rank waits for from the iteration before is not in the file, for it has one iteration. A collective
 appears as the messages that it is made of: a plan knows nothing else. Points in time, such as the beginning of an iteration, are metadata.
+Traffic classes are `comm_priority`, the larger the more urgent (see chakra.py); a plan of one class has none.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def write_chakra(folder: Path, plan: Plan, log: OpLog, iteration: int) -> list[P
     if (plan.ops.group == 1).any():
         raise InputFault("Chakra has no node for a message to several ranks, which this strategy sends")
     begin_ns, end_ns = _times_ns(plan, log, iteration)
+    priority = _priorities(plan)
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for rank in range(len(plan.rank_role)):
@@ -42,7 +44,10 @@ def write_chakra(folder: Path, plan: Plan, log: OpLog, iteration: int) -> list[P
         with replacing(path) as partial, partial.open("wb") as file:
             file.write(_framed(_metadata(rank, len(plan.rank_role))))
             for op in np.flatnonzero(plan.ops.rank == rank).tolist():
-                file.write(_framed(_node(plan, op, int(begin_ns[op]), int(end_ns[op]))))
+                node = _node(plan, op, int(begin_ns[op]), int(end_ns[op]))
+                if len(priority) and NODE_TYPES[OpKind(int(plan.ops.kind[op]))] != chakra.COMP:
+                    node.attr.append(chakra.Attribute(name="comm_priority", int32_val=int(priority[op])))
+                file.write(_framed(node))
         files.append(path)
     return files
 
@@ -56,6 +61,13 @@ def _times_ns(plan: Plan, log: OpLog, iteration: int) -> tuple[Int64, Int64]:
         raise InputFault(f"iteration {iteration}: the run has logged {len(rows)} of its {len(plan.ops)} ops")
     first_ns = int(begin_ns.min())
     return begin_ns - first_ns, end_ns - first_ns
+
+
+def _priorities(plan: Plan) -> Int64:
+    """The priority of each op, 0 for the least urgent messages; of no length where all messages are of one class."""
+    classes = plan.ops.traffic_class.astype(np.int64)
+    used = np.unique(classes[np.isin(plan.ops.kind, [OpKind.SEND, OpKind.RECV])])
+    return np.zeros(0, np.int64) if len(used) < 2 else int(used[-1]) - classes
 
 
 def _metadata(rank: int, ranks: int) -> Any:

@@ -102,7 +102,7 @@ class _Reader:
         self._parents: dict[int, int | None] = {}
         self._calls: dict[int, Node] = {}
         self._world: int | None = None
-        record.groups = dict(reading.groups)
+        record.learn_groups(reading.groups)
 
     def take(self, node: Node) -> None:
         """Takes a node in."""
@@ -120,10 +120,10 @@ class _Reader:
         for text in values if isinstance(values, list) else []:
             try:
                 config = msgspec.json.decode(text) if isinstance(text, str) else None
-            except (msgspec.DecodeError, RecursionError):
+            except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
                 continue
-            groups = configured_groups(config, None)
-            self._record.groups = {**groups, **self._record.groups}
+            groups = configured_groups(config, None, self._record.room)
+            self._record.learn_groups(groups)
             for group in config if isinstance(config, list) else []:
                 if isinstance(group, dict) and group.get("pg_desc", group.get("pg_name")) in DEFAULT_GROUPS:
                     self._record.world = len(groups.get(str(group.get("pg_name")), ())) or None
@@ -131,7 +131,7 @@ class _Reader:
     def _decoded(self, node: Node, raw: msgspec.Raw) -> Any:
         try:
             return msgspec.json.decode(raw)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise InputFault(f"{self._record.path}: node {node.id} ({node.name}): {error}") from error
 
     def fill(self) -> None:
@@ -189,7 +189,7 @@ class _Reader:
     def _attributes(self, node: Node) -> dict[str, Any]:
         try:
             return {each.name: each.value for each in msgspec.json.decode(node.attrs, type=list[Attribute])}
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise InputFault(f"{self._record.path}: node {node.id} ({node.name}): its attrs: {error}") from error
 
     def _of_inputs(self, values: list[Any], last: list[Any]) -> dict[str, Any]:

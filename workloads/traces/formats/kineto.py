@@ -28,6 +28,11 @@ def read(path: Path, reading: Reading, watch: Watch) -> RankRecord:
     events = read_events(path, watch)
     record = RankRecord(path, NAME, Findings())
     _say_who(events, record, reading)
+    if events.head.gradwire:
+        record.findings.note(
+            record.file, "", "written by gradwire: collectives are in it as the messages that they were made of, and what a computation "
+            "waited for is not; `gradwire trace --chakra` writes that as well",
+        )  # fmt: skip
     window, host_calls = _chosen(events, record, reading)
     calls, listed, waits = _calls(host_calls, record)
     if len(events.nccl) and not events.calls:
@@ -48,7 +53,8 @@ def _say_who(events: KinetoEvents, record: RankRecord, reading: Reading) -> None
     rank, world = said.get("rank"), said.get("world_size")
     record.rank = rank if isinstance(rank, int) and rank >= 0 else None
     record.world = world if isinstance(world, int) and world > 0 else None
-    record.groups = {**configured_groups(said.get("pg_config"), record.world), **reading.groups}
+    record.learn_groups(reading.groups)
+    record.learn_groups(configured_groups(said.get("pg_config"), record.world, record.room))
 
 
 def _chosen(events: KinetoEvents, record: RankRecord, reading: Reading) -> tuple[tuple[int, int], list[HostCall]]:

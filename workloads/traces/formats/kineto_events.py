@@ -55,6 +55,8 @@ class Head(msgspec.Struct):
 
     distributedInfo: dict[str, Any] | None = None  # noqa: N815 (the format's name)
     traceName: str = ""  # noqa: N815
+    #: What run of gradwire's it is of; "" for what others wrote.
+    gradwire: str = ""
 
 
 @dataclass
@@ -178,7 +180,7 @@ class _Sorter:
     def _arguments(self, number: int, event: Event, decoder: msgspec.json.Decoder[Any]) -> Any:
         try:
             return decoder.decode(event.args)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise InputFault(f"{self._path}: traceEvents[{number}] ({event.name}): its args: {error}") from error
 
 

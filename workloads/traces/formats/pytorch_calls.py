@@ -154,6 +154,7 @@ def _group_of(arguments: CallArguments, place: str, record: RankRecord) -> str |
         findings.refuse(file, place, f"a group of {size:,} ranks; it must be 1 or more, and at most {MOST_RANKS:,}")
         return None
     if not ranks and known is None and start is not None and start >= 0 and stride and stride > 0 and size:
+        record.need_room(size)
         ranks = tuple(range(start, start + stride * size, stride))
         if CUT_SHORT in written:
             shown = tuple(int(number) for number in re.findall(r"\d+", written))
@@ -170,7 +171,8 @@ def _group_of(arguments: CallArguments, place: str, record: RankRecord) -> str |
                 f"the list of the ranks of group '{name}' is cut short: completed by its first rank, stride and size",
             )
     if ranks and known is not None and ranks != known:
-        findings.refuse(file, place, f"group '{name}' has the ranks {list(ranks)} here and {list(known)} elsewhere")
+        here, elsewhere = list(ranks[:8]), list(known[:8])
+        findings.refuse(file, place, f"group '{name}' has the ranks {here} here and {elsewhere} elsewhere")
         return None
     ranks = ranks or known or ()
     if not ranks:
@@ -182,12 +184,15 @@ def _group_of(arguments: CallArguments, place: str, record: RankRecord) -> str |
     if size is not None and size != len(ranks):
         findings.refuse(file, place, f"group '{name}' has {len(ranks)} ranks and calls itself {size} large")
         return None
-    record.groups[name] = ranks
+    record.learn_groups({name: ranks})
     return name
 
 
-def configured_groups(config: Any, world: int | None) -> dict[str, tuple[int, ...]]:
-    """Ranks by name of the groups that a `pg_config` or a `process_group:init` lists; all ranks where its list is empty."""
+def configured_groups(config: Any, world: int | None, room: int) -> dict[str, tuple[int, ...]]:
+    """Ranks by name of the groups that a `pg_config` or a `process_group:init` lists; all ranks where its list is empty.
+
+    room: how many ranks there may be in lists that are empty, together; groups beyond that are left out.
+    """
     found: dict[str, tuple[int, ...]] = {}
     for group in config if isinstance(config, list) else ():
         if not isinstance(group, Mapping) or not isinstance(group.get("pg_name"), str | int):
@@ -197,8 +202,9 @@ def configured_groups(config: Any, world: int | None) -> dict[str, tuple[int, ..
             ranks = _listed(ranks)
         if isinstance(ranks, list) and ranks and all(isinstance(rank, int) for rank in ranks):
             found[str(group["pg_name"])] = tuple(ranks)
-        elif ranks == [] and isinstance(size, int) and 0 < size == (world or size) and size <= MOST_RANKS:
+        elif ranks == [] and isinstance(size, int) and 0 < size == (world or size) and size <= min(MOST_RANKS, room):
             found[str(group["pg_name"])] = tuple(range(size))
+            room -= size
     return found
 
 

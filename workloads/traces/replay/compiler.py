@@ -4,11 +4,12 @@ A computation becomes a COMPUTE on its rank's stream. A rank's part in a call be
 lie: the first waits for what the trace says that the call waits for, and what waits for the call waits for the second. A rank begins its
 next iteration when it has ended all of this one.
 
-A trace says how many bytes went among whom, not what was in them. But what a kind of collective leaves with whom is known, whatever is in
-the buffers (workloads/engines/collectives/contract.py). So each part of a call is a chunk, whose contributors and receivers are members of the
-call's group: the first op of a contributor yields its contribution, and the second one of a receiver needs the chunk, whole. A message from
-rank to rank is a chunk with one of each. The checker and the agents thereby follow every call. What has no chunk: parts without bytes,
-where a call has fewer elements than parts; what a rank sends itself in an all-to-all; and barriers, whose tokens carry no data.
+A trace says how many bytes went among whom, not what was in them. But what a kind of collective leaves with whom is known, whatever is
+in the buffers (workloads/engines/collectives/contract.py). So each part of a call is a chunk, whose contributors and receivers are members
+of the call's group: the first op of a contributor yields its contribution, and the second one of a receiver needs the chunk, whole. A
+message from rank to rank is a chunk with one of each. The checker and the agents thereby follow every call. What has no chunk: parts
+without bytes, where a call has fewer elements than parts; what a rank sends itself in an all-to-all; and barriers, whose tokens carry no
+data.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class _Calls:
     #: Tasks by call and member.
     task: Int64
     number: Int64
+    traffic_class: int = 0
 
 
 def busiest_s(workload: Workload) -> tuple[float, ...]:
@@ -61,17 +63,29 @@ def busiest_s(workload: Workload) -> tuple[float, ...]:
 
 
 def compile_workload(
-    workload: Workload, cluster: Cluster, costs: Costs, routes: Routes, compute_s: float, samples: int
+    workload: Workload,
+    cluster: Cluster,
+    costs: Costs,
+    routes: Routes,
+    compute_s: float,
+    samples: int,
+    classes: Int64 | None = None,
 ) -> Plan:
-    """The plan of a workload, whose collectives go by these routes. Raises InputFault where an algorithm does not suit a group."""
-    return _Compiler(workload, cluster, costs, routes).compile(compute_s, samples)
+    """The plan of a workload, whose collectives go by these routes.
+
+    classes: the traffic class of each task's messages; None: one class for all. Raises InputFault where an algorithm does not suit a group.
+    """
+    return _Compiler(workload, cluster, costs, routes, classes).compile(compute_s, samples)
 
 
 class _Compiler:
     """The plan under construction."""
 
-    def __init__(self, workload: Workload, cluster: Cluster, costs: Costs, routes: Routes) -> None:
+    def __init__(
+        self, workload: Workload, cluster: Cluster, costs: Costs, routes: Routes, classes: Int64 | None
+    ) -> None:
         self._workload, self._costs, self._routes = workload, costs, routes
+        self._class = np.zeros(len(workload.tasks), np.int64) if classes is None else classes
         self._builder = PlanBuilder("replay")
         self._hosts = np.array([cluster.worker_host(rank) for rank in range(workload.ranks)], np.int64)
         for host in self._hosts.tolist():
@@ -138,6 +152,7 @@ class _Compiler:
             members=np.stack([tasks.rank[sends], tasks.rank[recvs]], axis=1),
             taken_in_late=True,
             orders=CALL_ORDERS,
+            traffic_class=self._class[sends],
         )
         Transfers(builder, self._costs, self._connections, pair, ends).build()
 
@@ -150,15 +165,16 @@ class _Compiler:
         alike: dict[tuple[int, ...], list[Int64]] = defaultdict(list)
         for members in np.split(collective, starts[1:]) if len(collective) else []:
             first = members[0]
-            columns = (tasks.kind, tasks.group, tasks.peer, tasks.size_bytes, tasks.element_bytes)
+            columns = (tasks.kind, tasks.group, tasks.peer, tasks.size_bytes, tasks.element_bytes, self._class)
             alike[tuple(int(column[first]) for column in columns)].append(members)
         found = []
-        for (kind, group, root, size, element), calls in alike.items():
+        for (kind, group, root, size, element, traffic_class), calls in alike.items():
             ranks = self._workload.groups[group]
             by_rank = np.argsort(np.argsort(np.array(ranks)))
             task = np.stack(calls)
             task = task[np.arange(len(task))[:, None], np.argsort(tasks.rank[task], axis=1)][:, by_rank]
-            found.append(_Calls(Kind(kind), ranks, root, size, element, task, tasks.call[task[:, 0]]))
+            number = tasks.call[task[:, 0]]
+            found.append(_Calls(Kind(kind), ranks, root, size, element, task, number, traffic_class))
         return found
 
     def _collectives(self, calls: _Calls) -> None:
@@ -183,6 +199,7 @@ class _Compiler:
             taken_in_late=True,
             orders=CALL_ORDERS,
             gate_lane=GATE_LANE,
+            traffic_class=np.full(len(calls.task), calls.traffic_class),
         )
         Transfers(self._builder, self._costs, self._connections, schedule, buckets).build()
 

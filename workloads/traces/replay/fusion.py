@@ -2,14 +2,15 @@
 
 All-reduces of a group and type of element are taken in the order of their calls. One joins those before it as long as together they are no
 larger than the limit and none of them comes before another, by whatever way through computations, messages and other collectives. The
-fused call begins at a rank when all that its parts wait for there has ended, and what waits for any part waits for all of it. Calls of
+fused call begins at a rank when all that its parts wait for there has ended, and what waits for any part waits for all of it. It is as
+urgent as its most urgent part. Calls of
 several groups may, fused, wait for one another where unfused they did not; that is refused.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -118,7 +119,8 @@ def _neighbours(graph: _Graph, workload: Workload, most_bytes: int) -> list[list
 
 def _by_rank(workload: Workload, call: int) -> list[int]:
     own = np.flatnonzero(workload.tasks.call == call)
-    return own[np.argsort(workload.tasks.rank[own], kind="stable")].tolist()
+    ordered: list[int] = own[np.argsort(workload.tasks.rank[own], kind="stable")].tolist()
+    return ordered
 
 
 def _merged(workload: Workload, target: Int64, size_bytes: Int64) -> Workload:
@@ -128,9 +130,14 @@ def _merged(workload: Workload, target: Int64, size_bytes: Int64) -> Workload:
     place[kept] = np.arange(len(kept))
     waiting = place[target[np.repeat(np.arange(len(target)), np.diff(workload.dep_start))]]
     pairs = np.unique(np.stack([waiting, place[target[workload.dep_task]]], axis=1), axis=0)
-    columns = {f.name: getattr(workload.tasks, f.name)[kept] for f in fields(Tasks)}
+    columns = {f.name: getattr(workload.tasks, f.name) for f in fields(Tasks)}
+    if len(columns["priority"]):
+        priority = columns["priority"].copy()
+        np.maximum.at(priority, target, columns["priority"])
+        columns["priority"] = priority
+    columns = {name: column[kept] if len(column) else column for name, column in columns.items()}
     calls = columns["call"] >= 0
     columns["call"][calls] = np.unique(columns["call"][calls], return_inverse=True)[1]
     columns["size_bytes"] = size_bytes[kept]
     start = np.concatenate([[0], np.cumsum(np.bincount(pairs[:, 0], minlength=len(kept)))]).astype(np.int64)
-    return Workload(workload.name, workload.ranks, workload.groups, Tasks(**columns), start, pairs[:, 1])
+    return replace(workload, tasks=Tasks(**columns), dep_start=start, dep_task=pairs[:, 1])

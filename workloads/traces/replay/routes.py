@@ -21,11 +21,17 @@ ONLY = {
 
 @dataclass
 class _Taken:
-    """Calls that go by the same algorithm."""
+    """Calls that go by the same algorithm: how many, and the range of their members and sizes."""
 
     calls: int = 0
-    smallest_bytes: int = 0
-    largest_bytes: int = 0
+    members: list[int] = field(default_factory=list)
+    size_bytes: list[int] = field(default_factory=list)
+
+    def note(self, calls: int, members: int, size_bytes: int) -> None:
+        """Adds as many calls."""
+        self.calls += calls
+        self.members = [min((members, *self.members)), max((members, *self.members))]
+        self.size_bytes = [min((size_bytes, *self.size_bytes)), max((size_bytes, *self.size_bytes))]
 
 
 @dataclass
@@ -35,7 +41,7 @@ class Routes:
     rules: Mapping[Collective, Rule]
     piece_bytes: int = PIECE_BYTES
     channels: int = 1
-    _taken: dict[tuple[Collective, int, str], _Taken] = field(default_factory=dict)
+    _taken: dict[tuple[Collective, str], _Taken] = field(default_factory=dict)
 
     def schedule(self, kind: Collective, layout: Layout, root: int, size_bytes: int, calls: int) -> Schedule:
         """The schedule of as many calls that are alike. Raises InputFault for an algorithm that does not suit the members.
@@ -45,27 +51,24 @@ class Routes:
         rule = self.rules[kind] if kind in self.rules else ONLY[kind]
         name = rule.algorithm(size_bytes)
         name = picked(kind, layout, size_bytes) if name == AUTO else name
-        self._note(kind, layout.members, name, size_bytes, calls)
+        self._taken.setdefault((kind, name), _Taken()).note(calls, layout.members, size_bytes)
         key = f"strategy.options.{option_of(kind)}"
         return member_schedule(kind, name, layout, size_bytes, root, self.piece_bytes, self.channels, key)
 
-    def _note(self, kind: Collective, members: int, name: str, size_bytes: int, calls: int) -> None:
-        taken = self._taken.setdefault((kind, members, name), _Taken(0, size_bytes, size_bytes))
-        taken.calls += calls
-        taken.smallest_bytes = min(taken.smallest_bytes, size_bytes)
-        taken.largest_bytes = max(taken.largest_bytes, size_bytes)
-
     def notes(self) -> list[str]:
-        """A line for each kind, number of members and algorithm that was taken."""
-        return [_line(kind, members, name, taken) for (kind, members, name), taken in sorted(self._taken.items())]
+        """A line for each kind and algorithm that was taken."""
+        return [_line(kind, name, taken) for (kind, name), taken in sorted(self._taken.items())]
 
 
-def _line(kind: Collective, members: int, name: str, taken: _Taken) -> str:
-    sizes = sorted({size_text(taken.smallest_bytes), size_text(taken.largest_bytes)}, key=len)
-    of = f" of {size_text(taken.smallest_bytes)}" if len(sizes) == 1 else ""
-    of = of or f" of {size_text(taken.smallest_bytes)} to {size_text(taken.largest_bytes)}"
-    calls = f"{taken.calls:,} call{'s' if taken.calls > 1 else ''}"
-    return f"{kind} among {members} by {name}: {calls}{'' if kind is Collective.BARRIER else of}"
+def _line(kind: Collective, name: str, taken: _Taken) -> str:
+    members = _range([str(count) for count in taken.members])
+    size = "" if kind is Collective.BARRIER else f" of {_range([size_text(each) for each in taken.size_bytes])}"
+    return f"{kind} among {members} by {name}: {taken.calls:,} call{'s' if taken.calls > 1 else ''}{size}"
+
+
+def _range(ends: list[str]) -> str:
+    first, last = ends
+    return first if first == last else f"{first} to {last}"
 
 
 def option_of(kind: Collective) -> str:

@@ -15,7 +15,7 @@ from gradwire.workloads.registry import strategy
 from gradwire.workloads.registry.built_in import BUILT_IN
 from gradwire.workloads.scenario.expectations import Kind, kind_at
 from gradwire.workloads.scenario.schema import FileSection, PointSection
-from gradwire.workloads.scenario.units import BYTE_RATE, DURATION, RATE, SIZE
+from gradwire.workloads.scenario.units import BYTE_RATE, DURATION, RATE, SHARE, SIZE
 
 RIGHT: dict[str, Any] = {
     "title": "A test",
@@ -24,7 +24,7 @@ RIGHT: dict[str, Any] = {
     "model": {"name": "alexnet", "device": "k40"},
     "strategy": {"name": "vanilla"},
 }
-UNITS = {RATE: "7ms", SIZE: "7gbit", BYTE_RATE: "7ms", DURATION: "7gbit"}
+UNITS = {RATE: "7ms", SIZE: "7gbit", BYTE_RATE: "7ms", DURATION: "7gbit", SHARE: "7gbit"}
 """A right value of another kind, by the kind that is wanted."""
 Place = tuple[str | int, ...]
 

@@ -3,8 +3,11 @@
 Sources: Zhao et al., PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel, VLDB 2023; Rajbhandari et al., ZeRO, SC 2020. Units
 are the model's blocks, which is how transformers are wrapped, and a root with all other layers (embeddings, last normalisation, output).
 
-Assumed where the sources are silent: all workers are one group; the update of a shard takes no time; a unit's parameters and gradients are
-one flat tensor, padded to a multiple of the workers; activations are kept, not computed again.
+With `shard`, groups of that many workers hold the model between them, and the groups are replicas of one another (hybrid sharding, HSDP:
+section 3.2 of Zhao et al.). Neighbours are a group, as with the mesh `(replicate, shard)` that PyTorch documents for it.
+
+Assumed where the sources are silent: the update of a shard takes no time; a unit's parameters and gradients are one flat tensor, padded to
+a multiple of the workers that share it; activations are kept, not computed again.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from gradwire.workloads.engines.allreduce import BYTES_ON_WIRE
 from gradwire.workloads.engines.parallel.sharded import Sharding, compile_sharded
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Plan
-from gradwire.workloads.strategy import Options, Strategy
+from gradwire.workloads.strategy import STATE_BYTES, Options, Strategy
 
 
 class FsdpOptions(Options):
@@ -33,6 +36,9 @@ class FsdpOptions(Options):
     reshard_after_forward: bool = True
     """Whether parameters are forgotten after the forward pass and gathered again for the backward pass (ZeRO's stage 3); otherwise they
     are gathered once, and kept (its stage 2)."""
+    shard: int | None = Field(None, ge=1, le=10_000)
+    """Workers that hold a model between them, which are neighbours; groups of so many are replicas, which sum the gradients of their shards
+    (hybrid sharding). Unset: all workers are one group."""
 
 
 def _compile(job: Job, options: FsdpOptions) -> Mapping[str, Plan]:
@@ -41,6 +47,7 @@ def _compile(job: Job, options: FsdpOptions) -> Mapping[str, Plan]:
         gradient_bytes=BYTES_ON_WIRE[options.gradients],
         prefetch=options.prefetch,
         reshard=options.reshard_after_forward,
+        group=options.shard,
     )
     return {"fsdp": compile_sharded(job, "fsdp", sharding)}
 
@@ -52,6 +59,7 @@ STRATEGIES = (
         source="Zhao et al., VLDB 2023; Rajbhandari et al., SC 2020",
         options=FsdpOptions,
         compile=_compile,
+        state_bytes=lambda cluster, options: STATE_BYTES / (options.shard or cluster.workers),
         needs_servers=False,
     ),
 )

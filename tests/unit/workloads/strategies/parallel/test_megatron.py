@@ -158,7 +158,7 @@ def test_neighbours_share_layers_and_groups_are_the_grid() -> None:
         [[8, 9], [10, 11]],
     ]
     assert grid.data_groups(1) == [[4, 6], [5, 7]]
-    assert Grid(tensor=1, data=4, stages=1).expert_groups(0, 2) == [[0, 1], [2, 3]]
+    assert Grid(tensor=1, data=4, stages=1).neighbours(0, 2) == [[0, 1], [2, 3]]
     assert Grid(tensor=1, data=4, stages=1).same_experts(0, 2) == [[0, 2], [1, 3]]
     assert [grid.worker(*grid.place(worker)) for worker in range(12)] == [*range(12)]
 

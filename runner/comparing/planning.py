@@ -1,29 +1,23 @@
-"""`gradwire compare`: a model on a network, as a scenario with every strategy that can run there."""
+"""A question made ready to run: a scenario with everyone who can run there, and what is left out with its reason."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from gradwire.analysis.fluid.reach import within_reach
 from gradwire.faults import InputFault
+from gradwire.runner.comparing.questions import Asked
 from gradwire.runner.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runner.compiling.processes import side_by_side
 from gradwire.runner.planned import PlannedRun, plan_runs, virtual_clock
 from gradwire.runner.stored.point_folders import folder_name
-from gradwire.topo.fabric import Topology
-from gradwire.workloads.definitions.inlining import inlined
-from gradwire.workloads.definitions.schema import DefinedSection
-from gradwire.workloads.lineup import (
-    ITERATIONS,
-    LEAVES,
+from gradwire.workloads.lineup.strategies import (
     ORIGIN,
-    SPINES,
-    WARMUP,
     Contender,
     asked_options,
     check_options,
@@ -33,109 +27,15 @@ from gradwire.workloads.lineup import (
     shared_section,
     variants,
 )
-from gradwire.workloads.registry.catalogue import catalogue_of
 from gradwire.workloads.scenario.loading import Scenario, resolve
-from gradwire.workloads.scenario.schema import PointSection
-from gradwire.workloads.scenario.settings import apply_setting
-from gradwire.workloads.scenario.units import rate_text
 
-GIVEN = "given"
-"""Name of the device where the iteration time is given."""
 REACH = 0.1
 """How far a run may be from its estimate before `--estimate-first` leaves out one that would have won. Of 40 random points, by the rules
 that scenarios have by default, two were farther away: P3's slices, whose own rule in a comparison is another one (docs/estimate.md)."""
-IN_NAMES = str.maketrans({"/": "_", **dict.fromkeys("[]\"' ")})
-"""What names of folders have instead of characters that shells and paths take for something else; None: nothing."""
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is asked on the command line."""
-
-    model: str
-    workers: int
-    rate: str
-    device: str | None = None
-    iteration_time: str | None = None
-    servers: int | None = None
-    leaf_spine: bool = False
-    oversubscription: float | None = None
-    #: Further `key=value` of a scenario.
-    settings: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """Name of the run folder: the question in a few words."""
-        words = [
-            "compare",
-            _stem(self.model),
-            _stem(self.device or "") or self.iteration_time,
-            f"{self.workers}",
-            self.rate,
-        ]
-        words += [f"{self.servers}servers"] if self.servers else []
-        words += [f"leaf-spine-{self.oversubscription or 1:g}"] if self._nested else []
-        return "-".join(word.translate(IN_NAMES) for word in (*filter(None, words), *self.settings))
-
-    @property
-    def _nested(self) -> bool:
-        return self.leaf_spine or self.oversubscription is not None
-
-    def document(self) -> dict[str, Any]:
-        """What the scenario says for all strategies, with a title. Raises InputFault for what is wrong whatever the strategy."""
-        about = "Every strategy on one model and network. Adding gradients, copying and software cost nothing unless they are set."
-        document: dict[str, Any] = {
-            "about": about,
-            "cluster": {"workers": self.workers},
-            "fabric": {"rate": self.rate},
-            "model": {"name": self.model, **({"device": self.device} if self.device else {})},
-            "run": {"warmup": WARMUP, "iterations": ITERATIONS},
-        }
-        if self.iteration_time:
-            source = {"iteration_time": self.iteration_time, "iteration_time_source": "given on the command line"}
-            document["model"] |= source
-        if self.servers is not None:
-            document["cluster"]["servers"] = self.servers
-        if self._nested:
-            ratio = 1.0 if self.oversubscription is None else self.oversubscription
-            shape = {"topology": "leaf-spine", "leaves": LEAVES, "spines": SPINES, "oversubscription": ratio}
-            document["fabric"] |= shape
-        document = _with_files(document)
-        model = document["model"]
-        model.setdefault("device", GIVEN if self.iteration_time else _first_device(document))
-        for setting in self.settings:
-            apply_setting(document, setting)
-        document = _with_files(document)
-        return {"title": _title(shared_section(document)), **document}
-
-
-def _with_files(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document with what its files say. Raises InputFault for files that are wrong."""
-    found, lines = inlined(document, Path.cwd())
-    if lines:
-        raise InputFault("\n".join(f"{ORIGIN}: {line}" for line in lines))
-    return found
-
-
-def _first_device(document: Mapping[str, Any]) -> str:
-    """The first device that has a time for the model."""
-    catalogue = catalogue_of(DefinedSection.model_validate(document.get("defined", {})))
-    return catalogue.devices_for(catalogue.model(document["model"]["name"]))[0]
-
-
-def _stem(value: str) -> str:
-    return Path(value).stem if value.endswith((".toml", ".json")) else value
-
-
-def _title(shared: PointSection) -> str:
-    """Model, cluster and network in a few words."""
-    fabric, device = shared.fabric, shared.model.device or "made-up"
-    words = f"{shared.model.name} on {shared.cluster.workers} x {device}, {rate_text(fabric.rate)}"
-    return words + (f", leaf/spine {fabric.oversubscription:g}:1" if fabric.topology is Topology.LEAF_SPINE else "")
 
 
 def plan_comparison(
-    question: Question,
+    question: Asked,
     chosen: Sequence[Contender],
     seeds: int,
     out: Path,
@@ -215,8 +115,9 @@ def _estimated_s(planned: Sequence[PlannedRun]) -> float:
 
 
 def _name(contender: Contender, asked: Mapping[str, Sequence[Any]]) -> str:
-    """A contender's strategy, with what is asked of its options."""
-    words = [f"{option}={contender.options[option]}" for option in asked if option in contender.options]
+    """A contender's strategy, with the options that tell it from others of the same."""
+    telling = dict.fromkeys([*contender.told_by, *asked])
+    words = [f"{option}={contender.options[option]}" for option in telling if option in contender.options]
     return f"{contender.strategy} ({', '.join(words)})" if words else contender.strategy
 
 

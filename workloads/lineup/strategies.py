@@ -20,6 +20,7 @@ from gradwire.workloads.registry import strategy, strategy_names
 from gradwire.workloads.scenario.loading import resolve
 from gradwire.workloads.scenario.schema import PointSection
 from gradwire.workloads.scenario.settings import flattened
+from gradwire.workloads.traces.replay.strategy import NAME as REPLAY
 
 ORIGIN = "gradwire compare"
 DECIDED = ("strategy", "chart", "left_out")
@@ -31,6 +32,9 @@ WARMUP, ITERATIONS = "steady", 2
 LEAVES = SPINES = 2
 P3_BUFFERS = {"transport.send_ends": "buffered", "transport.unsent": "256KB"}
 """About one slice of 50,000 parameters may wait in a socket, as in P3's implementation (workloads/strategies/p3.py)."""
+
+ZERO_LIKE_DDP = {"parameters": "fp32", "gradients": "fp32", "bucket_parameters": 25 * 2**20 // 4}
+"""The formats that the others have, and buckets as large as DDP's: DeepSpeed's have room for most models whole."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,8 @@ class Contender:
     settings: Mapping[str, Any] = field(default_factory=dict)
     #: Whether it sends only a part of the gradients, and so trains something else than the others.
     partial: bool = False
+    #: Options that tell it from others of the same strategy.
+    told_by: tuple[str, ...] = ()
 
 
 CONTENDERS = (
@@ -69,14 +75,17 @@ CONTENDERS = (
     Contender("ddp", ALLREDUCE),
     Contender("megatron", ALLREDUCE),
     Contender("fsdp", ALLREDUCE, {"parameters": "fp32"}),
+    Contender("zero1", ALLREDUCE, ZERO_LIKE_DDP),
+    Contender("zero2", ALLREDUCE, ZERO_LIKE_DDP),
     Contender("csc", ALLREDUCE, random=True, partial=True),
     Contender("multicast-ps", SWITCHES, {"placement": "split"}),
     Contender("aggregation-ps", SWITCHES, {"placement": "split"}),
     Contender("multicast-aggregation-ps", SWITCHES, {"placement": "split"}),
     Contender("ring-multicast", SWITCHES),
 )
-FAMILIES = {contender.strategy: contender.family for contender in CONTENDERS}
-RANDOM = {contender.strategy: contender.random for contender in CONTENDERS}
+RECORDED = "recorded job"
+FAMILIES = {contender.strategy: contender.family for contender in CONTENDERS} | {REPLAY: RECORDED}
+RANDOM = {contender.strategy: contender.random for contender in CONTENDERS} | {REPLAY: False}
 PARTIAL = tuple(contender.strategy for contender in CONTENDERS if contender.partial)
 
 
@@ -102,7 +111,7 @@ def shared_section(base: Mapping[str, Any]) -> PointSection:
     ]
     if decided:
         raise InputFault(
-            f"--set {', '.join(decided)}: `gradwire compare` decides this itself (workloads/lineup.py); --strategy chooses strategies, "
+            f"--set {', '.join(decided)}: `gradwire compare` decides this itself (workloads/lineup/); --strategy chooses strategies, "
             f"--set {OPTIONS}... sets an option of those that have it, and `gradwire run` runs a scenario of your own"
         )
     document = {"title": ORIGIN, **_without_options(base), "strategy": {"name": CONTENDERS[0].strategy}}

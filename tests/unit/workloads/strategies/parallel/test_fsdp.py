@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from gradwire.analysis.bounds import critical_path_s
+from gradwire.faults import InputFault
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.engines.parallel.sharded import units_of
 from gradwire.workloads.job import Cluster, Job
@@ -154,3 +157,91 @@ def test_a_model_without_blocks_is_one_unit() -> None:
     job = job_of(profile_of([(LayerKind.FC, [8]), (LayerKind.FC, [4])]), Cluster(2))
     plan = plan_of(job, "fsdp")
     assert collectives(plan) == {Combine.COPY: 1, Combine.ADD: 1}
+
+
+def hybrid(workers: int, shard: int, **options: Any) -> Plan:
+    return plan_of(blocks(3, workers, values=12_000), "fsdp", {"shard": shard, **options})
+
+
+@pytest.mark.parametrize(("workers", "shard"), [(4, 2), (8, 2), (8, 4), (6, 3), (6, 2), (4, 1), (4, 4)])
+def test_groups_gather_their_own_and_sum_their_shards_with_the_others(workers: int, shard: int) -> None:
+    """Zhao et al. 2023, section 3.2: of P values, S of W workers exchange (S - 1) / S in both passes' gathers and the reduce-scatter, and
+    the W / S replicas sum P / S by an allreduce."""
+    plan = hybrid(workers, shard)
+    check(plan)
+    values, replicas = 3 * 12_000, workers // shard
+    inside = (shard - 1) * values // shard
+    among = 2 * (replicas - 1) * values // shard // replicas
+    assert sent_bytes(plan).tolist() == [2 * 2 * inside + 4 * inside + 4 * among] * workers
+
+
+def test_a_group_of_all_workers_is_the_plan_without_groups() -> None:
+    assert hybrid(4, 4).digest() == plan_of(blocks(3, 4, values=12_000), "fsdp").digest()
+
+
+def test_neighbours_share_and_a_machine_may_hold_a_whole_model() -> None:
+    """As with PyTorch's mesh (replicate, shard). Only the allreduces leave the machines then."""
+    job = replace(blocks(3, 8, values=12_000), cluster=Cluster(8, workers_per_host=4))
+    plan = plan_of(job, "fsdp", {"shard": 4})
+    check(plan)
+    among = 2 * 4 * 3 * 12_000 // 4 // 2  # of a worker; two halves of a shard, once around a ring of two
+    assert sent_bytes(plan).tolist() == [4 * among] * 2
+    owners = {tuple(plan.set_ranks(number).tolist()) for number in np.unique(plan.chunk_receivers)}
+    groups = {(0, 1, 2, 3), (4, 5, 6, 7)}
+    assert owners == groups | {(part, part + 4) for part in range(4)}
+
+
+def test_gradients_need_everybodys_contribution_and_parameters_their_groups_owners() -> None:
+    plan = hybrid(4, 2)
+    reduced = np.unique(plan.ops.chunk[plan.ops.combine == Combine.ADD])
+    assert set(plan.chunk_contributors[reduced].tolist()) == {-1}
+    gathered = np.setdiff1d(np.arange(len(plan.chunk_bytes)), reduced)
+    assert {tuple(plan.set_ranks(one).tolist()) for one in plan.chunk_contributors[gathered]} == {
+        (0,),
+        (1,),
+        (2,),
+        (3,),
+    }
+    assert {tuple(plan.set_ranks(one).tolist()) for one in plan.chunk_receivers[gathered]} == {(0, 1), (2, 3)}
+
+
+def test_the_allreduce_of_a_shard_hides_behind_the_backward_pass_beside_the_next_reduce_scatter() -> None:
+    """But for the last one: of 4 blocks of 10 and 20 ms, the first gather, the last reduce-scatter and the last allreduce show.
+    The pieces of a reduce-scatter go side by side on a critical path, which knows no queues."""
+    plan = plan_of(blocks(4, 4), "fsdp", {"shard": 2})
+    shard_s = BLOCK_VALUES / 2 / GOODPUT_BYTES_PER_S
+    expected_s = 4 * 3 * FORWARD_S + 2 * shard_s + 4 * shard_s / 2 + 2 * 4 * shard_s / 2
+    assert critical_path_s(plan, FABRIC) == pytest.approx(expected_s, rel=1e-6)
+
+
+@pytest.mark.parametrize("shard", [1, 2])
+def test_every_message_of_hybrid_sharding_is_needed(shard: int) -> None:
+    plan = plan_of(blocks(2, 4, values=18), "fsdp", {"shard": shard})
+    check(plan)
+    for op in np.flatnonzero(plan.ops.kind == OpKind.SEND).tolist():
+        with pytest.raises(PlanError):
+            check(without_op(plan, op))
+
+
+def test_an_allreduce_of_shards_that_does_not_wait_for_its_reduce_scatter_is_refused() -> None:
+    plan = plan_of(blocks(1, 4, values=18), "fsdp", {"shard": 2})
+    between = _between_collectives(plan)
+    assert len(between) == 4
+    for dep in between:
+        with pytest.raises(PlanError):
+            check(with_dependencies(plan, [each for each in dependencies(plan) if each != dep]))
+
+
+def _between_collectives(plan: Plan) -> list[tuple[int, int, int]]:
+    """What an allreduce's beginning waits for: the reduce-scatter's end, by rank."""
+    ops = plan.ops
+    reducing = set(np.unique(ops.chunk[ops.combine == Combine.ADD]).tolist())
+    sends = [op for op in np.flatnonzero(ops.kind == OpKind.SEND).tolist() if int(ops.chunk[op]) in reducing]
+    begins = {on for op, on, _ in dependencies(plan) if op in sends and ops.kind[on] == OpKind.COMPUTE}
+    gates = (ops.kind == OpKind.COMPUTE) & (ops.lane == 3)
+    return [dep for dep in dependencies(plan) if dep[0] in begins and gates[dep[1]]]
+
+
+def test_groups_that_do_not_come_out_even_are_refused() -> None:
+    with pytest.raises(InputFault, match=r"strategy\.options\.shard = 3: must divide cluster.workers = 4"):
+        hybrid(4, 3)

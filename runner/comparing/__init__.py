@@ -1,0 +1,1 @@
+"""`gradwire compare`: a question as a scenario with everyone who can run there."""

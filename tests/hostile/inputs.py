@@ -1,0 +1,164 @@
+"""Hostile inputs of an import: one to three files of one format, and what the user says beside them, the same for the same number."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tempfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from gradwire.workloads.traces.record import Reading
+from tests.hostile import chakra_nodes
+from tests.hostile.json_text import spoiled
+from tests.unit.workloads.traces.small_traces import KinetoFile, ddp_step, execution_trace
+
+FORMATS = ("kineto", "execution-trace", "chakra")
+BOMB_BYTES = 200 << 20
+
+
+@dataclass(frozen=True)
+class HostileInput:
+    """Files by name, and the options of the command."""
+
+    files: dict[str, bytes]
+    reading: Reading
+
+
+def hostile_input(format_name: str, number: int) -> HostileInput:
+    """The input of this number."""
+    random = Random(f"{format_name}/{number}")
+    make = {"kineto": _kineto, "execution-trace": _execution_trace, "chakra": _chakra}[format_name]
+    ranks = random.choice((1, 1, 1, 2, 2, 3))
+    ending = "et" if format_name == "chakra" else "json"
+    alike = random.random()
+    files = {
+        f"rank{rank}.{ending}": _damaged(
+            make(rank, Random(alike if random.random() < 0.8 else random.random())), random
+        )
+        for rank in range(ranks)
+    }
+    return HostileInput(files, _reading(random))
+
+
+def _reading(random: Random) -> Reading:
+    def now_and_then(value: Callable[[], Any], otherwise: Any = None) -> Any:
+        return value() if random.random() < 0.15 else otherwise
+
+    groups = dict.fromkeys(("0", "5", "world"), (0, 1))
+    return Reading(
+        ranks=now_and_then(lambda: random.choice((1, 2, 3, 1000, 65_536, 65_537, 10**12))),
+        element_bytes=now_and_then(lambda: random.choice((1, 2, 16))),
+        groups=now_and_then(lambda: {**groups, "1": tuple(range(random.choice((1, 3, 5000))))}, {}),
+        flops_per_s=now_and_then(lambda: random.choice((1e-9, 1.0, 1e15))),
+        step=now_and_then(lambda: random.choice((0, 1, 10**18))) if random.random() < 0.3 else None,
+    )
+
+
+def _kineto(rank: int, random: Random) -> bytes:
+    trace = ddp_step(rank)
+    trace.event("user_annotation", "ProfilerStep#1", 0, 900)
+    if random.random() < 0.3:
+        trace.collective(("send", "recv")[rank % 2], 50, at=95, begin=900, dur=3, **{"Dst Rank": 1, "Src Rank": 0})
+    if random.random() < 0.02:
+        _swell(trace, random)
+    return spoiled({**trace.about, "traceEvents": trace.events, "traceName": "x.json"}, random).encode(
+        errors="surrogatepass"
+    )
+
+
+def _swell(trace: KinetoFile, random: Random) -> None:
+    """Very many calls, of one group or of as many, or very many groups that nobody calls for."""
+    count, size = random.choice((300, 3000)), random.choice((2, 1000, 65_536))
+    names = random.choice((lambda number: "0", str))
+    said = {"Process Group Ranks": random.choice(("", "[0, 1]", "[0, 1, ...]")), "Group size": size}
+    if random.random() < 0.3:
+        listed = [
+            {"pg_name": f"more {number}", "ranks": [], "pg_size": random.randint(1, 65_536)} for number in range(count)
+        ]
+        trace.about.setdefault("distributedInfo", {})["pg_config"] = listed
+    if random.random() < 0.5:
+        trace.about["distributedInfo"] = {"rank": 0, "world_size": size}
+    for number in range(count):
+        trace.collective(
+            "allreduce",
+            50,
+            at=1000 + 20 * number,
+            begin=1010 + 20 * number,
+            dur=3,
+            **said,
+            **{"Process Group Name": names(number)},
+        )
+
+
+@cache
+def _sound_execution_trace() -> str:
+    calls: list[dict[str, Any]] = [
+        {"elements": 5},
+        {"elements": 6, "name": "broadcast"},
+        {"name": "wait", "sequence": 10},
+        {"name": "barrier"},
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        return execution_trace(Path(folder) / "trace.json", calls).read_text()
+
+
+def _execution_trace(_: int, random: Random) -> bytes:
+    return spoiled(json.loads(_sound_execution_trace()), random).encode(errors="surrogatepass")
+
+
+def _chakra(rank: int, random: Random) -> bytes:
+    return chakra_nodes.encoded(chakra_nodes.nodes(rank, random), random)
+
+
+def _damaged(content: bytes, random: Random) -> bytes:
+    """Now and then cut off, with flipped bits, with bytes inserted, taken out or repeated, and compressed well or badly."""
+    damage = random.random()
+    if content and damage < 0.08:
+        content = content[: random.randrange(len(content))]
+    elif content and damage < 0.2:
+        flipped = bytearray(content)
+        for _ in range(random.choice((1, 1, 2, 8, 64))):
+            flipped[random.randrange(len(flipped))] ^= 1 << random.randrange(8)
+        content = bytes(flipped)
+    elif damage < 0.27:
+        at = random.randrange(len(content) + 1)
+        content = content[:at] + random.randbytes(random.choice((1, 4, 100))) + content[at + random.choice((0, 0, 5)) :]
+    elif damage < 0.3:
+        content = (
+            content * random.choice((2, 3))
+            if random.random() < 0.5
+            else content + content[: random.randrange(len(content) + 1)]
+        )
+    return _compressed(content, random)
+
+
+def _compressed(content: bytes, random: Random) -> bytes:
+    how = random.random()
+    if how < 0.9:
+        return content
+    if how > 0.9995:
+        return _bomb(random.choice((b" ", b"[", b'{"traceEvents":[{"a":1},', b'{"schema":"1","nodes":[' + b"{}," * 10)))
+    packed = gzip.compress(content, 1)
+    ways: tuple[Callable[[], bytes], ...] = (
+        lambda: packed,
+        lambda: packed[: random.randrange(2, len(packed))],
+        lambda: packed[:-8] + random.randbytes(8),
+        lambda: b"\x1f\x8b" + content,
+        lambda: packed + packed,
+        lambda: packed + b"trailing",
+        lambda: packed[:3] + bytes([random.randrange(256)]) + packed[4:],
+        lambda: zlib.compress(content),
+    )
+    return random.choice(ways)()
+
+
+@cache
+def _bomb(pattern: bytes) -> bytes:
+    """A small file that unpacks to a large one."""
+    return gzip.compress(pattern * (BOMB_BYTES // len(pattern)), 1)

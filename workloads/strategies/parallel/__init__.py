@@ -1,0 +1,1 @@
+"""Training whose state or layers are divided among workers: one file per published family."""
