@@ -9,8 +9,8 @@ import numpy as np
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.collectives.choice import ALGORITHMS, AUTO
 from gradwire.workloads.engines.collectives.contract import Collective
+from gradwire.workloads.engines.collectives.routes import ONLY, option_of
 from gradwire.workloads.lineup.strategies import RECORDED, Contender
-from gradwire.workloads.traces.replay.routes import ONLY, option_of
 from gradwire.workloads.traces.replay.strategy import NAME, ReplayOptions
 from gradwire.workloads.traces.workload import Kind, Workload
 

@@ -23,10 +23,10 @@ from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
 from gradwire.workloads.engines.allreduce_transfers import BucketOps, Connections, Transfers
 from gradwire.workloads.engines.collectives.choice import layout_of
 from gradwire.workloads.engines.collectives.contract import Collective, part_bytes, promise
+from gradwire.workloads.engines.collectives.routes import Routes
 from gradwire.workloads.engines.collectives.schedule import Schedule
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.plan import Combine, Int64, OpKind, Plan, Role
-from gradwire.workloads.traces.replay.routes import Routes
 from gradwire.workloads.traces.workload import POINT_TO_POINT, UNKNOWN, Kind, Workload
 
 GATE_LANE = 8

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.collectives.choice import ALGORITHMS, AUTO, PIECE_BYTES
 from gradwire.workloads.engines.collectives.contract import Collective
+from gradwire.workloads.engines.collectives.routes import ONLY, Routes, option_of
 from gradwire.workloads.engines.collectives.rules import rule_of, rule_type
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Int64, Plan
@@ -18,7 +19,6 @@ from gradwire.workloads.scenario.fields import SizeBytes
 from gradwire.workloads.strategy import Options, Strategy
 from gradwire.workloads.traces.replay.compiler import compile_workload
 from gradwire.workloads.traces.replay.fusion import fused
-from gradwire.workloads.traces.replay.routes import ONLY, Routes, option_of
 from gradwire.workloads.traces.replay.urgency import (
     MOST_CLASSES,
     classes_as_recorded,

@@ -10,7 +10,7 @@ import pytest
 
 from gradwire.faults import InputFault
 from gradwire.workloads.checker import PlanError, check
-from gradwire.workloads.engines.collectives import Schedule, choice
+from gradwire.workloads.engines.collectives import Schedule, choice, routes
 from gradwire.workloads.engines.collectives.choice import (
     ALGORITHMS,
     TABLE,
@@ -20,12 +20,11 @@ from gradwire.workloads.engines.collectives.choice import (
     schedule_for,
 )
 from gradwire.workloads.engines.collectives.contract import PER_MEMBER, Collective, part_bytes, promise
+from gradwire.workloads.engines.collectives.routes import ONLY, option_of
 from gradwire.workloads.engines.collectives.trees import NONE, parents, second_parents
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.plan import Combine, Plan
-from gradwire.workloads.traces.replay import routes
 from gradwire.workloads.traces.replay.compiler import compile_workload
-from gradwire.workloads.traces.replay.routes import ONLY, option_of
 from gradwire.workloads.traces.replay.strategy import ReplayOptions, routes_of
 from gradwire.workloads.traces.workload import Kind, Tasks, Workload
 

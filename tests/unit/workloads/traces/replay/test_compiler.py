@@ -12,12 +12,12 @@ from gradwire.analysis.fluid.estimate import estimate
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.checker import check
 from gradwire.workloads.engines.collectives.contract import Collective
+from gradwire.workloads.engines.collectives.routes import option_of
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.plan import OpKind, Plan
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.record import Reading
 from gradwire.workloads.traces.replay.compiler import busiest_s, compile_workload
-from gradwire.workloads.traces.replay.routes import option_of
 from gradwire.workloads.traces.replay.strategy import ReplayOptions, routes_of
 from gradwire.workloads.traces.workload import Kind, Workload
 from tests.unit.workloads.traces.small_traces import chakra_file, chakra_node, imported, words

@@ -1,4 +1,4 @@
-"""By which algorithm each call of a workload goes, and what was taken in the end."""
+"""By which algorithm each call or bucket goes, and what was taken in the end."""
 
 from __future__ import annotations
 
@@ -41,6 +41,8 @@ class Routes:
     rules: Mapping[Collective, Rule]
     piece_bytes: int = PIECE_BYTES
     channels: int = 1
+    #: The key that decides over all kinds; None: each has its own option.
+    key: str | None = None
     _taken: dict[tuple[Collective, str], _Taken] = field(default_factory=dict)
 
     def schedule(self, kind: Collective, layout: Layout, root: int, size_bytes: int, calls: int) -> Schedule:
@@ -52,7 +54,7 @@ class Routes:
         name = rule.algorithm(size_bytes)
         name = picked(kind, layout, size_bytes) if name == AUTO else name
         self._taken.setdefault((kind, name), _Taken()).note(calls, layout.members, size_bytes)
-        key = f"strategy.options.{option_of(kind)}"
+        key = self.key or f"strategy.options.{option_of(kind)}"
         return member_schedule(kind, name, layout, size_bytes, root, self.piece_bytes, self.channels, key)
 
     def notes(self) -> list[str]:
