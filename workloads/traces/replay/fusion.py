@@ -24,6 +24,8 @@ def fused(workload: Workload, most_bytes: int) -> Workload:
     Raises InputFault where fused calls would wait for one another.
     """
     together = _neighbours(_Graph.of(workload), workload, most_bytes)
+    if not together:
+        return workload
     target = np.arange(len(workload.tasks))
     size = workload.tasks.size_bytes.copy()
     for calls in together:
