@@ -85,6 +85,23 @@ class PlanBuilder:
         self._chunk_tensor.append(tensor)
         return len(self._chunk_bytes) - 1
 
+    def chunk_columns(self, tensor: Columns, size_bytes: Int64, contributors: Columns, receivers: Columns) -> range:
+        """Adds a chunk for each of `size_bytes`; returns their numbers. Sets of workers are numbers of `members`, or -1 for all."""
+        count = len(size_bytes)
+        columns = (
+            (self._contributors, contributors),
+            (self._receivers, receivers),
+            (self._chunk_bytes, size_bytes),
+            (self._chunk_tensor, tensor),
+        )
+        for cells, values in columns:
+            _extend(cells, values, count)
+        return range(len(self._chunk_bytes) - count, len(self._chunk_bytes))
+
+    def members(self, ranks: Sequence[int]) -> int:
+        """The number of a set of workers, for `chunk_columns`."""
+        return self._set(ranks)
+
     def chunk_sizes(self, chunks: Sequence[int]) -> Int64:
         """Bytes of each of these chunks."""
         return np.array([self._chunk_bytes[chunk] for chunk in chunks], np.int64)
@@ -257,6 +274,16 @@ class PlanBuilder:
         self._needs[0].append(op)
         self._needs[1].append(chunk)
 
+    def produces_columns(self, ops: Int64, chunks: Int64) -> None:
+        """`produces` for each op and the chunk at the same index."""
+        for cells, values in zip(self._produces, (ops, chunks), strict=True):
+            _extend(cells, values, len(ops))
+
+    def needs_columns(self, ops: Int64, chunks: Int64) -> None:
+        """`needs` for each op and the chunk at the same index."""
+        for cells, values in zip(self._needs, (ops, chunks), strict=True):
+            _extend(cells, values, len(ops))
+
     def iteration(self, worker: int, begin: int, end: int) -> None:
         """States which ops begin and end the worker's iteration."""
         self._begin[worker], self._end[worker] = begin, end
@@ -321,6 +348,12 @@ class PlanBuilder:
         start = np.zeros(self._count + 1, np.int64)
         np.cumsum(np.bincount(ops, minlength=self._count), out=start[1:])
         return start, ons[by_op], lags[by_op].astype(np.uint8)
+
+
+def _extend(cells: array[int], values: Columns, count: int) -> None:
+    """Appends a column of integers of 64 bits, or one integer as often."""
+    block = np.broadcast_to(np.asarray(values, dtype=np.int64), (count,))
+    cells.frombytes(np.ascontiguousarray(block).tobytes())
 
 
 def _pairs(columns: tuple[array[int], array[int]]) -> Int64:

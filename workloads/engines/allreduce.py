@@ -7,18 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field
 
 from gradwire.workloads.engines.allreduce_buckets import Bucket, after_backward, backward_order, fused
 from gradwire.workloads.engines.allreduce_plan import Communicator, ForwardWaits, compile_allreduce
 from gradwire.workloads.engines.collectives import Schedule, butterfly, halving_doubling, hierarchical_ring, ring
+from gradwire.workloads.engines.collectives.choice import layout_of
+from gradwire.workloads.engines.collectives.contract import Collective
+from gradwire.workloads.engines.collectives.routes import Routes
+from gradwire.workloads.engines.collectives.rules import Rule
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.strategy import Options
 
 Algorithm = Literal["ring", "hierarchical-ring", "butterfly", "halving-doubling"]
+AnyAlgorithm = Literal[
+    "ring", "hierarchical-ring", "butterfly", "halving-doubling", "double-tree", "two-level", "direct", "auto"
+]
+"""Those, and what depends on a bucket's size or on who shares a machine (docs/collectives.md)."""
 BYTES_ON_WIRE = {"fp32": 4, "fp16": 2, "bf16": 2}
 FLAT: Mapping[Algorithm, Callable[[int], Schedule]] = {
     "ring": ring,
@@ -26,6 +34,8 @@ FLAT: Mapping[Algorithm, Callable[[int], Schedule]] = {
     "halving-doubling": halving_doubling,
 }
 """Algorithms that treat all workers alike."""
+ALIKE: Mapping[str, Algorithm] = {name: name for name in get_args(Algorithm)}
+"""Algorithms whose schedule is the same for every bucket."""
 
 
 class AllreduceOptions(Options):
@@ -59,6 +69,33 @@ def algorithm_schedule(
     else:
         schedule = FLAT[algorithm](cluster.workers)
     return schedule.segmented(segments)
+
+
+def compile_by_algorithm(
+    job: Job,
+    name: str,
+    buckets: Sequence[Bucket],
+    algorithm: AnyAlgorithm,
+    options: AllreduceOptions,
+    channels: int = 1,
+) -> Mapping[str, Plan]:
+    """The plan for buckets in this order, each by the schedule that an algorithm has for its size.
+
+    channels: rings at once. Raises InputFault where the algorithm does not suit the number of workers.
+    """
+    if algorithm in ALIKE and channels == 1:
+        schedule = algorithm_schedule(job.cluster, ALIKE[algorithm], segments=options.segments)
+        return compile_buckets(job, name, buckets, schedule, options)
+    cluster = job.cluster
+    hosts = [cluster.worker_host(worker) for worker in range(cluster.workers)]
+    layout = layout_of(range(cluster.workers), hosts)
+    routes = Routes({Collective.ALL_REDUCE: Rule((), algorithm)}, channels=channels, key="strategy.options.algorithm")
+    sizes = [bucket.values * BYTES_ON_WIRE[options.wire] for bucket in buckets]
+    chosen = [routes.schedule(Collective.ALL_REDUCE, layout, 0, size, 1) for size in sizes]
+    # One object for all buckets that go alike, whose messages are made together.
+    cut = {id(schedule): schedule.segmented(options.segments) for schedule in chosen}
+    plans = compile_buckets(job, name, buckets, [cut[id(schedule)] for schedule in chosen], options)
+    return {key: replace(plan, notes=(*plan.notes, *routes.notes())) for key, plan in plans.items()}
 
 
 def compile_buckets(

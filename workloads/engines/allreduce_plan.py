@@ -29,7 +29,7 @@ import numpy as np
 
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
 from gradwire.workloads.engines.allreduce_buckets import Bucket, Hold
-from gradwire.workloads.engines.allreduce_transfers import BucketOps, Transfers, Workers, add_gates
+from gradwire.workloads.engines.allreduce_transfers import BucketOps, Connections, Transfers, Workers, add_gates
 from gradwire.workloads.engines.collectives import Schedule
 from gradwire.workloads.engines.worker import Passes, add_passes
 from gradwire.workloads.job import Job
@@ -72,10 +72,12 @@ class _Compiler:
         self.started = self._gates([bucket.copy_in_s for bucket in buckets], COPY_LANE)
         self.done = self._gates([bucket.copy_out_s for bucket in buckets], COPY_LANE)
 
-    def _workers(self, schedules: Sequence[Schedule]) -> Workers:
-        """One queue per rank to other hosts, and more if allreduces are concurrent and a rank sends to several."""
+    def _workers(self, schedules: Sequence[Schedule]) -> Workers | Connections:
+        """One queue per rank to other hosts, and more if allreduces are concurrent and they differ in receivers, or as schedules say."""
         cluster, builder, ranks = self.job.cluster, self.builder, self.ranks
         hosts = np.array([cluster.worker_host(rank) for rank in ranks], np.int64)
+        if any(schedule.channel is not None for schedule in schedules):
+            return Connections(builder, hosts)
         network = np.repeat(np.array([builder.queue(rank) for rank in ranks], np.int64)[:, None], len(ranks), axis=1)
         shared = cluster.workers_per_host > 1
         inside = np.array([builder.queue(rank) for rank in ranks], np.int64) if shared else network[:, 0].copy()

@@ -1,4 +1,4 @@
-"""The messages of an allreduce in whole columns: buckets that share a schedule, and what each of their ops waits for."""
+"""The messages of collectives in whole columns: buckets or calls that share a schedule, and what each of their ops waits for."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gradwire.topo.fabric import MAX_BANDS
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.collectives import Schedule
 from gradwire.workloads.job import Costs
-from gradwire.workloads.plan import Combine, Int64, OpKind
+from gradwire.workloads.plan import CONTROL_CLASS, Combine, Int64, OpKind
 
 REDUCE_LANE, GATE_LANE = 1, 3
 """Streams beside the one that computes: adding, and one in which no time is spent."""
@@ -20,7 +21,7 @@ REDUCE_LANE, GATE_LANE = 1, 3
 
 @dataclass(frozen=True)
 class Workers:
-    """Where ranks are, and their send queues."""
+    """Where ranks are, and their send queues: one to other hosts and one inside their own, whoever it is for."""
 
     #: Host of each rank.
     hosts: Int64
@@ -29,23 +30,61 @@ class Workers:
     #: Queue of each rank to ranks on its own host.
     inside: Int64
 
+    def queues(self, src: Int64, dst: Int64, channel: Int64 | None, traffic_class: Int64) -> Int64:
+        """The queue of each message."""
+        del channel, traffic_class
+        return np.where(self.hosts[src] == self.hosts[dst], self.inside[src], self.network[src, dst])
+
+
+class Connections:
+    """Where ranks are, and a send queue for each pair of them, channel and traffic class, made when it is first used: neither a receiver
+    that is busy nor a class holds up another.
+    """
+
+    def __init__(self, builder: PlanBuilder, hosts: Int64) -> None:
+        self.hosts = hosts
+        self._builder = builder
+        self._queues: dict[int, int] = {}
+
+    def queues(self, src: Int64, dst: Int64, channel: Int64 | None, traffic_class: Int64) -> Int64:
+        """The queue of each message."""
+        ranks = len(self.hosts)
+        ring = np.zeros(len(src), np.int64) if channel is None else channel
+        kind = ring * MAX_BANDS + np.maximum(traffic_class, 0)
+        distinct, index = np.unique((kind * ranks + src) * ranks + dst, return_inverse=True)
+        for key in distinct.tolist():
+            if key not in self._queues:
+                self._queues[key] = self._builder.queue(key // ranks % ranks)
+        found: Int64 = np.array([self._queues[key] for key in distinct.tolist()], np.int64)[index]
+        return found
+
 
 @dataclass(frozen=True)
 class BucketOps:
-    """Buckets that share a schedule: arrays with an axis for buckets and, where said, a second one."""
+    """Buckets, or calls, that share a schedule: arrays with an axis for buckets and, where said, a second one."""
 
-    #: Place in the order of communication.
+    #: Place in the order of communication, by which messages that are ready together leave.
     number: Int64
     #: Layer that the bucket belongs to.
     layer: Int64
-    #: By rank: the op after which the bucket may be reduced there.
+    #: By rank of the schedule: the op after which the bucket may be reduced there.
     started: Int64
-    #: By rank: the op before which it must be.
+    #: By rank of the schedule: the op before which it must be.
     done: Int64
     #: By part: its size; 0 where the bucket has no such part.
     size_bytes: Int64
-    #: By part: its chunk; -1 where the bucket has no such part.
+    #: By part: its chunk; -1 where the bucket has no such part, and for tokens.
     chunk: Int64
+    #: By rank of the schedule: the plan's rank. None: the same.
+    members: Int64 | None = None
+    #: Whether a rank takes in nothing, not even to pass it on, before the bucket has started there; otherwise only adding waits for that.
+    taken_in_late: bool = False
+    #: Numbers of `order` that each place in the order of communication has; None: as many as the schedule has steps.
+    orders: int | None = None
+    #: Stream on which phases begin.
+    gate_lane: int = GATE_LANE
+    #: Traffic class of each one's messages; None: 0. Tokens have that of control messages.
+    traffic_class: Int64 | None = None
 
 
 def add_gates(builder: PlanBuilder, durations_s: Sequence[float], ranks: int, lane: int) -> Int64:
@@ -67,7 +106,12 @@ class Transfers:
     """The messages of the buckets that share a schedule: one for each bucket and row whose part is not empty."""
 
     def __init__(
-        self, builder: PlanBuilder, costs: Costs, workers: Workers, schedule: Schedule, buckets: BucketOps
+        self,
+        builder: PlanBuilder,
+        costs: Costs,
+        workers: Workers | Connections,
+        schedule: Schedule,
+        buckets: BucketOps,
     ) -> None:
         self.builder, self.costs, self.workers = builder, costs, workers
         self.schedule, self.buckets = schedule, buckets
@@ -76,16 +120,21 @@ class Transfers:
         self.size = buckets.size_bytes[self.bucket, schedule.part[self.row]]
         self.chunk = buckets.chunk[self.bucket, schedule.part[self.row]]
         self.number = buckets.number[self.bucket]
+        self.src, self.dst = (self._ranks(of_rows[self.row]) for of_rows in (schedule.src, schedule.dst))
 
     def build(self) -> None:
         """Adds the ops and all that they wait for."""
         sends, recvs = self._messages()
-        send_of = self._table(sends)
+        send_of, recv_of = self._table(sends), self._table(recvs)
         arrival_of = self._table(self._additions(recvs))
         phase_gates = self._phase_gates(send_of, arrival_of)
-        self._order_sends(sends, arrival_of, phase_gates)
-        self._order_additions(recvs, send_of)
+        self._order_sends(send_of, arrival_of, phase_gates)
+        self._order_arrivals(recv_of, send_of)
         self._finish(send_of, arrival_of)
+
+    def _ranks(self, of_schedule: Int64) -> Int64:
+        members = self.buckets.members
+        return of_schedule if members is None else members[self.bucket, of_schedule]
 
     def _table(self, ops: Int64) -> Int64:
         """Op numbers by bucket and row, shape (buckets, rows); -1 where there is none."""
@@ -93,29 +142,38 @@ class Transfers:
         table[self.bucket, self.row] = ops
         return table
 
+    def _pairs(self, rows: Int64) -> tuple[Int64, Int64]:
+        """Buckets, and indices into `rows`, of those that exist."""
+        bucket, place = np.nonzero(self.exists[:, rows])
+        return bucket, place
+
     def _messages(self) -> tuple[Int64, Int64]:
         """All SENDs and their RECVs."""
         schedule, row, workers, costs = self.schedule, self.row, self.workers, self.costs
-        src, dst = schedule.src[row], schedule.dst[row]
+        src, dst = self.src, self.dst
         inside = workers.hosts[src] == workers.hosts[dst]
         latency_s = np.where(inside, costs.latency_s(inside=True), costs.message_latency_s) * schedule.opens[row]
         link_s = np.where(inside, self.size / costs.local_bytes_per_s, 0.0)
+        tokens = schedule.combine[row] == Combine.CONTROL
+        own = 0 if self.buckets.traffic_class is None else self.buckets.traffic_class[self.bucket]
+        traffic_class = np.where(tokens, CONTROL_CLASS, own)
         first = self.builder.add_columns(OpKind.SEND, 0).start
         shared: dict[str, Any] = {
             "size_bytes": self.size,
             "chunk": self.chunk,
             "message": np.arange(first, first + len(row)),
-            "traffic_class": 0,
+            "traffic_class": traffic_class,
             "layer": self.buckets.layer[self.bucket],
         }
+        channel = None if schedule.channel is None else schedule.channel[row]
         sends = self.builder.add_columns(
             OpKind.SEND,
             len(row),
             rank=src,
             peer=dst,
-            lane=np.where(inside, workers.inside[src], workers.network[src, dst]),
+            lane=workers.queues(src, dst, channel, traffic_class),
             duration_ns=np.rint((latency_s + link_s) * 1e9).astype(np.int64),
-            order=self.number * max(schedule.steps, 1) + schedule.step[row],
+            order=self.number * (self.buckets.orders or max(schedule.steps, 1)) + schedule.step[row],
             **shared,
         )
         recvs = self.builder.add_columns(
@@ -132,7 +190,7 @@ class Transfers:
         reduces = self.builder.add_columns(
             OpKind.REDUCE,
             len(adding),
-            rank=self.schedule.dst[self.row[adding]],
+            rank=self.dst[adding],
             duration_ns=np.rint(self.size[adding] / rate * 1e9).astype(np.int64),
             size_bytes=self.size[adding],
             chunk=self.chunk[adding],
@@ -149,42 +207,66 @@ class Transfers:
         schedule = self.schedule
         gates = [self.buckets.started]
         for phase in range(1, schedule.phases):
-            gate = add_gates(self.builder, [0.0] * len(self.exists), schedule.ranks, GATE_LANE)
-            self.builder.depend_columns(gate.ravel(), gates[-1].ravel())
+            gate = self._gate_of_each_member()
+            here = gate >= 0
+            self.builder.depend_columns(gate[here], gates[-1][here])
             rows = np.flatnonzero(schedule.phase == phase - 1)
-            bucket, place = np.nonzero(self.exists[:, rows])
+            bucket, place = self._pairs(rows)
             row = rows[place]
             self.builder.depend_columns(gate[bucket, schedule.dst[row]], arrival_of[bucket, row])
             self.builder.depend_columns(gate[bucket, schedule.src[row]], send_of[bucket, row])
             gates.append(gate)
         return gates
 
-    def _order_sends(self, sends: Int64, arrival_of: Int64, phase_gates: list[Int64]) -> None:
+    def _gate_of_each_member(self) -> Int64:
+        """An op that takes no time for each bucket and rank that takes part; -1 for other ranks."""
+        gate = np.full(self.buckets.started.shape, -1, np.int64)
+        members = np.unique(self.schedule.rows[:, :2])
+        rank = members if self.buckets.members is None else self.buckets.members[:, members]
+        count = len(gate)
+        shape = (count, len(members))
+        ops = self.builder.add_columns(
+            OpKind.COMPUTE,
+            count * len(members),
+            rank=np.broadcast_to(rank, shape).ravel(),
+            order=np.repeat(np.arange(count), len(members)),
+            lane=self.buckets.gate_lane,
+        )
+        gate[:, members] = np.array(ops, np.int64).reshape(shape)
+        return gate
+
+    def _order_sends(self, send_of: Int64, arrival_of: Int64, phase_gates: list[Int64]) -> None:
         """A rank passes on what has arrived, or starts with what it has when the phase starts.
 
         What arrives in a later phase is added to what the rank has from the phase before, which another rank may not have waited for.
         """
-        schedule, row = self.schedule, self.row
-        after, phase = schedule.order.after[row], schedule.phase[row]
-        passes_on = (after >= 0) & (schedule.phase[after] == phase)
-        gate = np.stack(phase_gates)[phase, self.bucket, schedule.src[row]]
-        self.builder.depend_columns(sends, np.where(passes_on, arrival_of[self.bucket, after], gate))
-        later = np.flatnonzero(passes_on & (phase > 0))
-        self.builder.depend_columns(sends[later], gate[later])
+        schedule, depend = self.schedule, self.builder.depend_columns
+        gates = np.stack(phase_gates)
+        passed, starting = schedule.order.passed_on, schedule.order.starting
+        bucket, pair = self._pairs(passed[:, 0])
+        depend(send_of[bucket, passed[pair, 0]], arrival_of[bucket, passed[pair, 1]])
+        later = np.unique(passed[schedule.phase[passed[:, 0]] > 0, 0])
+        for rows in (starting, later):
+            bucket, place = self._pairs(rows)
+            row = rows[place]
+            depend(send_of[bucket, row], gates[schedule.phase[row], bucket, schedule.src[row]])
 
-    def _order_additions(self, recvs: Int64, send_of: Int64) -> None:
+    def _order_arrivals(self, recv_of: Int64, send_of: Int64) -> None:
         """A rank adds when it has its own gradient and, in an exchange, has sent what must not contain the sum."""
-        schedule, row = self.schedule, self.row
-        adding = np.flatnonzero(schedule.combine[row] == Combine.ADD)
-        own_send = schedule.order.own_send[row[adding]]
-        bucket = self.bucket[adding]
-        started = self.buckets.started[bucket, schedule.dst[row[adding]]]
-        self.builder.depend_columns(recvs[adding], np.where(own_send >= 0, send_of[bucket, own_send], started))
+        schedule, depend = self.schedule, self.builder.depend_columns
+        exchanged, unexchanged = schedule.order.exchanged, schedule.order.unexchanged
+        bucket, pair = self._pairs(exchanged[:, 0])
+        depend(recv_of[bucket, exchanged[pair, 0]], send_of[bucket, exchanged[pair, 1]])
+        adding = schedule.combine[unexchanged] == Combine.ADD
+        waiting = unexchanged if self.buckets.taken_in_late else unexchanged[adding]
+        bucket, place = self._pairs(waiting)
+        row = waiting[place]
+        depend(recv_of[bucket, row], self.buckets.started[bucket, schedule.dst[row]])
 
     def _finish(self, send_of: Int64, arrival_of: Int64) -> None:
         """A bucket is done at a rank after the last thing that happens there to each of its parts."""
-        order = self.schedule.order
-        bucket, last = np.nonzero(self.exists[:, order.last_row])
+        order, last_rank = self.schedule.order, self.schedule.last_rank
+        bucket, last = self._pairs(order.last_row)
         row = order.last_row[last]
         on = np.where(order.last_is_send[last], send_of[bucket, row], arrival_of[bucket, row])
-        self.builder.depend_columns(self.buckets.done[bucket, order.last_rank[last]], on)
+        self.builder.depend_columns(self.buckets.done[bucket, last_rank[last]], on)

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import get_args
 
 import numpy as np
 
 from gradwire.faults import InputFault
+from gradwire.workloads.engines.collectives.choice import ALGORITHMS, AUTO
+from gradwire.workloads.engines.collectives.contract import Collective
+from gradwire.workloads.engines.collectives.routes import ONLY, option_of
 from gradwire.workloads.lineup.strategies import RECORDED, Contender
-from gradwire.workloads.traces.replay.routes import AllReduce, Rooted, Spread
 from gradwire.workloads.traces.replay.strategy import NAME, ReplayOptions
 from gradwire.workloads.traces.workload import Kind, Workload
-
-ALGORITHMS = {
-    Kind.ALL_REDUCE: ("all_reduce", get_args(AllReduce)),
-    Kind.ALL_GATHER: ("all_gather", get_args(Spread)),
-    Kind.REDUCE_SCATTER: ("reduce_scatter", get_args(Spread)),
-    Kind.BROADCAST: ("broadcast", get_args(Rooted)),
-}
-"""Of each kind of which there are several: the option, and its values."""
 
 
 def replays(trace: Workload, names: Sequence[str] = ()) -> list[Contender]:
@@ -31,9 +24,11 @@ def replays(trace: Workload, names: Sequence[str] = ()) -> list[Contender]:
     defaults = ReplayOptions()
     present = set(np.unique(trace.tasks.kind).tolist())
     tried: list[dict[str, object]] = [{}]
-    for kind, (option, algorithms) in ALGORITHMS.items():
-        if int(kind) in present:
-            tried += [{option: name} for name in algorithms if name != getattr(defaults, option)]
+    for kind in Collective:
+        option = option_of(kind)
+        if kind not in ONLY and int(Kind[kind.name]) in present:
+            options: list[dict[str, object]] = [{option: name} for name in (*ALGORITHMS[kind], AUTO)]
+            tried += [own for own in options if own not in tried and own[option] != getattr(defaults, option)]
     if len(np.unique(trace.tasks.call[trace.tasks.call >= 0])) > 1:
         tried.append({"priorities": "needed-first"})
     if len(np.unique(trace.tasks.priority)) > 1:

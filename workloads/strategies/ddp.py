@@ -20,14 +20,15 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
+from gradwire.faults import InputFault
 from gradwire.workloads.engines.allreduce import (
-    Algorithm,
     AllreduceOptions,
-    algorithm_schedule,
-    compile_buckets,
+    AnyAlgorithm,
+    compile_by_algorithm,
 )
 from gradwire.workloads.engines.allreduce_buckets import Bucket, backward_order, cap_filled, fused
 from gradwire.workloads.engines.allreduce_load import allreduce_load
+from gradwire.workloads.engines.collectives.choice import AUTO
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scenario.fields import SizeBytes
@@ -43,8 +44,10 @@ FIRST_CAP_BYTES = 1 << 20
 class DdpOptions(AllreduceOptions):
     """How large buckets are, in bytes of fp32 gradients, whatever the wire's format."""
 
-    algorithm: Algorithm = "ring"
-    """NCCL's is the ring; it also has trees."""
+    algorithm: AnyAlgorithm = "ring"
+    """Of the allreduces. NCCL has rings and double trees; "auto" takes one for each bucket (docs/collectives.md)."""
+    channels: int = Field(1, ge=1, le=64)
+    """Rings that each allreduce by "ring" is divided among, each over connections of its own."""
     bucket_cap: SizeBytes = Field(CAP_BYTES, ge=1)
     """The gradient that brings a bucket to this size closes it (PyTorch's `bucket_cap_mb`)."""
     first_bucket_cap: SizeBytes = Field(FIRST_CAP_BYTES, ge=1)
@@ -59,8 +62,12 @@ def ddp_buckets(job: Job, options: DdpOptions) -> list[Bucket]:
 
 
 def _compile(job: Job, options: DdpOptions) -> Mapping[str, Plan]:
-    schedule = algorithm_schedule(job.cluster, options.algorithm, segments=options.segments)
-    return compile_buckets(job, "ddp", ddp_buckets(job, options), schedule, options)
+    if options.channels > 1 and options.algorithm not in ("ring", AUTO):
+        raise InputFault(
+            f"strategy.options.channels = {options.channels}: divides rings, and strategy.options.algorithm is '{options.algorithm}'; "
+            "leave it out, or take 'ring'"
+        )
+    return compile_by_algorithm(job, "ddp", ddp_buckets(job, options), options.algorithm, options, options.channels)
 
 
 def _load(cluster: Cluster, options: DdpOptions) -> Load:

@@ -16,7 +16,7 @@ from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.growth import ALL_RANKS, growing_groups, grown
 from gradwire.workloads.traces.replay.compiler import busiest_s, compile_workload
-from gradwire.workloads.traces.workload import Kind
+from gradwire.workloads.traces.replay.strategy import ReplayOptions, routes_of
 from tests.unit.workloads.traces.small_traces import chakra_file, chakra_node, imported
 
 pytestmark = pytest.mark.kernel
@@ -34,7 +34,7 @@ def test_a_grown_trace_takes_as_long_as_on_the_ideal_network(virtual_kernel: Pat
     assert source is not None
     more = grown(source, COPIES, growing_groups(source, [ALL_RANKS]))
     ranks = 2 * COPIES
-    plan = compile_workload(more, Cluster(ranks), Costs(), {Kind.ALL_REDUCE: "ring"}, min(busiest_s(more)), 0)
+    plan = compile_workload(more, Cluster(ranks), Costs(), routes_of(ReplayOptions()), min(busiest_s(more)), 0)
     check(plan)
     fabric = Fabric(hosts=ranks, rate_bps=10e9)
     (run,) = replay_plans({"replay": plan}, fabric, ITERATIONS).values()

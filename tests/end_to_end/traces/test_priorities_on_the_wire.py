@@ -14,8 +14,8 @@ from gradwire.workloads.checker import check
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.replay.compiler import busiest_s, compile_workload
+from gradwire.workloads.traces.replay.strategy import ReplayOptions, routes_of
 from gradwire.workloads.traces.replay.urgency import classes_as_recorded, classes_by_need
-from gradwire.workloads.traces.workload import Kind
 from tests.unit.workloads.traces.small_traces import chakra_file, chakra_node, imported
 
 pytestmark = pytest.mark.kernel
@@ -38,7 +38,7 @@ def test_the_urgent_call_ends_first_and_at_full_rate(virtual_kernel: Path, tmp_p
     source = imported(*(chakra_file(tmp_path / f"{rank}.et", nodes) for rank in range(2))).workload
     assert source is not None
     classes = classes_of(source) if callable(classes_of) else None
-    plan = compile_workload(source, Cluster(2), Costs(), {Kind.ALL_REDUCE: "ring"}, min(busiest_s(source)), 0, classes)
+    plan = compile_workload(source, Cluster(2), Costs(), routes_of(ReplayOptions()), min(busiest_s(source)), 0, classes)
     check(plan)
     fabric = Fabric(hosts=2, rate_bps=RATE_BPS, classes=1 if classes is None else 2)
     (run,) = replay_plans({"replay": plan}, fabric, ITERATIONS).values()

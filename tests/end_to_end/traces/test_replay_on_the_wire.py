@@ -15,7 +15,7 @@ from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.record import Reading
 from gradwire.workloads.traces.replay.compiler import busiest_s, compile_workload
-from gradwire.workloads.traces.workload import Kind
+from gradwire.workloads.traces.replay.strategy import ReplayOptions, routes_of
 from tests.unit.workloads.traces.small_traces import chakra_file, chakra_node, imported
 
 pytestmark = pytest.mark.kernel
@@ -45,8 +45,8 @@ def test_a_trace_takes_as_long_as_on_the_ideal_network(virtual_kernel: Path, tmp
         paths.append(chakra_file(tmp_path / f"{rank}.et", nodes))
     outcome = imported(*paths, reading=Reading(groups=GROUPS))
     assert outcome.workload is not None
-    algorithms = {Kind.ALL_REDUCE: algorithm, Kind.ALL_GATHER: "ring", Kind.REDUCE_SCATTER: "direct"}
-    plan = compile_workload(outcome.workload, Cluster(4), Costs(), algorithms, min(busiest_s(outcome.workload)), 0)
+    routes = routes_of(ReplayOptions(all_reduce=algorithm, reduce_scatter="direct"))
+    plan = compile_workload(outcome.workload, Cluster(4), Costs(), routes, min(busiest_s(outcome.workload)), 0)
     check(plan)
     fabric = Fabric(hosts=4, rate_bps=10e9)
     (run,) = replay_plans({"replay": plan}, fabric, ITERATIONS).values()

@@ -1,6 +1,7 @@
 """Rings of several groups of workers side by side, as one schedule, so that a collective of every group is one piece of a plan.
 
-A ring's reduce-scatter leaves member i of a group with part i + 1, from which the allgather starts (workloads/engines/collectives.py).
+A ring's reduce-scatter leaves member i of a group with part i + 1, from which the allgather starts
+(workloads/engines/collectives/allreduces.py).
 """
 
 from __future__ import annotations

@@ -9,36 +9,51 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from gradwire.faults import InputFault
+from gradwire.workloads.engines.collectives.choice import ALGORITHMS, AUTO, PIECE_BYTES
+from gradwire.workloads.engines.collectives.contract import Collective
+from gradwire.workloads.engines.collectives.routes import ONLY, Routes, option_of
+from gradwire.workloads.engines.collectives.rules import rule_of, rule_type
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Int64, Plan
+from gradwire.workloads.scenario.fields import SizeBytes
 from gradwire.workloads.strategy import Options, Strategy
 from gradwire.workloads.traces.replay.compiler import compile_workload
-from gradwire.workloads.traces.replay.routes import AllReduce, Rooted, Spread
+from gradwire.workloads.traces.replay.fusion import fused
 from gradwire.workloads.traces.replay.urgency import (
     MOST_CLASSES,
     classes_as_recorded,
     classes_by_need,
     recorded_priorities,
 )
-from gradwire.workloads.traces.workload import Kind, Workload
+from gradwire.workloads.traces.workload import Workload
 
 NAME = "replay"
 DEFAULT_CLASSES = 4
 """Of calls that are divided by need."""
+IN_RINGS = ("all_reduce", "all_gather", "reduce_scatter")
 
 
 class ReplayOptions(Options):
-    """By which algorithm each kind of collective goes, and which calls go first. All-to-alls, gathers, scatters and barriers have one
-    algorithm only."""
+    """By which algorithm each kind of collective goes (docs/collectives.md), and which calls go first. Gathers, scatters and barriers have
+    one algorithm only."""
 
-    all_reduce: AllReduce = "ring"
+    all_reduce: rule_type(Collective.ALL_REDUCE) = "ring"  # type: ignore[valid-type]
     """Of all-reduces."""
-    all_gather: Spread = "ring"
+    all_gather: rule_type(Collective.ALL_GATHER) = "ring"  # type: ignore[valid-type]
     """Of all-gathers."""
-    reduce_scatter: Spread = "ring"
+    reduce_scatter: rule_type(Collective.REDUCE_SCATTER) = "ring"  # type: ignore[valid-type]
     """Of reduce-scatters."""
-    broadcast: Rooted = "tree"
-    """Of broadcasts and of reductions to one rank: along a binomial tree, or directly between the root and each other rank."""
+    all_to_all: rule_type(Collective.ALL_TO_ALL) = "direct"  # type: ignore[valid-type]
+    """Of all-to-alls."""
+    broadcast: rule_type(Collective.BROADCAST, Collective.REDUCE) = "tree"  # type: ignore[valid-type]
+    """Of broadcasts and of reductions to one rank."""
+    channels: int = Field(1, ge=1, le=64)
+    """Rings that all-reduces, all-gathers and reduce-scatters by "ring" are divided among, each over connections of its own."""
+    piece: SizeBytes = Field(PIECE_BYTES, ge=1)
+    """What a double tree, or the ring of a broadcast or reduction, passes on at a time."""
+    fuse: SizeBytes | None = Field(None, ge=1)
+    """Neighbouring all-reduces of a group are made one as long as they are not larger than this together, and none of them waits for
+    another. None: each stays as it was recorded."""
     priorities: Literal["none", "recorded", "needed-first"] = "none"
     """Which calls the network serves first: all alike; by the priorities that the trace has (Chakra's `comm_priority`); or those first
     that something waits for soonest after their start, by the trace's own durations."""
@@ -84,16 +99,24 @@ def compile_replay(job: Job, options: ReplayOptions) -> Mapping[str, Plan]:
     """The plan of the job's trace. Raises InputFault without one."""
     if job.trace is None:
         raise InputFault("strategy.name = 'replay': there is nothing to replay: give model.trace, or another strategy")
-    algorithms: dict[Kind, str] = {
-        Kind.ALL_REDUCE: options.all_reduce,
-        Kind.ALL_GATHER: options.all_gather,
-        Kind.REDUCE_SCATTER: options.reduce_scatter,
-        Kind.BROADCAST: options.broadcast,
-        Kind.REDUCE: options.broadcast,
+    trace = job.trace if options.fuse is None else fused(job.trace, options.fuse)
+    classes, told = _classified(trace, options)
+    plan = compile_workload(trace, job.cluster, job.costs, routes_of(options), job.compute_s, job.samples, classes)
+    return {NAME: replace(plan, notes=(*job.trace.notes, *told, *plan.notes))}
+
+
+def routes_of(options: ReplayOptions) -> Routes:
+    """What the options say. Raises InputFault for channels where nothing goes in rings."""
+    rules = {
+        kind: rule_of(getattr(options, option_of(kind)), ALGORITHMS[kind]) for kind in Collective if kind not in ONLY
     }
-    classes, told = _classified(job.trace, options)
-    plan = compile_workload(job.trace, job.cluster, job.costs, algorithms, job.compute_s, job.samples, classes)
-    return {NAME: replace(plan, notes=(*plan.notes, *job.trace.notes, *told))}
+    named = {name for kind, rule in rules.items() if option_of(kind) in IN_RINGS for name in rule.algorithms}
+    if options.channels > 1 and not named & {"ring", AUTO}:
+        raise InputFault(
+            f"strategy.options.channels = {options.channels}: nothing goes by ring; leave it out, "
+            f"or set one of {', '.join(IN_RINGS)} to 'ring'"
+        )
+    return Routes(rules, options.piece, options.channels)
 
 
 REPLAY = Strategy(

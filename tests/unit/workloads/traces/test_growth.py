@@ -21,14 +21,13 @@ from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.growth import ALL_RANKS, growing_groups, grown
 from gradwire.workloads.traces.record import Reading
 from gradwire.workloads.traces.replay.compiler import busiest_s, compile_workload
+from gradwire.workloads.traces.replay.strategy import ReplayOptions, routes_of
 from gradwire.workloads.traces.workload import FILE_NAME, Kind, Workload
 from tests.unit.workloads.traces.random_workloads import workloads
 from tests.unit.workloads.traces.small_traces import chakra_file, chakra_node, ddp_step, imported
 
 REAL = os.environ.get("GRADWIRE_REAL_TRACES", "")
-RING = {
-    Kind.ALL_REDUCE: "ring", Kind.ALL_GATHER: "ring", Kind.REDUCE_SCATTER: "ring", Kind.BROADCAST: "tree", Kind.REDUCE: "tree",
-}  # fmt: skip
+RING = routes_of(ReplayOptions())
 GROUPS: dict[str, tuple[int, ...]] = {"tp0": (0, 1), "tp1": (2, 3), "dp0": (0, 2), "dp1": (1, 3)}
 SCENARIO = """
 title = "a recorded step"

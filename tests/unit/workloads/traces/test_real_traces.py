@@ -20,6 +20,7 @@ from gradwire.workloads.plan import OpKind
 from gradwire.workloads.traces.importing import Imported
 from gradwire.workloads.traces.record import Reading
 from gradwire.workloads.traces.replay.compiler import busiest_s, compile_workload
+from gradwire.workloads.traces.replay.strategy import ReplayOptions, routes_of
 from gradwire.workloads.traces.workload import Kind
 from tests.unit.workloads.traces.small_traces import imported, words
 
@@ -103,9 +104,7 @@ def test_their_plans_are_sound_and_carry_every_byte(tmp_path: Path) -> None:
     for outcome in (kineto(), execution_trace(), chakra(tmp_path, Reading(ranks=2))):
         source = outcome.workload
         assert source is not None
-        plan = compile_workload(
-            source, Cluster(2), Costs(), {Kind.ALL_REDUCE: "ring", Kind.BROADCAST: "tree"}, min(busiest_s(source)), 0
-        )
+        plan = compile_workload(source, Cluster(2), Costs(), routes_of(ReplayOptions()), min(busiest_s(source)), 0)
         check(plan)
         sizes = {
             kind: int(source.tasks.size_bytes[source.tasks.kind == kind].sum())

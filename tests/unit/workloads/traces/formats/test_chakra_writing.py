@@ -16,6 +16,7 @@ from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.plan import OpKind, Plan
 from gradwire.workloads.traces.formats.chakra_writing import write_chakra
 from gradwire.workloads.traces.replay.compiler import busiest_s, compile_workload
+from gradwire.workloads.traces.replay.strategy import ReplayOptions, routes_of
 from gradwire.workloads.traces.workload import Kind
 from tests.shared.simulation import replay
 from tests.shared.small_jobs import compiled, job_of, profile_of
@@ -50,7 +51,9 @@ def test_it_replays_in_the_time_of_the_plan(tmp_path: Path) -> None:
     plan = plan_of("ring")
     outcome = imported(*write_chakra(tmp_path / "run", plan, replay(plan), 1))
     assert outcome.workload is not None
-    again = compile_workload(outcome.workload, Cluster(2), Costs(), {}, min(busiest_s(outcome.workload)), 0)
+    again = compile_workload(
+        outcome.workload, Cluster(2), Costs(), routes_of(ReplayOptions()), min(busiest_s(outcome.workload)), 0
+    )
     check(again)
     fabric = Fabric(hosts=2, rate_bps=1e9)
     assert estimate(again, fabric).iteration_s == pytest.approx(estimate(plan, fabric).iteration_s, rel=0.02)

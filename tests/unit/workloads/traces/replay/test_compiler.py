@@ -11,11 +11,14 @@ import pytest
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.checker import check
+from gradwire.workloads.engines.collectives.contract import Collective
+from gradwire.workloads.engines.collectives.routes import option_of
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.plan import OpKind, Plan
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.record import Reading
 from gradwire.workloads.traces.replay.compiler import busiest_s, compile_workload
+from gradwire.workloads.traces.replay.strategy import ReplayOptions, routes_of
 from gradwire.workloads.traces.workload import Kind, Workload
 from tests.unit.workloads.traces.small_traces import chakra_file, chakra_node, imported, words
 
@@ -69,12 +72,9 @@ def workload(folder: Path) -> Workload:
 
 
 def compiled(source: Workload, algorithms: dict[Kind, str], costs: Costs | None = None, per_host: int = 1) -> Plan:
-    chosen = {
-        Kind.ALL_REDUCE: "direct",
-        Kind.ALL_GATHER: "direct",
-        Kind.REDUCE_SCATTER: "direct",
-        Kind.BROADCAST: "direct",
-    } | algorithms
+    options = dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter", "broadcast"), "direct")
+    options |= {option_of(Collective[kind.name]): name for kind, name in algorithms.items()}
+    chosen = routes_of(ReplayOptions.model_validate(options))
     cluster = Cluster(source.ranks, workers_per_host=per_host)
     return compile_workload(source, cluster, costs or Costs(), chosen, min(busiest_s(source)), 0)
 

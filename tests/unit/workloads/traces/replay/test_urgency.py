@@ -21,6 +21,7 @@ from gradwire.workloads.scenario.loading import load_scenario
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.formats.chakra_writing import write_chakra
 from gradwire.workloads.traces.replay.compiler import busiest_s, compile_workload
+from gradwire.workloads.traces.replay.strategy import ReplayOptions, routes_of
 from gradwire.workloads.traces.replay.urgency import classes_as_recorded, classes_by_need, slacks_ns
 from gradwire.workloads.traces.workload import FILE_NAME, Kind, Workload
 from tests.shared.simulation import replay
@@ -132,10 +133,12 @@ def test_any_workload_has_slack_and_classes(source: Workload, classes: int) -> N
     by_task = classes_by_need(source, classes)
     assert ((by_task >= 0) & (by_task < classes)).all()
     plan = compile_workload(
-        source, Cluster(source.ranks), Costs(), {Kind.ALL_REDUCE: "ring"}, min(busiest_s(source)), 0, by_task
+        source, Cluster(source.ranks), Costs(), routes_of(ReplayOptions()), min(busiest_s(source)), 0, by_task
     )
     check(plan)
-    one = compile_workload(source, Cluster(source.ranks), Costs(), {Kind.ALL_REDUCE: "ring"}, min(busiest_s(source)), 0)
+    one = compile_workload(
+        source, Cluster(source.ranks), Costs(), routes_of(ReplayOptions()), min(busiest_s(source)), 0
+    )
     assert sorted(plan.ops.size_bytes.tolist()) == sorted(one.ops.size_bytes.tolist())
 
 
@@ -154,7 +157,7 @@ def test_recorded_priorities_become_classes_the_larger_first(tmp_path: Path) -> 
     assert again.digest() == source.digest()
     by_task = classes_as_recorded(again)
     assert by_task[again.tasks.rank == 1].tolist()[:4] == [0, 1, 0, 2]
-    plan = compile_workload(again, Cluster(2), Costs(), {Kind.ALL_REDUCE: "ring"}, min(busiest_s(again)), 0, by_task)
+    plan = compile_workload(again, Cluster(2), Costs(), routes_of(ReplayOptions()), min(busiest_s(again)), 0, by_task)
     check(plan)
     sends = plan.ops.kind == OpKind.SEND
     assert {
@@ -229,7 +232,7 @@ def test_a_scenario_has_the_classes_that_its_trace_needs(scenario: Path, words_o
     assert (plain.fabric.classes, point.fabric.classes) == (1, classes)
     (one,), (other,) = plain.plans.values(), point.plans.values()
     check(other, point.job.relative_times)
-    assert other.notes[-1].startswith("priorities ")
+    assert other.notes[0].startswith("priorities ")
     sooner_s = estimate(one, plain.fabric).iteration_s - estimate(other, point.fabric).iteration_s
     assert sooner_s == pytest.approx(20e6 * 8 / (10e9 * point.fabric.goodput_share()), rel=0.05)
 

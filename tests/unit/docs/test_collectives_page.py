@@ -1,0 +1,30 @@
+"""The page of collectives has the table that `auto` goes by, and every algorithm."""
+
+from __future__ import annotations
+
+from gradwire.workloads.engines.collectives.choice import ALGORITHMS, TABLE, Row
+from gradwire.workloads.scenario.units import size_text
+from tests.shared.snippets import ROOT
+
+PAGE = (ROOT / "docs" / "collectives.md").read_text()
+
+
+def shown(row: Row) -> str:
+    where = [
+        *(["a power of two"] if row.power_of_two else []),
+        *([f"up to {row.most_members} members"] if row.most_members else []),
+        *(["several machines of several members"] if row.rails else []),
+    ]
+    size = "" if row.most_bytes is None else size_text(row.most_bytes)
+    source = row.source if row.source.startswith(("assumed", "the only")) else f"Thakur et al., {row.source}"
+    return f"| {row.kind} | {size} | {', '.join(where)} | `{row.algorithm}` | {source} |"
+
+
+def test_the_table_is_that_of_the_code() -> None:
+    rows = [shown(row) for row in TABLE]
+    assert "\n".join(rows) in PAGE, "\n".join(["the table should be:", *rows])
+
+
+def test_every_algorithm_is_explained() -> None:
+    missing = {name for there in ALGORITHMS.values() for name in there if f"`{name}`" not in PAGE}
+    assert missing <= {"dissemination"}

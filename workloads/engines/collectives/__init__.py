@@ -1,0 +1,23 @@
+"""Collectives as schedules: the shape of all, the algorithms, and which one to take."""
+
+from gradwire.workloads.engines.collectives.allreduces import (
+    butterfly,
+    halving_doubling,
+    hierarchical_ring,
+    ring,
+    ring_among,
+    whole_ring,
+)
+from gradwire.workloads.engines.collectives.schedule import Order, Row, Schedule
+
+__all__ = [
+    "Order",
+    "Row",
+    "Schedule",
+    "butterfly",
+    "halving_doubling",
+    "hierarchical_ring",
+    "ring",
+    "ring_among",
+    "whole_ring",
+]
