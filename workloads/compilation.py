@@ -12,6 +12,8 @@ from typing import TypeVar
 
 from gradwire.faults import InputFault
 from gradwire.topo.fabric import Fabric
+from gradwire.workloads.faults.planned import fault_defects
+from gradwire.workloads.faults.section import may_lose
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.catalogue import Catalogue
 from gradwire.workloads.models.devices import ComputeTime, compute_time, with_modules_of
@@ -95,7 +97,7 @@ class ResolvedPoint:
             self.strategy.classes(self.options), 1 + max(map(class_beside, self.section.program.values()), default=0)
         )
         built = _fabric(self.section, self.job.cluster.hosts, self.job.rate_bps, classes)
-        return replace(built, aggregators=self.strategy.aggregators)
+        return replace(built, aggregators=self.strategy.aggregators, faulty=may_lose(self.section.fault))
 
     def misfits(self) -> list[str]:
         """Describes what does not exist or fit together, one line each, for every part that can be told without the others."""
@@ -122,6 +124,7 @@ class ResolvedPoint:
         fabric = attempt(lambda: self.fabric)
         if fabric is not None:
             lines += program_defects(self.section.program, fabric.host_names(), fabric.classes)
+            lines += fault_defects(self.section.fault, fabric, self.job.cluster.workers)
         return list(dict.fromkeys(lines))
 
 
