@@ -10,6 +10,7 @@ import gc
 import os
 import resource
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -35,8 +36,10 @@ from gradwire.agents.messages import (
     say,
 )
 from gradwire.agents.multicast.sockets import Multicast
+from gradwire.agents.perils import Perils
 from gradwire.agents.records import AgentSummary
 from gradwire.agents.replay.interpreter import Interpreter
+from gradwire.agents.replay.pace import Pace
 from gradwire.agents.wire.flows import connection_of_send, connections_of
 from gradwire.faults import Fault
 from gradwire.topo.fabric import Fabric
@@ -56,8 +59,8 @@ class Agent:
     def obey(self, command: Command) -> None:
         """Carries out a command, and answers."""
         match command:
-            case Load(plan, iterations, log):
-                self.load(Path(plan), iterations, Path(log))
+            case Load():
+                self.load(command)
             case Connect():
                 self.connect()
             case Go(start_ns):
@@ -65,12 +68,16 @@ class Agent:
             case Finish():
                 self.finish()
 
-    def load(self, plan: Path, iterations: int, log: Path) -> None:
+    def load(self, command: Load) -> None:
         """Reads the plan and listens on every host."""
-        self._plan = Plan.load(plan)
-        self._log = log
+        self._plan = Plan.load(Path(command.plan))
+        self._log = Path(command.log)
         ranks = {rank for rank, host in enumerate(self._plan.rank_host.tolist()) if host in self._hosts}
-        self._interpreter = Interpreter(self._plan, ranks, iterations)
+        workers = self._plan.workers.tolist()
+        own = [fault for fault in command.faults if workers[fault.worker] in ranks]
+        self._pace = Pace(own, workers) if own else None
+        self._perils = Perils(own, workers, ranks, command.stall_limit_ns) if command.stall_limit_ns else None
+        self._interpreter = Interpreter(self._plan, ranks, command.iterations, self._pace)
         self._connections = connections_of(self._plan)
         self._listeners = [listen(host, self._options) for host in self._hosts.values()]
         self._multicast = Multicast(self._plan, self._hosts, self._fabric, self._options)
@@ -89,7 +96,15 @@ class Agent:
         ends_by_departure = self._options.unsent_bytes is None
         line_of = {host: Line.of_tcp(self._fabric, host) for host in self._hosts} if ends_by_departure else {}
         self._loop = ReplayLoop(
-            self._plan, self._interpreter, sends, self._connections, outgoing, incoming, self._multicast, line_of
+            self._plan,
+            self._interpreter,
+            sends,
+            self._connections,
+            outgoing,
+            incoming,
+            self._multicast,
+            line_of,
+            self._perils,
         )
         say(Ready())
 
@@ -98,6 +113,7 @@ class Agent:
         assert self._loop is not None
         gc.disable()
         self._loop.run(start_ns, lambda done: say(Iterated(done)))
+        ended_ns = time.monotonic_ns() - start_ns
         gc.enable()
         self._interpreter.log.freeze().save(self._log)
         lateness = np.array(self._interpreter.lateness_ns or [0])
@@ -110,6 +126,7 @@ class Agent:
             lateness_ns_max=int(lateness.max()),
             lateness_ns_p99=int(np.percentile(lateness, 99)),
             multicast_repairs=self._multicast.repairs,
+            faults=self._pace.records(ended_ns) if self._pace is not None else (),
         )
         say(Done(summary))
         self._loop.answer_until(sys.stdin.fileno(), start_ns)

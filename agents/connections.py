@@ -125,11 +125,11 @@ def join(
                     selector.register(_accept(sock), selectors.EVENT_READ, None)
                 else:
                     selector.unregister(sock)
-                    number = _number_of_peer(sock, expected)
-                    if number is None or number in incoming:
+                    greeting = _number_of_peer(sock, expected)
+                    if greeting is None or greeting in incoming:
                         sock.close()
                     else:
-                        incoming[number] = sock
+                        incoming[greeting] = sock
     return incoming
 
 

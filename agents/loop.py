@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from gradwire.agents.departures import ErrorQueue, Line
 from gradwire.agents.multicast.sockets import FlowSender, Multicast, interest
+from gradwire.agents.perils import Perils
 from gradwire.agents.replay.interpreter import Interpreter, Outgoing
 from gradwire.agents.timer import Timer
 from gradwire.agents.transfer import Receiver, Sender, payload_file
@@ -32,10 +33,11 @@ class ReplayLoop:
         incoming: dict[int, socket.socket],
         multicast: Multicast,
         line_of: dict[int, Line],
+        perils: Perils | None = None,
     ) -> None:
         """line_of: the line of each host, by endpoint index, if a SEND ends when its last byte has left the host.
 
-        Without a host's line, its SENDs end when the socket has taken their last byte.
+        Without a host's line, its SENDs end when the socket has taken their last byte. perils: what may end the replay early.
         """
         self._plan, self._interpreter = plan, interpreter
         self._framing = Framing(len(plan.workers))
@@ -48,7 +50,11 @@ class ReplayLoop:
         }
         self._errors = ErrorQueue()
         self._receivers = {sock.fileno(): Receiver(sock, self._framing) for sock in incoming.values()}
+        self._rank_of_receiver = {sock.fileno(): connections[number].dst for number, sock in incoming.items()}
+        self._perils = perils
+        self._dead: set[int] = set()
         self._sender_by_fd = {sender.sock.fileno(): sender for sender in self._senders.values()}
+        self._number_of = {sender.sock.fileno(): number for number, sender in self._senders.items()}
         self._multicast = multicast
         self._waiting: set[int] = set()
         self._timer = Timer()
@@ -65,7 +71,19 @@ class ReplayLoop:
         return sum(receiver.bytes_received for receiver in self._receivers.values()) + self._multicast.bytes_received
 
     def run(self, start_ns: int, on_iteration: Callable[[int], None]) -> None:
-        """Replays the plan, beginning at `start_ns` of the monotonic clock; calls `on_iteration` with the number of iterations done."""
+        """Replays the plan, beginning at `start_ns` of the monotonic clock; calls `on_iteration` with the number of iterations done.
+
+        Raises MachineFault for a connection that breaks, and where perils say when to give up; then also with what ranks wait for.
+        """
+        try:
+            self._run(start_ns, on_iteration)
+        except MachineFault as fault:
+            if self._perils is None:
+                raise
+            told = self._perils.last_words(self._all_awaited())
+            raise MachineFault(f"{fault}; {told}" if told else str(fault)) from fault
+
+    def _run(self, start_ns: int, on_iteration: Callable[[int], None]) -> None:
         self._poll.register(self._timer.descriptor, select.EPOLLIN)
         self._timer.set(start_ns)
         self._poll.poll()
@@ -86,9 +104,52 @@ class ReplayLoop:
             if interpreter.iterations_done != done:
                 done = interpreter.iterations_done
                 on_iteration(done)
+            if self._perils is not None:
+                self._watch(self._perils, done, time.monotonic_ns() - start_ns)
+
+    def _watch(self, perils: Perils, done: int, now_ns: int) -> None:
+        """Lets workers die, and gives up if nothing moves any more."""
+        perils.iterated(done, now_ns)
+        for rank in perils.deaths(now_ns, done):
+            self._die(rank)
+        perils.moved(self._interpreter.log.rows + self.bytes_received, now_ns)
+        perils.refuse_stall(now_ns, is_computing=self._interpreter.next_timer_ns() is not None)
+
+    def _die(self, rank: int) -> None:
+        """Closes a rank's connections, as the kernel does when a process ends. What the rank still does reaches nobody."""
+        self._dead.add(rank)
+        for descriptor, sender in list(self._sender_by_fd.items()):
+            if self._connections[self._number_of[descriptor]].src == rank:
+                self._poll.unregister(descriptor)
+                del self._sender_by_fd[descriptor]
+                sender.sock.close()
+        for descriptor, receiver in list(self._receivers.items()):
+            if self._rank_of_receiver[descriptor] == rank:
+                self._poll.unregister(descriptor)
+                del self._receivers[descriptor]
+                receiver.sock.close()
+
+    def _all_awaited(self) -> list[str]:
+        """What each rank that lives waits for first, in words."""
+        first: dict[int, str] = {}
+        for iteration, op in self._interpreter.awaited():
+            if self._rank[op] not in self._dead:
+                first.setdefault(self._rank[op], self._awaited(iteration, op))
+        return list(first.values())
+
+    def _awaited(self, iteration: int, op: int) -> str:
+        """What a RECV waits for, in words."""
+        send = int(self._plan.ops.message[op])
+        chunk = self._chunk[send]
+        what = self._plan.tensors[self._tensor[chunk]] if chunk >= 0 else "a message"
+        return f"rank {self._rank[op]} waits for {what} from rank {self._rank[send]} in iteration {iteration}"
 
     def _set_timer(self, start_ns: int) -> None:
-        times = (self._interpreter.next_timer_ns(), self._multicast.next_timer_ns())
+        times = (
+            self._interpreter.next_timer_ns(),
+            self._multicast.next_timer_ns(),
+            self._perils.next_ns() if self._perils is not None else None,
+        )
         next_ns = min((time_ns for time_ns in times if time_ns is not None), default=None)
         self._timer.set(None if next_ns is None else next_ns + start_ns)
 
@@ -160,6 +221,8 @@ class ReplayLoop:
 
     def _send_all(self, outbox: list[Outgoing], now_ns: int) -> None:
         for message in outbox:
+            if self._rank[message.op] in self._dead:
+                continue
             self.messages_sent += 1
             self.bytes_sent += self._framing.header_bytes + self._size[message.op]
             if message.op not in self._connection_of_send:

@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from gradwire.agents.connections import HostEntry, SocketOptions
-from gradwire.agents.records import AgentSummary, CaptureRecord
+from gradwire.agents.records import AgentSummary, CaptureRecord, PlannedFault
 from gradwire.topo.fabric import Fabric
 
 Message = TypeVar("Message")
@@ -42,6 +42,10 @@ class Load(msgspec.Struct, frozen=True, tag_field="command", tag="load"):
     iterations: int
     #: Where to write the log.
     log: str
+    #: What happens to workers meanwhile.
+    faults: tuple[PlannedFault, ...] = ()
+    #: How long nothing may move before the agent gives up; 0 for ever.
+    stall_limit_ns: int = 0
 
 
 class Connect(msgspec.Struct, frozen=True, tag_field="command", tag="connect"):

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self, TypeVar
@@ -33,7 +34,7 @@ from gradwire.agents.messages import (
     encode_line,
     write_settings,
 )
-from gradwire.agents.records import AgentSummary, OpLog
+from gradwire.agents.records import AgentSummary, OpLog, PlannedFault
 from gradwire.faults import MachineFault
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
@@ -48,8 +49,27 @@ OUT_OF_MAPPINGS = (
 )
 
 
+@dataclass(frozen=True)
+class Mishaps:
+    """What happens to a replay besides its plan."""
+
+    #: Faults of workers, which agents carry out.
+    faults: tuple[PlannedFault, ...] = ()
+    #: How long nothing may move before agents give up; 0 for ever.
+    stall_limit_ns: int = 0
+    #: Hears when the replay begins, by the monotonic clock, shortly before it does.
+    on_start: Callable[[int], None] = lambda _: None
+
+
+UNHARMED = Mishaps()
+
+
 class AgentDied(MachineFault):
-    """An agent process ended in the middle of a run."""
+    """An agent process ended in the middle of a run. said: its last words, "" if it had none."""
+
+    def __init__(self, message: str, said: str = "") -> None:
+        super().__init__(message)
+        self.said = said
 
 
 class _Process:
@@ -117,7 +137,8 @@ class _Process:
         if status == -signal.SIGSEGV:
             last += OUT_OF_MAPPINGS
         return AgentDied(
-            f"agent {self.number} ({which} on {hosts}) died with {how}{last}; its log is {self.error_path}"
+            f"agent {self.number} ({which} on {hosts}) died with {how}{last}; its log is {self.error_path}",
+            said[-1].removeprefix(f"{MachineFault.__name__}: ") if said else "",
         )
 
     def kill(self) -> None:
@@ -175,7 +196,12 @@ class AgentGroup:
             process.stop()
 
     def replay(
-        self, plan: Plan, path: Path, iterations: int, on_iteration: Callable[[int], None]
+        self,
+        plan: Plan,
+        path: Path,
+        iterations: int,
+        on_iteration: Callable[[int], None],
+        mishaps: Mishaps = UNHARMED,
     ) -> tuple[OpLog, tuple[AgentSummary, ...]]:
         """Replays the plan, stored at `path`; calls `on_iteration` with the number of iterations that all agents have done.
 
@@ -184,12 +210,14 @@ class AgentGroup:
         for process in self._processes:
             hosts = {host.index for host in process.hosts}
             process.ranks = [rank for rank, host in enumerate(plan.rank_host.tolist()) if host in hosts]
-            process.tell(Load(str(path), iterations, str(process.log_path)))
+            load = Load(str(path), iterations, str(process.log_path), mishaps.faults, mishaps.stall_limit_ns)
+            process.tell(load)
         self._collect(Listening)
         for process in self._processes:
             process.tell(Connect())
         self._collect(Ready)
         self.start_ns = time.monotonic_ns() + START_DELAY_NS
+        mishaps.on_start(self.start_ns)
         for process in self._processes:
             process.tell(Go(self.start_ns))
         done = self._collect(Done, on_iteration)

@@ -63,6 +63,8 @@ class AgentSummary:
     lateness_ns_p99: int
     #: Lost multicast datagrams that were resent.
     multicast_repairs: int = 0
+    #: Faults of this agent's workers.
+    faults: tuple[FaultRecord, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,77 @@ class CaptureRecord:
 
 
 @dataclass(frozen=True)
+class PlannedFault:
+    """A fault that a scenario asks for, as the machine carries it out (workloads/faults/section.py says what each kind is)."""
+
+    name: str
+    kind: str
+    #: When it begins: after the replay begins, or after `iteration` does.
+    at_ns: int
+    #: The iteration after whose beginning it begins; -1 if it is the replay's.
+    iteration: int = -1
+    #: How long it lasts; -1 to the end of the replay.
+    duration_ns: int = -1
+    #: Of a link: one of its ports, by the name of its interface. Of a restart: the switch.
+    place: str = ""
+    #: Number of the worker; -1 for faults of other things.
+    worker: int = -1
+    #: What its kind needs: a share lost, a delay or a period in seconds, a rate in bit/s, a factor.
+    value: float = 0.0
+
+    @property
+    def is_of_worker(self) -> bool:
+        """Whether agents carry it out; all others are the network's."""
+        return self.worker >= 0
+
+    @property
+    def where(self) -> str:
+        """Its place in words."""
+        if self.is_of_worker:
+            return f"worker {self.worker}"
+        if not self.place:
+            return "the controller"
+        return f"switch {self.place}" if self.kind == "switch-restart" else f"link {self.place}"
+
+    @property
+    def what(self) -> str:
+        """What happens there, in words: "link h1-eth0 is down"."""
+        return f"{self.where} {self._happens}"
+
+    @property
+    def _happens(self) -> str:
+        words = {
+            "link-down": "is down",
+            "flapping": f"flaps every {self.value:g} s",
+            "loss": f"loses {self.value:.3%}",
+            "delay": f"is {self.value * 1e3:g} ms longer",
+            "rate": f"has {self.value / 1e9:g} Gbit/s",
+            "slow-worker": f"computes {self.value:g} times slower",
+            "dead-worker": "dies",
+        }
+        return words.get(self.kind, "restarts")
+
+
+@dataclass(frozen=True)
+class FaultRecord:
+    """What became of a fault. Times count from the agents' common start."""
+
+    fault: PlannedFault
+    #: When it should have begun; -1 if its iteration never did.
+    due_ns: int
+    #: When it had begun: after its commands had been carried out. -1 if it never did.
+    begun_ns: int
+    #: When it had been undone; -1 if it never was.
+    ended_ns: int
+    #: How often something was done to the network or a worker.
+    changes: int = 0
+
+    def overlaps(self, begin_ns: int, end_ns: int) -> bool:
+        """Whether it was there at some time between these two."""
+        return self.begun_ns >= 0 and self.begun_ns < end_ns and (self.ended_ns < 0 or self.ended_ns > begin_ns)
+
+
+@dataclass(frozen=True)
 class PointRecord:
     """Everything about a point's run that analysis needs beside the plan and the op log."""
 
@@ -129,3 +202,5 @@ class PointRecord:
     captures: tuple[CaptureRecord, ...] = ()
     #: The agents' common start on the clock that stamps packets, in nanoseconds since 1970; 0 without captures.
     capture_start_ns: int = 0
+    #: What became of the scenario's faults.
+    faults: tuple[FaultRecord, ...] = ()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from gradwire.agents.records import Int64, OpLog
+from gradwire.agents.records import FaultRecord, Int64, OpLog
+from gradwire.analysis.faults.slow_workers import slow_times, slowed_end_ns
 from gradwire.faults import InternalFault
 from gradwire.workloads.plan import OpKind, Plan
 
@@ -33,8 +35,11 @@ class LoggedOps:
     in_turn: Int64
 
     @staticmethod
-    def of(plan: Plan, log: OpLog) -> LoggedOps:
-        """Sorts a log into tables. Raises InternalFault for an op that the plan does not have."""
+    def of(plan: Plan, log: OpLog, faults: Sequence[FaultRecord] = ()) -> LoggedOps:
+        """Sorts a log into tables. Raises InternalFault for an op that the plan does not have.
+
+        faults: what became of the run's faults, of which slow workers end their work later than planned.
+        """
         count, iterations = len(plan.ops), int(log.iteration.max(initial=-1)) + 1
         if len(log.op) and (log.op.max() >= count or log.op.min() < 0):
             raise InternalFault(
@@ -49,6 +54,10 @@ class LoggedOps:
         nominal, start, end = columns
         timed = (plan.ops.kind == OpKind.COMPUTE) | (plan.ops.kind == OpKind.REDUCE)
         finish = np.where(timed[None, :] & (end != MISSING), nominal + plan.ops.duration_ns[None, :], end)
+        for rank, slow in slow_times(plan, faults).items():
+            its = np.flatnonzero(timed & (plan.ops.rank == rank))
+            work = np.broadcast_to(plan.ops.duration_ns[its], nominal[:, its].shape)
+            finish[:, its] = np.where(end[:, its] != MISSING, slowed_end_ns(nominal[:, its], work, slow), MISSING)
         return LoggedOps(plan, nominal, start, end, finish, flat)
 
     @property

@@ -11,17 +11,9 @@ import logging
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
-from tests.hostile import captures, scenarios, wire
-from tests.hostile.limits import Outcome
-
-KINDS: dict[str, Callable[[int, Path], Outcome]] = {
-    "scenario": scenarios.tried,
-    "wire": lambda number, _: wire.tried(number),
-    "capture": captures.tried,
-}
+from tests.hostile.kinds import KINDS
 
 
 def tried(kind: str, first: int, count: int) -> Counter[str]:

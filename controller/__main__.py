@@ -23,9 +23,15 @@ def main() -> None:
     parser.add_argument(
         "--ready-file", type=Path, help="file to write when all switches have their rules (default: stdout)"
     )
+    parser.add_argument("--restarted", action="store_true", help="switches may have their rules from before")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
-    serve(Fabric.from_json(arguments.fabric.read_text()), arguments.port, arguments.ready_file)
+    serve(
+        Fabric.from_json(arguments.fabric.read_text()),
+        arguments.port,
+        arguments.ready_file,
+        restarted=arguments.restarted,
+    )
 
 
 if __name__ == "__main__":

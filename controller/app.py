@@ -18,6 +18,8 @@ from gradwire.controller.flows import FlowRule, GroupRule, SwitchRules, switch_r
 from gradwire.files import replacing
 from gradwire.topo.fabric import Fabric
 
+ADD_OR_MODIFY = 0x8000
+"""Open vSwitch's OFPGC11_ADD_OR_MOD, for a group that may exist (include/openflow/openflow-1.1.h). OpenFlow's ADD would be refused."""
 FAILED = 3
 """Exit status after anything that leaves a switch without its rules."""
 
@@ -28,6 +30,7 @@ class ForwardingApp(ryu.BaseApp):  # type: ignore[misc]
     OFP_VERSIONS = [ryu.ofproto_v1_3.OFP_VERSION]  # noqa: RUF012 (the framework reads this attribute of the class)
     fabric: Fabric
     ready_path: Path | None
+    restarted = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -44,10 +47,10 @@ class ForwardingApp(ryu.BaseApp):  # type: ignore[misc]
             die(
                 f"a switch with dpid {datapath.id} connected, but the fabric's are {known}: is it someone else's controller port?"
             )
-        if datapath.id not in self._waiting:
-            return  # It has reconnected. In fail mode secure it keeps its rules, and a group cannot be added twice.
+        # A switch that reconnects has kept its rules, in fail mode secure, or has restarted and lost them.
+        may_exist = self.restarted or datapath.id not in self._waiting
         for group in rules.groups:
-            datapath.send_msg(group_message(datapath, group))
+            datapath.send_msg(group_message(datapath, group, may_exist=may_exist))
         for flow in rules.flows:
             datapath.send_msg(flow_message(datapath, flow))
         datapath.send_msg(datapath.ofproto_parser.OFPBarrierRequest(datapath))
@@ -95,14 +98,15 @@ def flow_message(datapath: Any, rule: FlowRule) -> Any:
     )
 
 
-def group_message(datapath: Any, rule: GroupRule) -> Any:
-    """The OFPGroupMod that adds `rule`."""
+def group_message(datapath: Any, rule: GroupRule, *, may_exist: bool = False) -> Any:
+    """The OFPGroupMod that adds `rule`, or leaves it as it is if it may exist."""
     parser, protocol = datapath.ofproto_parser, datapath.ofproto
     buckets = [
         parser.OFPBucket(actions=[parser.OFPActionSetQueue(b.band), parser.OFPActionOutput(b.output_port)])
         for b in rule.buckets
     ]
-    return parser.OFPGroupMod(datapath, protocol.OFPGC_ADD, protocol.OFPGT_ALL, rule.group_id, buckets)
+    command = ADD_OR_MODIFY if may_exist else protocol.OFPGC_ADD
+    return parser.OFPGroupMod(datapath, command, protocol.OFPGT_ALL, rule.group_id, buckets)
 
 
 def announce(rules: dict[int, SwitchRules], ready_path: Path | None) -> None:
@@ -128,8 +132,11 @@ def die(message: str) -> NoReturn:
     os._exit(FAILED)
 
 
-def serve(fabric: Fabric, port: int, ready_path: Path | None) -> None:
-    """Serves the fabric's switches on 127.0.0.1:`port` until the process is ended; dies at once if the port is taken."""
+def serve(fabric: Fabric, port: int, ready_path: Path | None, *, restarted: bool = False) -> None:
+    """Serves the fabric's switches on 127.0.0.1:`port` until the process is ended; dies at once if the port is taken.
+
+    restarted: whether switches may have their rules from a controller before.
+    """
     check_port_is_free(port)
     ryu.cfg.CONF(
         args=["--ofp-listen-host", "127.0.0.1", "--ofp-tcp-listen-port", str(port)],
@@ -138,6 +145,7 @@ def serve(fabric: Fabric, port: int, ready_path: Path | None) -> None:
     )
     ForwardingApp.fabric = fabric
     ForwardingApp.ready_path = ready_path
+    ForwardingApp.restarted = restarted
     ryu.AppManager.run_apps([ryu.OFP_HANDLER, __name__])
 
 

@@ -35,6 +35,11 @@ class ControllerProcess:
     def __enter__(self) -> ControllerProcess:
         self._fabric_path.write_text(self._fabric.to_json())
         self._ready_path.unlink(missing_ok=True)
+        self._log_path.unlink(missing_ok=True)
+        self._start()
+        return self
+
+    def _start(self, *options: str) -> None:
         command = [
             sys.executable,
             "-m",
@@ -44,15 +49,14 @@ class ControllerProcess:
             "--port",
             str(self._port),
         ]
-        with self._log_path.open("wb") as log:
+        with self._log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                [*command, "--ready-file", str(self._ready_path)],
+                [*command, "--ready-file", str(self._ready_path), *options],
                 cwd=PACKAGE.parent,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
             )
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
@@ -88,6 +92,10 @@ class ControllerProcess:
         process = self._running()
         if process.poll() is not None:
             raise MachineFault(f"the controller ended with {process.returncode}: {self._log_tail()}")
+
+    def restart(self) -> None:
+        """Starts a process again that `stop` has ended; switches that connect to it have their rules already, or get them again."""
+        self._start("--restarted")
 
     def stop(self) -> None:
         """Ends the process if it is running; may be called twice."""

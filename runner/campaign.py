@@ -39,6 +39,7 @@ from gradwire.runner.protocol import (
 )
 from gradwire.runner.stored.stored_run import RESULT_FILES, Completion, Speed, write_completion
 from gradwire.vm.machines import run_job
+from gradwire.workloads.faults.planned import planned_faults
 
 Trial = Callable[[int], object]
 """Tries the machine before the first point, given the memory in MiB that points ask for; raises what would hit all of them."""
@@ -216,6 +217,8 @@ def _write_task(planned: PlannedRun) -> None:
         capture=tuple(section.run.capture),
         capture_snaplen=section.run.capture_snaplen,
         programs=bool(section.program),
+        faults=planned_faults(section.fault, planned.fabric),
+        stall_limit_ns=round(section.run.stall_limit * 1e9) if section.fault else 0,
     )
     write_json(planned.folder / TASK_FILE, task)
     if section.program:

@@ -102,7 +102,16 @@ def _judged(stored: StoredRun, label: str) -> Verdict:
     spine_of = _spine_of(stored, fabric)
     beside, _ = programs_of(stored, fabric)
     return judge(
-        plan, fabric, stored.log(), record, captures, ideal, departs=_departs(stored), spine_of=spine_of, beside=beside
+        plan,
+        fabric,
+        stored.log(),
+        record,
+        captures,
+        ideal,
+        departs=_departs(stored),
+        spine_of=spine_of,
+        beside=beside,
+        faults=stored.task().faults,
     )
 
 
@@ -143,7 +152,16 @@ def judge_run(stored: StoredRun, point: Point, completion: Completion) -> Judged
     captures, spine_of = stored.captures(fabric, record), _spine_of(stored, fabric)
     beside, figures = programs_of(stored, fabric)
     verdict = judge(
-        plan, fabric, log, record, captures, ideal, departs=_departs(stored), spine_of=spine_of, beside=beside
+        plan,
+        fabric,
+        log,
+        record,
+        captures,
+        ideal,
+        departs=_departs(stored),
+        spine_of=spine_of,
+        beside=beside,
+        faults=stored.task().faults,
     )
     speed = completion.speed
     result = point_result(point.parameters, plan, fabric, log, record, verdict, speed.total_s)

@@ -34,6 +34,7 @@ from gradwire.vm.kernel import cache_folder, cached_kernel
 from gradwire.vm.machines import Clock
 from gradwire.workloads.checker import check
 from gradwire.workloads.compilation import Compiled, ResolvedPoint, compile_point
+from gradwire.workloads.faults.planned import planned_faults
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scaling import scaled_fabric, scaled_plan, virtual_scale
 from gradwire.workloads.scenario.loading import Point, origin_named
@@ -46,6 +47,8 @@ LOGS_SHARE = 0.5
 """Of the machine's memory; the rest is for the network and the plan."""
 BESIDE_MODULES = ("gradwire.runner.programs.inside.beside", "gradwire.devices")
 """What carries out programs beside a strategy, and what scripts import."""
+FAULT_MODULES = ("gradwire.runner.faults.injection",)
+"""What carries out faults."""
 ALONE_S = 0.5
 """Compiling that takes longer goes on in processes; most scenarios are done before, and processes take 0.1 s to start and end."""
 
@@ -205,6 +208,8 @@ def plan_run(
         _refuse_large_logs(point, plans, clock, window)
     if point.section.program:
         _refuse_programs(point, clock)
+    if point.section.fault:
+        _refuse_faults(point, clock)
     key = _key(point, fabric, plans, clock, window)
     planned = PlannedRun(point, fabric, plans, folder_of(key), clock, window, key, division)
     if not planned.stored.is_of(key):
@@ -226,6 +231,10 @@ def _division(point: Point, compiled: Compiled, clock: Clock) -> Division:
         if point.section.program:
             raise InputFault(
                 "run.fidelity: divides a strategy's bytes, and those of programs cannot be: leave out one of them"
+            )
+        if point.section.fault:
+            raise InputFault(
+                "run.fidelity: TCP would recover from faults in other steps than undivided: leave out one of them"
             )
     return division_for(compiled.plans, compiled.fabric, rule_of(point.section.transport), fidelity)
 
@@ -299,6 +308,18 @@ def _refuse_programs(point: Point, clock: Clock) -> None:
         refuse_wrong_commands(point.section.program)
 
 
+def _refuse_faults(point: Point, clock: Clock) -> None:
+    """Raises InputFault where faults cannot be carried out."""
+    with origin_named(point):
+        if clock.name != "virtual":
+            raise InputFault("fault: faults happen on the virtual clock only; leave out --clock wall, or the faults")
+        if clock.scale != 1:
+            raise InputFault(
+                "fault: the network is larger than the virtual clock carries exactly, so bytes and rates would be divided, and TCP would "
+                "recover in other steps: use fewer workers or a lower rate"
+            )
+
+
 def _key(point: Point, fabric: Fabric, plans: Mapping[str, Plan], clock: Clock, window: Window) -> str:
     decisive: dict[str, Any] = {
         "run": {**point.section.run.model_dump(exclude={"time_limit", "memory_mb", "fidelity"}), **asdict(window)},
@@ -309,6 +330,8 @@ def _key(point: Point, fabric: Fabric, plans: Mapping[str, Plan], clock: Clock, 
         "kernel": _kernel_name(clock),
         "code": run_digest(),
     }
+    if faults := planned_faults(point.section.fault, fabric):
+        decisive |= {"faults": [asdict(fault) for fault in faults], "faults' code": sources_digest(FAULT_MODULES)}
     if programs := point.section.program:
         start = told(started_beside(programs, fabric), fabric)
         decisive |= {

@@ -9,18 +9,27 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gradwire.agents.capture.process import CaptureProcess
 from gradwire.agents.capture.recorder import CaptureSettings, PortEntry
 from gradwire.agents.connections import HostEntry, SocketOptions
-from gradwire.agents.process import AgentGroup
-from gradwire.agents.records import CAPTURE_FOLDER, AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
+from gradwire.agents.process import UNHARMED, AgentGroup, Mishaps
+from gradwire.agents.records import (
+    CAPTURE_FOLDER,
+    AgentSummary,
+    BandCount,
+    NetworkCounts,
+    OpLog,
+    PlannedFault,
+    PointRecord,
+)
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.transfers import steady_flow_time_s
 from gradwire.controller.process import ControllerProcess
@@ -48,9 +57,13 @@ from gradwire.runner.protocol import (
 )
 from gradwire.topo.abilities import Abilities, probe_kernel
 from gradwire.topo.fabric import Fabric
+from gradwire.topo.fault_commands import impaired_ports
 from gradwire.topo.network import Network
 from gradwire.workloads.patterns import compile_transfers, probe_phases
 from gradwire.workloads.plan import Plan
+
+if TYPE_CHECKING:
+    from gradwire.runner.faults.injection import Injection
 
 PROBE_BYTES = 20_000_000
 """Bytes of each flow of the rate probe: many times the burst of `gso_bytes` by which the second port on the path lags the first."""
@@ -100,9 +113,19 @@ class Bench:
 
 @contextmanager
 def bench(
-    fabric: Fabric, sockets: SocketOptions, folder: Path, *, clock: str, per_host: bool, switch_prefix: str
+    fabric: Fabric,
+    sockets: SocketOptions,
+    folder: Path,
+    *,
+    clock: str,
+    per_host: bool,
+    switch_prefix: str,
+    faults: Sequence[PlannedFault] = (),
 ) -> Iterator[Bench]:
-    """Builds the network and installs the flows, then starts the agents; takes everything down at the end."""
+    """Builds the network and installs the flows, then starts the agents; takes everything down at the end.
+
+    faults: those that the network has to be made ready for.
+    """
     say(NetworkStarted())
     with ControllerProcess(fabric, CONTROLLER_PORT, folder) as controller:
         abilities = probe_kernel()
@@ -112,6 +135,7 @@ def bench(
             controller_port=CONTROLLER_PORT,
             switch_prefix=switch_prefix,
             owns_kernel=clock == "virtual",
+            impaired=impaired_ports(fabric, faults),
         )
         with network:
             controller.wait_ready(CONTROLLER_TIMEOUT_S)
@@ -134,6 +158,7 @@ def run_point(folder: Path) -> None:
         clock=task.clock,
         per_host=task.per_host,
         switch_prefix=task.switch_prefix,
+        faults=task.faults,
     ) as ready:
         _replay_and_record(task, folder, ready)
 
@@ -148,8 +173,8 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
         before = Reading(network)
         say(ReplayStarted())
         cpu_before = _cpu_times()
-        with _programs(task, folder, network):
-            log, summaries = _replay(agents, plan, folder / chosen.file, task.iterations, Iterated)
+        with _programs(task, folder, network), _faults(task, ready) as (mishaps, injection):
+            log, summaries = _replay(agents, plan, folder / chosen.file, task.iterations, Iterated, mishaps, injection)
         cpu_after = _cpu_times()
         say(ReplayEnded())
         ready.controller.check_alive()
@@ -166,6 +191,7 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
         shaping=f"{'prio' if ready.abilities.has_prio else 'htb'}, {'fq' if ready.abilities.has_fq else 'fifo'}",
         notes=tuple(notes),
         captures=capture.records if capture else (),
+        faults=(*(injection.records if injection else ()), *(each for agent in summaries for each in agent.faults)),
         capture_start_ns=agents.start_ns + time.time_ns() - time.monotonic_ns() if capture else 0,
     )
     write_json(folder / "record.json", record, indent=1)
@@ -179,6 +205,21 @@ def _programs(task: PointTask, folder: Path, network: Network) -> AbstractContex
     from gradwire.runner.programs.inside.beside import programs_beside  # noqa: PLC0415 (a tenth of a second that few points need)
 
     return programs_beside(folder, [network.host_pid(host) for host in range(network.fabric.hosts)])
+
+
+@contextmanager
+def _faults(task: PointTask, ready: Bench) -> Iterator[tuple[Mishaps, Injection | None]]:
+    """Lets the task's faults happen, if it has some."""
+    if not task.faults:
+        yield UNHARMED, None
+        return
+    from gradwire.runner.faults.injection import Injection, Patient, ended_by_name  # noqa: PLC0415 (few points need it)
+
+    patient = Patient(ready.network, ready.controller, CONTROLLER_PORT, has_seed=ready.abilities.has_netem_seed)
+    injection = Injection([fault for fault in task.faults if not fault.is_of_worker], patient)
+    of_workers = tuple(fault for fault in task.faults if fault.is_of_worker)
+    with ended_by_name(task.faults, injection):
+        yield Mishaps(of_workers, task.stall_limit_ns, injection.begin), injection
 
 
 def _capture(
@@ -204,10 +245,22 @@ def _capture(
 
 
 def _replay(
-    agents: AgentGroup, plan: Plan, path: Path, iterations: int, progress: Callable[[int], Event]
+    agents: AgentGroup,
+    plan: Plan,
+    path: Path,
+    iterations: int,
+    progress: Callable[[int], Event],
+    mishaps: Mishaps = UNHARMED,
+    injection: Injection | None = None,
 ) -> tuple[OpLog, tuple[AgentSummary, ...]]:
     """Replays a plan; `progress` is the event that tells how many iterations are done."""
-    return agents.replay(plan, path, iterations, lambda done: say(progress(done)))
+
+    def iterated(done: int) -> None:
+        say(progress(done))
+        if injection is not None:
+            injection.iterated(done)
+
+    return agents.replay(plan, path, iterations, iterated, mishaps)
 
 
 def _probe_rate(task: PointTask, folder: Path, agents: AgentGroup) -> float:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from gradwire.agents.connections import SocketOptions
-from gradwire.agents.records import NetworkCounts
+from gradwire.agents.records import NetworkCounts, PlannedFault
 from gradwire.faults import InternalFault
 from gradwire.topo.fabric import Fabric, MulticastGroup
 from gradwire.workloads.plan import Plan
@@ -72,6 +72,10 @@ class PointTask(msgspec.Struct, frozen=True, kw_only=True):
     capture_snaplen: int = 160
     #: Whether programs run beside the replay (runner/programs/inside/beside.py).
     programs: bool = False
+    #: What fails during the replay.
+    faults: tuple[PlannedFault, ...] = ()
+    #: With faults, how long nothing may move before the run ends.
+    stall_limit_ns: int = 0
 
     @property
     def fabric(self) -> Fabric:

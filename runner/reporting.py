@@ -13,8 +13,10 @@ import tomli_w
 from rich.console import RenderableType
 
 from gradwire.analysis.compare import PrintedCell, cells_of_claims
+from gradwire.analysis.faults.times import fault_lines
 from gradwire.analysis.frames.csv_files import write_csv
 from gradwire.analysis.frames.points import points_frame, write_points_csv, write_points_parquet
+from gradwire.analysis.iterations import iteration_ends_ns
 from gradwire.analysis.parameters import fits
 from gradwire.analysis.programs.report import FIGURES_FILE
 from gradwire.analysis.programs.results import frame_of_figures
@@ -107,6 +109,7 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) ->
             *scenario.notes,
             *_fidelity_notes(runs),
             *_program_notes(runs),
+            *_fault_notes(runs),
             *_naming_notes(runs),
             *_speed_notes(runs),
         ],
@@ -212,6 +215,18 @@ def _program_notes(runs: Sequence[JudgedRun]) -> list[str]:
     return [
         f"programs ran beside {beside} of {len(runs)} points{told}; the bound and the ideal network of x fluid are of the strategy alone"
     ]
+
+
+def _fault_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    """When faults were there, and what iterations took before, during and after them."""
+    lines = []
+    for run in runs:
+        if not (run.result.valid and run.point.section.fault):
+            continue
+        record = run.stored.record()
+        edges_ns = iteration_ends_ns(run.stored.plan(), run.stored.log(), record.iterations)
+        lines += [f"{run.label}: {line}" for line in fault_lines(record.faults, edges_ns)]
+    return lines
 
 
 def _naming_notes(runs: Sequence[JudgedRun]) -> list[str]:

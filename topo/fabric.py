@@ -96,6 +96,8 @@ class Fabric(Shape):
     queue_packets: int = 100_000
     #: Share of frames dropped (by netem) at every switch port towards a host; 0 for a lossless fabric.
     loss: float = 0.0
+    #: Whether faults may lose packets, so that TCP and multicast keep the timers that they have on a network with losses.
+    faulty: bool = False
     #: Whether the flows of a band are served in turn, where the kernel can and nothing is lost, or share one FIFO.
     fair_queues: bool = True
     #: Decides which spine each pair of hosts uses.
@@ -110,6 +112,11 @@ class Fabric(Shape):
         defects = [*self.shape_defects(), *self._port_defects(), *self._address_defects()]
         if defects:
             raise InputFault("\n".join(defects))
+
+    @property
+    def is_lossless(self) -> bool:
+        """Whether no packet is meant to get lost."""
+        return self.loss == 0 and not self.faulty
 
     def _port_defects(self) -> Iterator[str]:
         if not 1 <= self.classes < MAX_BANDS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -80,6 +81,7 @@ class Network:
     controller_port: TCP port on 127.0.0.1 where the controller listens, now or soon.
     switch_prefix: precedes the names of switches and their interfaces; needed where another network may use s1, s2, ...
     owns_kernel: whether the kernel is this run's alone (virtual clock), so that its global parameters may be set and timers are exact.
+    impaired: ports at which faults will lose or delay packets.
 
     `net` is the Mininet object: net.hosts, net.switches and mininet.cli.CLI(net) work as always.
     If something cannot be built, entering removes what was built and raises MachineFault with the command and its error.
@@ -93,12 +95,14 @@ class Network:
         controller_port: int,
         switch_prefix: str = "",
         owns_kernel: bool = False,
+        impaired: Collection[Port] = (),
     ) -> None:
         self.fabric = fabric
         self._abilities = abilities
         self._naming = Naming(fabric, switch_prefix)
         self._controller_port = controller_port
         self._owns_kernel = owns_kernel
+        self._impaired = impaired
         self._cleanup = ExitStack()
         self.net: QuietMininet | None = None
 
@@ -157,6 +161,16 @@ class Network:
             return ""
         return namespace_of(self.host_pid(self.fabric.endpoint_names().index(port.device)))
 
+    def loss_of(self, port: Port) -> float:
+        """Share of packets that the fabric itself loses at a port: those of leaves towards hosts."""
+        is_last = port.device in self.fabric.leaf_names() and port.number <= self.fabric.hosts_per_leaf
+        return self.fabric.loss if is_last else 0.0
+
+    @property
+    def naming(self) -> Naming:
+        """Names of the fabric's parts on this machine."""
+        return self._naming
+
     def counters(self) -> list[PortCounters]:
         """What every port has sent since the network was built: first the ports of hosts, in order, then those of switches.
 
@@ -214,7 +228,7 @@ class Network:
         if self._owns_kernel:
             for name, value in KERNEL_SYSCTLS.items():
                 write_sysctl(name, value)
-        settings = {**HOST_SYSCTLS, **({} if self.fabric.loss else LOSSLESS_SYSCTLS)}
+        settings = {**HOST_SYSCTLS, **(LOSSLESS_SYSCTLS if self.fabric.is_lossless else {})}
         for host in range(self.fabric.endpoints):
             with network_namespace(namespace_of(self.host_pid(host))):
                 for name, value in settings.items():
@@ -278,7 +292,6 @@ class Network:
         commands: dict[int | None, list[list[str]]] = {}
         for port, rate_bps in self.fabric.ports():
             is_switch = self._naming.is_switch(port.device)
-            lossy = is_switch and port.number <= self.fabric.hosts_per_leaf and port.device in self.fabric.leaf_names()
             place = None if is_switch else self.fabric.endpoint_names().index(port.device)
             commands.setdefault(place, []).extend(
                 port_commands(
@@ -289,8 +302,9 @@ class Network:
                     has_fq=self._abilities.has_fq,
                     exact_timers=self._owns_kernel,
                     classify=self.classify,
-                    loss=self.fabric.loss if lossy else 0.0,
+                    loss=self.loss_of(port),
                     netem_seed=self.fabric.seed + port.number if self._abilities.has_netem_seed else None,
+                    impaired=port in self._impaired,
                 )
             )
         for place, batch in commands.items():

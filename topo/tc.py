@@ -18,6 +18,8 @@ from gradwire.topo.fabric import BANDS_MAJOR, Fabric, dscp_of_band
 
 PRIO_HANDLE = f"{BANDS_MAJOR}:"
 SHAPER_HANDLE = "5:"
+NETEM_MAJOR = 0x100
+"""Major number of the qdiscs that lose and delay what band 0 has, and the first of those of the further bands."""
 HTB_LINE_CLASS = f"{PRIO_HANDLE}ff"
 """Parent of the bands' classes where HTB keeps the bands; its number is above that of any band."""
 HTB_PRIORITIES = 8
@@ -54,6 +56,7 @@ def port_commands(
     exact_timers: bool,
     loss: float = 0.0,
     netem_seed: int | None = None,
+    impaired: bool = False,
 ) -> list[list[str]]:
     """tc commands, without "tc", that shape `interface` to line rate `rate_bps`; an infinite rate is not shaped.
 
@@ -66,6 +69,7 @@ def port_commands(
     loss: share of packets that are dropped at random on arrival in any band. netem replaces the FIFO below the shaper, so the rate stays
     exact. A GSO packet is lost as a whole, so frames are lost independently only if gso_bytes <= mtu_bytes.
     netem_seed: makes the losses repeatable; None if the kernel or tc does not know netem's `seed`.
+    impaired: whether faults will lose or delay packets here (`band_options`). netem then stands in front of the queue, which stays fair.
 
     Raises InputFault for more bands than the kernel can order.
     """
@@ -79,18 +83,18 @@ def port_commands(
     else:
         bands = _prio_bands(interface, rate, burst, fabric.bands)
     leaves = [
-        ["qdisc", "add", "dev", interface, "parent", class_of_band(band), *_leaf(fabric, has_fq, loss, netem_seed)]
+        command
         for band in range(fabric.bands)
+        for command in _leaves(interface, band, fabric, has_fq, loss, netem_seed, impaired)
     ]
     filters = [_dscp_filter(interface, band) for band in range(fabric.bands)] if classify is Classify.DSCP else []
     return bands + leaves + filters
 
 
 def _prio_bands(interface: str, rate: str, burst: str, bands: int) -> list[list[str]]:
-    shaper = ["rate", rate, "burst", burst, "cburst", burst, "quantum", str(QUANTUM_BYTES)]
     return [
         ["qdisc", "add", "dev", interface, "root", "handle", SHAPER_HANDLE, "htb", "default", "1"],
-        ["class", "add", "dev", interface, "parent", SHAPER_HANDLE, "classid", "5:1", "htb", *shaper],
+        ["class", "add", "dev", interface, *_line(rate, burst)],
         _prio(interface, ["parent", "5:1"], bands),
     ]
 
@@ -133,6 +137,46 @@ def _htb_bands(interface: str, rate: str, burst: str, bands: int) -> list[list[s
         ["class", "add", "dev", interface, "parent", PRIO_HANDLE, "classid", HTB_LINE_CLASS, "htb", *line],
         *leaves,
     ]
+
+
+def _leaves(
+    interface: str, band: int, fabric: Fabric, has_fq: bool, loss: float, netem_seed: int | None, impaired: bool
+) -> list[list[str]]:
+    """The commands that make the queue of a band."""
+    add = ["qdisc", "add", "dev", interface]
+    if not impaired:
+        return [[*add, "parent", class_of_band(band), *_leaf(fabric, has_fq, loss, netem_seed)]]
+    inner = ["parent", f"{_netem_handle(band)}1"]
+    return [
+        [*add, *band_options(fabric, band, loss, 0.0, netem_seed)],
+        [*add, *inner, *_leaf(fabric, has_fq, 0.0, None)],
+    ]
+
+
+def _netem_handle(band: int) -> str:
+    return f"{NETEM_MAJOR + band:x}:"
+
+
+def band_options(fabric: Fabric, band: int, loss: float, delay_s: float, netem_seed: int | None) -> list[str]:
+    """What makes a band of an impaired port lose this share of packets, and all others later; for `qdisc add` and `qdisc change`.
+
+    netem hands a packet on to the queue below it when its delay is over, so a band without either is served as if netem were not there.
+    """
+    place = ["parent", class_of_band(band), "handle", _netem_handle(band), "netem", "limit", str(fabric.queue_packets)]
+    losses = ["loss", f"{loss * 100:.6f}%"] if loss else []
+    seed = [] if netem_seed is None else ["seed", str(netem_seed + band)]
+    return [*place, *(["delay", f"{round(delay_s * 1e6)}us"] if delay_s else []), *losses, *seed]
+
+
+def line_options(fabric: Fabric, rate_bps: float, *, exact_timers: bool) -> list[str]:
+    """The shaper's class of a port at this line rate, where sch_prio has the bands; for `class add` and `class change`."""
+    burst = str(fabric.burst_bytes(rate_bps, exact_timers=exact_timers))
+    return _line(f"{round(fabric.shaped_rate_bps(rate_bps))}bit", burst)
+
+
+def _line(rate: str, burst: str) -> list[str]:
+    shaper = ["rate", rate, "burst", burst, "cburst", burst, "quantum", str(QUANTUM_BYTES)]
+    return ["parent", SHAPER_HANDLE, "classid", f"{SHAPER_HANDLE}1", "htb", *shaper]
 
 
 def _leaf(fabric: Fabric, has_fq: bool, loss: float, netem_seed: int | None) -> list[str]:

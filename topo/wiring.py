@@ -135,7 +135,7 @@ def _patient_route(host: int, fabric: Fabric, interface: str) -> list[list[str]]
 
     With Linux's 0.2 s, TCP would take a starved class for lost. A fabric with losses keeps TCP's own timers.
     """
-    if fabric.loss > 0:
+    if not fabric.is_lossless:
         return []
     network = ["10.0.0.0/16", "dev", interface, "src", fabric.host_ip(host)]
     return [["route", "replace", *network, "proto", "kernel", "scope", "link", "rto_min", STARVATION]]
@@ -154,9 +154,14 @@ def bridge_arguments(switch: str, naming: Naming, *, controller_port: int, users
     for port in naming.ports_of(switch):
         bridge += ["--", "add-port", name, naming.interface(port)]
         bridge += ["--", "set", "Interface", naming.interface(port), f"ofport_request={port.number}"]
-    controller = ["--", f"--id=@{name}", "create", "Controller", f'target="tcp:127.0.0.1:{controller_port}"']
-    controller += ["max_backoff=1000", "inactivity_probe=0", "--", "set", "Bridge", name, f"controller=@{name}"]
-    return bridge + controller
+    return bridge + controller_arguments(name, controller_port)
+
+
+def controller_arguments(bridge: str, controller_port: int) -> list[str]:
+    """Arguments that give a bridge its controller, for an `ovs-vsctl` call."""
+    target = f'target="tcp:127.0.0.1:{controller_port}"'
+    controller = ["--", f"--id=@{bridge}", "create", "Controller", target, "max_backoff=1000", "inactivity_probe=0"]
+    return [*controller, "--", "set", "Bridge", bridge, f"controller=@{bridge}"]
 
 
 def check_interfaces(text: str, numbers: Mapping[str, int]) -> None:

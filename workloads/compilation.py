@@ -14,6 +14,8 @@ import numpy as np
 
 from gradwire.faults import InputFault
 from gradwire.topo.fabric import Fabric
+from gradwire.workloads.faults.planned import fault_defects
+from gradwire.workloads.faults.section import may_lose
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.catalogue import Catalogue
 from gradwire.workloads.models.devices import ComputeTime, compute_time, with_modules_of
@@ -104,7 +106,7 @@ class ResolvedPoint:
         recorded = 1 if self.job.trace is None else classes_of(self.job.trace, self.options)
         classes = max(self.strategy.classes(self.options), recorded, beside)
         built = _fabric(self.section, self.job.cluster.ports, self.job.rate_bps, classes)
-        return replace(built, aggregators=self.strategy.aggregators)
+        return replace(built, aggregators=self.strategy.aggregators, faulty=may_lose(self.section.fault))
 
     def misfits(self) -> list[str]:
         """Describes what does not exist or fit together, one line each, for every part that can be told without the others."""
@@ -131,6 +133,7 @@ class ResolvedPoint:
         fabric = attempt(lambda: self.fabric)
         if fabric is not None:
             lines += program_defects(self.section.program, fabric.host_names(), fabric.classes)
+            lines += fault_defects(self.section.fault, fabric, self.job.cluster.workers)
         return list(dict.fromkeys(lines))
 
 

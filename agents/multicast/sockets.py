@@ -74,7 +74,7 @@ class FlowSender:
         self.sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(host.ip))
         self.sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
         self.sock.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, shape.size_bytes)
-        patience_ns = PATIENCE_NS if fabric.loss > 0 else LOSSLESS_PATIENCE_NS
+        patience_ns = LOSSLESS_PATIENCE_NS if fabric.is_lossless else PATIENCE_NS
         self.window = SendWindow(tuple(flow.ranks), shape, options.buffer_bytes, patience_ns)
         self._line = Line.of_multicast(fabric, flow.src_host) if options.unsent_bytes is None else None
         #: Whether a message has been handed over whose last datagram has not left, as far as is known.

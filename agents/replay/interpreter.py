@@ -61,6 +61,7 @@ import numpy as np
 from gradwire.agents.replay.graph import Column, RankGraph, column
 from gradwire.agents.replay.lanes import SendQueue, Stream
 from gradwire.agents.replay.oplog import OpLogger
+from gradwire.agents.replay.pace import Pace
 from gradwire.faults import InternalFault
 from gradwire.workloads.plan import Combine, Contributions, Ledger, OpKind, Plan
 
@@ -98,10 +99,14 @@ class _Arrival(NamedTuple):
 
 
 class Interpreter:
-    """A replay of `iterations` iterations of a plan by the ranks in `ranks`; the module's docstring says how to drive it."""
+    """A replay of `iterations` iterations of a plan by the ranks in `ranks`; the module's docstring says how to drive it.
 
-    def __init__(self, plan: Plan, ranks: set[int], iterations: int) -> None:
+    pace: how much slower than planned ranks compute; without it, as planned.
+    """
+
+    def __init__(self, plan: Plan, ranks: set[int], iterations: int, pace: Pace | None = None) -> None:
         self.plan, self.iterations = plan, iterations
+        self._pace = pace
         #: Of each timer, how long after its time `advance` was called.
         self.lateness_ns: list[int] = []
         self.iterations_done = 0
@@ -132,6 +137,19 @@ class Interpreter:
     def finished(self) -> bool:
         """Whether every op of every iteration has ended. Ranks without ops, or no ranks at all, are finished before they start."""
         return self.iterations_done == self.iterations or not self._graph.own_ops
+
+    def awaited(self) -> list[tuple[int, int]]:
+        """Iteration and op of each RECV that waits for nothing but its message, in the earliest iteration that has any."""
+        graph = self._graph
+        for iteration, pending in sorted(self._pending.items()):
+            waiting = [
+                (iteration, op)
+                for op in graph.own_ops
+                if graph.kind[op] == OpKind.RECV and pending[op] == 1 and (iteration, op) not in self._arrivals
+            ]
+            if waiting:
+                return waiting
+        return []
 
     def next_timer_ns(self) -> int | None:
         """When `advance` must be called at the latest; None if no timer is set."""
@@ -247,7 +265,10 @@ class Interpreter:
         for chunk in self._graph.needs.get(op, ()):
             self._expect_complete(iteration, op, chunk, "this iteration", iteration)
         nominal_start_ns = max(self._ready_ns[iteration][op], stream.free_ns)
-        end_ns = nominal_start_ns + self._graph.duration_ns[op]
+        work_ns = self._graph.duration_ns[op]
+        end_ns = nominal_start_ns + work_ns
+        if self._pace is not None:
+            end_ns = self._pace.end_ns(self._graph.rank[op], iteration, nominal_start_ns, work_ns)
         execution = _Execution(end_ns, iteration, op, nominal_start_ns, self._now_ns)
         if end_ns > self._now_ns:
             heapq.heappush(self._timers, execution)

@@ -23,6 +23,11 @@ class OpLogger:
         self._table = column(self._rows.reshape(-1))
         self._used = 0
 
+    @property
+    def rows(self) -> int:
+        """Rows so far."""
+        return self._used // COLUMNS
+
     def add(self, iteration: int, op: int, nominal_start_ns: int, start_ns: int, end_ns: int) -> None:
         """Adds a row, with the columns of OpLog. Raises IndexError if the table is full."""
         table, at = self._table, self._used

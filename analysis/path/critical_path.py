@@ -7,11 +7,11 @@ nanoseconds without gaps or overlaps, so they sum to the iteration time that ana
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gradwire.agents.records import OpLog
+from gradwire.agents.records import FaultRecord, OpLog
 from gradwire.analysis.iterations import iteration_ends_ns
 from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.names import Names
@@ -64,11 +64,19 @@ class Contribution:
 class CriticalPath:
     """The path of one iteration, as segments in order of time that cover the whole iteration."""
 
-    def __init__(self, logged: LoggedOps, fabric: Fabric | None, iteration: int, segments: tuple[Segment, ...]) -> None:
+    def __init__(
+        self,
+        logged: LoggedOps,
+        fabric: Fabric | None,
+        iteration: int,
+        segments: tuple[Segment, ...],
+        faults: Sequence[FaultRecord] = (),
+    ) -> None:
         self.iteration = iteration
         self.segments = segments
         self.names = Names(logged.plan)
         self.plan = logged.plan
+        self.faults = faults
         self._logged, self._fabric = logged, fabric
 
     @property
@@ -122,6 +130,10 @@ class CriticalPath:
         """The messages on the wire, which tell who shared which port."""
         return Traffic(self._logged, self._fabric)
 
+    def faults_during(self, segments: Sequence[Segment]) -> list[FaultRecord]:
+        """The faults that were in the network, or at a worker, during any of these segments."""
+        return [each for each in self.faults if any(each.overlaps(piece.begin_ns, piece.end_ns) for piece in segments)]
+
     def sentence(self) -> str:
         """One sentence on how the iteration's time divides, and on the largest cause other than computation."""
         shares = self.shares
@@ -131,7 +143,13 @@ class CriticalPath:
         texts[0] = f"{shares[mentioned[0]]:.0%} of iteration {self.iteration} is {PART_NAMES[mentioned[0]]}"
         listed = " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
         causes = [part for part in mentioned if part != "compute"]
-        return f"{listed}: {self._cause(causes[0]) if causes else 'hardly anything else is on its critical path'}."
+        cause = self._cause(causes[0]) if causes else "hardly anything else is on its critical path"
+        return f"{listed}: {cause}{self._faults_told()}."
+
+    def _faults_told(self) -> str:
+        during = self.faults_during(self.segments)
+        told = [f"{each.fault.what} (fault.{each.fault.name})" for each in during]
+        return f"; during it, {' and '.join(told)}" if told else ""
 
     def _cause(self, part: str) -> str:
         if part == "network":
@@ -172,13 +190,16 @@ class CriticalPath:
         return f"{names.receiver(send)} {waits} for {chunk} from {names.rank(int(ops.rank[send]))}"
 
 
-def critical_path(plan: Plan, log: OpLog, iteration: int, fabric: Fabric | None = None) -> CriticalPath:
+def critical_path(
+    plan: Plan, log: OpLog, iteration: int, fabric: Fabric | None = None, faults: Sequence[FaultRecord] = ()
+) -> CriticalPath:
     """The critical path of an iteration (0 is the first, warm-up included).
 
     With `fabric`, network time is split into line and waiting for others; without it, a message's way is a single TRANSFER.
+    `faults` are what became of the run's faults.
     Raises InputFault for an iteration that the log does not have, InternalFault if the log is incomplete.
     """
-    logged = LoggedOps.of(plan, log)
+    logged = LoggedOps.of(plan, log, faults)
     if not 0 <= iteration < logged.iterations:
         raise InputFault(f"iteration {iteration}: the run has iterations 0 to {logged.iterations - 1}")
     bounds_ns = iteration_ends_ns(plan, log, iteration + 1)
@@ -186,4 +207,4 @@ def critical_path(plan: Plan, log: OpLog, iteration: int, fabric: Fabric | None 
     segments = walk_back(logged, iteration, int(plan.end_op[slowest]), int(bounds_ns[iteration]))
     if fabric is not None:
         segments = split_transfers(segments, plan, fabric)
-    return CriticalPath(logged, fabric, iteration, tuple(segments))
+    return CriticalPath(logged, fabric, iteration, tuple(segments), faults)

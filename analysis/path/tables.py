@@ -63,7 +63,7 @@ def path_table(path: CriticalPath, most: int | None = MOST_LINES) -> TextTable:
     for has_line, group in groupby(range(len(merged)), key=lambda index: index in kept):
         pieces = [merged[index] for index in group]
         if has_line:
-            rows += [(piece.what, *_times(path, [piece], begin_ns), str(piece.kind)) for piece in pieces]
+            rows += [(piece.what, *_times(path, [piece], begin_ns), _kind(path, piece)) for piece in pieces]
         else:
             what = f"{len(pieces)} shorter segment{'s' if len(pieces) > 1 else ''}"
             rows.append((what, *_times(path, pieces, begin_ns), ""))
@@ -104,7 +104,18 @@ def _row(path: CriticalPath, contribution: Contribution) -> tuple[str, str, str,
     )
 
 
+def _kind(path: CriticalPath, contribution: Contribution) -> str:
+    """The kind of a piece, with the faults that were there meanwhile."""
+    names = [f"fault.{each.fault.name}" for each in path.faults_during(contribution.segments)]
+    return ", ".join([str(contribution.kind), *names])
+
+
 def _in_the_way(path: CriticalPath, contribution: Contribution) -> str:
+    faults = [each.fault.what for each in path.faults_during(contribution.segments)]
+    return "; ".join(filter(None, (*faults, _others_in_the_way(path, contribution))))
+
+
+def _others_in_the_way(path: CriticalPath, contribution: Contribution) -> str:
     contention = path.traffic.contention(max(contribution.segments, key=lambda segment: segment.duration_ns))
     if contention is None:
         return ""

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwire.agents.records import Int64, OpLog
+from gradwire.agents.records import FaultRecord, Int64, OpLog
 from gradwire.analysis.iterations import iteration_ends_ns
 from gradwire.analysis.link_loads import LinkLoad, SpineOf, link_loads, unknown_spine
 from gradwire.analysis.logged import LoggedOps
@@ -42,13 +42,15 @@ def trace_events(
     fabric: Fabric,
     spine_of: SpineOf = unknown_spine,
     bins: int = BINS,
+    faults: Sequence[FaultRecord] = (),
 ) -> list[Event]:
     """The events of one iteration, sorted by time. Raises InputFault for an iteration that the log does not have.
 
     The trace contains everything that overlaps the iteration's time, whichever iteration it belongs to, and everything that belongs to
     the iteration but comes later (pushes after the last backward op if there is no barrier). See `link_loads` for `spine_of`.
+    Each of the `faults` that were there meanwhile has a track in the network's process.
     """
-    logged = LoggedOps.of(plan, log)
+    logged = LoggedOps.of(plan, log, faults)
     if not 0 <= iteration < logged.iterations:
         raise InputFault(f"iteration {iteration}: the run has iterations 0 to {logged.iterations - 1}")
     begin_ns, end_ns = iteration_ends_ns(plan, log, iteration + 1)[iteration:].tolist()
@@ -60,6 +62,7 @@ def trace_events(
         timed += writer.link_counter(load, edges_ns)
     timed += [writer.instant(f"iteration {iteration} begins", begin_ns)]
     timed += [writer.instant(f"iteration {iteration} ends", end_ns)]
+    timed += writer.faults([fault for fault in faults if fault.overlaps(begin_ns, end_ns)], end_ns)
     timed.sort(key=lambda event: float(event["ts"]))
     return [*_processes(Names(plan), len(plan.rank_role)), *writer.threads, *timed]
 
@@ -163,6 +166,19 @@ class _Writer:
     def _counter(self, process: int, name: str, time_ns: int, unit: str, value: float) -> Event:
         place = {"pid": process, "tid": process, "ts": self._at(time_ns)}
         return {"ph": "C", "name": name, **place, "args": {unit: value}}
+
+    def faults(self, records: Sequence[FaultRecord], end_ns: int) -> Iterator[Event]:
+        """A track for each fault, with a slice while it was there, cut off where the iteration begins and ends."""
+        for record in records:
+            self._thread += 1
+            fault = record.fault
+            for meta in ({"name": f"fault.{fault.name}"}, {"sort_index": self._thread}):
+                self.threads.append(_meta(f"thread_{next(iter(meta))}", self._network, self._thread, **meta))
+            begin_us = self._at(record.begun_ns)
+            ended_ns = end_ns if record.ended_ns < 0 else min(record.ended_ns, end_ns)
+            place = {"pid": self._network, "tid": self._thread, "ts": begin_us, "dur": self._at(ended_ns) - begin_us}
+            times = {"began_s": record.begun_ns / 1e9, "ended_s": record.ended_ns / 1e9}
+            yield {"ph": "X", "name": fault.what, "cat": "fault", **place, "args": {"kind": fault.kind, **times}}
 
     def instant(self, name: str, time_ns: int) -> Event:
         """A mark across all tracks."""

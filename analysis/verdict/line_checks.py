@@ -34,7 +34,7 @@ def line_checks(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord, *, 
 
     departs: whether a SEND ends when its last byte has left the host. Otherwise when it ends says nothing of the line.
     """
-    logged = LoggedOps.of(plan, log)
+    logged = LoggedOps.of(plan, log, record.faults)
     exact_timers = record.clock == VIRTUAL_CLOCK
     sends = [_send_times(plan, fabric, logged, exact_timers)] if departs else []
     return [*sends, _message_times(plan, fabric, logged, exact_timers), _port_rates(plan, fabric, logged, exact_timers)]

@@ -18,7 +18,7 @@ from gradwire.workloads.plan import Discipline, OpKind, Plan
 
 def op_checks(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord) -> list[Check]:
     """All checks of this module, on a log that has each op of the plan once per iteration."""
-    schedule = Schedule.of(plan, fabric, log)
+    schedule = Schedule.of(plan, fabric, log, record.faults)
     late_ns = max((agent.lateness_ns_max for agent in record.agents), default=0)
     return [
         _dependencies(schedule),

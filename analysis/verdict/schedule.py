@@ -5,13 +5,14 @@ Times are nanoseconds of the run's clock. Tables have the shape (iterations, ops
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.agents.records import Int64, OpLog
+from gradwire.agents.records import FaultRecord, Int64, OpLog
 from gradwire.analysis.logged import LoggedOps
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import OpKind, Plan
@@ -31,9 +32,9 @@ class Schedule:
     last_packet_ns: int
 
     @staticmethod
-    def of(plan: Plan, fabric: Fabric, log: OpLog) -> Schedule:
+    def of(plan: Plan, fabric: Fabric, log: OpLog, faults: Sequence[FaultRecord] = ()) -> Schedule:
         """Sorts a log that has each op once per iteration. Raises InternalFault for an op that the plan does not have."""
-        return Schedule(plan, LoggedOps.of(plan, log), last_packet_ns(fabric))
+        return Schedule(plan, LoggedOps.of(plan, log, faults), last_packet_ns(fabric))
 
     @cached_property
     def is_send(self) -> Bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradwire.agents.records import OpLog, PointRecord
+from gradwire.agents.records import OpLog, PlannedFault, PointRecord
 from gradwire.agents.wire.flows import connections_of
 from gradwire.analysis.bounds import bounds
 from gradwire.analysis.fluid.estimate import FluidTimes
@@ -22,6 +22,7 @@ from gradwire.analysis.packets.reading import Capture
 from gradwire.analysis.verdict.beside_check import OF_ALL_CAPTURED, Beside, beside_check
 from gradwire.analysis.verdict.byte_checks import agent_bytes_check, band_bytes_check, port_bytes_check
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK, Check
+from gradwire.analysis.verdict.fault_check import fault_check
 from gradwire.analysis.verdict.line_checks import line_checks
 from gradwire.analysis.verdict.op_checks import op_checks
 from gradwire.analysis.verdict.packet_checks import capture_checks
@@ -31,6 +32,12 @@ from gradwire.analysis.verdict.uplink_check import uplink_checks
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
 
+STEADY = "steady state"
+"""Name of the check that iterations are alike, which they are not meant to be with faults."""
+OF_LOSSLESS = ("drops", "TCP retransmits", "upcalls", "port counters", "bytes by class", "bytes by uplink")
+"""Checks that only hold where no packet gets lost, by their names."""
+OF_RULES = ("table misses",)
+"""Checks that only hold while switches keep their rules."""
 RATE_TOLERANCE = 0.015
 """Separates sound from unsound links: of 4,224 points of the papers' scenarios, the probe was within 0.0035 of 1 in 4,206
 (the largest value in calibration is 1.0034), within 0.009 in 4, and 2.46 or more in 14."""
@@ -72,27 +79,33 @@ def judge(
     departs: bool = False,
     spine_of: SpineOf | None = None,
     beside: Beside | None = None,
+    faults: Sequence[PlannedFault] = (),
 ) -> Verdict:
     """Makes all checks on a run of `record.iterations` iterations, the first `record.warmup` of which are warm-up.
 
     `captures` has one entry for each of `record.captures`. `ideal` is the plan on the ideal network; without it, its part of one check is
     left out. `departs` tells that a SEND ended when its last byte had left the host; without it, that is not checked.
     `spine_of` tells which spine a message takes; without it, the uplinks of a leaf are only looked at together. `beside` is about programs
-    that ran at the same time: what they send is in no plan, and no ideal network has it.
+    that ran at the same time: what they send is in no plan, and no ideal network has it. `faults` are the scenario's: where packets get
+    lost, nothing is known of how many there are, and with any fault iterations are not alike.
     """
     complete = _completeness(plan, log, record.iterations)
+    as_planned = beside is None and not fabric.faulty
     checks = [
         complete,
-        _drops(fabric, record),
-        _retransmits(fabric, record),
-        _table_misses(record),
+        *((_drops(fabric, record), _retransmits(fabric, record)) if not fabric.faulty else ()),
+        *(() if _restarts(faults) else (_table_misses(record),)),
         _rate_probe(fabric, record),
         agent_bytes_check(plan, record),
-        *(_of_all_bytes(plan, fabric, record, spine_of) if beside is None else (beside_check(beside),)),
+        *(_of_all_bytes(plan, fabric, record, spine_of) if as_planned else ()),
+        *((beside_check(beside),) if beside is not None else ()),
         *_timing(plan, fabric, log, record, complete.ok, ideal if beside is None else None),
         *(_by_op(plan, fabric, log, record, departs) if complete.ok else ()),
-        *_of_captures(plan, fabric, log, record, captures, complete.ok, beside),
+        *_of_captures(plan, fabric, log, record, captures, complete.ok, as_planned),
     ]
+    if faults:
+        checks = [check for check in checks if check.name != STEADY or not complete.ok]
+        checks.append(_faults(fabric, log, record, faults))
     if record.clock != VIRTUAL_CLOCK:
         checks.append(_cpu_saturation(record))
     return verdict_of(checks)
@@ -108,6 +121,16 @@ def _of_all_bytes(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
     ]
 
 
+def _faults(fabric: Fabric, log: OpLog, record: PointRecord, faults: Sequence[PlannedFault]) -> Check:
+    """Faults happened as the scenario says; its value names the checks that they leave no ground for."""
+    left_out = [STEADY, *(OF_LOSSLESS if fabric.faulty else ()), *(OF_RULES if _restarts(faults) else ())]
+    return fault_check(faults, record.faults, int(log.end_ns.max(initial=0)), ", ".join(left_out))
+
+
+def _restarts(faults: Sequence[PlannedFault]) -> bool:
+    return any(fault.kind == "switch-restart" for fault in faults)
+
+
 def _of_captures(
     plan: Plan,
     fabric: Fabric,
@@ -115,11 +138,11 @@ def _of_captures(
     record: PointRecord,
     captures: Sequence[Capture],
     complete: bool,
-    beside: Beside | None,
+    as_planned: bool,
 ) -> list[Check]:
-    """The checks of captured packets; beside programs without those that compare all bytes."""
+    """The checks of captured packets; beside programs, and where faults lose packets, without those that compare all bytes."""
     made = capture_checks(plan, fabric, log, record, captures, complete)
-    return made if beside is None else [check for check in made if check.name not in OF_ALL_CAPTURED]
+    return made if as_planned else [check for check in made if check.name not in OF_ALL_CAPTURED]
 
 
 def verdict_of(checks: list[Check]) -> Verdict:

@@ -40,6 +40,8 @@ def examine(stored: StoredRun, point: Point, ideal_s: float) -> Agreement:
         return Agreement()
     if point.section.program:
         return Agreement(Cause.NOT_EXAMINED, "programs share the network, which the ideal network does not have")
+    if point.section.fault:
+        return Agreement(Cause.NOT_EXAMINED, "faults happened in the network, which the ideal network does not have")
     if reason := _not_examined(plan, fabric):
         return Agreement(Cause.NOT_EXAMINED, f"no cause was looked for, because {reason}")
     built = built_fabric(fabric, [plan])

@@ -20,6 +20,7 @@ UNITS = {
     "model.iteration_time": "s",
     "model.forward_time": "s",
     "run.time_limit": "s",
+    "run.stall_limit": "s",
 }
 """Units of keys whose names have none."""
 SUFFIXES = {"_bytes_per_s": "bytes/s", "_bytes": "bytes", "_s": "s"}

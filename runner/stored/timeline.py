@@ -34,5 +34,5 @@ def timeline_of(stored: StoredRun, iteration: int | None) -> Timeline:
     plan, fabric, log, record = stored.plan(), stored.built_fabric(), stored.log(), stored.record()
     verdict = verdict_of(stored)
     chosen = chosen_iteration(iteration, stored.label, plan, log, record)
-    events = trace_events(plan, log, chosen, fabric, Spines(fabric).spine_of)
+    events = trace_events(plan, log, chosen, fabric, Spines(fabric).spine_of, faults=record.faults)
     return Timeline(stored.label, chosen, verdict.summary, events)

@@ -97,7 +97,8 @@ def critical_path_shown(stored: StoredRun, iteration: int | None, *, every: bool
     The default is the slowest measured iteration. Raises InputFault for a number that the run does not have.
     """
     plan, fabric, log, record = stored.plan(), stored.built_fabric(), stored.log(), stored.record()
-    path = critical_path(plan, log, chosen_iteration(iteration, stored.label, plan, log, record), fabric)
+    chosen = chosen_iteration(iteration, stored.label, plan, log, record)
+    path = critical_path(plan, log, chosen, fabric, record.faults)
     slowest = ", the slowest that was measured" if path.iteration == slowest_iteration(plan, log, record) else ""
     notice = list(invalid_notice(stored))
     yield Text(f"{stored.label}: iteration {path.iteration}{slowest}, {path.duration_ns / 1e9:.6f} s", style="bold")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.hostile_inputs import KINDS
 from gradwire.faults import InputFault, shortened
+from tests.hostile.kinds import KINDS
 
 
 @pytest.mark.parametrize(("kind", "count"), [("scenario", 80), ("wire", 400), ("capture", 150)])

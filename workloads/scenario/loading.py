@@ -17,6 +17,7 @@ import tomli_w
 from gradwire.faults import InputFault
 from gradwire.workloads.definitions.inlining import inlined
 from gradwire.workloads.definitions.schema import DefinedSection
+from gradwire.workloads.faults.section import named_faults
 from gradwire.workloads.models.synthetic import base_name
 from gradwire.workloads.scenario.expansion import Expansion
 from gradwire.workloads.scenario.names import name_defects
@@ -129,6 +130,7 @@ def _with_settings(
     and the like are taken as they are.
     """
     as_run = folder is None
+    document = named_faults(document)
     overridden: list[str] = []
     if settings:
         before, overridden = (document, []) if folder is None else inlined(document, folder)

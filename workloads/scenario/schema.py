@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from gradwire.topo.fabric import MAX_BANDS, MAX_GSO_BYTES, Topology
 from gradwire.workloads.definitions.schema import DefinedSection
+from gradwire.workloads.faults.section import FaultSection
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.programs.section import ProgramSection
 from gradwire.workloads.scenario.expectations import Because
@@ -318,6 +319,9 @@ class RunSection(Section):
     """Decides every random draw: orders of transfers, spines of flows, compute times that vary, losses."""
     time_limit: DurationS = Field(1800.0, gt=0)
     """Wall time that one point may take."""
+    stall_limit: DurationS = Field(600.0, gt=0)
+    """With faults: virtual time without any progress after which a point ends, and says what was waited for. Ten minutes are how long
+    PyTorch waits for a collective of NCCL's by default."""
     memory_mb: int = Field(3072, ge=512, le=MOST_MEMORY_MB)
     """Memory of the virtual-time kernel."""
     capture: Names = ()
@@ -404,5 +408,7 @@ class PointSection(PointTables):
     """Length, limits, captures."""
     program: dict[str, ProgramSection] = Field(default_factory=dict)
     """Programs that run beside the strategy, from the first iteration to the last."""
+    fault: dict[str, FaultSection] = Field(default_factory=dict)
+    """Faults during the replay, by names of your own. `[[fault]]` names them by their numbers."""
     defined: DefinedSection = DefinedSection()
     """Models, devices and strategies of your own."""

@@ -75,7 +75,14 @@ def test_an_earlier_task_is_read(tmp_path: Path) -> None:
     assert task.plan_file("fine") == "plan-1.npz"
     write_json(tmp_path / "again.json", task)
     again = json.loads((tmp_path / "again.json").read_text())
-    assert again == {**EARLIER_TASK, "capture": [], "capture_snaplen": 160, "programs": False}
+    assert again == {
+        **EARLIER_TASK,
+        "capture": [],
+        "capture_snaplen": 160,
+        "programs": False,
+        "faults": [],
+        "stall_limit_ns": 0,
+    }
 
 
 def test_an_earlier_record_is_read(tmp_path: Path) -> None:

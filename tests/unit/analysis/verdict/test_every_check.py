@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwire.agents.records import BandCount, OpLog, PointRecord
+from gradwire.agents.records import BandCount, OpLog, PlannedFault, PointRecord
 from gradwire.analysis.fluid.estimate import FluidTimes
 from gradwire.analysis.packets.reading import Capture, Packets
 from gradwire.analysis.verdict.beside_check import Beside
@@ -214,6 +214,9 @@ CASES: dict[str, Callable[[Path], Verdict]] = {
     "iterations from packets": captured_wrongly(lambda record, seen: (record, seen, SLOWER)),
     "programs": lambda _: judge(
         pushes(), FABRIC, sound_log(), sound_record(), beside=Beside(1, ["tenant/h1 ended with status 3"])
+    ),
+    "faults": lambda _: judge(
+        pushes(), FABRIC, sound_log(), sound_record(), faults=[PlannedFault("cut", "link-down", 5, place="h1-eth0")]
     ),
     "run": lambda _: failed_run("rank 3 died"),
 }

@@ -31,8 +31,9 @@ def test_all_tables_are_there() -> None:
     names = {section.name for section in sections()}
     assert names >= {
         "",
-        *(PointSection.model_fields.keys() - {"program"}),
+        *(PointSection.model_fields.keys() - {"program", "fault"}),
         "program.NAME",
+        "fault.NAME",
         "printed[]",
         "model.layers[]",
         "costs.copy_rate",

@@ -1,0 +1,1 @@
+"""Carries faults out while a plan is replayed, and notes when."""

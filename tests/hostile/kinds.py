@@ -1,0 +1,15 @@
+"""The kinds of hostile input beside traces, each with what tries the input of a number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.hostile import captures, scenarios, wire
+from tests.hostile.limits import Outcome
+
+KINDS: dict[str, Callable[[int, Path], Outcome]] = {
+    "scenario": scenarios.tried,
+    "wire": lambda number, _: wire.tried(number),
+    "capture": captures.tried,
+}

@@ -1,0 +1,62 @@
+"""The check of faults, and what iterations took before, during and after them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gradwire.agents.records import FaultRecord, PlannedFault
+from gradwire.analysis.faults.times import fault_lines
+from gradwire.analysis.verdict.fault_check import RESTART_TOLERANCE_NS, TOLERANCE_NS, fault_check
+
+CUT = PlannedFault("cut", "link-down", 1_000_000_000, duration_ns=500_000_000, place="h1-eth0")
+END_NS = 9_000_000_000
+
+
+def record(fault: PlannedFault = CUT, begun: int = 1_000_000_000, ended: int = 1_500_000_000) -> FaultRecord:
+    return FaultRecord(fault, 1_000_000_000, begun, ended)
+
+
+def test_faults_that_happened_as_they_should_pass_and_say_what_is_not_checked() -> None:
+    found = fault_check([CUT], [record()], END_NS, "drops")
+    assert found.ok
+    assert found.value == "cut: link h1-eth0 is down from 1.000000 s to 1.500000 s (not checked: drops)"
+
+
+@pytest.mark.parametrize(
+    ("records", "complaint"),
+    [
+        ([], "cut: the last iteration ended before it began"),
+        ([FaultRecord(CUT, -1, -1, -1)], "cut: the last iteration ended before it began"),
+        ([record(begun=1_000_000_001 + TOLERANCE_NS)], "cut: began at 1.005000 s instead of 1.000000 s"),
+        ([record(begun=999_999_999)], "cut: began at"),
+        ([record(ended=1_500_000_001 + TOLERANCE_NS)], "cut: ended at 1.505000 s instead of 1.500000 s"),
+        ([record(ended=-1)], "cut: ended at"),
+    ],
+)
+def test_faults_that_did_not_fail(records: list[FaultRecord], complaint: str) -> None:
+    found = fault_check([CUT], records, END_NS, "")
+    assert not found.ok
+    assert complaint in found.value
+
+
+def test_a_fault_without_an_end_lasts_as_long_as_the_replay() -> None:
+    open_ended = PlannedFault("loss", "loss", 1_000_000_000, place="h1-eth0", value=0.1)
+    assert fault_check([open_ended], [record(open_ended, ended=END_NS + 1000)], END_NS, "").ok
+    assert not fault_check([open_ended], [record(open_ended, ended=END_NS - 1)], END_NS, "").ok
+
+
+def test_restarts_may_take_longer() -> None:
+    boot = PlannedFault("boot", "switch-restart", 1_000_000_000, duration_ns=500_000_000, place="s1")
+    late = record(boot, begun=1_000_000_000 + RESTART_TOLERANCE_NS)
+    assert fault_check([boot], [late], END_NS, "").ok
+
+
+def test_iterations_are_told_apart_by_the_fault() -> None:
+    edges = np.array([0, 1, 2, 4, 5, 6]) * 500_000_000
+    (line,) = fault_lines([record()], edges)
+    assert line == (
+        "fault.cut: link h1-eth0 is down from 1.000000 s to 1.500000 s; iterations took 0.5000 s before, 1.0000 s during (iteration 2), "
+        "0.5000 s after"
+    )
+    assert list(fault_lines([FaultRecord(CUT, -1, -1, -1)], edges)) == []
