@@ -65,7 +65,8 @@ class Shape:
             yield from self._core_defects()
         if self.hosts % (self.pods * self.leaves):
             pods = f"fabric.pods = {self.pods} and " if self.topology is Topology.FAT_TREE else ""
-            yield f"{pods}fabric.leaves = {self.leaves}: must divide the {self.hosts} hosts"
+            ends = "NICs" if self.nics_per_host > 1 else "hosts"
+            yield f"{pods}fabric.leaves = {self.leaves}: must divide the {self.hosts} {ends}"
         elif self.nics_per_host > 1:
             yield from self._rail_defects()
         if self.oversubscription <= 0:

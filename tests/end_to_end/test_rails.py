@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ UPLINKS = ("s1-eth5", "s1-eth6", "s2-eth5", "s2-eth6")
 """Ports 1 to 4 of a leaf lead to one NIC of each of four machines."""
 
 
-def carried(tmp_path: Path, strategy: dict[str, object], agents: str) -> tuple[float, float, int]:
+def carried(tmp_path: Path, strategy: Mapping[str, object], agents: str) -> tuple[float, float, int]:
     """Time of an iteration, the same on the ideal network, and the data that uplinks carried; the run is valid."""
     layer = {"name": "fc", "kind": "fc", "size": [f"{SIZE_BYTES}B"], "forward": "1ms", "backward": "1ms"}
     scenario = {

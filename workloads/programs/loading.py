@@ -34,6 +34,8 @@ class ProgramPoint:
     def fabric(self) -> Fabric:
         """The network. Raises InputFault for keys that do not fit together."""
         wanted = self.section.fabric
+        if wanted.rails:
+            raise InputFault("fabric.rails = true: hosts of programs have one NIC each; leave it out")
         return Fabric(
             hosts=self.section.cluster.workers,
             rate_bps=wanted.rate,
@@ -44,7 +46,6 @@ class ProgramPoint:
             pods=wanted.pods,
             cores=wanted.cores,
             core_oversubscription=wanted.core_oversubscription,
-            rails=wanted.rails,
             classes=wanted.classes or self._needed_classes(),
             mtu_bytes=wanted.mtu_bytes,
             gso_bytes=wanted.gso,

@@ -55,6 +55,16 @@ def test_flows_share_ports_in_equal_parts(transfers: list[Transfer], alone: floa
     assert of_transfers(transfers) == pytest.approx(alone * ALONE_S, rel=BARRIER)
 
 
+@pytest.mark.parametrize(("ratios", "alone"), [((1, 1), 7), ((2, 1), 12), ((1, 2), 8), ((2, 2), 16), ((2, 0.5), 12)])
+def test_an_all_to_all_in_a_fat_tree_takes_what_its_busiest_tier_does(
+    ratios: tuple[float, float], alone: float
+) -> None:
+    """Of each leaf's two hosts, messages to six others leave it, and of each pod's four hosts to four others the pod."""
+    tree = replace(FABRIC, topology=Topology.FAT_TREE, pods=2, leaves=2, spines=2, cores=4)
+    fabric = replace(tree, oversubscription=float(ratios[0]), core_oversubscription=ratios[1])
+    assert of_transfers(all_to_all(8, SIZE_BYTES), fabric) == pytest.approx(alone * ALONE_S, rel=BARRIER)
+
+
 def test_a_higher_class_is_served_first_and_a_lower_one_takes_what_is_left() -> None:
     high, low = Transfer(0, 1, SIZE_BYTES, 0), Transfer(0, 2, SIZE_BYTES, 1)
     times = _ends(compile_transfers("two classes", 8, [high, low]))

@@ -16,6 +16,14 @@ RATE_BPS = 2e9
 """What three pushes at once need at the server's port, since the simulated network gives each of them 400 Mbit/s."""
 FABRIC = Fabric(hosts=4, rate_bps=RATE_BPS)
 LEAF_SPINE = Fabric(hosts=4, rate_bps=RATE_BPS, topology=Topology.LEAF_SPINE, leaves=2, spines=1)
+FAT_TREE = Fabric(hosts=4, rate_bps=RATE_BPS, topology=Topology.FAT_TREE, leaves=1, spines=1, pods=2, cores=1)
+"""Two leaves, two spines and a core, one above the other."""
+CROSSED = {
+    Topology.SINGLE_SWITCH: (),
+    Topology.LEAF_SPINE: ("s1-eth3", "s3-eth2"),
+    Topology.FAT_TREE: ("s1-eth3", "s3-eth2", "s5-eth2", "s4-eth1"),
+}
+"""Ports between switches on the way from the first two hosts to the last."""
 SIZE_BYTES = 10_000_000
 TOKEN_BYTES = 64
 ITERATIONS = 3
@@ -65,14 +73,13 @@ def frames(payload_bytes: int) -> int:
 def sound_bands(fabric: Fabric) -> tuple[BandCount, ...]:
     """What ports count: each worker's host sends both classes, the switch passes three times as much on to the server's host."""
     counts: dict[tuple[str, int], int] = {}
-    crossing = 2 if fabric.topology is Topology.LEAF_SPINE else 0
+    crossed = CROSSED[fabric.topology]
     for band in (1, 2):
         for host in ("h1", "h2", "h3"):
             counts[f"{host}-eth0", band] = frames(SIZE_BYTES)
-        server_port = "s2-eth2" if crossing else "s1-eth4"
+        server_port = "s2-eth2" if crossed else "s1-eth4"
         counts[server_port, band] = 3 * frames(SIZE_BYTES)
-        if crossing:
-            counts["s1-eth3", band] = counts["s3-eth2", band] = crossing * frames(SIZE_BYTES)
+        counts.update({(port, band): 2 * frames(SIZE_BYTES) for port in crossed})
     counts["h4-eth0", 0] = 3 * ITERATIONS * 66 * 1000
     return tuple(BandCount(port, band, size, size // 1514, 0) for (port, band), size in counts.items())
 

@@ -20,16 +20,19 @@ from gradwire.analysis.points import (
     pool_seeds,
 )
 from gradwire.analysis.verdict.beside_check import Beside
+from gradwire.analysis.verdict.uplink_check import uplink_checks
 from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
 from gradwire.faults import InputFault
 from gradwire.runner.protocol import read_json, write_json
-from gradwire.topo.fabric import Fabric
+from gradwire.topo.fabric import Fabric, Topology
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.plan import Role
 from tests.shared.points_csv import read_points_csv
 from tests.shared.simulation import replay
 from tests.unit.analysis.verdict.sound_run import (
+    CROSSED,
     FABRIC,
+    FAT_TREE,
     ITERATIONS,
     LEAF_SPINE,
     PAYLOAD_BYTES,
@@ -53,7 +56,7 @@ def failed(found: Verdict) -> list[str]:
     return [check.name for check in found.checks if not check.ok]
 
 
-@pytest.mark.parametrize("fabric", [FABRIC, LEAF_SPINE], ids=["single switch", "leaf/spine"])
+@pytest.mark.parametrize("fabric", [FABRIC, LEAF_SPINE, FAT_TREE], ids=["single switch", "leaf/spine", "fat tree"])
 def test_a_sound_run_is_valid(fabric: Fabric) -> None:
     found = verdict(sound_record(fabric), fabric=fabric)
     assert failed(found) == []
@@ -149,6 +152,23 @@ def test_each_fault_fails_its_check_and_says_so(name: str) -> None:
 def test_a_wrong_spine_port_is_seen_on_leaf_spine() -> None:
     record = with_band(sound_record(LEAF_SPINE), "s1-eth3", 1, bytes_sent=0)
     assert failed(verdict(record, fabric=LEAF_SPINE)) == ["bytes by class"]
+
+
+@pytest.mark.parametrize("port", ["s1-eth3", "s3-eth2", "s5-eth2"])
+def test_a_wrong_uplink_of_a_leaf_or_a_pod_is_seen_in_a_fat_tree(port: str) -> None:
+    record = with_band(sound_record(FAT_TREE), port, 1, bytes_sent=0)
+    found = verdict(record, fabric=FAT_TREE)
+    assert failed(found) == ["bytes by class"]
+
+
+@pytest.mark.parametrize("port", CROSSED[Topology.FAT_TREE])
+def test_every_line_of_a_fat_tree_carries_what_the_rules_say(port: str) -> None:
+    (sound,) = uplink_checks(pushes(), FAT_TREE, sound_record(FAT_TREE), lambda *_: None)
+    assert sound.ok
+    record = with_band(sound_record(FAT_TREE), port, 1, bytes_sent=0)
+    (found,) = uplink_checks(pushes(), FAT_TREE, record, lambda *_: None)
+    assert not found.ok
+    assert found.value.startswith(f"{port}: ")
 
 
 def test_lateness_just_below_its_limit_passes() -> None:

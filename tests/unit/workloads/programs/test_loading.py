@@ -85,6 +85,11 @@ def test_settings_replace_values_and_sweeps(tmp_path: Path) -> None:
         ("model.name=vgg16", "model: unknown key"),
         ("run.capture=h7", "h7"),
         ("fabric.leaves=2", "needs fabric.topology"),
+        ("fabric.rails=true", "fabric.rails = true: "),
+        (
+            "fabric={rate='1gbit', topology='leaf-spine', leaves=1, spines=1, rails=true}",
+            "hosts of programs have one NIC each",
+        ),
     ],
 )
 def test_what_is_wrong_is_named_with_what_would_be_right(tmp_path: Path, setting: str, said: str) -> None:
