@@ -286,15 +286,19 @@ def member_schedule(
     name = picked(kind, layout, size_bytes) if algorithm == AUTO else algorithm
     there = ALGORITHMS[kind]
     if name not in there:
-        raise InputFault(f"{key} = '{name}': an {kind} has no such algorithm; there are {', '.join(there)} and {AUTO}")
+        raise InputFault(f"{key} = '{name}': {_a(kind)} has no such algorithm; there are {', '.join(there)} and {AUTO}")
     if not there[name].fits(layout):
         raise InputFault(
-            f"{key} = '{name}': an {kind} among {layout.members} by '{name}' needs {there[name].needs(layout)}; "
+            f"{key} = '{name}': {_a(kind)} among {layout.members} by '{name}' needs {there[name].needs(layout)}; "
             f"{_of_any_number(there)} takes any number"
         )
     parts = there[name].pipelined_parts
     pieces = max(1, -(-size_bytes // (parts * piece_bytes))) if parts else 1
     return _built(kind, name, layout.machines, root, pieces, channels if name == "ring" else 1)
+
+
+def _a(kind: Collective) -> str:
+    return f"{'an' if kind.startswith('a') else 'a'} {kind}"
 
 
 def _of_any_number(there: Mapping[str, Algorithm]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -58,18 +59,18 @@ def promise(kind: Collective, members: int, root: int = 0) -> Promise:
     """
     everybody = tuple(range(members))
     each = tuple((member,) for member in everybody)
-    promises = {
-        Collective.ALL_REDUCE: Promise((everybody,), (everybody,)),
-        Collective.REDUCE: Promise((everybody,), ((root,),)),
-        Collective.BROADCAST: Promise(((root,),), (everybody,)),
-        Collective.ALL_GATHER: Promise(each, (everybody,) * members),
-        Collective.REDUCE_SCATTER: Promise((everybody,) * members, each),
-        Collective.ALL_TO_ALL: Promise(tuple(one for one in each for _ in each), each * members),
-        Collective.GATHER: Promise(each, ((root,),) * members),
-        Collective.SCATTER: Promise(((root,),) * members, each),
-        Collective.BARRIER: Promise((), ()),
+    promises: dict[Collective, Callable[[], Promise]] = {
+        Collective.ALL_REDUCE: lambda: Promise((everybody,), (everybody,)),
+        Collective.REDUCE: lambda: Promise((everybody,), ((root,),)),
+        Collective.BROADCAST: lambda: Promise(((root,),), (everybody,)),
+        Collective.ALL_GATHER: lambda: Promise(each, (everybody,) * members),
+        Collective.REDUCE_SCATTER: lambda: Promise((everybody,) * members, each),
+        Collective.ALL_TO_ALL: lambda: Promise(tuple(one for one in each for _ in each), each * members),
+        Collective.GATHER: lambda: Promise(each, ((root,),) * members),
+        Collective.SCATTER: lambda: Promise(((root,),) * members, each),
+        Collective.BARRIER: lambda: Promise((), ()),
     }
-    return promises[kind]
+    return promises[kind]()
 
 
 def part_bytes(kind: Collective, members: int, parts: int, size_bytes: int, element_bytes: int = 1) -> Int64:

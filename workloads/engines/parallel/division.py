@@ -46,6 +46,8 @@ class Division:
     #: Whether gradients are summed beside the last backward passes, in buckets of so many parameters (None: Megatron's default).
     overlap_gradients: bool = False
     bucket_parameters: int | None = None
+    #: By which gradients are summed.
+    algorithm: str = "ring"
 
     def __post_init__(self) -> None:
         """Rejects what cannot be together."""

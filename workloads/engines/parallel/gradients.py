@@ -43,7 +43,7 @@ class Replicas:
             return
         overlap = self.division.overlap_gradients
         buckets = self._buckets(segments, shares, len(members)) if overlap else [list(segments)]
-        sums = Series(members, Combine.ADD if self.division.sharded_optimizer else None)
+        sums = Series(members, Combine.ADD if self.division.sharded_optimizer else None, chosen=True)
         held: list[tuple[int, int]] = []
         for bucket in buckets:
             part_bytes = _part_values(bucket, shares, len(members)) * self.division.gradient_bytes
@@ -102,7 +102,7 @@ class Replicas:
             builder.depend(updates[rank], self.programs[rank].last, sums.done[-1][place])
         for rank, chunk in held:
             builder.needs(updates[rank], chunk)
-        gathers = Series(members, Combine.COPY)
+        gathers = Series(members, Combine.COPY, chosen=True)
         started = list(updates.values())
         for bucket in reversed(buckets):
             part_bytes = _part_values(bucket, shares, len(members)) * self.division.parameter_bytes

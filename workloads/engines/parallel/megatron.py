@@ -72,7 +72,7 @@ class _Compiler:
         self.programs = [Program(rank, self.begins[rank]) for rank in self.ranks]
         self.onward = [self.builder.queue(rank) for rank in self.ranks]
         self.back = [self.builder.queue(rank) for rank in self.ranks]
-        self.collectives = GroupCollectives(self.builder, job)
+        self.collectives = GroupCollectives(self.builder, job, division.algorithm)
         self.rings = self._rings() if division.context > 1 else None
         #: Queues of all-to-alls, by sender and receiver.
         self.across: dict[tuple[int, int], int] = {}
@@ -118,6 +118,7 @@ class _Compiler:
         for rank, end in enumerate(self._gradients()):
             self.builder.depend(self.begins[rank], end, lag=1)
             self.builder.iteration(rank, self.begins[rank], end)
+        self.builder.notes.extend(self.collectives.notes())
         return self.builder.build(self._compute_s(), self.batch * self.grid.data // self.division.context)
 
     def _pieces(self, stage: int) -> list[tuple[Segment, ...]]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gradwire.workloads.builder import PlanBuilder
-from gradwire.workloads.engines.allreduce_transfers import GATE_LANE, BucketOps, Transfers, Workers
-from gradwire.workloads.engines.collectives import ring_among
-from gradwire.workloads.engines.parallel.group_rings import owner
+from gradwire.workloads.engines.allreduce_transfers import GATE_LANE, BucketOps, Connections, Transfers, Workers
+from gradwire.workloads.engines.collectives import Schedule
+from gradwire.workloads.engines.collectives.among import RING, Halves
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Combine
 
@@ -37,7 +37,7 @@ class Program:
 
 @dataclass
 class Series:
-    """Collectives of one kind in one group, of parts as many as members, in order: ops by member, chunks by part."""
+    """Collectives of one kind in one group, in order: ops by member, chunks by part."""
 
     members: list[int]
     #: ADD: reduce-scatters; COPY: allgathers; None: allreduces.
@@ -46,6 +46,9 @@ class Series:
     started: list[list[int]] = field(default_factory=list)
     done: list[list[int]] = field(default_factory=list)
     chunks: list[list[int]] = field(default_factory=list)
+    schedules: list[Schedule] = field(default_factory=list)
+    #: By ring, or by the algorithm that the job has for the sums of gradients.
+    chosen: bool = False
 
 
 Note = Callable[[int, int], None]
@@ -55,56 +58,67 @@ Note = Callable[[int, int], None]
 class GroupCollectives:
     """Adds series of collectives to a plan."""
 
-    def __init__(self, builder: PlanBuilder, job: Job) -> None:
+    def __init__(self, builder: PlanBuilder, job: Job, algorithm: str = RING) -> None:
         self.builder, self.costs, self.workers = builder, job.costs, job.cluster.workers
         self.hosts = np.array([job.cluster.worker_host(worker) for worker in range(self.workers)], np.int64)
+        machines = self.hosts.tolist()
+        self._rings, self._chosen = Halves(RING, machines), Halves(algorithm, machines)
+
+    def notes(self) -> list[str]:
+        """By which algorithms gradients are summed, if not by rings."""
+        return self._chosen.notes()
 
     def add(
-        self, series: Series, layer: int, tensor: str, part_bytes: int, started: Sequence[int], needed: Note
+        self, series: Series, layer: int, tensor: str, share_bytes: int, started: Sequence[int], needed: Note
     ) -> None:
-        """One more, of parts of this size, which each member starts after an op of its own. Its last ops are `series.done[-1]`.
+        """One more, of so many bytes for each member, which it starts after an op of its own. Its last ops are `series.done[-1]`.
 
         needed: is called for each member and each part that it receives.
         """
-        builder, members, half = self.builder, series.members, series.half
+        builder, members = self.builder, series.members
+        own = (self._chosen if series.chosen else self._rings).among(members, series.half, share_bytes)
         number = builder.tensor(tensor)
         chunks = [
-            builder.chunk(
-                number,
-                part_bytes,
-                [owner(members, part)] if half is Combine.COPY else members,
-                [owner(members, part)] if half is Combine.ADD else members,
-            )
-            for part in range(len(members))
+            builder.chunk(number, *part) for part in zip(own.size_bytes, own.contributors, own.receivers, strict=True)
         ]
         done = [builder.compute(rank, lane=GATE_LANE) for rank in members]
         for place, rank in enumerate(members):
             builder.depend(done[place], started[place])
-            for part, chunk in enumerate(chunks):
-                owns = owner(members, part) == rank
-                if half is not Combine.COPY or owns:
+            for chunk, contributors, receivers in zip(chunks, own.contributors, own.receivers, strict=True):
+                if rank in contributors:
                     builder.produces(started[place], chunk)
-                if half is not Combine.ADD or owns:
+                if rank in receivers:
                     needed(rank, chunk)
         series.layers.append(layer)
         series.started.append(list(started))
         series.done.append(done)
         series.chunks.append(chunks)
+        series.schedules.append(own.schedule)
 
     def transfer(self, series: Series) -> None:
         """The messages of a series."""
         if not series.chunks:
             return
-        members = series.members
-        schedule = ring_among(members, self.workers)
-        if series.half is not None:
-            schedule = schedule.only(series.half)
-        count = len(series.chunks)
-        started, done = (np.full((count, self.workers), -1, np.int64) for _ in range(2))
-        started[:, members], done[:, members] = series.started, series.done
-        sizes = np.array([self.builder.chunk_sizes(chunks) for chunks in series.chunks])
-        buckets = BucketOps(np.arange(count), np.array(series.layers), started, done, sizes, np.array(series.chunks))
-        Transfers(self.builder, self.costs, self._queues(members), schedule, buckets).build()
+        members, schedules = series.members, {id(schedule): schedule for schedule in series.schedules}
+        connected = any(schedule.channel is not None for schedule in schedules.values())
+        queues = Connections(self.builder, self.hosts) if connected else self._queues(members)
+        orders = max(1, *(schedule.steps for schedule in schedules.values()))
+        for key, schedule in schedules.items():
+            own = [number for number, other in enumerate(series.schedules) if id(other) == key]
+            started, done = (np.full((len(own), self.workers), -1, np.int64) for _ in range(2))
+            started[:, members] = [series.started[number] for number in own]
+            done[:, members] = [series.done[number] for number in own]
+            chunks = np.array([series.chunks[number] for number in own])
+            buckets = BucketOps(
+                number=np.array(own),
+                layer=np.array(series.layers)[own],
+                started=started,
+                done=done,
+                size_bytes=np.array([self.builder.chunk_sizes(of_one) for of_one in chunks.tolist()]),
+                chunk=chunks,
+                orders=orders,
+            )
+            Transfers(self.builder, self.costs, queues, schedule, buckets).build()
 
     def _queues(self, members: Sequence[int]) -> Workers:
         """A queue for each member to other hosts, and one inside its own."""

@@ -15,9 +15,9 @@ step 3 the owners of a shard, one in each group, sum it by an allreduce.
 
 Allgathers go one after the other in the order in which their units compute, each as early as `prefetch` lets it. So do reduce-scatters,
 beside them, and the allreduces of shards beside both, as on the three streams of PyTorch's FSDP2
-(torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, `foreach_reduce`). All go around a ring. In the plan, a shard of a unit is up to
-three chunks (workloads/plan.py), or more where its allreduce cuts it further: the gradients, to which all contribute and which the owners
-receive; and the parameters of either pass, to which a group's owner contributes and which its group receives.
+(torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, `foreach_reduce`). All go around a ring by default. In the plan, a shard of a
+unit is up to three chunks (workloads/plan.py), or more where its allreduce cuts it further: the gradients, to which all contribute and
+which the owners receive; and the parameters of either pass, to which a group's owner contributes and which its group receives.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from gradwire.faults import InputFault
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.parallel.collective import NO_CHUNK, Collective, Collectives
 from gradwire.workloads.engines.parallel.group_rings import (
+    Algorithm,
+    Way,
     allgathers,
     allreduces_of_shares,
     owner,
@@ -71,6 +73,8 @@ class Sharding:
     reshard: bool
     #: Workers that share a unit; None: all.
     group: int | None = None
+    #: Of allgathers, reduce-scatters and allreduces.
+    algorithm: Algorithm = "ring"
 
 
 def units_of(profile: Profile) -> list[Unit]:
@@ -100,6 +104,7 @@ class _Compiler:
         self.ranks = [self.builder.rank(Role.WORKER, cluster.worker_host(worker)) for worker in range(cluster.workers)]
         self.passes = [add_passes(self.builder, job, rank) for rank in self.ranks]
         self.collectives = Collectives(self.builder, job)
+        self.way = Way(sharding.algorithm, self.collectives.hosts.tolist())
         self.units = units_of(job.profile)
         self.tensors = {unit: self.builder.tensor(unit.name) for unit in self.units}
         self.uses = self._uses()
@@ -109,8 +114,8 @@ class _Compiler:
 
     def compile(self) -> Plan:
         """Builds everything."""
-        ranks, add = len(self.ranks), self.collectives.add
-        gather, scatter = allgathers(self.groups, ranks), reduce_scatters(self.groups, ranks)
+        add = self.collectives.add
+        gather, scatter = allgathers(self.groups, self.way), reduce_scatters(self.groups, self.way)
         gathers = [add(unit.layers[0], gather) for unit, _ in self.uses]
         scatters = [add(unit.layers[0], scatter) for unit in self.yields]
         self._wait_for_gathers(gathers)
@@ -195,7 +200,7 @@ class _Compiler:
 
     def _sums(self, scatters: Sequence[Collective]) -> list[Collective]:
         """An allreduce among groups behind each reduce-scatter."""
-        schedule = allreduces_of_shares(self.groups, len(self.ranks))
+        schedule = allreduces_of_shares(self.groups, self.way)
         sums = [self.collectives.add(scatter.layer, schedule) for scatter in scatters]
         for scatter, each in zip(scatters, sums, strict=True):
             each.chunks = scatter.chunks

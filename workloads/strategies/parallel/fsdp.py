@@ -18,6 +18,7 @@ from typing import Literal
 from pydantic import Field
 
 from gradwire.workloads.engines.allreduce import BYTES_ON_WIRE
+from gradwire.workloads.engines.parallel.group_rings import Algorithm
 from gradwire.workloads.engines.parallel.sharded import Sharding, compile_sharded
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Plan
@@ -39,6 +40,8 @@ class FsdpOptions(Options):
     shard: int | None = Field(None, ge=1, le=10_000)
     """Workers that hold a model between them, which are neighbours; groups of so many are replicas, which sum the gradients of their shards
     (hybrid sharding). Unset: all workers are one group."""
+    algorithm: Algorithm = "ring"
+    """Of allgathers, reduce-scatters, and the allreduces of hybrid sharding (docs/collectives.md)."""
 
 
 def _compile(job: Job, options: FsdpOptions) -> Mapping[str, Plan]:
@@ -48,6 +51,7 @@ def _compile(job: Job, options: FsdpOptions) -> Mapping[str, Plan]:
         prefetch=options.prefetch,
         reshard=options.reshard_after_forward,
         group=options.shard,
+        algorithm=options.algorithm,
     )
     return {"fsdp": compile_sharded(job, "fsdp", sharding)}
 

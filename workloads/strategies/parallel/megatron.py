@@ -70,6 +70,9 @@ class MegatronOptions(Options):
     bucket_parameters: int | None = Field(None, ge=1)
     """Parameters of a worker that close a bucket, with `overlap_gradients`. Unset: 40 million, or a million for each replica if that is
     more, as in Megatron-LM. The halves of a block stay together."""
+    algorithm: Literal["ring", "double-tree", "halving-doubling", "two-level", "direct", "auto"] = "ring"
+    """By which replicas sum gradients (docs/collectives.md). With `sharded_optimizer`, of reduce-scatters and allgathers, which a double
+    tree cannot be."""
 
 
 def _compile(job: Job, options: MegatronOptions) -> Mapping[str, Plan]:
@@ -91,6 +94,7 @@ def _compile(job: Job, options: MegatronOptions) -> Mapping[str, Plan]:
         sharded_optimizer=options.sharded_optimizer,
         overlap_gradients=options.overlap_gradients,
         bucket_parameters=options.bucket_parameters,
+        algorithm=options.algorithm,
     )
     return {"megatron": compile_megatron(job, "megatron", division)}
 

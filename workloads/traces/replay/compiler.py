@@ -227,8 +227,8 @@ class _Compiler:
             (promised.contributors, self._entry, builder.produces_columns),
             (promised.receivers, self._exit, builder.needs_columns),
         ):
-            pairs = [(i, part) for part in parts.tolist() for i in sets[part % promised.blocks]]
-            member, part = np.array(pairs, np.int64).T
+            own = [np.array(sets[block], np.int64) for block in of_part.tolist()]
+            member, part = np.concatenate(own), np.repeat(parts, [len(each) for each in own])
             state(ops[calls.task[:, member]].ravel(), found[:, part].ravel())
         return found
 

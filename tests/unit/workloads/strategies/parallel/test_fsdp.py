@@ -245,3 +245,22 @@ def _between_collectives(plan: Plan) -> list[tuple[int, int, int]]:
 def test_groups_that_do_not_come_out_even_are_refused() -> None:
     with pytest.raises(InputFault, match=r"strategy\.options\.shard = 3: must divide cluster.workers = 4"):
         hybrid(4, 3)
+
+
+@pytest.mark.parametrize(("shard", "per_host"), [(None, 1), (None, 2), (4, 1), (4, 2), (2, 2)])
+@pytest.mark.parametrize("algorithm", ["halving-doubling", "two-level", "direct"])
+def test_other_algorithms_move_as_many_bytes(algorithm: str, shard: int | None, per_host: int) -> None:
+    job = blocks(3, 8, root_values=1000)
+    job = replace(job, cluster=replace(job.cluster, workers_per_host=per_host))
+    plan, ring = (plan_of(job, "fsdp", {"shard": shard, "algorithm": each}) for each in (algorithm, "ring"))
+    check(plan)
+    sent, by_ring = (int(each.ops.size_bytes[each.ops.kind == OpKind.SEND].sum()) for each in (plan, ring))
+    assert sent == by_ring
+    assert plan.digest() != ring.digest()
+
+
+def test_an_algorithm_that_does_not_suit_the_workers_is_refused() -> None:
+    with pytest.raises(
+        InputFault, match=r"algorithm = 'recursive-doubling': an all-gather among 6 .* needs a power of two"
+    ):
+        plan_of(blocks(1, 6), "fsdp", {"algorithm": "halving-doubling"})

@@ -255,3 +255,22 @@ def test_experts_and_what_all_share_have_divided_optimizers_of_their_own(sharded
 def test_what_does_not_go_together_is_told(job: Job, options: dict[str, Any], complaint: str) -> None:
     with pytest.raises(InputFault, match=complaint):
         divided(job, options)
+
+
+@pytest.mark.parametrize("options", [{}, {"overlap_gradients": True}, {"sharded_optimizer": True}])
+@pytest.mark.parametrize("algorithm", ["double-tree", "halving-doubling", "two-level", "direct", "auto"])
+def test_replicas_sum_by_other_algorithms_as_many_bytes(algorithm: str, options: dict[str, Any]) -> None:
+    """Each of these is optimal in bytes, all replicas together; and the plan tells what was taken."""
+    job = small_transformer(1, 8, ends=False)
+    chosen = {"tensor": 2, **options}
+    if algorithm == "double-tree" and "sharded_optimizer" in options:
+        with pytest.raises(InputFault, match="'double-tree': a reduce-scatter has no such algorithm; there are ring"):
+            divided(job, {**chosen, "algorithm": algorithm})
+        return
+    plan, ring = (divided(job, {**chosen, "algorithm": each}) for each in (algorithm, "ring"))
+    check(plan)
+    if algorithm != "auto":  # which doubles where so little is sent
+        assert sent_bytes(plan).sum() == sent_bytes(ring).sum()
+    assert ring.notes == ()
+    assert all(" among 4 by " in note for note in plan.notes)
+    assert len(plan.notes) == (2 if "sharded_optimizer" in options else 1)
