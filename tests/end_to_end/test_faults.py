@@ -1,0 +1,155 @@
+"""Faults on a real network in virtual time: nothing is lost or added twice, and times are those of closed forms or of TCP's timers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradwire import PACKAGE
+from gradwire.agents.records import FaultRecord
+from gradwire.analysis.frames.csv_files import read_texts
+from gradwire.runner.stored.stored_run import StoredRun
+
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
+
+TEXT = """
+title = "Four workers and a fault"
+[cluster]
+workers = 4
+[fabric]
+rate = "10gbit"
+[model]
+name = "one-layer"
+layers = [{ name = "fc", size = ["40MB"], forward = "10ms", backward = "10ms" }]
+[strategy]
+name = "ring"
+[run]
+warmup = 1
+iterations = 3
+[fault.x]
+iteration = 2
+"""
+RING_S = 2 * 3 / 4 * 40e6 * 8 / (10e9 * 1448 / 1538)
+"""What the ring's slowest link carries, at the line's payload rate."""
+COMPUTE_S = 0.02
+RTO_MIN_S = 0.2
+"""TCP's shortest retransmission timeout in Linux (TCP_RTO_MIN, include/net/tcp.h); it doubles with each expiry (RFC 6298, section 5.5)."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run with a fault."""
+
+    verdict: str
+    times_s: tuple[float, ...]
+    stored: StoredRun
+    shown: str
+
+    @property
+    def fault(self) -> FaultRecord:
+        (record,) = self.stored.record().faults
+        return record
+
+
+def run(folder: Path, fault: dict[str, Any], *settings: str) -> Ran:
+    (folder / "fault.toml").write_text(TEXT + "".join(f"{key} = {value!r}\n" for key, value in fault.items()))
+    options = [word for setting in settings for word in ("--set", setting)]
+    command = [
+        sys.executable,
+        "-m",
+        "gradwire",
+        "run",
+        str(folder / "fault.toml"),
+        "--out",
+        str(folder / "run"),
+        *options,
+    ]
+    done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=False, timeout=300)
+    (row,) = read_texts(folder / "run" / "points.csv")
+    (point,) = (folder / "run" / "points").iterdir()
+    assert done.returncode == (row["verdict"] != "valid"), done.stdout + done.stderr
+    times = read_texts(point / "iterations.csv") if row["verdict"] == "valid" else []
+    return Ran(row["verdict"], tuple(float(each["iteration_time_s"]) for each in times), StoredRun(point), done.stdout)
+
+
+def test_a_ring_waits_for_tcps_timers_after_a_link_was_down(tmp_path: Path) -> None:
+    """The first expiry finds the link down, the second one up. Where F-RTO (RFC 5682) then has nothing new to send, a third is needed."""
+    ran = run(tmp_path, {"kind": "link-down", "link": "h2", "at": "30ms", "duration": "300ms"})
+    assert ran.verdict == "valid"
+    assert ran.fault.ended_ns - ran.fault.begun_ns == pytest.approx(300e6, abs=1e6)
+    late_s = ran.times_s[2] - ran.times_s[1]
+    assert RTO_MIN_S * (1 + 2) < late_s < 1.2 * RTO_MIN_S * (1 + 2 + 4) + 0.1
+    assert ran.times_s[3] == pytest.approx(COMPUTE_S + RING_S, rel=0.005)
+    assert "fault.x: link h2-eth0 is down" in " ".join(ran.shown.split())
+
+
+def test_a_lower_rate_makes_the_ring_as_slow_as_its_slowest_link(tmp_path: Path) -> None:
+    ran = run(tmp_path, {"kind": "rate", "link": "h2", "rate": "5gbit"})
+    assert ran.verdict == "valid"
+    assert ran.times_s[1] == pytest.approx(COMPUTE_S + RING_S, rel=0.005)
+    assert ran.times_s[2:] == pytest.approx([COMPUTE_S + 2 * RING_S] * 2, rel=0.005)
+
+
+def test_a_slow_worker_makes_all_of_them_as_slow(tmp_path: Path) -> None:
+    """Of the first 5 ms of its iteration nothing is slowed, and of the 15 ms of work that follow all."""
+    ran = run(tmp_path, {"kind": "slow-worker", "worker": 1, "factor": 2, "at": "5ms"})
+    assert ran.verdict == "valid"
+    assert np.diff(ran.times_s[1:]) == pytest.approx([COMPUTE_S - 0.005, 0.005], rel=0.005)
+
+
+@pytest.mark.parametrize(
+    ("fault", "most_s"),
+    [
+        ({"kind": "loss", "link": "h2", "loss": 0.01, "duration": "50ms"}, 1.0),
+        ({"kind": "flapping", "link": "h2", "every": "20ms", "duration": "100ms"}, 3.0),
+        ({"kind": "switch-restart", "switch": "s1", "at": "30ms", "duration": "50ms"}, 3.0),
+        ({"kind": "controller-restart", "at": "30ms", "duration": "20ms"}, 0.001),
+    ],
+    ids=["loss", "flapping", "switch", "controller"],
+)
+def test_nothing_is_lost_and_the_next_iteration_is_as_before(
+    fault: dict[str, Any], most_s: float, tmp_path: Path
+) -> None:
+    ran = run(tmp_path, fault)
+    assert ran.verdict == "valid"
+    assert -1e-4 < ran.times_s[2] - ran.times_s[1] < most_s
+    assert ran.times_s[3] == pytest.approx(COMPUTE_S + RING_S, rel=0.005)
+
+
+def test_a_delay_is_on_every_round_trip_over_the_link(tmp_path: Path) -> None:
+    """TCP's window covers it, so each of the ring's six steps is later by one delay in and one out at most."""
+    ran = run(tmp_path, {"kind": "delay", "link": "h2", "delay": "100us"})
+    assert ran.verdict == "valid"
+    late_s = np.array(ran.times_s[2:]) - ran.times_s[1]
+    assert (late_s > 1e-4).all()
+    assert (late_s < 6 * 2e-4 + 1e-3).all()
+
+
+@pytest.mark.parametrize("strategy", ["kvstore", "p3", "multicast-ps", "aggregation-ps"])
+def test_strategies_of_every_kind_get_over_a_link_that_was_down(strategy: str, tmp_path: Path) -> None:
+    fault = {"kind": "link-down", "link": "h2", "at": "30ms", "duration": "50ms"}
+    ran = run(tmp_path, fault, f"strategy.name={strategy}")
+    assert ran.verdict == "valid"
+    assert 0.01 < ran.times_s[2] + ran.times_s[3] - 2 * ran.times_s[1] < 3.0
+
+
+@pytest.mark.parametrize("agents", ["one", "per-host"])
+def test_a_worker_that_dies_ends_the_run_by_name(agents: str, tmp_path: Path) -> None:
+    ran = run(tmp_path, {"kind": "dead-worker", "worker": 1, "at": "30ms"}, f"transport.agents={agents}")
+    assert ran.verdict.startswith("invalid: EndedByFault: the connection ")
+    assert "waits for fc/0 from rank" in ran.verdict
+    assert "(faults: fault.x, worker 1 dies)" in ran.verdict
+    assert agents == "per-host" or "rank 1 died at 0.17" in ran.verdict
+
+
+def test_a_link_that_stays_down_ends_the_run_when_nothing_moves(tmp_path: Path) -> None:
+    ran = run(tmp_path, {"kind": "link-down", "link": "h2", "at": "30ms"}, "run.stall_limit=10s")
+    assert ran.verdict.startswith("invalid: EndedByFault: nothing has moved for 10 s (run.stall_limit), since 0.1")
+    assert "rank 2 waits for fc/0 from rank 1 in iteration 2" in ran.verdict
+    assert "fault.x, link h2-eth0 is down from 0.1" in ran.verdict
