@@ -3,7 +3,7 @@
 Leaves have the hosts. Above them are spines, in one pod or in several; pods are joined by cores. Switches are numbered leaves first, then
 spines, then cores, each pod by pod. What goes from one leaf to another goes up to one switch, its summit, and down again: to a spine
 within a pod, and to a core from pod to pod. A core is joined to one spine of each pod, so the summit alone decides the way, as in the fat
-tree of Al-Fares, Loukissas and Vahdat (A scalable, commodity data center network architecture, SIGCOMM 2008, section 3). A summit is
+tree of Al-Fares, Loukissas and Vahdat (A scalable, commodity data center network architecture, SIGCOMM 2008). A summit is
 numbered from 0 at the first spine.
 """
 

@@ -62,6 +62,30 @@ def test_plan_prints_the_same_digest_every_time(call: Any, scenario: Path) -> No
     assert call("plan", str(scenario)) == call("plan", str(scenario))
 
 
+def test_plan_draws_each_network_once(call: Any, scenario: Path, tmp_path: Path) -> None:
+    rates = ("--set", 'fabric.rate=["10gbit","25gbit"]', "--set", "run.seed=[1,2]")
+    for kind, begin in ((".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")):
+        file = tmp_path / f"network{kind}"
+        status, out, _ = call("plan", str(scenario), *rates, "--draw", str(file))
+        assert status == 0
+        drawn = [file, tmp_path / f"network-2{kind}"]
+        assert [line for line in out.splitlines() if line.startswith("network: ")] == [
+            f"network: {path}" for path in drawn
+        ]
+        assert all(path.read_bytes().startswith(begin) for path in drawn)
+
+
+@pytest.mark.parametrize(
+    ("file", "said"), [("network.gif", "must end in .svg, .png or .pdf"), ("none/network.svg", "cannot be written")]
+)
+def test_a_drawing_that_cannot_be_written_is_refused(
+    call: Any, scenario: Path, tmp_path: Path, file: str, said: str
+) -> None:
+    status, _, err = call("plan", str(scenario), "--draw", str(tmp_path / file))
+    assert status == 2
+    assert said in err
+
+
 def test_a_shipped_scenario_is_found_by_its_name_alone(call: Any, tmp_path: Path) -> None:
     options = ("--set", "model.name=alexnet", "--set", "strategy.name=vanilla", "--set", "cluster.workers=2")
     assert call("plan", "geryon-table2", *options)[0] == 0

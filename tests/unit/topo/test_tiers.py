@@ -15,7 +15,7 @@ from gradwire.topo.fabric import NEWER, Fabric, Topology
 from gradwire.topo.tiers import Tiers
 
 FAT_TREE = Fabric(16, 10e9, Topology.FAT_TREE, leaves=2, spines=2, pods=4, cores=4)
-"""The fat tree of Al-Fares et al. with k = 4 (SIGCOMM 2008, Figure 3)."""
+"""The fat tree of Al-Fares et al. with k = 4 (SIGCOMM 2008)."""
 RAILS = Fabric(16, 10e9, Topology.LEAF_SPINE, leaves=4, spines=2, nics_per_host=4, rails=True)
 
 
