@@ -68,6 +68,7 @@ CONTENDERS = (
     Contender("hierarchical-ring", ALLREDUCE, {"inside": "scatter-gather"}),
     Contender("butterfly", ALLREDUCE),
     Contender("halving-doubling", ALLREDUCE),
+    Contender("double-tree", ALLREDUCE),
     Contender("butterfly-mixing", ALLREDUCE),
     Contender("layer-allreduce", ALLREDUCE),
     Contender("horovod", ALLREDUCE),

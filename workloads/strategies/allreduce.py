@@ -1,7 +1,8 @@
-"""Allreduce by algorithm, a tensor at a time: ring, hierarchical ring, butterfly, halving-doubling, butterfly mixing.
+"""Allreduce by algorithm, a tensor at a time: ring, hierarchical ring, butterfly, halving-doubling, double tree, butterfly mixing.
 
-Sources: GradientFlow, sections 2.3 to 2.6; NetOps, sections 3.3.2, 8.2 and 9.2. The strategies differ in their algorithm and in
-the defaults that their papers give them; every common option is open to each. The iteration: workloads/engines/allreduce_plan.py.
+Sources: GradientFlow, sections 2.3 to 2.6; NetOps, sections 3.3.2, 8.2 and 9.2; of the double tree, workloads/engines/collectives/trees.py.
+The strategies differ in their algorithm and in the defaults that their papers give them; every common option is open to each. The
+iteration: workloads/engines/allreduce_plan.py.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from gradwire.workloads.engines.allreduce import (
     AllreduceOptions,
     algorithm_schedule,
     compile_buckets,
+    compile_by_algorithm,
     tensor_buckets,
 )
 from gradwire.workloads.engines.allreduce_load import allreduce_load
@@ -101,6 +103,10 @@ def _load_of(algorithm: Algorithm) -> Callable[[Cluster, AllreduceOptions], Load
     return lambda cluster, _: allreduce_load(algorithm, cluster)
 
 
+def _double_tree(job: Job, options: AllreduceOptions) -> Mapping[str, Plan]:
+    return compile_by_algorithm(job, "double-tree", tensor_buckets(job), "double-tree", options)
+
+
 STRATEGIES = (
     Strategy(
         name="ring",
@@ -136,6 +142,14 @@ STRATEGIES = (
         compile=_by_algorithm("halving-doubling", "halving-doubling"),
         needs_servers=False,
         load=_load_of("halving-doubling"),
+    ),
+    Strategy(
+        name="double-tree",
+        summary="two complementary binary trees of every tensor, half of it up and down each, in pieces: NCCL's since version 2.4",
+        source="Sanders, Speck and Träff, Parallel Computing 35, 2009; NCCL, src/graph/trees.cc",
+        options=AllreduceOptions,
+        compile=_double_tree,
+        needs_servers=False,
     ),
     Strategy(
         name="butterfly-mixing",

@@ -21,6 +21,7 @@ DIGESTS = {
     "butterfly-mixing": "ad0c497e909ea6f4",
     "csc": "73419d3a244f9549",
     "ddp": "d49a3d04dbaaa93c",
+    "double-tree": "616885e720c81f0c",
     "geryon": "f91e53b03a41c651",
     "halving-doubling": "48512301699ce98f",
     "hierarchical-ring": "6789a6d0350d5536",

@@ -1,10 +1,10 @@
 """Fusion: neighbouring all-reduces of a group become one, as DDP's buckets and Horovod's buffer do with gradients.
 
 All-reduces of a group and type of element are taken in the order of their calls. One joins those before it as long as together they are no
-larger than the limit and none of them comes before another, by whatever way through computations, messages and other collectives. The
-fused call begins at a rank when all that its parts wait for there has ended, and what waits for any part waits for all of it. It is as
-urgent as its most urgent part. Calls of
-several groups may, fused, wait for one another where unfused they did not; that is refused.
+larger than the limit and none of them waits for another by way of computations, messages or other collectives. That one was recorded right
+behind another, as on a stream of collectives, keeps them not apart: nothing passes from one to the other. The fused call begins at a rank
+when all that its parts wait for there has ended, and what waits for any part waits for all of it. It is as urgent as its most urgent part.
+Calls of several groups may, fused, wait for one another where unfused they did not; that is refused.
 """
 
 from __future__ import annotations
@@ -81,18 +81,20 @@ class _Graph:
                     ready.append(follower)
         return {node: place for place, node in enumerate(ready)}
 
-    def comes_before(self, first: int, second: int) -> bool:
-        """Whether a node waits for another, by whatever way."""
-        if self.position[first] > self.position[second]:
-            first, second = second, first
-        seen, rest = {second}, [second]
+    def follows(self, node: int, joined: set[int], first: int) -> bool:
+        """Whether a node waits for any of those joined by way of something else; itself it may come right behind them.
+
+        first: the least position of those.
+        """
+        seen: set[int] = set()
+        rest = [on for on in self.before[node] if on not in joined]
         while rest:
-            for on in self.before[rest.pop()]:
-                if on == first:
-                    return True
-                if on not in seen and self.position[on] > self.position[first]:
-                    seen.add(on)
-                    rest.append(on)
+            on = rest.pop()
+            if on in joined:
+                return True
+            if on not in seen and self.position[on] > first:
+                seen.add(on)
+                rest += self.before[on]
         return False
 
 
@@ -107,15 +109,18 @@ def _neighbours(graph: _Graph, workload: Workload, most_bytes: int) -> list[list
     found: list[list[int]] = []
     for alike in of_group.values():
         joined: list[int] = []
+        nodes: set[int] = set()
+        least = size = 0
         for task in alike:
-            size = sum(int(tasks.size_bytes[other]) for other in (*joined, task))
-            node = int(graph.node[task])
-            apart = any(graph.comes_before(int(graph.node[other]), node) for other in joined)
-            joined = [task] if apart or size > most_bytes else [*joined, task]
+            node, own = int(graph.node[task]), int(tasks.size_bytes[task])
+            if size + own > most_bytes or graph.follows(node, nodes, least):
+                joined, nodes, size = [], set(), 0
+            least = min(least, graph.position[node]) if joined else graph.position[node]
+            joined.append(task)
+            nodes.add(node)
+            size += own
             if len(joined) == 2:
                 found.append(joined)
-            elif len(joined) > 2:
-                found[-1] = joined
     return [[int(tasks.call[task]) for task in joined] for joined in found]
 
 
@@ -131,7 +136,8 @@ def _merged(workload: Workload, target: Int64, size_bytes: Int64) -> Workload:
     place = np.full(len(target), -1, np.int64)
     place[kept] = np.arange(len(kept))
     waiting = place[target[np.repeat(np.arange(len(target)), np.diff(workload.dep_start))]]
-    pairs = np.unique(np.stack([waiting, place[target[workload.dep_task]]], axis=1), axis=0)
+    on = place[target[workload.dep_task]]
+    pairs = np.unique(np.stack([waiting, on], axis=1)[waiting != on], axis=0)
     columns = {f.name: getattr(workload.tasks, f.name) for f in fields(Tasks)}
     if len(columns["priority"]):
         priority = columns["priority"].copy()

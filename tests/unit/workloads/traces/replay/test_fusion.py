@@ -77,9 +77,16 @@ def test_a_fused_call_waits_for_all_that_its_parts_wait_for() -> None:
 
 @pytest.mark.parametrize("through", [True, False])
 def test_calls_that_wait_for_one_another_stay_apart(through: bool) -> None:
-    """Whether directly or through what is computed between them."""
+    """Where something is computed between them."""
     steps: list[Step] = [(REDUCE, 4000, 0, []), (Kind.COMPUTE, 100, 0, [0] if through else []), (REDUCE, 4000, 0, [1])]
     assert sizes(fused(recorded(steps), 8000)) == ([4000, 4000] if through else [8000])
+
+
+def test_calls_that_were_recorded_one_right_behind_the_other_are_joined() -> None:
+    """As on a stream of collectives; nothing waits for itself then."""
+    steps: list[Step] = [(REDUCE, 4000, 0, []), (REDUCE, 4000, 0, [0]), (REDUCE, 4000, 0, [0, 1])]
+    result = fused(recorded(steps), 12_000)
+    assert (sizes(result), len(result.dep_task)) == ([12_000], 0)
 
 
 def test_groups_and_elements_stay_apart() -> None:
