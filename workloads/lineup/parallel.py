@@ -109,6 +109,9 @@ def _megatron_options(parallel: Parallel) -> list[dict[str, object]]:
     if parallel.data > 1:
         tried += [{"overlap_gradients": True}, {"sharded_optimizer": True}]
         tried.append({"overlap_gradients": True, "sharded_optimizer": True})
+        tried.append({"algorithm": "double-tree"})
+        if parallel.data & (parallel.data - 1) == 0:
+            tried.append({"algorithm": "halving-doubling"})
     if parallel.tensor > 1:
         tried.append({"sequence_parallel": True})
     if parallel.pipeline > 1:
