@@ -204,7 +204,11 @@ def _profile(wanted: ModelSection, catalogue: Catalogue) -> Profile:
 
 def _compute_time(wanted: ModelSection, profile: Profile, catalogue: Catalogue) -> ComputeTime:
     if wanted.trace is not None:
-        more = "" if wanted.grow is None else f"; on more ranks by data parallelism (model.grow = {wanted.grow})"
+        more = (
+            ""
+            if wanted.grow is None
+            else f"; on more ranks by data parallelism (model.grow = {', '.join(map(str, wanted.grow))})"
+        )
         return recorded_times(trace_of(wanted.trace), wanted.trace + more)
     return made_up_times(wanted) if wanted.layers else _compute(wanted, profile, catalogue)
 

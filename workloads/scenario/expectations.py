@@ -112,10 +112,15 @@ class Kind:
         return next((getattr(each, name) for each in self.constraints if getattr(each, name, None) is not None), None)
 
     @property
+    def told(self) -> str:
+        """What the value must be as the field says it itself, or ""."""
+        return next((each.words for each in self.constraints if isinstance(each, InWords)), "")
+
+    @property
     def words(self) -> str:
         """What the value must be, or "" for what has no words here."""
-        if told := next((each.words for each in self.constraints if isinstance(each, InWords)), ""):
-            return told
+        if self.told:
+            return self.told
         if self.choices:
             return _alternatives([json.dumps(choice) for choice in self.choices])
         if self.quantity is not None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from gradwire.workloads.scenario import units
-from gradwire.workloads.scenario.expectations import Because
+from gradwire.workloads.scenario.expectations import Because, InWords
 
 
 def _quantity(kind: units.Quantity, convert: Callable[[float], float] = float) -> BeforeValidator:
@@ -23,6 +23,15 @@ def _names(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+def _groups(value: Any) -> Any:
+    """The same for numbers, of which one may stand by itself."""
+    if isinstance(value, str):
+        return tuple(int(name) if name.lstrip("-").isdecimal() else name for name in _names(value))
+    if type(value) is int:
+        return (value,)
+    return tuple(value) if isinstance(value, list) else value
+
+
 LOWEST_RATE_BPS, HIGHEST_RATE_BPS = 10e6, 10e12
 """Line rates that are accepted: from the first Ethernet's to six times that of the fastest (1.6 Tbit/s, IEEE P802.3dj). At 3 Mbit/s a
 burst of 64 KiB takes so long that the probe of the rates is 8 % off; at both ends of the range it is within the verdict's limit."""
@@ -32,6 +41,12 @@ LARGEST_TENSOR_BYTES = 2**40
 MOST_SAMPLES = 10**9
 OF_ETHERNET = Because("from the slowest Ethernet to beyond the fastest")
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Groups = Annotated[
+    tuple[Literal["all-ranks"] | int, ...],
+    BeforeValidator(_groups),
+    InWords('"all-ranks", or a list of the numbers of groups, such as [2, 3]'),
+]
+"""Numbers of groups of ranks, or those of all ranks."""
 RateBps = Annotated[
     float, _quantity(units.RATE), units.RATE, Field(ge=LOWEST_RATE_BPS, le=HIGHEST_RATE_BPS), OF_ETHERNET
 ]

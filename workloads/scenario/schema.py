@@ -16,6 +16,7 @@ from gradwire.workloads.scenario.fields import (
     MOST_SAMPLES,
     BytesPerS,
     DurationS,
+    Groups,
     Names,
     RateBps,
     Section,
@@ -179,7 +180,7 @@ class ModelSection(Section):
     short run shows what a block does. Unset: all."""
     trace: str | None = None
     """A recorded workload in place of a model, as `gradwire import` makes it: its folder or its file. For the strategy `replay`."""
-    grow: Literal["all-ranks"] | list[int] | None = None
+    grow: Groups | None = None
     """For a trace on a multiple of its ranks, by data parallelism: which groups of ranks then have those of all copies. "all-ranks" are
     those that have all recorded ranks; others are named by their numbers, as `gradwire import` lists them: `[2, 3]`."""
 
@@ -190,7 +191,7 @@ class ModelSection(Section):
             raise ValueError(f"trace: has times and sizes of its own: leave out {', '.join(sorted(given))}")
         if self.grow is not None and self.trace is None:
             raise ValueError("grow: is for a trace (model.trace); leave it out")
-        if self.grow == []:
+        if self.grow == ():
             raise ValueError(
                 "grow: name at least one group of ranks; without any, the copies would be jobs of their own"
             )

@@ -10,8 +10,8 @@ from gradwire.workloads.symbolic.graph import Graph
 from gradwire.workloads.symbolic.orders import ORDERS
 from gradwire.workloads.symbolic.side_by_side import Run
 
-MOST_OPS_IN_NUMPY = 30_000
-"""Larger plans are executed by machine code. Loading that takes a second, in which numpy executes some ten thousand narrow steps."""
+MOST_OPS_IN_NUMPY = 10_000
+"""Larger plans are executed by machine code. Loading that takes a second, in which numpy executes a plan of so many ops in a chain."""
 
 
 def defects(plan: Plan) -> Iterator[Defect]:

@@ -13,7 +13,7 @@ each copy. What becomes of a call's size in a group that grows follows from what
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import fields, replace
 from functools import lru_cache
 
@@ -29,21 +29,24 @@ MOST_NAMED = 8
 """Groups that a refusal lists."""
 
 
-def growing_groups(workload: Workload, wanted: str | Collection[int]) -> tuple[int, ...]:
-    """The numbers of the groups that grow: those named, or with ALL_RANKS those of all recorded ranks. Raises InputFault."""
+def growing_groups(workload: Workload, wanted: Iterable[str | int]) -> tuple[int, ...]:
+    """The numbers of the groups that grow: those named, and for ALL_RANKS those of all recorded ranks. Raises InputFault."""
     everyone = set(range(workload.ranks))
-    if isinstance(wanted, str):
-        found = tuple(number for number, ranks in enumerate(workload.groups) if set(ranks) == everyone)
-        if not found:
+    found: set[int] = set()
+    for each in wanted:
+        if isinstance(each, str):
+            own = {number for number, ranks in enumerate(workload.groups) if set(ranks) == everyone}
+        else:
+            own = {each} & set(range(len(workload.groups)))
+            if not own:
+                raise InputFault(f"{KEY}: the trace has no group {each}; it has {_groups_in_words(workload)}")
+        if not own:
             raise InputFault(
-                f"{KEY} = '{wanted}': no group of the trace has all of its {workload.ranks} ranks: give the numbers of those that grow "
+                f"{KEY} = '{each}': no group of the trace has all of its {workload.ranks} ranks: give the numbers of those that grow "
                 f"({_groups_in_words(workload)})"
             )
-        return found
-    for number in wanted:
-        if not 0 <= number < len(workload.groups):
-            raise InputFault(f"{KEY}: the trace has no group {number}; it has {_groups_in_words(workload)}")
-    return tuple(sorted(set(wanted)))
+        found |= own
+    return tuple(sorted(found))
 
 
 def _groups_in_words(workload: Workload) -> str:

@@ -45,7 +45,7 @@ def recorded_times(trace: Workload, source: str) -> ComputeTime:
     return ComputeTime((sum(busiest_s(trace)) / trace.ranks,), (0.0,), f"recorded: {source}")
 
 
-def replaying(job: Job, trace: Workload, grow: str | Sequence[int] | None = None) -> Job:
+def replaying(job: Job, trace: Workload, grow: Sequence[str | int] | None = None) -> Job:
     """The job of a trace, on as many ranks as are recorded, or on a multiple of them.
 
     grow: which groups then have the ranks of all copies (growth.py); None: the job must have as many ranks as the trace.
@@ -61,7 +61,7 @@ def replaying(job: Job, trace: Workload, grow: str | Sequence[int] | None = None
     return replace(job, trace=trace, relative_times=() if len(set(busiest)) == 1 else relative)
 
 
-def _on_workers(trace: Workload, workers: int, grow: str | Sequence[int] | None) -> Workload:
+def _on_workers(trace: Workload, workers: int, grow: Sequence[str | int] | None) -> Workload:
     """The trace on this many ranks. Raises InputFault."""
     recorded = trace.ranks
     if grow is None and workers != recorded:

@@ -32,7 +32,7 @@ def test_a_grown_trace_takes_as_long_as_on_the_ideal_network(virtual_kernel: Pat
     ]
     source = imported(*(chakra_file(tmp_path / f"{rank}.et", nodes) for rank in range(2))).workload
     assert source is not None
-    more = grown(source, COPIES, growing_groups(source, ALL_RANKS))
+    more = grown(source, COPIES, growing_groups(source, [ALL_RANKS]))
     ranks = 2 * COPIES
     plan = compile_workload(more, Cluster(ranks), Costs(), {Kind.ALL_REDUCE: "ring"}, min(busiest_s(more)), 0)
     check(plan)

@@ -58,11 +58,36 @@ class _Compiler:
     def __init__(self, job: Job, name: str, division: Division) -> None:
         self.job, self.division = job, division
         self.batch = division.replica_batch or job.batch * division.tensor * division.stages * division.context
+        self.grid = Grid.of(job.cluster.workers, division.tensor, division.stages)
+        self._expect_whole_groups()
+        plain = division.recompute == "none" and not division.overlap_gradients and division.context == 1
+        alone = plain and division.tensor == division.stages == division.experts == 1
+        self.cut: Cut = (
+            uncut(job.profile) if alone else cut(job.profile, division.stages, division.experts, division.chunks)
+        )
+        self.builder = PlanBuilder(name)
+        self.hosts = [job.cluster.worker_host(worker) for worker in range(job.cluster.workers)]
+        self.ranks = [self.builder.rank(Role.WORKER, host) for host in self.hosts]
+        self.begins = [self.builder.compute(rank) for rank in self.ranks]
+        self.programs = [Program(rank, self.begins[rank]) for rank in self.ranks]
+        self.onward = [self.builder.queue(rank) for rank in self.ranks]
+        self.back = [self.builder.queue(rank) for rank in self.ranks]
+        self.collectives = GroupCollectives(self.builder, job)
+        self.rings = self._rings() if division.context > 1 else None
+        #: Queues of all-to-alls, by sender and receiver.
+        self.across: dict[tuple[int, int], int] = {}
+        #: The first and the last op of each worker's pass.
+        self.edges: dict[tuple[int, Pass], tuple[int, int]] = {}
+        #: The last op of each worker's last backward pass of a segment.
+        self.yielded: dict[tuple[int, Segment], int] = {}
+
+    def _expect_whole_groups(self) -> None:
+        """Raises InputFault for samples, experts or tokens that do not divide, and for a model without what is to be run again."""
+        division, job = self.division, self.job
         if self.batch % division.microbatches:
             raise InputFault(
                 f"strategy.options.microbatches = {division.microbatches}: must divide the {self.batch} samples of a replica"
             )
-        self.grid = Grid.of(job.cluster.workers, division.tensor, division.stages)
         if self.grid.data % division.experts:
             raise InputFault(
                 f"strategy.options.experts = {division.experts}: must divide the {self.grid.data} replicas that the workers make"
@@ -72,36 +97,18 @@ class _Compiler:
                 f"strategy.options.context = {division.context}: must divide the {self.grid.data} workers that have the same share of the "
                 "model"
             )
-        plain = division.recompute == "none" and not division.overlap_gradients and division.context == 1
-        alone = plain and division.tensor == division.stages == division.experts == 1
-        self.cut: Cut = (
-            uncut(job.profile) if alone else cut(job.profile, division.stages, division.experts, division.chunks)
-        )
         if division.recompute == "selective" and not any(layer.name.endswith(CORE) for layer in job.profile.layers):
             raise InputFault(
                 f"strategy.options.recompute = 'selective': '{job.profile.name}' has no layers of attention's scores to compute again; "
                 "take 'full', or 'none'"
             )
-        self.builder = PlanBuilder(name)
-        self.hosts = [job.cluster.worker_host(worker) for worker in range(job.cluster.workers)]
-        self.ranks = [self.builder.rank(Role.WORKER, host) for host in self.hosts]
-        self.begins = [self.builder.compute(rank) for rank in self.ranks]
-        self.programs = [Program(rank, self.begins[rank]) for rank in self.ranks]
-        self.onward = [self.builder.queue(rank) for rank in self.ranks]
-        self.back = [self.builder.queue(rank) for rank in self.ranks]
-        self.collectives = GroupCollectives(self.builder, job)
-        self.rings: Rings | None = None
-        if division.context > 1:
-            values = key_value_values(job.profile, self.cut.activation_values)
-            share = -(-values * (self.batch // division.microbatches) // (division.context * division.tensor))
-            size_bytes = share * division.activation_bytes
-            self.rings = Rings(self.builder, job.costs, self.collectives.hosts, size_bytes)
-        #: Queues of all-to-alls, by sender and receiver.
-        self.across: dict[tuple[int, int], int] = {}
-        #: The first and the last op of each worker's pass.
-        self.edges: dict[tuple[int, Pass], tuple[int, int]] = {}
-        #: The last op of each worker's last backward pass of a segment.
-        self.yielded: dict[tuple[int, Segment], int] = {}
+
+    def _rings(self) -> Rings:
+        """What hands on the keys and values of a worker's tokens of one microbatch, and of its share of the heads."""
+        division = self.division
+        values = key_value_values(self.job.profile, self.cut.activation_values) * (self.batch // division.microbatches)
+        size_bytes = -(-values // (division.context * division.tensor)) * division.activation_bytes
+        return Rings(self.builder, self.job.costs, self.collectives.hosts, size_bytes)
 
     def compile(self) -> Plan:
         """Builds everything."""

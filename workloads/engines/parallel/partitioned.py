@@ -12,7 +12,7 @@ states), 5.2 (stage 2: gradients as well, in buckets) and 7 (what is communicate
 
 Collectives go around a ring, one after the other, as on the one stream of a process group. Assumed: each bucket is cut evenly, padded to a
 multiple of the workers, as Megatron-LM's distributed optimizer has it (in ZeRO's own, a worker's part is a stretch of all parameters, so
-that a bucket belongs to one or two workers); filling a bucket costs no copy, and an update no time.
+that a bucket may belong to few of the workers); filling a bucket costs no copy, and an update no time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from itertools import pairwise
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.allreduce_buckets import Bucket
 from gradwire.workloads.engines.allreduce_transfers import GATE_LANE, add_gates
-from gradwire.workloads.engines.collectives import ring
+from gradwire.workloads.engines.collectives import ring_among
 from gradwire.workloads.engines.parallel.collective import Collective, Collectives
 from gradwire.workloads.engines.parallel.group_rings import owner
 from gradwire.workloads.engines.worker import add_passes
@@ -69,7 +69,7 @@ class _Compiler:
 
     def compile(self) -> Plan:
         """Builds everything."""
-        whole = ring(len(self.ranks))
+        whole = ring_among(self.ranks, len(self.ranks))
         summing = whole.only(Combine.ADD) if self.partition.scatter else whole
         sums = [self.collectives.add(bucket.ready_layer, summing) for bucket in self.buckets]
         gathers = [

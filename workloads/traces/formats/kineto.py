@@ -51,8 +51,8 @@ def _say_who(events: KinetoEvents, record: RankRecord, reading: Reading) -> None
     """The rank, the number of ranks and the groups, as far as the profile says them."""
     said = events.head.distributedInfo or {}
     rank, world = said.get("rank"), said.get("world_size")
-    record.rank = rank if isinstance(rank, int) and rank >= 0 else None
-    record.world = world if isinstance(world, int) and world > 0 else None
+    record.rank = rank if type(rank) is int and rank >= 0 else None
+    record.world = world if type(world) is int and world > 0 else None
     record.learn_groups(reading.groups)
     record.learn_groups(configured_groups(said.get("pg_config"), record.world, record.room))
 

@@ -200,9 +200,9 @@ def configured_groups(config: Any, world: int | None, room: int) -> dict[str, tu
         ranks, size = group.get("ranks"), group.get("group_size", group.get("pg_size", world))
         if isinstance(ranks, str):
             ranks = _listed(ranks)
-        if isinstance(ranks, list) and ranks and all(isinstance(rank, int) for rank in ranks):
+        if isinstance(ranks, list) and ranks and all(type(rank) is int for rank in ranks):
             found[str(group["pg_name"])] = tuple(ranks)
-        elif ranks == [] and isinstance(size, int) and 0 < size == (world or size) and size <= min(MOST_RANKS, room):
+        elif ranks == [] and type(size) is int and 0 < size == (world or size) and size <= min(MOST_RANKS, room):
             found[str(group["pg_name"])] = tuple(range(size))
             room -= size
     return found

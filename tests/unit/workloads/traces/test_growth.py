@@ -139,7 +139,7 @@ def scenario(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("grow", ["all-ranks", "[[0]]"])
+@pytest.mark.parametrize("grow", ["all-ranks", "[[0]]", "0", "all-ranks,0"])
 def test_a_scenario_grows_its_trace_and_says_how(scenario: Path, grow: str) -> None:
     point = load_scenario(scenario, ["cluster.workers=6", f"model.grow={grow}"]).points[0]
     compiled = compile_point(point.section)
@@ -167,7 +167,8 @@ def test_as_many_ranks_as_recorded_are_the_recorded_plan(scenario: Path) -> None
         (["cluster.workers=1", "model.grow=all-ranks"], "cluster.workers = 1: the trace has 2 ranks, and grows to a multiple of them"),
         (["cluster.workers=4", "model.grow=[[3]]"], "model.grow: the trace has no group 3; it has 0: ranks 0, 1"),
         (["cluster.workers=4", "model.grow=[[-1]]"], "model.grow: the trace has no group -1"),
-        (["cluster.workers=4", "model.grow=some"], "model.grow = 'some': must be \"all-ranks\" or a list"),
+        (["cluster.workers=4", "model.grow=some"], "model.grow = 'some': must be \"all-ranks\", or a list"),
+        (["cluster.workers=4", "model.grow=1,2"], "model.grow: the trace has no group 1; it has 0: ranks 0, 1"),
         (["cluster.workers=4", "model.grow=[[]]"], "model.grow: name at least one group of ranks"),
         (["cluster.stands_for=4"], "cluster.stands_for: a trace's ranks stand for themselves; model.grow"),
     ],
@@ -197,7 +198,7 @@ def test_no_group_of_all_ranks(tmp_path: Path) -> None:
     with pytest.raises(
         InputFault, match=r"no group of the trace has all of its 4 ranks: .*0: ranks 0, 1; 1: ranks 2, 3"
     ):
-        growing_groups(source, ALL_RANKS)
+        growing_groups(source, [ALL_RANKS])
     with pytest.raises(
         InputFault, match="8 tasks, 10000000 times" if len(source.tasks) == 8 else "tasks, 100000000 times"
     ):
@@ -212,7 +213,7 @@ def test_resnet50_of_two_ranks_on_eight(tmp_path: Path) -> None:
     reduced = int(source.tasks.size_bytes[(source.tasks.kind == Kind.ALL_REDUCE) & (source.tasks.rank == 0)].sum())
     assert reduced == 306_684_384
     for copies in (1, 2, 4):
-        more = grown(source, copies, growing_groups(source, ALL_RANKS))
+        more = grown(source, copies, growing_groups(source, [ALL_RANKS]))
         ranks = 2 * copies
         broadcast = int(source.tasks.size_bytes[(source.tasks.kind == Kind.BROADCAST) & (source.tasks.rank == 0)].sum())
         sent = sent_of_rank(more)

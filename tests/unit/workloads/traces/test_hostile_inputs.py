@@ -114,6 +114,12 @@ def told(path: Path) -> str:
         return str(fault)
 
 
+def test_a_rank_that_is_true_or_false_is_none(tmp_path: Path) -> None:
+    trace = ddp_step()
+    trace.about["distributedInfo"]["pg_config"][0]["ranks"] = [False, True]
+    assert tried(tmp_path, trace.write(tmp_path / "a.json")).sound
+
+
 def test_text_that_is_no_utf8(tmp_path: Path) -> None:
     path = execution_trace(tmp_path / "a.json", [{"elements": 5}])
     content = path.read_bytes()
