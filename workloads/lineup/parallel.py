@@ -112,6 +112,8 @@ def _megatron_options(parallel: Parallel) -> list[dict[str, object]]:
         tried.append({"algorithm": "double-tree"})
         if parallel.data & (parallel.data - 1) == 0:
             tried.append({"algorithm": "halving-doubling"})
+        if not parallel.divides_data_alone:
+            tried.append({"overlap_gradients": True, "priorities": True})
     if parallel.tensor > 1:
         tried.append({"sequence_parallel": True})
     if parallel.pipeline > 1:

@@ -48,6 +48,8 @@ class Division:
     bucket_parameters: int | None = None
     #: By which gradients are summed.
     algorithm: str = "ring"
+    #: Whether sums of gradients, and parameters that are gathered behind them, give way to all else.
+    priorities: bool = False
 
     def __post_init__(self) -> None:
         """Rejects what cannot be together."""

@@ -58,11 +58,13 @@ Note = Callable[[int, int], None]
 class GroupCollectives:
     """Adds series of collectives to a plan."""
 
-    def __init__(self, builder: PlanBuilder, job: Job, algorithm: str = RING) -> None:
+    def __init__(self, builder: PlanBuilder, job: Job, algorithm: str = RING, chosen_class: int = 0) -> None:
+        """algorithm, chosen_class: of series that are chosen; the others are rings of class 0."""
         self.builder, self.costs, self.workers = builder, job.costs, job.cluster.workers
         self.hosts = np.array([job.cluster.worker_host(worker) for worker in range(self.workers)], np.int64)
         machines = self.hosts.tolist()
         self._rings, self._chosen = Halves(RING, machines), Halves(algorithm, machines)
+        self._chosen_class = chosen_class
 
     def notes(self) -> list[str]:
         """By which algorithms gradients are summed, if not by rings."""
@@ -117,6 +119,7 @@ class GroupCollectives:
                 size_bytes=np.array([self.builder.chunk_sizes(of_one) for of_one in chunks.tolist()]),
                 chunk=chunks,
                 orders=orders,
+                traffic_class=np.full(len(own), self._chosen_class if series.chosen else 0),
             )
             Transfers(self.builder, self.costs, queues, schedule, buckets).build()
 

@@ -73,6 +73,8 @@ class MegatronOptions(Options):
     algorithm: Literal["ring", "double-tree", "halving-doubling", "two-level", "direct", "auto"] = "ring"
     """By which replicas sum gradients (docs/collectives.md). With `sharded_optimizer`, of reduce-scatters and allgathers, which a double
     tree cannot be."""
+    priorities: bool = False
+    """Whether the network serves activations and tokens, which computation waits for, before gradients and gathered parameters."""
 
 
 def _compile(job: Job, options: MegatronOptions) -> Mapping[str, Plan]:
@@ -95,6 +97,7 @@ def _compile(job: Job, options: MegatronOptions) -> Mapping[str, Plan]:
         overlap_gradients=options.overlap_gradients,
         bucket_parameters=options.bucket_parameters,
         algorithm=options.algorithm,
+        priorities=options.priorities,
     )
     return {"megatron": compile_megatron(job, "megatron", division)}
 
@@ -117,6 +120,7 @@ STRATEGIES = (
         options=MegatronOptions,
         compile=_compile,
         state_bytes=_state_bytes,
+        classes=lambda options: 2 if options.priorities else 1,
         needs_servers=False,
     ),
 )

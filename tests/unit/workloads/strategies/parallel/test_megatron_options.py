@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.bounds import critical_path_s
+from gradwire.analysis.fluid.estimate import estimate
 from gradwire.faults import InputFault
+from gradwire.topo.fabric import Fabric
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import Job
 from gradwire.workloads.models.devices import ComputeTime
-from gradwire.workloads.plan import Combine, OpKind, Plan
+from gradwire.workloads.plan import Combine, Int64, OpKind, Plan
 from tests.shared.simulation import replay
 from tests.shared.small_allreduces import sent_bytes
 from tests.shared.small_jobs import without_op
@@ -274,3 +276,40 @@ def test_replicas_sum_by_other_algorithms_as_many_bytes(algorithm: str, options:
     assert ring.notes == ()
     assert all(" among 4 by " in note for note in plan.notes)
     assert len(plan.notes) == (2 if "sharded_optimizer" in options else 1)
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+def test_with_priorities_gradients_give_way_to_activations(sharded: bool) -> None:
+    """The messages are the same; those of gradients and gathered parameters are of class 1."""
+    options = {"stages": 2, "microbatches": 2, "overlap_gradients": True, "sharded_optimizer": sharded}
+    plan, before = (divided(llama(4, batch=2), {**options, "priorities": on}) for on in (True, False))
+    check(plan)
+    assert plan.ops.size_bytes.tolist() == before.ops.size_bytes.tolist()
+    assert not (before.ops.traffic_class > 0).any()
+    sends = plan.ops.kind == OpKind.SEND
+    of_gradients = np.array([len(plan.set_ranks(one)) > 1 for one in _sets(plan, plan.ops.chunk[sends])])
+    assert of_gradients.any()
+    assert not of_gradients.all()
+    assert (plan.ops.traffic_class[sends] == of_gradients).all()
+
+
+def _sets(plan: Plan, chunks: Int64) -> list[int]:
+    """Of each chunk's contributors and receivers, the larger set: activations go from one rank to one."""
+    sets = zip(plan.chunk_contributors[chunks].tolist(), plan.chunk_receivers[chunks].tolist(), strict=True)
+    return [max(pair, key=lambda one: len(plan.set_ranks(one))) for pair in sets]
+
+
+def test_priorities_shorten_an_iteration_whose_stages_wait_for_activations() -> None:
+    """Gradients of the last passes are in the way of those that the stages before still wait for."""
+    options = {
+        "stages": 4,
+        "microbatches": 8,
+        "replica_batch": 32,
+        "overlap_gradients": True,
+        "bucket_parameters": 10**6,
+    }
+    fabric = Fabric(hosts=8, rate_bps=25e9, classes=2)
+    alike, first = (
+        estimate(divided(llama(8), {**options, "priorities": on}), fabric).iteration_s for on in (False, True)
+    )
+    assert first < 0.99 * alike
