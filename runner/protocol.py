@@ -9,6 +9,7 @@ and fields that it no longer knows are ignored.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from gradwire.topo.fabric import Fabric, MulticastGroup
 from gradwire.workloads.plan import Plan
 
 Message = TypeVar("Message")
+_DECODING = threading.Lock()
 
 TASK_FILE = "task.json"
 REPLAY_TASK_FILE = "replay.json"
@@ -34,9 +36,19 @@ def write_json(path: Path, message: Any, *, indent: int | None = None) -> None:
     path.write_bytes(encoded if indent is None else msgspec.json.format(encoded, indent=indent) + b"\n")
 
 
+def decoded(text: bytes, kind: type[Message]) -> Message:
+    """A typed message out of JSON. Raises msgspec.DecodeError for what is no message of that type.
+
+    One thread at a time: msgspec 0.22 ends the process with a segmentation fault where two threads are the first to meet a type, which
+    points that end at the same moment are.
+    """
+    with _DECODING:
+        return msgspec.json.decode(text, type=kind)
+
+
 def read_json(path: Path, kind: type[Message]) -> Message:
     """Reads a message of a type. Raises OSError, or msgspec.DecodeError for what is no message of that type."""
-    return msgspec.json.decode(path.read_bytes(), type=kind)
+    return decoded(path.read_bytes(), kind)
 
 
 class PlanFile(msgspec.Struct, frozen=True, array_like=True):

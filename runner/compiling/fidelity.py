@@ -21,7 +21,7 @@ from gradwire.analysis.fluid.estimate import Buffered, SendEnds, estimate
 from gradwire.files import replacing
 from gradwire.runner.code_digest import sources_digest
 from gradwire.runner.compiling.ideal_times import fluid_digest, ideal_times
-from gradwire.runner.protocol import built_fabric
+from gradwire.runner.protocol import built_fabric, decoded
 from gradwire.runner.stored.spines import Spines
 from gradwire.topo.fabric import ETHERNET_HEADER_BYTES, IP_TCP_HEADER_BYTES, PREAMBLE_FCS_GAP_BYTES, Fabric
 from gradwire.vm.kernel import cache_folder
@@ -53,7 +53,7 @@ def division_for(plans: Mapping[str, Plan], fabric: Fabric, send_ends: SendEnds,
     """
     path = _path(plans, fabric, send_ends, fidelity)
     with suppress(OSError, msgspec.DecodeError):
-        return msgspec.json.decode(path.read_bytes(), type=Division)
+        return decoded(path.read_bytes(), Division)
     most = min(_useful(plan, fabric) for plan in plans.values())
     errors: dict[int, float] = {1: 0.0}
 

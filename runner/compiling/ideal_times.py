@@ -16,7 +16,7 @@ import numpy as np
 from gradwire.analysis.fluid.estimate import Buffered, Departure, FluidTimes, SendEnds, estimate
 from gradwire.files import replacing
 from gradwire.runner.code_digest import sources_digest
-from gradwire.runner.protocol import built_fabric
+from gradwire.runner.protocol import built_fabric, decoded
 from gradwire.runner.stored.spines import Spines
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.kernel import cache_folder
@@ -54,7 +54,7 @@ def ideal_times(plan: Plan, fabric: Fabric, send_ends: SendEnds) -> FluidTimes:
     """Like `fluid_times`, from the cache if the same was estimated before."""
     path = _path(plan, fabric, send_ends)
     with suppress(OSError, msgspec.DecodeError):
-        kept = msgspec.json.decode(path.read_bytes(), type=_Kept)
+        kept = decoded(path.read_bytes(), _Kept)
         return FluidTimes(np.array(kept.iterations_s), kept.iteration_s, kept.period)
     times = fluid_times(plan, fabric, send_ends)
     with suppress(OSError):  # without it, the next one to ask estimates again

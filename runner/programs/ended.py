@@ -6,6 +6,8 @@ from pathlib import Path
 
 import msgspec
 
+from gradwire.runner.protocol import decoded
+
 PROGRAMS_FILE = "programs.json"
 """In a point's folder: the programs, as runner/programs/protocol.py has a Task."""
 ENDED_FILE = "programs-ended.json"
@@ -29,4 +31,4 @@ class EndedBeside(msgspec.Struct, frozen=True):
 
 def read_ended(folder: Path) -> EndedBeside:
     """Reads what a point's machine noted. Raises OSError or msgspec.DecodeError."""
-    return msgspec.json.decode((folder / ENDED_FILE).read_bytes(), type=EndedBeside)
+    return decoded((folder / ENDED_FILE).read_bytes(), EndedBeside)
