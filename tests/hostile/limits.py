@@ -20,7 +20,7 @@ LONGEST_LINE = 1000
 class Outcome:
     """How it ended."""
 
-    #: "taken", "refused", or what went wrong.
+    #: "taken" (of a trace: "workload"), "refused", or what went wrong.
     ended: str
     took_s: float
     #: Of what went wrong.
@@ -29,7 +29,7 @@ class Outcome:
     @property
     def sound(self) -> bool:
         """Whether it ended as it should."""
-        return self.ended in ("taken", "refused")
+        return self.ended in ("taken", "workload", "refused")
 
 
 class TookTooLongError(BaseException):
@@ -37,7 +37,9 @@ class TookTooLongError(BaseException):
 
 
 @contextmanager
-def _limited_time() -> Iterator[None]:
+def limited_time() -> Iterator[None]:
+    """Raises TookTooLongError when MOST_S of the processor's time are over."""
+
     def stop(*_: Any) -> None:
         raise TookTooLongError
 
@@ -55,7 +57,7 @@ def outcome(action: Callable[[], object], refusals: tuple[type[Exception], ...])
     begun_s = time.process_time()
     details = ""
     try:
-        with _limited_time():
+        with limited_time():
             action()
         ended = "taken"
     except refusals as refusal:

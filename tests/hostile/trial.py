@@ -3,46 +3,20 @@
 from __future__ import annotations
 
 import resource
-import signal
 import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gradwire.faults import InputFault
 from gradwire.workloads.traces.importing import Imported, import_traces
 from gradwire.workloads.traces.workload import FILE_NAME, Workload
 from tests.hostile.inputs import HostileInput
+from tests.hostile.limits import LONGEST_LINE, MOST_S, Outcome, TookTooLongError, limited_time
 
-MOST_S = 5.0
-"""Of the processor's time, for files of a few kilobytes."""
 MOST_MEMORY_BYTES = 2 << 30
 """On top of what the process has when it begins."""
-LONGEST_LINE = 1000
-"""Of what is printed of one finding. A name out of a file may be longer, and belongs there in short."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How an import ended."""
-
-    #: "workload", "refused", or what went wrong.
-    ended: str
-    took_s: float
-    #: Of what went wrong.
-    details: str = ""
-
-    @property
-    def sound(self) -> bool:
-        """Whether it ended as it should."""
-        return self.ended in ("workload", "refused")
-
-
-class TookTooLongError(BaseException):
-    """Not an Exception, lest something takes it for a fault of the file."""
 
 
 @contextmanager
@@ -57,20 +31,6 @@ def limited_memory() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, before)
 
 
-@contextmanager
-def _limited_time() -> Iterator[None]:
-    def stop(*_: Any) -> None:
-        raise TookTooLongError
-
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, MOST_S)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
-
-
 def outcome(given: HostileInput, folder: Path) -> Outcome:
     """Imports the files from a folder, which must be empty or have earlier ones of the same names."""
     paths = []
@@ -79,7 +39,7 @@ def outcome(given: HostileInput, folder: Path) -> Outcome:
         paths[-1].write_bytes(content)
     begun_s = time.process_time()
     try:
-        with _limited_time():
+        with limited_time():
             ended, details = _ended(paths, given, folder)
     except TookTooLongError:
         ended, details = f"took more than {MOST_S:g} s", traceback.format_exc()

@@ -16,7 +16,8 @@ from gradwire.faults import InputFault
 from gradwire.workloads.traces.findings import LONGEST
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from tests.hostile.inputs import FORMATS, HostileInput, hostile_input
-from tests.hostile.trial import Outcome, limited_memory, outcome
+from tests.hostile.limits import Outcome
+from tests.hostile.trial import limited_memory, outcome
 from tests.unit.workloads.traces.small_traces import (
     KinetoFile,
     chakra_file,
