@@ -20,7 +20,7 @@ Workers = Annotated[
 Parallel = Annotated[
     str | None,
     typer.Option(
-        help="how a large model's workers are divided, instead of --workers: data=8,tensor=8; also pipeline=, expert="
+        help="how a large model's workers are divided, instead of --workers: data=8,tensor=8; also pipeline=, context=, expert="
     ),
 ]
 OnHost = Annotated[

@@ -29,6 +29,21 @@ MODEL_NOT_RUN = (
 )
 
 
+def without_effect(points: Sequence[Point]) -> list[str]:
+    """What scenarios ask for that estimates do not have, a sentence each: to be checked before they are trusted."""
+    found = []
+    if any(point.section.program for point in points):
+        found.append("an ideal network has no programs: estimates are of the strategies alone")
+    if faults := list(dict.fromkeys(name for point in points for name in point.section.fault)):
+        of = sum(bool(point.section.fault) for point in points)
+        which = "the point" if len(points) == 1 else f"{of} of {len(points)} points"
+        found.append(
+            f"an ideal network has no faults: estimates of {which} are as if {', '.join(f'[fault.{name}]' for name in faults)} "
+            "never happened"
+        )
+    return found
+
+
 @dataclass(frozen=True)
 class PointEstimate:
     """What the fluid engine says of a point."""
@@ -155,10 +170,11 @@ def _varied(estimates: Sequence[PointEstimate]) -> list[str]:
     return [key for key in keys if len({point.parameters.get(key) for point in estimates}) > 1] or keys
 
 
-def estimates_json(estimates: Sequence[PointEstimate], took_s: float) -> dict[str, Any]:
-    """The same for programs."""
+def estimates_json(estimates: Sequence[PointEstimate], took_s: float, warnings: Sequence[str] = ()) -> dict[str, Any]:
+    """The same for programs. warnings: those of `without_effect`."""
     return {
         "model": MODEL_NOT_RUN,
+        "warnings": list(warnings),
         "took_s": took_s,
         "points": [{**asdict(point), "x_bound": point.x_bound} for point in estimates],
     }

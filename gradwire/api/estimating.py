@@ -7,7 +7,13 @@ import pandas as pd
 from gradwire.analysis.frames.points import parameters_frame
 from gradwire.api.running import Scenario, source_of
 from gradwire.api.settings import Settings, settings_of
-from gradwire.runner.estimation import MODEL_NOT_RUN, RESULT_COLUMNS, check_send_ends, estimate_points
+from gradwire.runner.estimation import (
+    MODEL_NOT_RUN,
+    RESULT_COLUMNS,
+    check_send_ends,
+    estimate_points,
+    without_effect,
+)
 from gradwire.runner.launch.preparation import loaded
 
 WORDS = ("plan", "lower_bound_kind")
@@ -25,7 +31,8 @@ def estimate(
     One row per point: its parameters, the `plan` (of several candidates, the fastest), iteration_time_s, lower_bound_s, lower_bound_kind,
     iterations and period (after how many the schedule repeated, and how often; 0: never), took_s, and bound_ratio (estimate over bound).
     jobs: processes side by side; they are forked, which is why a notebook, which has threads, begins with one. send_ends: "departure" or
-    "buffered" for all points, instead of what each says (docs/estimate.md). Otherwise as `gradwire.run`. Raises InputFault.
+    "buffered" for all points, instead of what each says (docs/estimate.md). `attrs["warnings"]` says what the scenario asks for that
+    estimates do not have, such as faults. Otherwise as `gradwire.run`. Raises InputFault.
     """
     found = loaded(source_of(scenario), settings_of(set))
     check_send_ends(send_ends)
@@ -37,4 +44,5 @@ def estimate(
         frame[name] = pd.Categorical(values) if name in WORDS else values
     frame["bound_ratio"] = [point.x_bound for point in estimates]
     frame.attrs["model"] = MODEL_NOT_RUN
+    frame.attrs["warnings"] = without_effect(found.points)
     return frame

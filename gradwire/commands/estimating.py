@@ -15,6 +15,7 @@ from gradwire.runner.estimation import (
     estimate_points,
     estimates_json,
     estimates_table,
+    without_effect,
     write_estimates_csv,
 )
 from gradwire.runner.launch.out_paths import refuse_unusable_file, writing
@@ -30,8 +31,9 @@ def estimate(
     if out:
         refuse_unusable_file(out)
     loaded = load_scenario(scenario_path(scenario), settings)
-    if any(point.section.program for point in loaded.points):
-        terminal.screen().warn("an ideal network has no programs: estimates are of the strategies alone")
+    warnings = without_effect(loaded.points)
+    for warning in warnings:
+        terminal.screen().warn(warning)
     begun_s = time.perf_counter()
     status = terminal.errors.status("estimating")
 
@@ -51,7 +53,7 @@ def estimate(
             out.parent.mkdir(parents=True, exist_ok=True)
             write_estimates_csv(out, estimates)
     if as_json:
-        print(json.dumps(estimates_json(estimates, took_s), indent=1))
+        print(json.dumps(estimates_json(estimates, took_s, warnings), indent=1))
         return
     terminal.console.print(rich_table(estimates_table(loaded.title, estimates, took_s)))
     if out:

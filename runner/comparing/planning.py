@@ -95,9 +95,11 @@ def _beyond_reach(ready: Mapping[str, Sequence[PlannedRun]], jobs: int) -> dict[
     """The names of those that cannot win by their estimates, and why."""
     estimates_s = dict(zip(ready, side_by_side(_estimated_s, list(ready.values()), jobs), strict=True))
     least_s = min(estimates_s.values(), default=0.0)
+    faults = any(run.point.section.fault for planned in ready.values() for run in planned)
+    on = " on a network without the faults" if faults else ""
     near = within_reach(estimates_s, REACH)
     return {
-        name: f"not run: estimated at {estimate_s:.4g} s an iteration, {estimate_s / least_s:.2f} times the least of all"
+        name: f"not run: estimated at {estimate_s:.4g} s an iteration{on}, {estimate_s / least_s:.2f} times the least of all"
         for name, estimate_s in estimates_s.items()
         if name not in near
     }

@@ -26,6 +26,8 @@ class Parallel:
     data: int = 1
     tensor: int = 1
     pipeline: int = 1
+    #: Workers that divide a sample's tokens.
+    context: int = 1
     #: Replicas, out of `data`, that a mixture's experts are divided among.
     expert: int = 1
 
@@ -50,7 +52,7 @@ class Parallel:
     @property
     def workers(self) -> int:
         """All of them."""
-        return self.data * self.tensor * self.pipeline
+        return self.data * self.tensor * self.pipeline * self.context
 
     @property
     def usual_on_host(self) -> int:
@@ -74,7 +76,7 @@ class Parallel:
     @property
     def divides_data_alone(self) -> bool:
         """Whether every worker has the whole model."""
-        return self.tensor == self.pipeline == self.expert == 1
+        return self.tensor == self.pipeline == self.context == self.expert == 1
 
 
 def kept_blocks(parallel: Parallel, blocks: int) -> int | None:
@@ -88,10 +90,16 @@ def divided(parallel: Parallel, names: Sequence[str] = ()) -> list[Contender]:
 
     Beside what `parallel` says, Megatron's options are tried one at a time, and those of gradients together as well.
     """
-    options = {"tensor": parallel.tensor, "stages": parallel.pipeline, "experts": parallel.expert}
+    options = {
+        "tensor": parallel.tensor,
+        "stages": parallel.pipeline,
+        "context": parallel.context,
+        "experts": parallel.expert,
+    }
     shares = {key: size for key, size in options.items() if size > 1}
     if not parallel.divides_data_alone:
-        shares["microbatches"] = parallel.tensor * parallel.pipeline
+        # A microbatch has as many samples as a worker would process alone.
+        shares["microbatches"] = parallel.workers // parallel.data
     found = [Contender(MEGATRON, ALLREDUCE, shares | own, told_by=tuple(own)) for own in _megatron_options(parallel)]
     if parallel.divides_data_alone:
         # As they take part in other comparisons: with formats and buckets that are alike.

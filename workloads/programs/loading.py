@@ -13,7 +13,7 @@ from gradwire.topo.fabric import Fabric
 from gradwire.workloads.programs.schema import ProgramFileSection, ProgramPointSection
 from gradwire.workloads.programs.section import ProgramSection, hosts_of
 from gradwire.workloads.scenario.expansion import Expansion
-from gradwire.workloads.scenario.loading import parameter_names
+from gradwire.workloads.scenario.loading import first_names_of, parameter_names
 from gradwire.workloads.scenario.reading import read_document
 from gradwire.workloads.scenario.settings import apply_setting, setting_words
 from gradwire.workloads.scenario.units import rate_text
@@ -88,7 +88,7 @@ def load_programs(path: Path, settings: Sequence[str] = ()) -> ProgramScenario:
     Raises InputFault, naming the file, the key and what would be right for everything that is wrong. What settings replace has to be right
     as well.
     """
-    document = read_document(path)
+    document = first_names_of(read_document(path), str(path))
     overridden = _defects(_expansion(document)) if settings else []
     refused = []
     for setting in settings:

@@ -21,7 +21,7 @@ from gradwire.workloads.faults.section import named_faults
 from gradwire.workloads.models.synthetic import base_name
 from gradwire.workloads.scenario.expansion import Expansion
 from gradwire.workloads.scenario.names import name_defects
-from gradwire.workloads.scenario.reading import has_programs, read_document
+from gradwire.workloads.scenario.reading import by_first_names, has_programs, read_document
 from gradwire.workloads.scenario.schema import FileSection, PointSection, PrintedSection
 from gradwire.workloads.scenario.settings import apply_setting, flattened, setting_words
 from gradwire.workloads.scenario.units import rate_text
@@ -130,7 +130,7 @@ def _with_settings(
     and the like are taken as they are.
     """
     as_run = folder is None
-    document = named_faults(document)
+    document = named_faults(first_names_of(document, origin))
     overridden: list[str] = []
     if settings:
         before, overridden = (document, []) if folder is None else inlined(document, folder)
@@ -146,6 +146,14 @@ def _with_settings(
         overridden += wrong_files
     resolved = _resolved(document, origin, name, check_names=not as_run, overridden=overridden)
     return replace(resolved, settings=tuple(settings))
+
+
+def first_names_of(document: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """The content by the first names of its keys. Raises InputFault, with the origin, where both names of a key are given."""
+    try:
+        return by_first_names(document)
+    except InputFault as fault:
+        raise InputFault(f"{origin}: {fault}") from fault
 
 
 def _refused(document: dict[str, Any], settings: Sequence[str]) -> Iterator[str]:

@@ -1,4 +1,7 @@
-"""Scenario files as they lie on the disk: read as TOML, or refused with what they are instead."""
+"""Scenario files as they lie on the disk: read as TOML, or refused with what they are instead.
+
+Some keys have a second name, by which users of today's jobs look for them. A file may use either; everything else knows the first.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,10 @@ from gradwire.faults import InputFault
 
 LARGEST_FILE_BYTES = 16 * 2**20
 """A hundred times the largest scenario that comes with gradwire."""
-
-
 HAS = "a scenario has a title and the tables cluster, fabric, model and strategy, or cluster, fabric and program"
+OTHER_NAMES: Mapping[str, str] = {"cluster.gpus_per_host": "cluster.workers_per_host"}
+"""The second name of a key, and the first."""
+SWEEP, CASES = "sweep", "cases"
 
 
 def read_document(path: Path, noun: str = "scenario", has: str = HAS) -> dict[str, Any]:
@@ -90,3 +94,37 @@ def _unquoted(error: tomllib.TOMLDecodeError) -> str:
     if "Invalid value" not in str(error) and "Expected newline" not in str(error):
         return ""
     return '; texts and numbers with units are written in quotation marks, like rate = "10gbit"'
+
+
+def by_first_names(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A scenario's content in which every key, also of sweeps and cases, has its first name. Anything else stays as it is.
+
+    Raises InputFault where a table gives both names.
+    """
+    found = _renamed({key: value for key, value in document.items() if key not in (SWEEP, CASES)})
+    return {**found, **{key: value_by_first_names("", document[key]) for key in (SWEEP, CASES) if key in document}}
+
+
+def key_by_first_names(key: str) -> str:
+    """A dotted key by its first name."""
+    return OTHER_NAMES.get(key, key)
+
+
+def value_by_first_names(key: str, value: Any) -> Any:
+    """The value of a dotted key, with the keys of the tables in it by their first names. Raises InputFault as above."""
+    if key and not any(other.startswith(f"{key}.") for other in OTHER_NAMES):
+        return value
+    if isinstance(value, list):
+        return [_renamed(each, f"{key}." if key else "") if isinstance(each, dict) else each for each in value]
+    return _renamed(value, f"{key}." if key else "") if isinstance(value, dict) else value
+
+
+def _renamed(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        path = f"{prefix}{key}"
+        name = key_by_first_names(path).removeprefix(prefix)
+        if name != key and name in table:
+            raise InputFault(f"{path}: is another name of {prefix}{name}; leave out one of the two")
+        found[name] = value_by_first_names(path, value)
+    return found

@@ -15,6 +15,7 @@ from gradwire.workloads.programs.schema import ProgramFileSection, ProgramPointS
 from gradwire.workloads.scenario.effective import value_text
 from gradwire.workloads.scenario.expectations import Kind
 from gradwire.workloads.scenario.options import KEY as OPTIONS
+from gradwire.workloads.scenario.reading import key_by_first_names
 from gradwire.workloads.scenario.schema import AboutSection, FileSection, PointSection
 from gradwire.workloads.strategy import Options, Strategy
 
@@ -117,6 +118,7 @@ def explained(key: str, strategies: Sequence[Strategy]) -> list[SectionFacts]:
 
     Raises InputFault, with the nearest names, if there is none of them.
     """
+    key = key_by_first_names(key)
     everything = list(sections())
     by_strategy = [_options_of(each) for each in strategies]
     if key == OPTIONS:

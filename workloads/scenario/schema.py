@@ -54,7 +54,8 @@ class ClusterSection(Section):
     colocated: bool = True
     """Whether servers share the workers' hosts."""
     workers_per_host: Workers = 1
-    """GPUs of one host. They exchange data inside it, at `costs.local_rate` and `costs.local_latency`, and not over the network."""
+    """GPUs of one host. They exchange data inside it, at `costs.local_rate` and `costs.local_latency`, and not over the network.
+    `gpus_per_host` is another name of this key."""
     nics_per_host: Workers = 1
     """Network interfaces (NICs) of one host, each with `fabric.rate`: a divisor of `workers_per_host`, whose GPUs are divided among them in
     order. What two GPUs of different hosts exchange goes from the NIC of the one to the NIC of the other. In plans, captures and reports

@@ -10,6 +10,7 @@ from typing import Any
 
 from gradwire.faults import InputFault
 from gradwire.workloads.definitions.references import anchored
+from gradwire.workloads.scenario.reading import key_by_first_names, value_by_first_names
 
 NOT_SET = ("sweep", "cases")
 """Keys that --set rejects: they hold other keys with lists."""
@@ -24,11 +25,12 @@ def apply_setting(document: dict[str, Any], setting: str) -> None:
     Raises InputFault if the setting is not a valid `key=value`, or if the content has a plain value where the key needs a table.
     """
     key, value = _parsed(setting)
-    value = anchored(key, value, Path.cwd())
+    key, value = key_by_first_names(key), anchored(key, value, Path.cwd())
     sweep = flattened(document.get("sweep", {}))
     listed = document.get("cases", [])
     cases = [flattened(case, "cases") for case in listed] if isinstance(listed, list) else []
     try:
+        value = value_by_first_names(key, value)
         for overridden in (sweep, *cases):
             _give_way(overridden, key, value)
         if isinstance(value, list):

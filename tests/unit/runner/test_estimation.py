@@ -167,3 +167,15 @@ def test_a_wrong_rule_is_refused(
 ) -> None:
     status, _, err = gradwire_says(monkeypatch, capsys, "estimate", str(file), "--send-ends", "never")
     assert (status, "it must be departure or buffered" in err) == (2, True)
+
+
+def test_faults_have_no_part_in_an_estimate_which_says_so(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fault = [f"--set=fault.cut.{each}" for each in ("kind=link-down", "link=h2", "at=10ms", "duration=5ms")]
+    status, out, err = gradwire_says(monkeypatch, capsys, "estimate", str(file), *fault, "--json")
+    told = "an ideal network has no faults: estimates of 6 of 6 points are as if [fault.cut] never happened"
+    assert (status, json.loads(out)["warnings"]) == (0, [told])
+    assert f"WARNING: {told}" in err
+    status, out, err = gradwire_says(monkeypatch, capsys, "estimate", str(file), "--json")
+    assert (status, json.loads(out)["warnings"], err.count("WARNING")) == (0, [], 0)

@@ -6,6 +6,9 @@ import pytest
 
 from gradwire.faults import InputFault
 from gradwire.workloads.lineup.parallel import Parallel, divided, kept_blocks
+from gradwire.workloads.registry import strategy
+from gradwire.workloads.scenario.options import validated_options
+from gradwire.workloads.strategies.parallel.megatron import MegatronOptions
 
 
 def test_groups_multiply() -> None:
@@ -21,7 +24,7 @@ def test_a_machine_has_a_tensor_group_or_up_to_eight(text: str, on_host: int) ->
 
 @pytest.mark.parametrize("text", ["", "data", "data=0", "data=x", "rows=2", "data=2,data=4", "tensor=-1", "data=2,,"])
 def test_what_is_no_division_is_refused(text: str) -> None:
-    with pytest.raises(InputFault, match=r"--parallel '.*must be one of data, tensor, pipeline, expert"):
+    with pytest.raises(InputFault, match=r"--parallel '.*must be one of data, tensor, pipeline, context, expert"):
         Parallel.parse(text)
 
 
@@ -48,6 +51,16 @@ def test_what_else_is_divided_is_the_same_for_all() -> None:
         InputFault, match="--strategy fsdp: with --parallel data=2,tensor=4,pipeline=2 there are megatron"
     ):
         divided(Parallel.parse("data=2,tensor=4,pipeline=2"), ["fsdp"])
+
+
+def test_context_is_a_degree_like_the_others() -> None:
+    parallel = Parallel.parse("data=2,context=4,tensor=2")
+    assert (parallel.workers, str(parallel)) == (16, "data=2,tensor=2,context=4")
+    for contender in divided(parallel):
+        chosen = validated_options(strategy(contender.strategy), contender.options)
+        assert isinstance(chosen, MegatronOptions)
+        assert (chosen.context, chosen.tensor, chosen.microbatches) == (4, 2, 8)
+    assert {contender.strategy for contender in divided(Parallel.parse("context=2"))} == {"megatron"}
 
 
 @pytest.mark.parametrize(

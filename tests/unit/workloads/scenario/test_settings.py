@@ -10,7 +10,7 @@ import pytest
 import tomli_w
 
 from gradwire.faults import InputFault
-from gradwire.workloads.scenario.loading import Point, load_scenario, resolve
+from gradwire.workloads.scenario.loading import Point, load_scenario, resolve, scenario_of
 from gradwire.workloads.scenario.settings import apply_setting, setting_words
 
 SCENARIOS = Path(__file__).resolve().parents[4] / "scenarios"
@@ -152,3 +152,35 @@ def test_a_file_whose_cases_are_no_tables_is_refused_whatever_is_set() -> None:
 )
 def test_a_setting_in_words(setting: str, words: str) -> None:
     assert setting_words(setting) == words
+
+
+def on_hosts(*settings: str, cluster: str = "workers_per_host = 2", more: str = "") -> list[int]:
+    text = MINIMAL.replace('"vanilla"', '"ring"').replace("workers = 4", f"workers = 4\n{cluster}") + more
+    found = scenario_of(tomllib.loads(text), settings)
+    return [point.section.cluster.workers_per_host for point in found.points]
+
+
+@pytest.mark.parametrize(
+    ("settings", "cluster", "more"),
+    [
+        ((), "gpus_per_host = 2", ""),
+        (("cluster.gpus_per_host=2",), "", ""),
+        (("cluster.gpus_per_host=2",), "workers_per_host = 4", ""),
+        (("cluster={workers=8, gpus_per_host=2}",), "workers_per_host = 4", ""),
+        ((), "", '[sweep]\n"cluster.gpus_per_host" = [2]'),
+        ((), "", "[sweep]\ncluster = [{ workers = 8, gpus_per_host = 2 }]"),
+        ((), "", "[sweep.cluster]\ngpus_per_host = [2]"),
+        ((), "", '[[cases]]\n"cluster.gpus_per_host" = [2]'),
+        (("cluster.workers_per_host=2",), "", '[sweep]\n"cluster.gpus_per_host" = [1, 4]'),
+    ],
+)
+def test_gpus_per_host_is_another_name_of_workers_per_host(settings: tuple[str, ...], cluster: str, more: str) -> None:
+    assert on_hosts(*settings, cluster=cluster, more=more) == [2]
+
+
+def test_both_names_of_a_key_are_refused() -> None:
+    told = r"cluster\.gpus_per_host: is another name of cluster\.workers_per_host; leave out one of the two"
+    with pytest.raises(InputFault, match=rf"^scenario: {told}$"):
+        on_hosts(cluster="workers_per_host = 2\ngpus_per_host = 2")
+    with pytest.raises(InputFault, match=rf"^--set cluster=.*: {told}$"):
+        on_hosts("cluster={workers=8, gpus_per_host=2, workers_per_host=2}")
