@@ -46,6 +46,7 @@ class PlanBuilder:
         self._begin: dict[int, int] = {}
         self._end: dict[int, int] = {}
         self._groups: list[tuple[int, ...]] = []
+        self._group_of: dict[tuple[int, ...], int] = {}
 
     def rank(self, role: Role, host: int) -> int:
         """Adds a rank on host index `host`; returns its number."""
@@ -62,6 +63,13 @@ class PlanBuilder:
         """Adds a multicast group; returns its number."""
         self._groups.append(tuple(ranks))
         return len(self._groups) - 1
+
+    def group_of(self, ranks: Sequence[int]) -> int:
+        """The number of a multicast group that many messages go to; it is added when it is first asked for."""
+        key = tuple(ranks)
+        if key not in self._group_of:
+            self._group_of[key] = self.group(key)
+        return self._group_of[key]
 
     def tensor(self, name: str) -> int:
         """Adds a tensor; returns its number."""

@@ -106,7 +106,7 @@ class ResolvedPoint:
         recorded = 1 if self.job.trace is None else classes_of(self.job.trace, self.options)
         classes = max(self.strategy.classes(self.options), recorded, beside)
         built = _fabric(self.section, self.job.cluster.ports, self.job.rate_bps, classes)
-        return replace(built, aggregators=self.strategy.aggregators, faulty=may_lose(self.section.fault))
+        return replace(built, aggregators=self.strategy.aggregators(self.options), faulty=may_lose(self.section.fault))
 
     def misfits(self) -> list[str]:
         """Describes what does not exist or fit together, one line each, for every part that can be told without the others."""
@@ -181,8 +181,8 @@ def _on_nics(plan: Plan, cluster: Cluster) -> Plan:
         raise InputFault(
             f"cluster.nics_per_host = {cluster.nics_per_host}: multicast groups have members on hosts with one NIC"
         )
-    nic = np.arange(len(plan.rank_host)) % cluster.workers_per_host * cluster.nics_per_host // cluster.workers_per_host
-    ports = (plan.rank_host * cluster.nics_per_host + nic).astype(np.int32)
+    ports = plan.rank_host.copy()
+    ports[: cluster.workers] = [cluster.worker_port(worker) for worker in range(cluster.workers)]
     return replace(plan, rank_host=ports, nics_per_host=cluster.nics_per_host)
 
 

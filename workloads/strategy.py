@@ -27,6 +27,11 @@ def one_class(_: Any) -> int:
     return 1
 
 
+def no_aggregators(_: Any) -> bool:
+    """Of strategies in which switches add nothing."""
+    return False
+
+
 STATE_BYTES = 12
 """Weights, gradients and momentum of a parameter in fp32: the least that training keeps. Adam keeps 16, and activations come on top."""
 
@@ -54,8 +59,8 @@ class Strategy:
     classes: Callable[[Any], int] = one_class
     #: Whether the cluster has parameter servers.
     needs_servers: bool = True
-    #: Whether every switch has an aggregator.
-    aggregators: bool = False
+    #: Whether every switch has an aggregator, given its options.
+    aggregators: Callable[[Any], bool] = no_aggregators
     #: What each of its allreduces asks of a cluster, from which a small cluster can stand in for a large one; None if unknown.
     load: Callable[[Cluster, Any], Load] | None = None
     #: Bytes of weights, gradients and momentum that a worker keeps for each of the model's parameters, in fp32.

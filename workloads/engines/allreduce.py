@@ -14,8 +14,9 @@ from pydantic import Field
 from gradwire.workloads.engines.allreduce_buckets import Bucket, after_backward, backward_order, fused
 from gradwire.workloads.engines.allreduce_plan import Communicator, ForwardWaits, compile_allreduce
 from gradwire.workloads.engines.collectives import Schedule, butterfly, halving_doubling, hierarchical_ring, ring
-from gradwire.workloads.engines.collectives.choice import layout_of
+from gradwire.workloads.engines.collectives.choice import IN_NETWORK, layout_of
 from gradwire.workloads.engines.collectives.contract import Collective
+from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.engines.collectives.routes import Routes
 from gradwire.workloads.engines.collectives.rules import Rule
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
@@ -24,7 +25,15 @@ from gradwire.workloads.strategy import Options
 
 Algorithm = Literal["ring", "hierarchical-ring", "butterfly", "halving-doubling"]
 AnyAlgorithm = Literal[
-    "ring", "hierarchical-ring", "butterfly", "halving-doubling", "double-tree", "two-level", "direct", "auto"
+    "ring",
+    "hierarchical-ring",
+    "butterfly",
+    "halving-doubling",
+    "double-tree",
+    "two-level",
+    "direct",
+    "in-network",
+    "auto",
 ]
 """Those, and what depends on a bucket's size or on who shares a machine (docs/collectives.md)."""
 BYTES_ON_WIRE = {"fp32": 4, "fp16": 2, "bf16": 2}
@@ -88,25 +97,31 @@ def compile_by_algorithm(
         return compile_buckets(job, name, buckets, schedule, options)
     cluster = job.cluster
     hosts = [cluster.worker_host(worker) for worker in range(cluster.workers)]
-    layout = layout_of(range(cluster.workers), hosts)
+    switches = Switches.of(job) if algorithm == IN_NETWORK else None
+    layout = layout_of(range(cluster.workers), hosts, switches)
     routes = Routes({Collective.ALL_REDUCE: Rule((), algorithm)}, channels=channels, key="strategy.options.algorithm")
     sizes = [bucket.values * BYTES_ON_WIRE[options.wire] for bucket in buckets]
     chosen = [routes.schedule(Collective.ALL_REDUCE, layout, 0, size, 1) for size in sizes]
     # One object for all buckets that go alike, whose messages are made together.
     cut = {id(schedule): schedule.segmented(options.segments) for schedule in chosen}
-    plans = compile_buckets(job, name, buckets, [cut[id(schedule)] for schedule in chosen], options)
+    plans = compile_buckets(job, name, buckets, [cut[id(schedule)] for schedule in chosen], options, switches)
     return {key: replace(plan, notes=(*plan.notes, *routes.notes())) for key, plan in plans.items()}
 
 
 def compile_buckets(
-    job: Job, name: str, buckets: Sequence[Bucket], schedules: Schedule | Sequence[Schedule], options: AllreduceOptions
+    job: Job,
+    name: str,
+    buckets: Sequence[Bucket],
+    schedules: Schedule | Sequence[Schedule],
+    options: AllreduceOptions,
+    switches: Switches | None = None,
 ) -> Mapping[str, Plan]:
-    """The plan for buckets in this order, each by its own schedule or all by one."""
+    """The plan for buckets in this order, each by its own schedule or all by one. switches: those of the network, where they add."""
     converted = [_converted(bucket, options) for bucket in buckets]
     ready = converted if options.overlap else after_backward(converted)
     each = [schedules] * len(buckets) if isinstance(schedules, Schedule) else schedules
     communicator = Communicator(BYTES_ON_WIRE[options.wire], options.concurrent, options.forward_waits)
-    return {name: compile_allreduce(job, name, ready, each, communicator)}
+    return {name: compile_allreduce(job, name, ready, each, communicator, switches)}
 
 
 def _converted(bucket: Bucket, options: AllreduceOptions) -> Bucket:

@@ -29,8 +29,16 @@ import numpy as np
 
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
 from gradwire.workloads.engines.allreduce_buckets import Bucket, Hold
-from gradwire.workloads.engines.allreduce_transfers import BucketOps, Connections, Transfers, Workers, add_gates
+from gradwire.workloads.engines.allreduce_transfers import (
+    BucketOps,
+    Connections,
+    Transfers,
+    Workers,
+    add_gates,
+    add_switches,
+)
 from gradwire.workloads.engines.collectives import Schedule
+from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.engines.worker import Passes, add_passes
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Int64, Plan, Role
@@ -54,20 +62,32 @@ class Communicator:
 
 
 def compile_allreduce(
-    job: Job, name: str, buckets: Sequence[Bucket], schedules: Sequence[Schedule], communicator: Communicator
+    job: Job,
+    name: str,
+    buckets: Sequence[Bucket],
+    schedules: Sequence[Schedule],
+    communicator: Communicator,
+    switches: Switches | None = None,
 ) -> Plan:
-    """Compiles an iteration in which bucket i goes by schedule i, in this order. A selection bucket, if any, comes last."""
-    return _Compiler(job, name, buckets, communicator).compile(schedules)
+    """Compiles an iteration in which bucket i goes by schedule i, in this order. A selection bucket, if any, comes last.
+
+    switches: those of the network, where they add.
+    """
+    return _Compiler(job, name, buckets, communicator, switches).compile(schedules)
 
 
 class _Compiler:
     """The plan under construction. Arrays of ops have an axis for buckets and one for ranks."""
 
-    def __init__(self, job: Job, name: str, buckets: Sequence[Bucket], communicator: Communicator) -> None:
+    def __init__(
+        self, job: Job, name: str, buckets: Sequence[Bucket], communicator: Communicator, switches: Switches | None
+    ) -> None:
         self.job, self.buckets, self.communicator = job, buckets, communicator
         self.builder = PlanBuilder(name)
         cluster = job.cluster
         self.ranks = [self.builder.rank(Role.WORKER, cluster.worker_host(worker)) for worker in range(cluster.workers)]
+        hosts = np.array([cluster.worker_host(rank) for rank in self.ranks], np.int64)
+        self.hosts = add_switches(self.builder, hosts, switches)
         self.passes = [add_passes(self.builder, job, rank) for rank in self.ranks]
         self.started = self._gates([bucket.copy_in_s for bucket in buckets], COPY_LANE)
         self.done = self._gates([bucket.copy_out_s for bucket in buckets], COPY_LANE)
@@ -75,7 +95,7 @@ class _Compiler:
     def _workers(self, schedules: Sequence[Schedule]) -> Workers | Connections:
         """One queue per rank to other hosts, and more if allreduces are concurrent and they differ in receivers, or as schedules say."""
         cluster, builder, ranks = self.job.cluster, self.builder, self.ranks
-        hosts = np.array([cluster.worker_host(rank) for rank in ranks], np.int64)
+        hosts = self.hosts
         if any(schedule.channel is not None for schedule in schedules):
             return Connections(builder, hosts)
         network = np.repeat(np.array([builder.queue(rank) for rank in ranks], np.int64)[:, None], len(ranks), axis=1)

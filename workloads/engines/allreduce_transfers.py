@@ -12,8 +12,9 @@ import numpy.typing as npt
 from gradwire.topo.fabric import MAX_BANDS
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.collectives import Schedule
+from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.job import Costs
-from gradwire.workloads.plan import CONTROL_CLASS, Combine, Int64, OpKind
+from gradwire.workloads.plan import CONTROL_CLASS, Combine, Int64, OpKind, Role
 
 REDUCE_LANE, GATE_LANE = 1, 3
 """Streams beside the one that computes: adding, and one in which no time is spent."""
@@ -38,7 +39,7 @@ class Workers:
 
 class Connections:
     """Where ranks are, and a send queue for each pair of them, channel and traffic class, made when it is first used: neither a receiver
-    that is busy nor a class holds up another.
+    that is busy nor a class holds up another. What a rank multicasts goes by the queue to itself, which nothing else uses.
     """
 
     def __init__(self, builder: PlanBuilder, hosts: Int64) -> None:
@@ -102,6 +103,14 @@ def add_gates(builder: PlanBuilder, durations_s: Sequence[float], ranks: int, la
     return np.array(ops, np.int64).reshape(rows, ranks)
 
 
+def add_switches(builder: PlanBuilder, hosts: Int64, switches: Switches | None, sets: int = 1) -> Int64:
+    """Adds so many sets of ranks of switches, behind those of all workers; returns the host of each rank."""
+    endpoints = switches.endpoints * sets if switches is not None else ()
+    for endpoint in endpoints:
+        builder.rank(Role.AGGREGATOR, endpoint)
+    return np.concatenate([hosts, np.array(endpoints, np.int64)])
+
+
 class Transfers:
     """The messages of the buckets that share a schedule: one for each bucket and row whose part is not empty."""
 
@@ -121,6 +130,8 @@ class Transfers:
         self.chunk = buckets.chunk[self.bucket, schedule.part[self.row]]
         self.number = buckets.number[self.bucket]
         self.src, self.dst = (self._ranks(of_rows[self.row]) for of_rows in (schedule.src, schedule.dst))
+        #: The ops between which a bucket is reduced, by rank of the schedule; -1 for switches, which wait for nothing but messages.
+        self.started, self.done = (_with_switches(ops, schedule.ranks) for ops in (buckets.started, buckets.done))
 
     def build(self) -> None:
         """Adds the ops and all that they wait for."""
@@ -148,9 +159,10 @@ class Transfers:
         return bucket, place
 
     def _messages(self) -> tuple[Int64, Int64]:
-        """All SENDs and their RECVs."""
+        """The SEND and the RECV of each transfer. Copies of a multicast have one SEND in common."""
         schedule, row, workers, costs = self.schedule, self.row, self.workers, self.costs
         src, dst = self.src, self.dst
+        lead, led_by = self._leads()
         inside = workers.hosts[src] == workers.hosts[dst]
         latency_s = np.where(inside, costs.latency_s(inside=True), costs.message_latency_s) * schedule.opens[row]
         link_s = np.where(inside, self.size / costs.local_bytes_per_s, 0.0)
@@ -158,33 +170,63 @@ class Transfers:
         own = 0 if self.buckets.traffic_class is None else self.buckets.traffic_class[self.bucket]
         traffic_class = np.where(tokens, CONTROL_CLASS, own)
         first = self.builder.add_columns(OpKind.SEND, 0).start
-        shared: dict[str, Any] = {
+        columns: dict[str, Any] = {
             "size_bytes": self.size,
             "chunk": self.chunk,
-            "message": np.arange(first, first + len(row)),
+            "message": first + led_by,
             "traffic_class": traffic_class,
             "layer": self.buckets.layer[self.bucket],
         }
-        channel = None if schedule.channel is None else schedule.channel[row]
+        channel = None if schedule.channel is None else schedule.channel[row][lead]
+        peer, grouped = self._receivers(lead, led_by)
         sends = self.builder.add_columns(
             OpKind.SEND,
-            len(row),
-            rank=src,
-            peer=dst,
-            lane=workers.queues(src, dst, channel, traffic_class),
-            duration_ns=np.rint((latency_s + link_s) * 1e9).astype(np.int64),
-            order=self.number * (self.buckets.orders or max(schedule.steps, 1)) + schedule.step[row],
-            **shared,
+            len(lead),
+            rank=src[lead],
+            peer=peer,
+            group=grouped,
+            lane=workers.queues(src[lead], np.where(grouped, src[lead], dst[lead]), channel, traffic_class[lead]),
+            duration_ns=np.rint((latency_s + link_s) * 1e9).astype(np.int64)[lead],
+            order=(self.number * (self.buckets.orders or max(schedule.steps, 1)) + schedule.step[row])[lead],
+            **{name: values[lead] for name, values in columns.items()},
         )
         recvs = self.builder.add_columns(
-            OpKind.RECV, len(row), rank=dst, peer=src, combine=schedule.combine[row], **shared
+            OpKind.RECV, len(row), rank=dst, peer=src, combine=schedule.combine[row], **columns
         )
-        return np.array(sends, np.int64), np.array(recvs, np.int64)
+        return np.array(sends, np.int64)[led_by], np.array(recvs, np.int64)
+
+    def _leads(self) -> tuple[Int64, Int64]:
+        """Transfers that have a SEND of their own, the first of each multicast among them; and for each transfer, which of these it has."""
+        count = len(self.row)
+        copies = self.schedule.copies
+        if copies is None or not (copies >= 0).any():
+            return np.arange(count), np.arange(count)
+        of = copies[self.row]
+        together = count + self.bucket * (int(copies.max()) + 1) + of
+        _, lead, led_by = np.unique(
+            np.where(of < 0, np.arange(count), together), return_index=True, return_inverse=True
+        )
+        return lead, led_by
+
+    def _receivers(self, lead: Int64, led_by: Int64) -> tuple[Int64, Int64]:
+        """The rank or multicast group that each SEND is for, and 1 where it is a group."""
+        peer, grouped = self.dst[lead].copy(), np.zeros(len(lead), np.int64)
+        copies = self.schedule.copies
+        if copies is None:
+            return peer, grouped
+        by_send = np.argsort(led_by, kind="stable")
+        ends = np.cumsum(np.bincount(led_by, minlength=len(lead)))
+        for send in np.flatnonzero(copies[self.row[lead]] >= 0).tolist():
+            first = ends[send - 1] if send else 0
+            peer[send] = self.builder.group_of(self.dst[by_send[first : ends[send]]].tolist())
+            grouped[send] = 1
+        return peer, grouped
 
     def _additions(self, recvs: Int64) -> Int64:
         """The ops at which messages have taken effect: their RECVs, or REDUCEs behind them where adding takes time."""
         rate = self.costs.aggregation_bytes_per_s
-        adding = np.flatnonzero(self.schedule.combine[self.row] == Combine.ADD)
+        at_worker = self.started[self.bucket, self.schedule.dst[self.row]] >= 0
+        adding = np.flatnonzero((self.schedule.combine[self.row] == Combine.ADD) & at_worker)
         if np.isinf(rate) or not len(adding):
             return recvs
         reduces = self.builder.add_columns(
@@ -205,7 +247,7 @@ class Transfers:
     def _phase_gates(self, send_of: Int64, arrival_of: Int64) -> list[Int64]:
         """An op for each phase, bucket and rank that the phase starts with: all that the rank did in the phase before is done."""
         schedule = self.schedule
-        gates = [self.buckets.started]
+        gates = [self.started]
         for phase in range(1, schedule.phases):
             gate = self._gate_of_each_member()
             here = gate >= 0
@@ -220,7 +262,7 @@ class Transfers:
 
     def _gate_of_each_member(self) -> Int64:
         """An op that takes no time for each bucket and rank that takes part; -1 for other ranks."""
-        gate = np.full(self.buckets.started.shape, -1, np.int64)
+        gate = np.full(self.started.shape, -1, np.int64)
         members = np.unique(self.schedule.rows[:, :2])
         rank = members if self.buckets.members is None else self.buckets.members[:, members]
         count = len(gate)
@@ -261,7 +303,22 @@ class Transfers:
         waiting = unexchanged if self.buckets.taken_in_late else unexchanged[adding]
         bucket, place = self._pairs(waiting)
         row = waiting[place]
-        depend(recv_of[bucket, row], self.buckets.started[bucket, schedule.dst[row]])
+        started = self.started[bucket, schedule.dst[row]]
+        here = started >= 0
+        depend(recv_of[bucket, row][here], started[here])
+        self._order_at_switches(recv_of, send_of)
+
+    def _order_at_switches(self, recv_of: Int64, send_of: Int64) -> None:
+        """A switch begins a sum when it has passed on that of the iteration before, which some members may not have waited for."""
+        schedule = self.schedule
+        if (self.started >= 0).all():
+            return
+        passed = schedule.order.passed_on
+        sending, arriving = passed[schedule.combine[passed[:, 0]] == Combine.ADD].T
+        bucket, place = self._pairs(sending)
+        at_switch = self.started[bucket, schedule.src[sending[place]]] < 0
+        bucket, place = bucket[at_switch], place[at_switch]
+        self.builder.depend_columns(recv_of[bucket, arriving[place]], send_of[bucket, sending[place]], lag=1)
 
     def _finish(self, send_of: Int64, arrival_of: Int64) -> None:
         """A bucket is done at a rank after the last thing that happens there to each of its parts."""
@@ -269,4 +326,11 @@ class Transfers:
         bucket, last = self._pairs(order.last_row)
         row = order.last_row[last]
         on = np.where(order.last_is_send[last], send_of[bucket, row], arrival_of[bucket, row])
-        self.builder.depend_columns(self.buckets.done[bucket, last_rank[last]], on)
+        done = self.done[bucket, last_rank[last]]
+        self.builder.depend_columns(done[done >= 0], on[done >= 0])
+
+
+def _with_switches(ops: Int64, ranks: int) -> Int64:
+    """Ops by bucket and rank, with -1 for the switches of a schedule of so many ranks."""
+    lacking = ranks - ops.shape[1]
+    return ops if lacking <= 0 else np.pad(ops, ((0, 0), (0, lacking)), constant_values=-1)

@@ -28,7 +28,7 @@ from gradwire.workloads.engines.allreduce import (
 )
 from gradwire.workloads.engines.allreduce_buckets import Bucket, backward_order, cap_filled, fused
 from gradwire.workloads.engines.allreduce_load import allreduce_load
-from gradwire.workloads.engines.collectives.choice import AUTO
+from gradwire.workloads.engines.collectives.choice import AUTO, IN_NETWORK
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scenario.fields import SizeBytes
@@ -81,6 +81,7 @@ STRATEGIES = (
         source="Li et al., VLDB 2020; PyTorch 2.5, reducer.cpp",
         options=DdpOptions,
         compile=_compile,
+        aggregators=lambda options: options.algorithm == IN_NETWORK,
         needs_servers=False,
         load=_load,
     ),

@@ -170,7 +170,7 @@ def _strategy(name: str, summary: str, source: str, *, multicast: bool, aggregat
         source=source,
         options=AggregationOptions if aggregation else MulticastOptions,
         compile=partial(compile_supported, name=name, multicast=multicast, aggregation=aggregation),
-        aggregators=aggregation,
+        aggregators=lambda _: aggregation,
     )
 
 

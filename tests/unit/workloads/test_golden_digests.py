@@ -49,7 +49,7 @@ def digest_of(name: str) -> str:
     cluster = Cluster(4, 2 if how.needs_servers else 0, colocated=False)
     profile = profile_of([(LayerKind.CONV, [30, 4]), (LayerKind.FC, [500]), (LayerKind.FC, [64, 8])])
     job = job_of(profile, cluster, seed=3, costs=Costs(aggregation_bytes_per_s=1e6, message_latency_s=1e-5))
-    fabric = Fabric(hosts=cluster.hosts, rate_bps=1e9, aggregators=how.aggregators)
+    fabric = Fabric(hosts=cluster.hosts, rate_bps=1e9, aggregators=how.aggregators(how.options()))
     plans = compiled(replace(job, rate_bps=1e9, fabric=fabric), name, {})
     return " ".join(plan.digest() for plan in plans.values())
 

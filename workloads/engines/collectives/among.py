@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from gradwire.workloads.engines.collectives import in_network
 from gradwire.workloads.engines.collectives.allreduces import ring_among
 from gradwire.workloads.engines.collectives.choice import Layout, layout_of
 from gradwire.workloads.engines.collectives.contract import PER_MEMBER, Collective, part_bytes, promise
+from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.engines.collectives.routes import Routes
 from gradwire.workloads.engines.collectives.rules import Rule
 from gradwire.workloads.engines.collectives.schedule import Schedule
@@ -45,6 +47,8 @@ class Halves:
     #: Machine of each rank.
     machines: Sequence[int]
     key: str = "strategy.options.algorithm"
+    #: Those of the network, where they add.
+    switches: Switches | None = None
     _routes: dict[Combine | None, Routes] = field(default_factory=dict)
     _schedules: dict[tuple[int, tuple[int, ...]], Schedule] = field(default_factory=dict)
 
@@ -58,9 +62,9 @@ class Halves:
         kind, count = HALVES[half], len(members)
         size = share_bytes * (1 if kind in PER_MEMBER else count)
         routes = self._routes.setdefault(half, self._routes_of(half))
-        layout: Layout = layout_of(members, self.machines)
+        layout: Layout = layout_of(members, self.machines, self.switches)
         own = routes.schedule(kind, layout, 0, size, 1)
-        named = self._schedules.setdefault((id(own), tuple(members)), own.among(members, len(self.machines)))
+        named = self._schedules.setdefault((id(own), tuple(members)), in_network.named(own, members, len(self.machines)))
         promised = promise(kind, count)
         blocks = [part % promised.blocks for part in range(own.parts)]
         sets = [

@@ -10,19 +10,21 @@ levels, because a network's port is slower than a machine's own link.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 
 from gradwire.faults import InputFault
-from gradwire.workloads.engines.collectives import exchanges, trees
+from gradwire.workloads.engines.collectives import exchanges, in_network, trees
 from gradwire.workloads.engines.collectives.allreduces import butterfly, halving_doubling, ring, two_level
 from gradwire.workloads.engines.collectives.channels import channelled_ring
 from gradwire.workloads.engines.collectives.contract import Collective
+from gradwire.workloads.engines.collectives.in_network import Switches, Tree
 from gradwire.workloads.engines.collectives.schedule import Schedule
 from gradwire.workloads.plan import Combine
 
 AUTO = "auto"
+IN_NETWORK = "in-network"
 PIECE_BYTES = 512 << 10
 """What trees and chains pass on at a time: NCCL's default buffer of 4 MiB (NCCL_BUFFSIZE) has 8 slots (NCCL_STEPS)."""
 
@@ -39,6 +41,10 @@ class Layout:
     pieces: int = 1
     #: Rings at once.
     channels: int = 1
+    #: Leaf of each member's port, and the network's leaves and spines; empty: all members are at one switch, the only one.
+    leaf_of: tuple[int, ...] = ()
+    leaves: int = 1
+    spines: int = 0
 
     @property
     def members(self) -> int:
@@ -50,6 +56,11 @@ class Layout:
         """Members of each machine."""
         count = max(self.machines) + 1
         return [[member for member, machine in enumerate(self.machines) if machine == own] for own in range(count)]
+
+    @property
+    def tree(self) -> Tree:
+        """The switches above the members."""
+        return Tree(self.by_machine, self.leaf_of or (0,) * self.members, self.leaves, self.spines)
 
     @property
     def is_power_of_two(self) -> bool:
@@ -75,8 +86,8 @@ class Algorithm:
     #: Whether it fits members, and which members it needs in words.
     fits: Callable[[Layout], bool] = lambda _: True
     needs: Callable[[Layout], str] = lambda _: ""
-    #: Whether parts are cut into pieces, and into how many parts before that.
-    pipelined_parts: int = 0
+    #: Parts that are cut into pieces, before that; 0: parts are not cut.
+    pipelined_parts: Callable[[Layout], int] = lambda _: 0
 
 
 def _power_of_two(layout: Layout) -> str:
@@ -114,7 +125,14 @@ def _rooted(build: Callable[[int, int, Combine], Schedule], combine: Combine, pi
     def built(layout: Layout) -> Schedule:
         return build(layout.members, layout.root, combine).segmented(layout.pieces)
 
-    return Algorithm(built, pipelined_parts=pipelined_parts)
+    return Algorithm(built, pipelined_parts=lambda _: pipelined_parts)
+
+
+def _aggregated(build: Callable[[Layout], Schedule], parts: Callable[[Tree], int]) -> Algorithm:
+    """By switches that add; parts: how many it has before they are cut."""
+    return Algorithm(
+        lambda layout: build(layout).segmented(layout.pieces), pipelined_parts=lambda layout: parts(layout.tree)
+    )
 
 
 def _one_to_all(combine: Combine) -> dict[str, Algorithm]:
@@ -123,6 +141,9 @@ def _one_to_all(combine: Combine) -> dict[str, Algorithm]:
         "direct": _rooted(trees.direct, combine),
         "ring": _rooted(trees.chain, combine, pipelined_parts=1),
         "scatter-gather": _rooted(trees.scatter_gather, combine),
+        IN_NETWORK: Algorithm(lambda layout: in_network.broadcast(layout.by_machine, layout.root))
+        if combine == Combine.COPY
+        else _aggregated(lambda layout: in_network.reduction(layout.tree, layout.root), lambda tree: tree.trees),
     }
 
 
@@ -130,18 +151,22 @@ ALGORITHMS: Mapping[Collective, Mapping[str, Algorithm]] = {
     Collective.ALL_REDUCE: {
         "ring": _ring(Collective.ALL_REDUCE, ring),
         "double-tree": Algorithm(
-            lambda layout: trees.double_tree(layout.by_machine).segmented(layout.pieces), pipelined_parts=2
+            lambda layout: trees.double_tree(layout.by_machine).segmented(layout.pieces), pipelined_parts=lambda _: 2
         ),
         "halving-doubling": _paired(halving_doubling),
         "butterfly": _paired(butterfly),
         "two-level": _levels(two_level),
         "direct": _any(exchanges.direct_all_reduce),
+        IN_NETWORK: _aggregated(
+            lambda layout: in_network.all_reduce(layout.tree), lambda tree: tree.places * tree.trees
+        ),
     },
     Collective.ALL_GATHER: {
         "ring": _ring(Collective.ALL_GATHER, lambda members: exchanges.ring_turn(members, Combine.COPY)),
         "recursive-doubling": _paired(lambda members: exchanges.recursive(members, Combine.COPY)),
         "two-level": _levels(lambda machines: exchanges.two_level(machines, Combine.COPY)),
         "direct": _any(lambda members: exchanges.to_all(members, Combine.COPY)),
+        IN_NETWORK: Algorithm(lambda layout: in_network.all_gather(layout.by_machine)),
     },
     Collective.REDUCE_SCATTER: {
         "ring": _ring(Collective.REDUCE_SCATTER, lambda members: exchanges.ring_turn(members, Combine.ADD)),
@@ -149,6 +174,7 @@ ALGORITHMS: Mapping[Collective, Mapping[str, Algorithm]] = {
         "pairwise": _any(exchanges.pairwise_reduce_scatter),
         "two-level": _levels(lambda machines: exchanges.two_level(machines, Combine.ADD)),
         "direct": _any(lambda members: exchanges.to_all(members, Combine.ADD)),
+        IN_NETWORK: _aggregated(lambda layout: in_network.reduce_scatter(layout.tree), lambda tree: tree.members),
     },
     Collective.ALL_TO_ALL: {
         "direct": _any(lambda members: exchanges.all_to_all(members, pairwise=False)),
@@ -233,10 +259,19 @@ def compared_bytes(kind: Collective, members: int, size_bytes: int) -> float:
     return size_bytes / members if kind is Collective.ALL_TO_ALL else size_bytes
 
 
-def layout_of(members: Sequence[int], machine_of: Sequence[int]) -> Layout:
-    """The layout of members, given the machine of each rank."""
+def layout_of(members: Sequence[int], machine_of: Sequence[int], switches: Switches | None = None) -> Layout:
+    """The layout of members, given the machine of each rank, and the switches above them where they take part."""
     numbers: dict[int, int] = {}
-    return Layout(tuple(numbers.setdefault(machine_of[member], len(numbers)) for member in members))
+    alone = Layout(tuple(numbers.setdefault(machine_of[member], len(numbers)) for member in members))
+    if switches is None:
+        return alone
+    leaf_of = tuple(switches.leaf_of[member] for member in members)
+    return replace(alone, leaf_of=leaf_of, leaves=switches.leaves, spines=switches.spines)
+
+
+def adds_in_network(kind: Collective, algorithms: Iterable[str]) -> bool:
+    """Whether switches have to add for collectives of a kind by any of these algorithms."""
+    return IN_NETWORK in algorithms and kind in (Collective.ALL_REDUCE, Collective.REDUCE, Collective.REDUCE_SCATTER)
 
 
 def picked(kind: Collective, layout: Layout, size_bytes: int) -> str:
@@ -256,20 +291,21 @@ def schedule_for(
     piece_bytes: int = PIECE_BYTES,
     channels: int = 1,
     key: str = "algorithm",
+    switches: Switches | None = None,
 ) -> Schedule:
     """The schedule of a collective among ranks, by an algorithm of ALGORITHMS or by "auto". Rows name ranks, parts are those of `promise`.
 
     members: ranks in the order of the group. machine_of: the machine of every rank. size_bytes: as the kind counts it (`Collective`).
     root: of the members, the rank that the collective is from or to. piece_bytes: what trees and chains pass on at a time. channels: rings
-    at once. Members of a group in the same places of other machines have the same schedule with other names (`Schedule.among`).
+    at once. switches: those of the network, which "in-network" gives ranks behind those of all workers; None: it has one switch. Members of
+    a group in the same places of other machines have the same schedule with other names (`Schedule.among`).
 
     Raises InputFault, which begins with `key`, for an algorithm that does not exist or does not suit the members.
     """
     place = 0 if root is None else list(members).index(root)
-    own = member_schedule(
-        kind, algorithm, layout_of(members, machine_of), size_bytes, place, piece_bytes, channels, key
-    )
-    return own.among(members, max(members) + 1)
+    layout = layout_of(members, machine_of, switches)
+    own = member_schedule(kind, algorithm, layout, size_bytes, place, piece_bytes, channels, key)
+    return in_network.named(own, members, max(members) + 1 if switches is None else switches.first_rank)
 
 
 def member_schedule(
@@ -292,9 +328,11 @@ def member_schedule(
             f"{key} = '{name}': {_a(kind)} among {layout.members} by '{name}' needs {there[name].needs(layout)}; "
             f"{_of_any_number(there)} takes any number"
         )
-    parts = there[name].pipelined_parts
+    parts = there[name].pipelined_parts(layout)
     pieces = max(1, -(-size_bytes // (parts * piece_bytes))) if parts else 1
-    return _built(kind, name, layout.machines, root, pieces, channels if name == "ring" else 1)
+    cut = replace(layout, root=root, pieces=pieces, channels=channels if name == "ring" else 1)
+    # What does not ask switches is the same at all of them.
+    return _built(kind, name, cut if name == IN_NETWORK else replace(cut, leaf_of=(), leaves=1, spines=0))
 
 
 def _a(kind: Collective) -> str:
@@ -306,8 +344,7 @@ def _of_any_number(there: Mapping[str, Algorithm]) -> str:
 
 
 @cache
-def _built(kind: Collective, name: str, machines: tuple[int, ...], root: int, pieces: int, channels: int) -> Schedule:
-    layout = Layout(machines, root, pieces, channels)
+def _built(kind: Collective, name: str, layout: Layout) -> Schedule:
     if layout.members == 1:
         return Schedule(1, 1, ring(1).rows)
     return ALGORITHMS[kind][name].build(layout)

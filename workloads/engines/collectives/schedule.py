@@ -70,6 +70,9 @@ class Schedule:
     #: By row, the number of its connection where each pair of ranks has connections of its own, as in NCCL's channels; None where all
     #: that a rank sends to other hosts takes turns.
     channel: Int64 | None = None
+    #: By row, the number of the multicast that it is a copy of, and -1 of none; None where there is none at all. Copies have their sender,
+    #: part and step in common: it hands them over once, and switches copy it.
+    copies: Int64 | None = None
     #: What this is made of by `segmented`, and of how many copies: its order need not be found again.
     origin: tuple[Schedule, int] | None = None
 
@@ -132,13 +135,16 @@ class Schedule:
         copies = [self.rows + np.array([0, 0, self.parts * i, 0, 0, 0, 0]) for i in range(segments)]
         rows = np.stack(copies, axis=1).reshape(-1, self.rows.shape[1])
         channel = None if self.channel is None else np.repeat(self.channel, segments)
-        return Schedule(self.ranks, self.parts * segments, rows, channel, (self, segments))
+        copies = None if self.copies is None else np.repeat(self.copies, segments) * segments
+        if copies is not None:
+            copies = np.where(copies < 0, -1, copies + np.tile(np.arange(segments), len(self.rows)))
+        return Schedule(self.ranks, self.parts * segments, rows, channel, copies, (self, segments))
 
     def only(self, combine: Combine) -> Schedule:
         """The rows that ADD, or those that COPY, as a schedule of its own: of a ring, its reduce-scatter or its allgather."""
         chosen = self.combine == combine
-        channel = None if self.channel is None else self.channel[chosen]
-        return Schedule(self.ranks, self.parts, self.rows[chosen], channel)
+        channel, copies = (None if column is None else column[chosen] for column in (self.channel, self.copies))
+        return Schedule(self.ranks, self.parts, self.rows[chosen], channel, copies)
 
     def connected(self) -> Schedule:
         """The same with a connection of its own for each pair of ranks."""
@@ -149,7 +155,7 @@ class Schedule:
         names = np.array(list(members), np.int64)
         rows = self.rows.copy()
         rows[:, :2] = names[self.rows[:, :2]]
-        return Schedule(ranks, self.parts, rows, self.channel, (self, 1))
+        return Schedule(ranks, self.parts, rows, self.channel, self.copies, (self, 1))
 
     @cached_property
     def order(self) -> Order:

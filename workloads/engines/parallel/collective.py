@@ -8,8 +8,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gradwire.workloads.builder import PlanBuilder
-from gradwire.workloads.engines.allreduce_transfers import GATE_LANE, BucketOps, Transfers, Workers, add_gates
+from gradwire.workloads.engines.allreduce_transfers import (
+    GATE_LANE,
+    BucketOps,
+    Connections,
+    Transfers,
+    Workers,
+    add_gates,
+    add_switches,
+)
 from gradwire.workloads.engines.collectives import Schedule
+from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Int64
 
@@ -34,12 +43,14 @@ class Collective:
 class Collectives:
     """Adds collectives in which every rank of a plan takes part."""
 
-    def __init__(self, builder: PlanBuilder, job: Job) -> None:
+    def __init__(self, builder: PlanBuilder, job: Job, switches: Switches | None = None, sets: int = 1) -> None:
+        """Call when all workers have their ranks. switches: those of the network, where they add, with so many sets of ranks."""
         self.builder, self.costs = builder, job.costs
         cluster = job.cluster
         self.ranks = range(cluster.workers)
         self.hosts = np.array([cluster.worker_host(worker) for worker in self.ranks], np.int64)
         self.share_hosts = cluster.workers_per_host > 1
+        self._hosts_of_all = add_switches(builder, self.hosts, switches, sets)
 
     def add(self, layer: int, schedule: Schedule) -> Collective:
         """The beginning and the end of one; its messages are added by `transfer`, when its chunks are known."""
@@ -47,15 +58,19 @@ class Collectives:
         self.builder.depend_columns(done, started)
         return Collective(layer, schedule, started, done)
 
-    def queues(self) -> Workers:
-        """Queues for one kind of collective: to other hosts and, where there are several workers on a host, inside it."""
+    def queues(self, collectives: Sequence[Collective] = ()) -> Workers | Connections:
+        """Queues for one kind of collective: to other hosts and, where there are several workers on a host, inside it; or connections,
+        where schedules have them.
+        """
         builder = self.builder
+        if any(each.schedule.channel is not None for each in collectives):
+            return Connections(builder, self._hosts_of_all)
         queues = np.array([builder.queue(rank) for rank in self.ranks], np.int64)
         network = np.repeat(queues[:, None], len(self.ranks), axis=1)
         inside = np.array([builder.queue(rank) for rank in self.ranks], np.int64) if self.share_hosts else queues
         return Workers(self.hosts, network, inside)
 
-    def transfer(self, queues: Workers, collectives: Sequence[Collective]) -> None:
+    def transfer(self, queues: Workers | Connections, collectives: Sequence[Collective]) -> None:
         """The messages of collectives that share queues, in their order."""
         for number, collective in enumerate(collectives):
             chunks = np.array(collective.chunks, np.int64)

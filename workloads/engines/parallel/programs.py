@@ -8,9 +8,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gradwire.workloads.builder import PlanBuilder
-from gradwire.workloads.engines.allreduce_transfers import GATE_LANE, BucketOps, Connections, Transfers, Workers
+from gradwire.workloads.engines.allreduce_transfers import (
+    GATE_LANE,
+    BucketOps,
+    Connections,
+    Transfers,
+    Workers,
+    add_switches,
+)
 from gradwire.workloads.engines.collectives import Schedule
 from gradwire.workloads.engines.collectives.among import RING, Halves
+from gradwire.workloads.engines.collectives.choice import IN_NETWORK
+from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Combine
 
@@ -59,11 +68,13 @@ class GroupCollectives:
     """Adds series of collectives to a plan."""
 
     def __init__(self, builder: PlanBuilder, job: Job, algorithm: str = RING, chosen_class: int = 0) -> None:
-        """algorithm, chosen_class: of series that are chosen; the others are rings of class 0."""
+        """Call when all workers have their ranks. algorithm, chosen_class: of series that are chosen; the others are rings of class 0."""
         self.builder, self.costs, self.workers = builder, job.costs, job.cluster.workers
         self.hosts = np.array([job.cluster.worker_host(worker) for worker in range(self.workers)], np.int64)
         machines = self.hosts.tolist()
-        self._rings, self._chosen = Halves(RING, machines), Halves(algorithm, machines)
+        switches = Switches.of(job) if algorithm == IN_NETWORK else None
+        self._hosts_of_all = add_switches(builder, self.hosts, switches)
+        self._rings, self._chosen = Halves(RING, machines), Halves(algorithm, machines, switches=switches)
         self._chosen_class = chosen_class
 
     def notes(self) -> list[str]:
@@ -103,7 +114,7 @@ class GroupCollectives:
             return
         members, schedules = series.members, {id(schedule): schedule for schedule in series.schedules}
         connected = any(schedule.channel is not None for schedule in schedules.values())
-        queues = Connections(self.builder, self.hosts) if connected else self._queues(members)
+        queues = Connections(self.builder, self._hosts_of_all) if connected else self._queues(members)
         orders = max(1, *(schedule.steps for schedule in schedules.values()))
         for key, schedule in schedules.items():
             own = [number for number, other in enumerate(series.schedules) if id(other) == key]

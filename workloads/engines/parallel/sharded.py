@@ -29,6 +29,8 @@ from itertools import pairwise
 
 from gradwire.faults import InputFault
 from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.engines.collectives.choice import IN_NETWORK
+from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.engines.parallel.collective import NO_CHUNK, Collective, Collectives
 from gradwire.workloads.engines.parallel.group_rings import (
     Algorithm,
@@ -103,8 +105,10 @@ class _Compiler:
         self.groups = _groups(cluster.workers, sharding.group or cluster.workers)
         self.ranks = [self.builder.rank(Role.WORKER, cluster.worker_host(worker)) for worker in range(cluster.workers)]
         self.passes = [add_passes(self.builder, job, rank) for rank in self.ranks]
-        self.collectives = Collectives(self.builder, job)
-        self.way = Way(sharding.algorithm, self.collectives.hosts.tolist())
+        switches = Switches.of(job) if sharding.algorithm == IN_NETWORK else None
+        # A set for each group's reduce-scatters, and one for the allreduces of shards.
+        self.collectives = Collectives(self.builder, job, switches, sets=len(self.groups) + 1)
+        self.way = Way(sharding.algorithm, self.collectives.hosts.tolist(), switches)
         self.units = units_of(job.profile)
         self.tensors = {unit: self.builder.tensor(unit.name) for unit in self.units}
         self.uses = self._uses()
@@ -124,7 +128,7 @@ class _Compiler:
         self._gradients(scatters, gathers)
         sums = self._sums(scatters) if len(self.groups) > 1 else []
         for collectives in (gathers, scatters, *([sums] if sums else [])):
-            self.collectives.transfer(self.collectives.queues(), collectives)
+            self.collectives.transfer(self.collectives.queues(collectives), collectives)
         self._boundaries([*gathers[-1:], *scatters, *sums])
         return self.builder.build(self.job.compute_s, self.job.samples)
 

@@ -18,6 +18,7 @@ from typing import Literal
 from pydantic import Field
 
 from gradwire.workloads.engines.allreduce import BYTES_ON_WIRE
+from gradwire.workloads.engines.collectives.choice import IN_NETWORK
 from gradwire.workloads.engines.parallel.group_rings import Algorithm
 from gradwire.workloads.engines.parallel.sharded import Sharding, compile_sharded
 from gradwire.workloads.job import Job
@@ -64,6 +65,7 @@ STRATEGIES = (
         options=FsdpOptions,
         compile=_compile,
         state_bytes=lambda cluster, options: STATE_BYTES / (options.shard or cluster.workers),
+        aggregators=lambda options: options.algorithm == IN_NETWORK,
         needs_servers=False,
     ),
 )

@@ -15,6 +15,7 @@ from typing import Literal
 from pydantic import Field
 
 from gradwire.workloads.engines.allreduce import BYTES_ON_WIRE
+from gradwire.workloads.engines.collectives.choice import IN_NETWORK
 from gradwire.workloads.engines.parallel.division import Division, Recompute
 from gradwire.workloads.engines.parallel.megatron import compile_megatron
 from gradwire.workloads.engines.parallel.schedules import PipelineSchedule
@@ -70,7 +71,7 @@ class MegatronOptions(Options):
     bucket_parameters: int | None = Field(None, ge=1)
     """Parameters of a worker that close a bucket, with `overlap_gradients`. Unset: 40 million, or a million for each replica if that is
     more, as in Megatron-LM. The halves of a block stay together."""
-    algorithm: Literal["ring", "double-tree", "halving-doubling", "two-level", "direct", "auto"] = "ring"
+    algorithm: Literal["ring", "double-tree", "halving-doubling", "two-level", "direct", "in-network", "auto"] = "ring"
     """By which replicas sum gradients (docs/collectives.md). With `sharded_optimizer`, of reduce-scatters and allgathers, which a double
     tree cannot be."""
     priorities: bool = False
@@ -121,6 +122,7 @@ STRATEGIES = (
         compile=_compile,
         state_bytes=_state_bytes,
         classes=lambda options: 2 if options.priorities else 1,
+        aggregators=lambda options: options.algorithm == IN_NETWORK,
         needs_servers=False,
     ),
 )

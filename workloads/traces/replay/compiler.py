@@ -20,9 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
-from gradwire.workloads.engines.allreduce_transfers import BucketOps, Connections, Transfers
+from gradwire.workloads.engines.allreduce_transfers import BucketOps, Connections, Transfers, add_switches
 from gradwire.workloads.engines.collectives.choice import layout_of
 from gradwire.workloads.engines.collectives.contract import Collective, part_bytes, promise
+from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.engines.collectives.routes import Routes
 from gradwire.workloads.engines.collectives.schedule import Schedule
 from gradwire.workloads.job import Cluster, Costs
@@ -70,19 +71,26 @@ def compile_workload(
     compute_s: float,
     samples: int,
     classes: Int64 | None = None,
+    switches: Switches | None = None,
 ) -> Plan:
     """The plan of a workload, whose collectives go by these routes.
 
-    classes: the traffic class of each task's messages; None: one class for all. Raises InputFault where an algorithm does not suit a group.
+    classes: the traffic class of each task's messages; None: one class for all. switches: those of the network, where they add. Raises InputFault where an algorithm does not suit a group.
     """
-    return _Compiler(workload, cluster, costs, routes, classes).compile(compute_s, samples)
+    return _Compiler(workload, cluster, costs, routes, classes, switches).compile(compute_s, samples)
 
 
 class _Compiler:
     """The plan under construction."""
 
     def __init__(
-        self, workload: Workload, cluster: Cluster, costs: Costs, routes: Routes, classes: Int64 | None
+        self,
+        workload: Workload,
+        cluster: Cluster,
+        costs: Costs,
+        routes: Routes,
+        classes: Int64 | None,
+        switches: Switches | None,
     ) -> None:
         self._workload, self._costs, self._routes = workload, costs, routes
         self._class = np.zeros(len(workload.tasks), np.int64) if classes is None else classes
@@ -90,7 +98,8 @@ class _Compiler:
         self._hosts = np.array([cluster.worker_host(rank) for rank in range(workload.ranks)], np.int64)
         for host in self._hosts.tolist():
             self._builder.rank(Role.WORKER, host)
-        self._connections = Connections(self._builder, self._hosts)
+        self._switches = switches
+        self._connections = Connections(self._builder, add_switches(self._builder, self._hosts, switches))
         #: The op that begins each task, and the one that ends it.
         self._entry = np.full(len(workload.tasks), UNKNOWN, np.int64)
         self._exit = self._entry.copy()
@@ -180,7 +189,7 @@ class _Compiler:
     def _collectives(self, calls: _Calls) -> None:
         """The chunks and messages of calls that are alike, and what each waits for."""
         kind, members = Collective[calls.kind.name], len(calls.members)
-        layout = layout_of(calls.members, self._hosts.tolist())
+        layout = layout_of(calls.members, self._hosts.tolist(), self._switches)
         place = calls.members.index(calls.root) if calls.root in calls.members else 0
         schedule = self._routes.schedule(kind, layout, place, calls.size_bytes, len(calls.task))
         if kind is Collective.BARRIER:
@@ -188,6 +197,8 @@ class _Compiler:
         else:
             sizes = part_bytes(kind, members, schedule.parts, calls.size_bytes, calls.element_bytes)
         shape = len(calls.task), schedule.parts
+        # Switches have the ranks behind those of all workers.
+        ranks = [*calls.members, *range(self._workload.ranks, self._workload.ranks + schedule.ranks - members)]
         buckets = BucketOps(
             number=calls.number,
             layer=np.full(len(calls.task), -1),
@@ -195,7 +206,7 @@ class _Compiler:
             done=self._exit[calls.task],
             size_bytes=np.broadcast_to(sizes, shape),
             chunk=self._chunks(kind, place, calls, sizes),
-            members=np.broadcast_to(np.array(calls.members), (len(calls.task), members)),
+            members=np.broadcast_to(np.array(ranks), (len(calls.task), len(ranks))),
             taken_in_late=True,
             orders=CALL_ORDERS,
             gate_lane=GATE_LANE,

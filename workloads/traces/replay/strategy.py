@@ -9,10 +9,11 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from gradwire.faults import InputFault
-from gradwire.workloads.engines.collectives.choice import ALGORITHMS, AUTO, PIECE_BYTES
+from gradwire.workloads.engines.collectives.choice import ALGORITHMS, AUTO, PIECE_BYTES, adds_in_network
 from gradwire.workloads.engines.collectives.contract import Collective
+from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.engines.collectives.routes import ONLY, Routes, option_of
-from gradwire.workloads.engines.collectives.rules import rule_of, rule_type
+from gradwire.workloads.engines.collectives.rules import Rule, rule_of, rule_type
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Int64, Plan
 from gradwire.workloads.scenario.fields import SizeBytes
@@ -101,15 +102,27 @@ def compile_replay(job: Job, options: ReplayOptions) -> Mapping[str, Plan]:
         raise InputFault("strategy.name = 'replay': there is nothing to replay: give model.trace, or another strategy")
     trace = job.trace if options.fuse is None else fused(job.trace, options.fuse)
     classes, told = _classified(trace, options)
-    plan = compile_workload(trace, job.cluster, job.costs, routes_of(options), job.compute_s, job.samples, classes)
+    routes, adding = routes_of(options), adds_in_network_by(options)
+    switches = Switches.of(job) if adding else None
+    plan = compile_workload(trace, job.cluster, job.costs, routes, job.compute_s, job.samples, classes, switches)
     return {NAME: replace(plan, notes=(*job.trace.notes, *told, *plan.notes))}
+
+
+def rules_of(options: ReplayOptions) -> dict[Collective, Rule]:
+    """The rule of each kind that has a choice."""
+    return {
+        kind: rule_of(getattr(options, option_of(kind)), ALGORITHMS[kind]) for kind in Collective if kind not in ONLY
+    }
+
+
+def adds_in_network_by(options: ReplayOptions) -> bool:
+    """Whether switches have to add."""
+    return any(adds_in_network(kind, rule.algorithms) for kind, rule in rules_of(options).items())
 
 
 def routes_of(options: ReplayOptions) -> Routes:
     """What the options say. Raises InputFault for channels where nothing goes in rings."""
-    rules = {
-        kind: rule_of(getattr(options, option_of(kind)), ALGORITHMS[kind]) for kind in Collective if kind not in ONLY
-    }
+    rules = rules_of(options)
     named = {name for kind, rule in rules.items() if option_of(kind) in IN_RINGS for name in rule.algorithms}
     if options.channels > 1 and not named & {"ring", AUTO}:
         raise InputFault(
@@ -126,5 +139,6 @@ REPLAY = Strategy(
     options=ReplayOptions,
     compile=compile_replay,
     classes=lambda options: options.needed_classes,
+    aggregators=adds_in_network_by,
     needs_servers=False,
 )

@@ -46,7 +46,7 @@ def plan_of(name: str, cluster: Cluster, chosen: list[tuple[LayerKind, list[int]
     how = strategy(name)
     cluster = cluster if how.needs_servers else replace(cluster, servers=0)
     job: Job = job_of(profile_of(chosen), cluster, seed=seed)
-    fabric = Fabric(hosts=cluster.hosts, rate_bps=RATE_BPS, aggregators=how.aggregators)
+    fabric = Fabric(hosts=cluster.hosts, rate_bps=RATE_BPS, aggregators=how.aggregators(how.options()))
     return next(iter(compiled(replace(job, rate_bps=RATE_BPS, fabric=fabric), name, {}).values()))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gradwire.faults import InputFault
+from gradwire.topo.fabric import Fabric
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.engines.collectives import Schedule, choice, routes
 from gradwire.workloads.engines.collectives.choice import (
@@ -22,10 +23,10 @@ from gradwire.workloads.engines.collectives.choice import (
 from gradwire.workloads.engines.collectives.contract import PER_MEMBER, Collective, part_bytes, promise
 from gradwire.workloads.engines.collectives.routes import ONLY, option_of
 from gradwire.workloads.engines.collectives.trees import NONE, parents, second_parents
-from gradwire.workloads.job import Cluster, Costs
+from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.plan import Combine, Plan
-from gradwire.workloads.traces.replay.compiler import compile_workload
-from gradwire.workloads.traces.replay.strategy import ReplayOptions, routes_of
+from gradwire.workloads.traces.job import recorded_profile, recorded_times
+from gradwire.workloads.traces.replay.strategy import REPLAY, ReplayOptions, compile_replay
 from gradwire.workloads.traces.workload import Kind, Tasks, Workload
 
 MEMBERS = range(2, 18)
@@ -47,9 +48,9 @@ def built(kind: Collective, name: str, layout: Layout, *, root: int = 0, channel
     return schedule_for(kind, name, members, layout.machines, SIZE, root=root, piece_bytes=PIECE, channels=channels)
 
 
-def carried_out(schedule: Schedule, kind: Collective, root: int) -> Holdings:
-    """What everybody holds in the end; all messages of a step leave before any of them arrives."""
-    promised = promise(kind, schedule.ranks, root)
+def carried_out(schedule: Schedule, kind: Collective, members: int, root: int) -> Holdings:
+    """What members, and switches, hold in the end; all messages of a step leave before any of them arrives."""
+    promised = promise(kind, members, root)
     of_part = [part % promised.blocks for part in range(schedule.parts)]
     holdings: Holdings = [
         {part: Counter([member]) for part, block in enumerate(of_part) if member in promised.contributors[block]}
@@ -74,7 +75,7 @@ def test_what_is_promised_is_delivered(kind: Collective, name: str, per_machine:
         for channels in (1, 2) if name == "ring" and kind not in ROOTED else (1,):
             schedule = built(kind, name, layout, root=root, channels=channels)
             promised = promise(kind, layout.members, root)
-            held = carried_out(schedule, kind, root)
+            held = carried_out(schedule, kind, layout.members, root)
             for part in range(schedule.parts):
                 block = part % promised.blocks
                 for member in promised.receivers[block]:
@@ -96,7 +97,7 @@ def sent_bytes(kind: Collective, name: str, layout: Layout) -> list[int]:
     """Bytes that each member sends."""
     schedule = built(kind, name, layout)
     size = part_bytes(kind, layout.members, schedule.parts, SIZE)[schedule.part]
-    return [int(sent) for sent in np.bincount(schedule.src, size.astype(np.float64), layout.members)]
+    return [int(sent) for sent in np.bincount(schedule.src, size.astype(np.float64), layout.members)[: layout.members]]
 
 
 @pytest.mark.parametrize("members", [2, 3, 4, 5, 6, 8, 15, 16])
@@ -171,18 +172,25 @@ def test_parts_add_up(kind: Collective, size: int, width: int, parts: int) -> No
     assert part_bytes(kind, 2, parts, size, width).sum() == size
 
 
-def replayed(kind: Collective, name: str, members: int, *, per_machine: int = 1) -> Plan:
-    """The plan of one call."""
+def replayed(
+    kind: Collective, name: str, members: int, *, per_machine: int = 1, fabric: Fabric | None = None, size: int = SIZE
+) -> Plan:
+    """The plan of one call, on one switch or on another fabric."""
     zeros = np.zeros(members, np.int64)
     root = 1 if kind in ROOTED else -1
     tasks = Tasks(
-        np.arange(members), zeros + int(Kind[kind.name]), zeros - 1, zeros + SIZE, zeros + 4, zeros, zeros + root, zeros, zeros - 1
+        np.arange(members), zeros + int(Kind[kind.name]), zeros - 1, zeros + size, zeros + 4, zeros, zeros + root, zeros, zeros - 1
     )  # fmt: skip
     nothing = np.zeros(0, np.int64)
     call = Workload("one call", members, (tuple(range(members)),), tasks, np.zeros(members + 1, np.int64), nothing)
     options = {} if kind in ONLY else {option_of(kind): name}
-    by_options = routes_of(ReplayOptions.model_validate({"piece": "512B", **options}))
-    return compile_workload(call, Cluster(members, workers_per_host=per_machine), Costs(), by_options, 0.0, 0)
+    chosen = ReplayOptions.model_validate({"piece": f"{max(PIECE, size // 64)}B", **options})
+    return compile_replay(job_of(call, Cluster(members, workers_per_host=per_machine), fabric), chosen)[REPLAY.name]
+
+
+def job_of(call: Workload, cluster: Cluster, fabric: Fabric | None) -> Job:
+    profile, times = recorded_profile("one call", call), recorded_times(call, "made up for a test")
+    return Job(profile, times, cluster, 1, fabric=fabric, trace=call)
 
 
 @pytest.mark.parametrize(("kind", "name"), NAMED)
@@ -196,8 +204,8 @@ def test_the_checker_follows_each_and_refuses_one_that_lost_a_row(
 
     def crippled(*arguments: Any) -> Schedule:
         whole = choice.member_schedule(*arguments)
-        channel = None if whole.channel is None else whole.channel[1:]
-        return Schedule(whole.ranks, whole.parts, whole.rows[1:], channel)
+        channel, copies = (None if column is None else column[1:] for column in (whole.channel, whole.copies))
+        return Schedule(whole.ranks, whole.parts, whole.rows[1:], channel, copies)
 
     monkeypatch.setattr(routes, "member_schedule", crippled)
     with pytest.raises(PlanError):
