@@ -185,8 +185,8 @@ def _check_tokens(plan: Plan) -> None:
 
 
 def _check_groups(plan: Plan, recvs: Int64) -> None:
-    """Checks that a group's members are on other hosts than its sender, and that each has one RECV of each of its messages."""
-    ops = plan.ops
+    """Checks that a group's members are on other machines than its sender, and that each has one RECV of each of its messages."""
+    ops, machine = plan.ops, plan.rank_host // plan.nics_per_host
     receivers: dict[int, list[int]] = {}
     for recv in recvs[ops.group[ops.message[recvs]] == 1].tolist():
         receivers.setdefault(int(ops.message[recv]), []).append(int(ops.rank[recv]))
@@ -197,7 +197,7 @@ def _check_groups(plan: Plan, recvs: Int64) -> None:
         members = plan.group_rank[plan.group_start[group] : plan.group_start[group + 1]].tolist()
         if sorted(ranks) != sorted(members):
             raise _fail(plan, send, f"ranks {sorted(ranks)} receive it instead of the group's {sorted(members)}")
-        if plan.rank_host[ops.rank[send]] in plan.rank_host[members]:
+        if machine[ops.rank[send]] in machine[members]:
             raise _fail(plan, send, "a member of its group is on the sender's own host, where memory is the way")
 
 

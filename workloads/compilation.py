@@ -23,7 +23,7 @@ from gradwire.workloads.models.language.shortened import shortened, shortened_ti
 from gradwire.workloads.models.made_up import made_up, made_up_times
 from gradwire.workloads.models.profile import Profile
 from gradwire.workloads.models.synthetic import base_name
-from gradwire.workloads.plan import Plan
+from gradwire.workloads.plan import Plan, Role
 from gradwire.workloads.programs.section import class_beside, program_defects
 from gradwire.workloads.registry import strategy
 from gradwire.workloads.registry.catalogue import catalogue_of
@@ -174,15 +174,13 @@ def compile_plans(point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:
 
 
 def _on_nics(plan: Plan, cluster: Cluster) -> Plan:
-    """Places each rank at the NIC of its machine that it uses. To the strategy, a host was a machine."""
+    """Places each rank at the NIC of its machine that it uses. To the strategy, a host was a machine. What is on switches stays there."""
     if cluster.nics_per_host == 1:
         return plan
-    if len(plan.group_start) > 1:
-        raise InputFault(
-            f"cluster.nics_per_host = {cluster.nics_per_host}: multicast groups have members on hosts with one NIC"
-        )
     ports = plan.rank_host.copy()
-    ports[: cluster.workers] = [cluster.worker_port(worker) for worker in range(cluster.workers)]
+    for role, port_of in ((Role.WORKER, cluster.worker_port), (Role.SERVER, cluster.server_port)):
+        ranks = np.flatnonzero(plan.rank_role == role)
+        ports[ranks] = [port_of(number) for number in range(len(ranks))]
     return replace(plan, rank_host=ports, nics_per_host=cluster.nics_per_host)
 
 
@@ -255,7 +253,8 @@ def _stands_for(section: ClusterSection) -> Cluster | None:
         return None
     if section.nics_per_host > 1:
         raise InputFault(
-            f"cluster.stands_for: hosts of it have one NIC; leave out cluster.nics_per_host = {section.nics_per_host}"
+            f"cluster.stands_for: leave out cluster.nics_per_host = {section.nics_per_host}: it is known what an allreduce sends by a machine's "
+            "only port, and not what it would send by each of several"
         )
     if section.stands_for < section.workers or section.stands_for % section.stands_for_per_host:
         raise InputFault(

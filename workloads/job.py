@@ -19,7 +19,8 @@ class Cluster:
     """Who runs where: workers fill one host after the other; servers are beside the workers (co-located) or on hosts behind them.
 
     workers_per_host: GPUs of one machine, which exchange data over the machine's own link and share its ports.
-    nics_per_host: ports of one machine, among which its workers are divided in order. The fabric knows each as a host of its own, which
+    nics_per_host: ports of one machine, among which its workers are divided in order; servers take those of their machines in turn, so that
+    each rail has as many. The fabric knows each as a host of its own, which
     plans learn when they are compiled (workloads/compilation.py); to strategies a host is a machine.
     """
 
@@ -44,11 +45,6 @@ class Cluster:
             raise InputFault(
                 f"cluster.nics_per_host = {self.nics_per_host}: must divide cluster.workers_per_host = {self.workers_per_host}, so that "
                 "equally many workers use each"
-            )
-        if self.nics_per_host > 1 and self.servers:
-            raise InputFault(
-                f"cluster.nics_per_host = {self.nics_per_host}: is for strategies without parameter servers, of which it is not said "
-                "which NIC they use"
             )
 
     @property
@@ -78,6 +74,10 @@ class Cluster:
     def server_host(self, server: int) -> int:
         """Index of a server's machine."""
         return server if self.colocated else self.worker_hosts + server
+
+    def server_port(self, server: int) -> int:
+        """Host of the fabric that a server is at: the NIC of its machine that it uses."""
+        return self.server_host(server) * self.nics_per_host + server % self.nics_per_host
 
 
 @dataclass(frozen=True)

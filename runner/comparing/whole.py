@@ -134,4 +134,6 @@ def _in_words(runs: Sequence[JudgedRun], whole: Mapping[str, Whole]) -> str:
         return ""
     without = ", which has none of the faults" if any(run.point.section.fault for run in runs) else ""
     few, many = (" or ".join(map(str, sorted(counts))) for counts in (filter(None, kept), blocks))
-    return f"time: of all {many} blocks on the ideal network{without}, times x fluid as measured with {few} (points.csv)."
+    return (
+        f"time: of all {many} blocks on the ideal network{without}, times x fluid as measured with {few} (points.csv)."
+    )

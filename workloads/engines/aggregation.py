@@ -57,7 +57,7 @@ class Aggregators:
 
     def __init__(self, builder: PlanBuilder, job: Job, flows: Flows, memory_bytes: int) -> None:
         self._builder, self._flows, self._job = builder, flows, job
-        self._fabric = job.fabric or Fabric(hosts=job.cluster.hosts, rate_bps=1.0, aggregators=True)
+        self._fabric = job.fabric or Fabric(hosts=job.cluster.ports, rate_bps=1.0, aggregators=True)
         self._memory_bytes = memory_bytes
         self._ranks: dict[int, int] = {}
         self._memory: dict[int, _Memory] = {}
@@ -69,12 +69,12 @@ class Aggregators:
         """
         cluster, fabric = self._job.cluster, self._fabric
         host = cluster.server_host(piece.server)
-        home = fabric.switch_of(host)
+        home = fabric.switch_of(cluster.server_port(piece.server))
         beside = [own for number, own in workers.items() if cluster.worker_host(number) == host]
         below: dict[int, list[Contribution]] = {}
         for number, own in workers.items():
             if cluster.worker_host(number) != host:
-                below.setdefault(fabric.switch_of(cluster.worker_host(number)), []).append(own)
+                below.setdefault(fabric.switch_of(cluster.worker_port(number)), []).append(own)
         near = below.pop(home, [])
         if below:
             leaves = [self._gather(leaf, contributions, chunk, piece) for leaf, contributions in sorted(below.items())]

@@ -35,7 +35,9 @@ class ProgramPoint:
         """The network. Raises InputFault for keys that do not fit together."""
         wanted = self.section.fabric
         if wanted.rails:
-            raise InputFault("fabric.rails = true: hosts of programs have one NIC each; leave it out")
+            raise InputFault(
+                "fabric.rails = true: leave it out: several NICs of a host are several network namespaces here, and a program lives in one"
+            )
         return Fabric(
             hosts=self.section.cluster.workers,
             rate_bps=wanted.rate,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.iterations import iteration_times_s
+from gradwire.runner.compiling.ideal_times import fluid_times
 from gradwire.runner.replay import replay_plans
-from gradwire.topo.fabric import Fabric
+from gradwire.topo.fabric import Fabric, MulticastGroup, Topology
 from gradwire.workloads.engines.collectives.choice import PIECE_BYTES
 from gradwire.workloads.engines.collectives.contract import Collective
 from tests.unit.workloads.engines.collectives.test_algorithms import replayed
@@ -64,3 +66,25 @@ def test_replayed_collectives_reach_whom_they_are_for(virtual_kernel: Path, kind
     fabric = Fabric(hosts=WORKERS // 2, rate_bps=RATE_BPS)
     (run,) = replay_plans({"replay": plan}, fabric, ITERATIONS).values()
     assert float(iteration_times_s(run.plan, run.log, ITERATIONS)[-1]) < 1e-3
+
+
+def test_switches_that_add_and_copy_take_as_long_as_can_be_said_by_hand(virtual_kernel: Path) -> None:
+    """Every line carries a part once, of an all-gather those of seven others. What a switch adds arrives a piece later, a 64th of all."""
+    size = WORKERS << 20
+    goodput, copied = (RATE_BPS * share / 8 for share in (FABRIC.goodput_share(), FABRIC.multicast_goodput_share()))
+    expected_s = {
+        Collective.ALL_REDUCE: size * (1 + 1 / 64) / goodput,
+        Collective.REDUCE_SCATTER: size * (7 / 8 + 1 / 64) / goodput,
+        Collective.ALL_GATHER: 7 * size / copied,
+        Collective.BROADCAST: size / copied,
+    }
+    tiers = replace(FABRIC, topology=Topology.LEAF_SPINE, leaves=2, spines=2, aggregators=True)
+    plans = {kind.value: replayed(kind, "in-network", WORKERS, fabric=tiers, size=size) for kind in expected_s}
+    groups = sorted({tree for plan in plans.values() for tree in plan.multicasts()})
+    fabric = replace(tiers, groups=tuple(MulticastGroup(*tree) for tree in groups))
+    runs = replay_plans(plans, fabric, ITERATIONS)
+    for kind, closed_form_s in expected_s.items():
+        run = runs[kind.value]
+        measured_s = float(iteration_times_s(run.plan, run.log, ITERATIONS)[-1])
+        assert measured_s == pytest.approx(closed_form_s, rel=0.02), kind
+        assert measured_s == pytest.approx(fluid_times(run.plan, fabric).iteration_s, rel=0.02), kind

@@ -31,7 +31,7 @@ CLUSTERS = {"four servers": Cluster(4, 4), "one": Cluster(4, 1), "machines": Clu
 
 def plan_on(fabric: Fabric, name: str, cluster: Cluster) -> tuple[Plan, Fabric]:
     how = strategy(name)
-    fabric = replace(fabric, aggregators=how.aggregators)
+    fabric = replace(fabric, aggregators=how.aggregators(how.options()))
     job = job_of(PROFILE, cluster if how.needs_servers else replace(cluster, servers=0))
     return next(iter(compiled(replace(job, rate_bps=fabric.rate_bps, fabric=fabric), name, {}).values())), fabric
 
@@ -42,7 +42,7 @@ def plan_on(fabric: Fabric, name: str, cluster: Cluster) -> tuple[Plan, Fabric]:
 def test_it_takes_the_bandwidth_bound(name: str, network: Fabric, cluster: Cluster) -> None:
     if name == "ring-multicast" and cluster.workers_per_host > 1:
         pytest.skip("has one worker a host")
-    if strategy(name).aggregators and network.topology is Topology.FAT_TREE:
+    if strategy(name).aggregators(strategy(name).options()) and network.topology is Topology.FAT_TREE:
         pytest.skip("knows one or two tiers")
     plan, fabric = plan_on(network, name, cluster)
     assert busiest_port(plan, fabric).seconds == pytest.approx(bounds(plan, fabric).bandwidth_s, rel=1e-12)

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from gradwire.faults import InputFault
+from gradwire.runner.compiling.ideal_times import fluid_times
 from gradwire.topo.fabric import Topology
-from gradwire.workloads.checker import check
+from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.compilation import Compiled, compile_point
 from gradwire.workloads.job import Cluster
-from gradwire.workloads.plan import Plan
+from gradwire.workloads.plan import Plan, Role
 from gradwire.workloads.scenario.loading import resolve
 from gradwire.workloads.summary import summary_lines
 
 FABRIC = {"rate": "10gbit", "topology": "leaf-spine", "leaves": 2, "spines": 2}
 
 
-def compiled(nics: int, *, strategy: str = "ring", rails: bool = False, **cluster: object) -> Compiled:
+def compiled(
+    nics: int,
+    *,
+    strategy: str = "ring",
+    rails: bool = False,
+    options: Mapping[str, object] | None = None,
+    **cluster: object,
+) -> Compiled:
     document = {
         "title": "NICs",
         "cluster": {"workers": 8, "workers_per_host": 4, "nics_per_host": nics, **cluster},
         "fabric": {**FABRIC, "rails": rails},
         "model": {"name": "alexnet", "device": "k40"},
-        "strategy": {"name": strategy},
+        "strategy": {"name": strategy, "options": dict(options or {})},
     }
     (point,) = resolve(document, "test.toml", "test").points
     return compile_point(point.section)
@@ -53,13 +64,50 @@ def test_messages_between_nics_of_a_machine_stay_inside_it() -> None:
     assert one.digest() != two.digest()
 
 
+@pytest.mark.parametrize("rails", [False, True])
+@pytest.mark.parametrize(
+    "strategy", ["vanilla", "p3", "multicast-ps", "aggregation-ps", "multicast-aggregation-ps", "kvstore"]
+)
+def test_servers_take_the_nics_of_their_machines_in_turn(strategy: str, rails: bool) -> None:
+    found = compiled(2, strategy=strategy, rails=rails, servers=2)
+    plan = plan_of(found)
+    check(plan)
+    assert plan.rank_host[plan.rank_role == Role.SERVER].tolist() == [0, 3]
+    assert plan.rank_host[plan.rank_role == Role.WORKER].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    on_switches = plan.rank_host[plan.rank_role == Role.AGGREGATOR]
+    assert (on_switches >= found.fabric.hosts).all()
+    assert all(source // 2 not in {member // 2 for member in members} for source, members in plan.multicasts())
+    assert fluid_times(plan, found.fabric).iteration_s > 0
+
+
+def test_a_group_with_another_nic_of_its_senders_machine_is_refused() -> None:
+    """What NICs of a machine exchange stays inside it, where nothing is multicast."""
+    plan = plan_of(compiled(2, strategy="multicast-ps", servers=2))
+    with pytest.raises(PlanError, match="on the sender's own host, where memory is the way"):
+        check(replace(plan, nics_per_host=4))
+
+
+@pytest.mark.parametrize("rails", [False, True])
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_switches_add_what_comes_by_every_nic(strategy: str, rails: bool) -> None:
+    found = compiled(2, strategy=strategy, options={"algorithm": "in-network"}, rails=rails)
+    plan = plan_of(found)
+    check(plan)
+    remote = plan.is_remote() & (plan.rank_role[plan.ops.rank] == Role.WORKER)
+    sent = np.bincount(plan.rank_host[plan.ops.rank[remote]], plan.ops.size_bytes[remote].astype(np.float64))
+    assert sent.max() == pytest.approx(sent.min(), rel=1e-5), "NICs share what a machine sends"
+    assert fluid_times(plan, found.fabric).iteration_s > 0
+
+
 @pytest.mark.parametrize(
     ("nics", "changes", "said"),
     [
         (3, {}, "cluster.nics_per_host = 3: must divide cluster.workers_per_host = 4"),
-        (2, {"strategy": "vanilla"}, "cluster.nics_per_host = 2: is for strategies without parameter servers"),
-        (2, {"strategy": "multicast-aggregation-ps"}, "cluster.nics_per_host = 2: is for strategies without parameter"),
-        (2, {"stands_for": 32, "stands_for_per_host": 4}, "cluster.stands_for: hosts of it have one NIC"),
+        (
+            2,
+            {"stands_for": 32, "stands_for_per_host": 4},
+            "cluster.stands_for: leave out cluster.nics_per_host = 2: it is",
+        ),
         (4, {"rails": True}, "must be a multiple of cluster.nics_per_host = 4"),
     ],
 )

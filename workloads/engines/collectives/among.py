@@ -64,7 +64,9 @@ class Halves:
         routes = self._routes.setdefault(half, self._routes_of(half))
         layout: Layout = layout_of(members, self.machines, self.switches)
         own = routes.schedule(kind, layout, 0, size, 1)
-        named = self._schedules.setdefault((id(own), tuple(members)), in_network.named(own, members, len(self.machines)))
+        named = self._schedules.setdefault(
+            (id(own), tuple(members)), in_network.named(own, members, len(self.machines))
+        )
         promised = promise(kind, count)
         blocks = [part % promised.blocks for part in range(own.parts)]
         sets = [

@@ -3,7 +3,7 @@
 All-reduces, reduce-scatters and reductions: each switch has a member of the schedule that adds (Role.AGGREGATOR). What members at a leaf
 send is added there; where members are at several leaves, a spine adds what the leaves pass on. An all-reduce's sum comes back the same way,
 down the tree, and that of a reduce-scatter's part goes to its receiver alone, who adds its own. So every line carries a part once in each
-direction. Source: Graham et al., Scalable Hierarchical Aggregation Protocol (SHARP): A Hardware Architecture for Efficient Data Reduction,
+direction. Source: Graham et al., Scalable Hierarchical Aggregation Protocol (SHArP): A Hardware Architecture for Efficient Data Reduction,
 COMHPC 2016. All-gathers and broadcasts: a member multicasts what it has to all on other machines, so that every line carries it once.
 
 Members of one machine share its ports. They divide an all-reduce among themselves: each adds its part for all of them, sends that up, and

@@ -135,10 +135,11 @@ class Schedule:
         copies = [self.rows + np.array([0, 0, self.parts * i, 0, 0, 0, 0]) for i in range(segments)]
         rows = np.stack(copies, axis=1).reshape(-1, self.rows.shape[1])
         channel = None if self.channel is None else np.repeat(self.channel, segments)
-        copies = None if self.copies is None else np.repeat(self.copies, segments) * segments
-        if copies is not None:
-            copies = np.where(copies < 0, -1, copies + np.tile(np.arange(segments), len(self.rows)))
-        return Schedule(self.ranks, self.parts * segments, rows, channel, copies, (self, segments))
+        numbers: Int64 | None = None
+        if self.copies is not None:
+            own = np.repeat(self.copies, segments)
+            numbers = np.where(own < 0, -1, own * segments + np.tile(np.arange(segments), len(self.rows)))
+        return Schedule(self.ranks, self.parts * segments, rows, channel, numbers, (self, segments))
 
     def only(self, combine: Combine) -> Schedule:
         """The rows that ADD, or those that COPY, as a schedule of its own: of a ring, its reduce-scatter or its allgather."""

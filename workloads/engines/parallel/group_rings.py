@@ -15,7 +15,7 @@ import numpy as np
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.collectives import Schedule, ring_among
 from gradwire.workloads.engines.collectives.among import HALVES, OF_HALVES, RING
-from gradwire.workloads.engines.collectives.choice import IN_NETWORK, schedule_for
+from gradwire.workloads.engines.collectives.choice import schedule_for
 from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.plan import Combine, Int64
 

@@ -75,7 +75,9 @@ def compile_workload(
 ) -> Plan:
     """The plan of a workload, whose collectives go by these routes.
 
-    classes: the traffic class of each task's messages; None: one class for all. switches: those of the network, where they add. Raises InputFault where an algorithm does not suit a group.
+    classes: the traffic class of each task's messages; None: one class for all. switches: those of the network, where they add.
+
+    Raises InputFault where an algorithm does not suit a group.
     """
     return _Compiler(workload, cluster, costs, routes, classes, switches).compile(compute_s, samples)
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradwire.runner.compiling.ideal_times import fluid_times
 from gradwire.faults import InputFault
+from gradwire.runner.compiling.ideal_times import fluid_times
 from gradwire.topo.fabric import Fabric, Topology
 from gradwire.workloads.checker import check
 from gradwire.workloads.engines.collectives.contract import Collective
@@ -66,7 +66,8 @@ def test_strategies_on_switches_are_sound(name: str, options: dict[str, Any], fa
 def sent_by_hosts(plan: Plan) -> list[int]:
     """Bytes of payload that each host hands to its port."""
     sends = np.flatnonzero(plan.is_remote())
-    return np.bincount(plan.rank_host[plan.ops.rank[sends]], plan.ops.size_bytes[sends]).astype(int).tolist()[:WORKERS]
+    sent: list[int] = np.bincount(plan.rank_host[plan.ops.rank[sends]], plan.ops.size_bytes[sends]).astype(int).tolist()
+    return sent[:WORKERS]
 
 
 @pytest.mark.parametrize("fabric", [ONE_SWITCH, TWO_TIERS], ids=["one switch", "two tiers"])
@@ -129,11 +130,16 @@ def test_the_same_shards_are_summed_apart_in_every_group() -> None:
     plan = compiled(job, "fsdp", {"shard": 4})
     check(plan)
     at_switch = np.flatnonzero(plan.rank_role == Role.AGGREGATOR)
-    sums = [set(plan.ops.rank[plan.ops.message[(plan.ops.kind == OpKind.RECV) & (plan.ops.rank == one)]].tolist()) for one in at_switch]
+    sums = [
+        set(plan.ops.rank[plan.ops.message[(plan.ops.kind == OpKind.RECV) & (plan.ops.rank == one)]].tolist())
+        for one in at_switch
+    ]
     assert sums == [{0, 1, 2, 3}, {4, 5, 6, 7}, set(range(8))]
 
 
 def test_shards_that_cannot_be_cut_for_all_spines_are_refused() -> None:
     job = replace(blocks(1, 6), fabric=replace(TWO_TIERS, hosts=6))
-    with pytest.raises(InputFault, match="'in-network': divides an all-reduce among 3 into 2 parts, of which 3 are no mul"):
+    with pytest.raises(
+        InputFault, match="'in-network': divides an all-reduce among 3 into 2 parts, of which 3 are no mul"
+    ):
         compiled(job, "fsdp", {"shard": 2})
