@@ -253,8 +253,8 @@ def _stands_for(section: ClusterSection) -> Cluster | None:
         return None
     if section.nics_per_host > 1:
         raise InputFault(
-            f"cluster.stands_for: leave out cluster.nics_per_host = {section.nics_per_host}: it is known what an allreduce sends by a machine's "
-            "only port, and not what it would send by each of several"
+            f"cluster.stands_for: leave out cluster.nics_per_host = {section.nics_per_host}: it is known what an allreduce sends by "
+            "a machine's only port, and not what it would send by each of several"
         )
     if section.stands_for < section.workers or section.stands_for % section.stands_for_per_host:
         raise InputFault(

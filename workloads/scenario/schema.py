@@ -58,8 +58,8 @@ class ClusterSection(Section):
     `gpus_per_host` is another name of this key."""
     nics_per_host: Workers = 1
     """Network interfaces (NICs) of one host, each with `fabric.rate`: a divisor of `workers_per_host`, whose GPUs are divided among them in
-    order; parameter servers take them in turn. What two GPUs of different hosts exchange goes from the NIC of the one to the NIC of the other. In plans, captures and reports
-    each NIC counts as a host of the network: with 4 of them, the first host's are h1 to h4."""
+    order; parameter servers take them in turn. What two GPUs of different hosts exchange goes from the NIC of the one to the NIC of the
+    other. In plans, captures and reports each NIC counts as a host of the network: with 4 of them, the first host's are h1 to h4."""
     stands_for: int | None = Field(None, ge=2, le=LARGEST_CLUSTER)
     """Workers of a larger cluster that this one stands for. Costs and rates are given as those of the larger cluster."""
     stands_for_per_host: int = Field(1, ge=1, le=LARGEST_CLUSTER)

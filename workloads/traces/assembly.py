@@ -19,6 +19,7 @@ from scipy.sparse.csgraph import connected_components
 
 from gradwire.workloads.traces.findings import Findings
 from gradwire.workloads.traces.record import MOST_FILLED_TASKS, MOST_RANKS, Call, RankRecord, Reading
+from gradwire.workloads.traces.splits import Disagreement, Parts, agreed
 from gradwire.workloads.traces.workload import POINT_TO_POINT, ROOTED, UNKNOWN, Int64, Kind, Tasks, Workload
 
 OF_NAME = re.compile(r"(?:^|[._-])(?:rank|npu|gpu|host|device|r)?[._-]?(\d{1,9})$")
@@ -112,9 +113,10 @@ def _filled(by_rank: dict[int, RankRecord], world: int, findings: Findings) -> l
     everyone = set(range(world))
     partial = {name: len(ranks) for name, ranks in source.groups.items() if name and set(ranks) != everyone}
     for call in source.calls.values():
-        if call.kind in POINT_TO_POINT or call.group in partial:
+        if call.kind in POINT_TO_POINT or call.group in partial or call.parts is not None:
             what = f"{call.kind.with_article}"
-            what += "" if call.kind in POINT_TO_POINT else f" in a group of {partial[call.group]}"
+            what += " with parts of different sizes" if call.parts is not None else ""
+            what += f" in a group of {partial[call.group]}" if call.group in partial else ""
             findings.refuse(
                 source.file,
                 call.place,
@@ -160,6 +162,10 @@ class _Assembly:
         count = int(self._first[-1])
         self._group, self._peer, self._call, self._priority = (np.full(count, UNKNOWN, np.int64) for _ in range(4))
         self._size, self._width = np.zeros(count, np.int64), np.ones(count, np.int64)
+        #: Parts of the all-to-alls in which they differ, by task; and where those of each task begin in all of them.
+        self._parts: dict[int, Parts] = {}
+        self._splits: list[int] = []
+        self._split_of: dict[int, int] = {}
         self._groups: dict[tuple[int, ...], int] = {}
         self._calls = 0
         shared = Counter(map(id, records))
@@ -240,6 +246,7 @@ class _Assembly:
         columns, first = self._columns[id(record)], int(self._first[rank])
         calls = first + columns.call
         self._size[calls], self._width[calls], self._priority[calls] = columns.size, columns.width, columns.priority
+        self._parts |= {first + number: call.parts for number, call in record.calls.items() if call.parts is not None}
         for group, (numbers, root) in columns.of_group.items():
             if rank not in self._members[group]:
                 ranks = list(self._groups)[group]
@@ -293,7 +300,9 @@ class _Assembly:
 
     def _agree(self, tasks: Int64) -> None:
         """Gives tasks of collectives, shape (members, calls), one number a call. Refuses those that differ."""
-        differ = (self._kind[tasks] != self._kind[tasks[0]]) | (self._size[tasks] != self._size[tasks[0]])
+        other_sizes = self._size[tasks] != self._size[tasks[0]]
+        other_sizes[:, self._with_parts(tasks)] = False
+        differ = (self._kind[tasks] != self._kind[tasks[0]]) | other_sizes
         self._refuse_priorities(tasks[:, ~differ.any(axis=0)])
         for call in np.flatnonzero(differ.any(axis=0)).tolist():
             first, other = int(tasks[0, call]), int(tasks[int(differ[:, call].argmax()), call])
@@ -305,6 +314,22 @@ class _Assembly:
             )
         self._call[tasks] = self._calls + np.arange(tasks.shape[1])
         self._calls += tasks.shape[1]
+
+    def _with_parts(self, tasks: Int64) -> Int64:
+        """The all-to-alls in which a rank has parts of different sizes, whose parts are noted. Refuses those that do not agree."""
+        has_parts = np.isin(tasks, list(self._parts)).any(axis=0) if self._parts else np.zeros(tasks.shape[1], np.bool_)
+        found = np.flatnonzero(has_parts & (self._kind[tasks] == Kind.ALL_TO_ALL).all(axis=0))
+        for call in found.tolist():
+            own = tasks[:, call].tolist()
+            try:
+                parts = agreed([self._parts.get(task) for task in own], self._size[own].tolist())
+            except Disagreement as wrong:
+                self._findings.refuse(*self._place(own[wrong.member]), str(wrong))
+                continue
+            for task, each in zip(own, parts, strict=True):
+                self._split_of[task] = len(self._splits)
+                self._splits += each.put_in
+        return found
 
     def _refuse_priorities(self, tasks: Int64) -> None:
         """Refuses collectives that ranks give different priorities."""
@@ -356,8 +381,17 @@ class _Assembly:
             call=self._call,
             stream=np.concatenate([each.stream for each in columns]),
             priority=self._priority if (self._priority >= 0).any() else self._priority[:0],
+            split=self._split_column(),
         )
-        return Workload(self._name, self._world, tuple(self._groups), tasks, start, waits_for[by_task])
+        splits = _array(self._splits)
+        return Workload(self._name, self._world, tuple(self._groups), tasks, start, waits_for[by_task], splits)
+
+    def _split_column(self) -> Int64:
+        if not self._split_of:
+            return np.zeros(0, np.int64)
+        column = np.full(int(self._first[-1]), UNKNOWN, np.int64)
+        column[list(self._split_of)] = list(self._split_of.values())
+        return column
 
     def _refuse_circles(self, workload: Workload) -> None:
         """Refuses tasks that wait for one another, also across ranks: a collective ends nowhere before it has begun everywhere."""

@@ -71,6 +71,11 @@ def grown(workload: Workload, copies: int, groups: tuple[int, ...]) -> Workload:
         raise InputFault(
             f"{KEY}: {len(workload.tasks):,} tasks, {copies} times, are more than the {MOST_TASKS:,} that are replayed: use fewer workers"
         )
+    if len(workload.splits) and np.isin(workload.tasks.group[workload.tasks.split >= 0], groups).any():
+        raise InputFault(
+            f"{KEY}: a group that grows has all-to-alls with parts of different sizes, and nothing says how they are divided among more "
+            "ranks; leave it out"
+        )
     return _Growth(workload, copies, groups).workload()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gradwire.faults import InputFault
 from gradwire.workloads.traces.findings import Findings
+from gradwire.workloads.traces.splits import Parts
 from gradwire.workloads.traces.workload import UNKNOWN, Kind
 
 MOST_BYTES = 2**50
@@ -66,6 +67,8 @@ class Call:
     duration_ns: int = UNKNOWN
     #: As recorded, the larger the more urgent.
     priority: int = UNKNOWN
+    #: Of an all-to-all whose parts differ in size; None: they are alike.
+    parts: Parts | None = None
 
 
 class RankRecord:

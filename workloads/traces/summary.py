@@ -24,7 +24,7 @@ class Row:
     group: str
     #: Collectives, or messages, each once.
     calls: int
-    #: Sum of their sizes, each once (see Kind).
+    #: Sum of their sizes, each once (see Kind); where ranks put in different sizes, the mean of theirs.
     size_bytes: int
     #: Sum of how long they took at the first rank that has them, as recorded; None if that is not known.
     recorded_s: float | None
@@ -55,6 +55,10 @@ def _rows(workload: Workload) -> list[Row]:
     tasks = workload.tasks
     calls, first = np.unique(tasks.call, return_index=True)
     once = first[calls >= 0]
+    has_call = tasks.call >= 0
+    size_bytes = np.bincount(tasks.call[has_call], tasks.size_bytes[has_call]) / np.maximum(
+        np.bincount(tasks.call[has_call]), 1
+    )
     kind = np.where(tasks.kind[once] == Kind.RECV, Kind.SEND, tasks.kind[once])
     pairs = np.unique(np.stack([tasks.group[once], kind], axis=1), axis=0)
     rows = []
@@ -69,7 +73,7 @@ def _rows(workload: Workload) -> list[Row]:
                 group if group >= 0 else None,
                 ranks,
                 len(chosen),
-                int(tasks.size_bytes[chosen].sum()),
+                round(float(size_bytes[tasks.call[chosen]].sum())),
                 recorded_s,
             )
         )

@@ -22,8 +22,9 @@ from gradwire.faults import InputFault
 from gradwire.files import replacing
 
 FORMAT = "gradwire trace workload"
-VERSION, WITH_PRIORITIES = 1, 2
-"""Of the file: 2 has the column of priorities, which is left out where none is recorded, so that older versions of gradwire can read it."""
+VERSION, WITH_PRIORITIES, WITH_SPLITS = 1, 2, 3
+"""Of the file: 2 has the column of priorities; 3 has parts of different sizes and, where any is recorded, priorities. What is not recorded
+is left out, so that older versions of gradwire can read the file."""
 FILE_NAME = "workload.npz"
 
 Int64 = npt.NDArray[np.int64]
@@ -74,7 +75,7 @@ POINT_TO_POINT = (Kind.SEND, Kind.RECV)
 ROOTED = (Kind.BROADCAST, Kind.REDUCE, Kind.GATHER, Kind.SCATTER)
 """Kinds in which one rank of the group differs from the others."""
 UNKNOWN = -1
-PRIORITY = "tasks.priority"
+PRIORITY, SPLIT, SPLITS = "tasks.priority", "tasks.split", "splits"
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,8 @@ class Tasks:
     stream: Int64
     #: How urgent a communication was when it was recorded, the larger the more; of no length where none has a priority.
     priority: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    #: Of an all-to-all whose parts differ, where the rank's begin in `Workload.splits`; of no length where there is none.
+    split: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __len__(self) -> int:
         """Number of tasks."""
@@ -119,6 +122,8 @@ class Workload:
     #: Task i waits for dep_task[dep_start[i]:dep_start[i + 1]], all of the same rank.
     dep_start: Int64
     dep_task: Int64
+    #: Bytes that a rank puts in for each member of its group, of all ranks' parts in all-to-alls whose parts differ.
+    splits: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     #: What was made of the recorded workload since, for whoever reads the plan; not part of its file.
     notes: tuple[str, ...] = ()
 
@@ -147,12 +152,20 @@ class Workload:
         own = {f"tasks.{f.name}": getattr(self.tasks, f.name) for f in fields(Tasks)}
         if not len(self.tasks.priority):
             del own[PRIORITY]
+        if len(self.tasks.split):
+            own[SPLITS] = self.splits
+        else:
+            del own[SPLIT]
         return {**own, "dep_start": self.dep_start, "dep_task": self.dep_task}
 
     def _header(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
-            "version": WITH_PRIORITIES if len(self.tasks.priority) else VERSION,
+            "version": WITH_SPLITS
+            if len(self.tasks.split)
+            else WITH_PRIORITIES
+            if len(self.tasks.priority)
+            else VERSION,
             "name": self.name,
             "ranks": self.ranks,
             "groups": [list(group) for group in self.groups],
@@ -190,16 +203,20 @@ def _checked(file: Path, header: Any, columns: Mapping[str, npt.NDArray[Any]]) -
     """The workload of a file whose content may be anything."""
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise InputFault(f"{file}: is no workload that `gradwire import` wrote")
-    if header.get("version") not in (VERSION, WITH_PRIORITIES):
+    version = header.get("version")
+    if version not in (VERSION, WITH_PRIORITIES, WITH_SPLITS):
         raise InputFault(
-            f"{file}: has version {header.get('version')} of its format, and this gradwire reads {VERSION} and {WITH_PRIORITIES}; "
-            "import the traces again"
+            f"{file}: has version {version} of its format, and this gradwire reads {VERSION} to {WITH_SPLITS}; import the traces again"
         )
     of_tasks = {f"tasks.{f.name}" for f in fields(Tasks)}
-    if header["version"] == VERSION:
+    if version == VERSION or (version == WITH_SPLITS and PRIORITY not in columns):
         of_tasks.remove(PRIORITY)
+    beside = {"dep_start", "dep_task", SPLITS}
+    if version != WITH_SPLITS:
+        of_tasks.remove(SPLIT)
+        beside.remove(SPLITS)
     count = len(columns.get("tasks.kind", ()))
-    sound = set(columns) == {*of_tasks, "dep_start", "dep_task"}
+    sound = set(columns) == {*of_tasks, *beside}
     sound = sound and all(column.dtype == np.int64 and column.ndim == 1 for column in columns.values())
     if not sound or any(len(columns[name]) != count for name in of_tasks):
         raise InputFault(f"{file}: its columns are not those of a workload; import the traces again")
@@ -211,6 +228,7 @@ def _checked(file: Path, header: Any, columns: Mapping[str, npt.NDArray[Any]]) -
             tasks=Tasks(**{name.removeprefix("tasks."): columns[name] for name in of_tasks}),
             dep_start=columns["dep_start"],
             dep_task=columns["dep_task"],
+            splits=columns.get(SPLITS, np.zeros(0, np.int64)),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InputFault(
@@ -235,6 +253,8 @@ def _defect(workload: Workload) -> str:
         ("an element's size", tasks.element_bytes, 1, LARGEST),
         ("a duration", tasks.duration_ns, UNKNOWN, LARGEST),
         ("a priority", tasks.priority, UNKNOWN, LARGEST),
+        ("a part", tasks.split, UNKNOWN, len(workload.splits)),
+        ("a part's size", workload.splits, 0, LARGEST),
         (
             "a group's rank",
             np.array([rank for group in workload.groups for rank in group], np.int64),
@@ -275,6 +295,18 @@ def _defect_of_calls(workload: Workload) -> str:
         else:
             sound = sorted(ranks) == sorted(workload.groups[int(tasks.group[first])])
         alike = ("group", "size_bytes") if p2p[first] else ("group", "size_bytes", "kind")
+        if len(tasks.split) and (tasks.split[together] >= 0).any():
+            sound, alike = sound and not p2p[first] and _fit_parts(workload, together), ("group", "kind")
         if not sound or any(len(set(getattr(tasks, name)[together].tolist())) > 1 for name in alike):
             return f"call {tasks.call[first]} is not one collective or message"
     return ""
+
+
+def _fit_parts(workload: Workload, together: Int64) -> bool:
+    """Whether the tasks of a call are an all-to-all, each of which has a part for every one of them, together as large as itself."""
+    tasks, first = workload.tasks, workload.tasks.split[together]
+    if (first < 0).any() or (first + len(together) > len(workload.splits)).any():
+        return False
+    parts = workload.splits[first[:, None] + np.arange(len(together))]
+    whole = parts.sum(axis=1) == tasks.size_bytes[together]
+    return bool(whole.all() and (tasks.kind[together] == Kind.ALL_TO_ALL).all())

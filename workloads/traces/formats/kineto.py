@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -120,10 +121,7 @@ def _fill(record: RankRecord, calls: list[Call], chain: Timeline) -> None:
         if moment.starts:
             call, stream = calls[moment.call], chain.stream[moment.call]
             before = [on_stream[stream]] if stream in on_stream else []
-            timed = Call(
-                call.kind, call.place, call.size_bytes, call.element_bytes, call.group, call.peer, call.tag,
-                chain.duration_ns[moment.call],
-            )  # fmt: skip
+            timed = replace(call, duration_ns=chain.duration_ns[moment.call])
             task_of[moment.call] = on_stream[stream] = record.call(timed, [last, *before])
         else:
             waiting.append(task_of[moment.call])

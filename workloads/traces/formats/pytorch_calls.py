@@ -15,10 +15,9 @@ import msgspec
 
 from gradwire.workloads.traces.elements import NO_TRAFFIC, WAIT, element_bytes, kind_named, plain
 from gradwire.workloads.traces.record import MOST_RANKS, Call, RankRecord
+from gradwire.workloads.traces.splits import CUT_SHORT, Parts, is_uneven, part_sizes
 from gradwire.workloads.traces.workload import POINT_TO_POINT, ROOTED, UNKNOWN, Kind
 
-CUT_SHORT = "..."
-"""PyTorch writes so behind the first 30 ranks of a long list."""
 OF_RESULT = frozenset({Kind.SCATTER, Kind.RECV})
 """Kinds whose size counts what the rank gets."""
 
@@ -69,7 +68,32 @@ def call_of(arguments: CallArguments, place: str, record: RankRecord, duration_n
         what = f"{kind.with_article} that does not say with which rank; torch records it from 2.4 on"
         record.findings.refuse(record.file, place, what)
         return None
-    return Call(kind, place, *sized, group, UNKNOWN if peer is None else peer, duration_ns=duration_ns)
+    parts = None
+    if kind is Kind.ALL_TO_ALL and (is_uneven(arguments.in_split) or is_uneven(arguments.out_split)):
+        parts = _parts(arguments, *sized, len(record.groups[group]), place, record)
+        if parts is None:
+            return None
+    return Call(kind, place, *sized, group, UNKNOWN if peer is None else peer, duration_ns=duration_ns, parts=parts)
+
+
+def _parts(
+    arguments: CallArguments, size_bytes: int, width: int, members: int, place: str, record: RankRecord
+) -> Parts | None:
+    """The parts of an all-to-all in which they differ; None where they cannot be told."""
+    sizes = size_bytes, UNKNOWN if arguments.out_elements is None else arguments.out_elements * width
+    try:
+        if sizes[1] < 0:
+            raise ValueError("it is not said how much the rank gets")
+        put_in, got = (
+            part_sizes(split, members, size)
+            for split, size in zip((arguments.in_split, arguments.out_split), sizes, strict=True)
+        )
+    except ValueError as error:
+        record.findings.refuse(record.file, place, f"an all-to-all with parts of different sizes: {error}")
+        return None
+    what = "parts of all-to-alls are shares of a rank's bytes, as the lists of splits have them"
+    record.findings.note(record.file, "", what)
+    return Parts(put_in, got)
 
 
 def _peer(kind: Kind, arguments: CallArguments, ranks: tuple[int, ...]) -> int | None:
@@ -113,9 +137,6 @@ def _size_of(kind: Kind, arguments: CallArguments, place: str, record: RankRecor
     if elements < 0:
         findings.refuse(file, place, f"{kind.with_article} of {elements} elements")
         return None
-    if kind is Kind.ALL_TO_ALL and (_uneven(arguments.in_split) or _uneven(arguments.out_split)):
-        findings.refuse(file, place, "an all-to-all with parts of different sizes, which is not replayed yet")
-        return None
     ratio = _ratio(kind, arguments)
     if ratio is not None and arguments.group_size and ratio != arguments.group_size:
         findings.refuse(
@@ -135,10 +156,6 @@ def _ratio(kind: Kind, arguments: CallArguments) -> float | None:
     if kind not in (Kind.ALL_GATHER, Kind.REDUCE_SCATTER) or not small or not large:
         return None
     return large / small
-
-
-def _uneven(split: str) -> bool:
-    return len(set(re.findall(r"\d+", split))) > 1
 
 
 def _group_of(arguments: CallArguments, place: str, record: RankRecord) -> str | None:

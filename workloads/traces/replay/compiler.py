@@ -28,6 +28,7 @@ from gradwire.workloads.engines.collectives.routes import Routes
 from gradwire.workloads.engines.collectives.schedule import Schedule
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.plan import Combine, Int64, OpKind, Plan, Role
+from gradwire.workloads.traces.splits import matrix
 from gradwire.workloads.traces.workload import POINT_TO_POINT, UNKNOWN, Kind, Workload
 
 GATE_LANE = 8
@@ -51,6 +52,8 @@ class _Calls:
     task: Int64
     number: Int64
     traffic_class: int = 0
+    #: Bytes that each member puts in for each, of an all-to-all in which they differ.
+    parts: Int64 | None = None
 
 
 def busiest_s(workload: Workload) -> tuple[float, ...]:
@@ -174,18 +177,21 @@ class _Compiler:
         collective = collective[np.argsort(tasks.call[collective], kind="stable")]
         _, starts = np.unique(tasks.call[collective], return_index=True)
         alike: dict[tuple[int, ...], list[Int64]] = defaultdict(list)
+        split = tasks.split if len(tasks.split) else np.full(len(tasks), UNKNOWN, np.int64)
         for members in np.split(collective, starts[1:]) if len(collective) else []:
             first = members[0]
-            columns = (tasks.kind, tasks.group, tasks.peer, tasks.size_bytes, tasks.element_bytes, self._class)
+            columns = (tasks.kind, tasks.group, tasks.peer, tasks.size_bytes, tasks.element_bytes, self._class, split)
             alike[tuple(int(column[first]) for column in columns)].append(members)
         found = []
-        for (kind, group, root, size, element, traffic_class), calls in alike.items():
+        for (kind, group, root, size, element, traffic_class, parted), calls in alike.items():
             ranks = self._workload.groups[group]
             by_rank = np.argsort(np.argsort(np.array(ranks)))
             task = np.stack(calls)
             task = task[np.arange(len(task))[:, None], np.argsort(tasks.rank[task], axis=1)][:, by_rank]
             number = tasks.call[task[:, 0]]
-            found.append(_Calls(Kind(kind), ranks, root, size, element, task, number, traffic_class))
+            parts = None if parted < 0 else matrix(self._workload.splits, tasks.split[task[0]])
+            largest = size if parts is None else int(parts.sum(axis=1).max())
+            found.append(_Calls(Kind(kind), ranks, root, largest, element, task, number, traffic_class, parts))
         return found
 
     def _collectives(self, calls: _Calls) -> None:
@@ -196,6 +202,8 @@ class _Compiler:
         schedule = self._routes.schedule(kind, layout, place, calls.size_bytes, len(calls.task))
         if kind is Collective.BARRIER:
             sizes = np.array([CONTROL_BYTES], np.int64)
+        elif calls.parts is not None:
+            sizes = np.where(np.eye(members, dtype=np.bool_), 0, calls.parts).ravel()
         else:
             sizes = part_bytes(kind, members, schedule.parts, calls.size_bytes, calls.element_bytes)
         shape = len(calls.task), schedule.parts

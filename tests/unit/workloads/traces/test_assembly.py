@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from gradwire.faults import InputFault
+from gradwire.workloads.checker import check
+from gradwire.workloads.job import Cluster, Costs
+from gradwire.workloads.plan import OpKind
 from gradwire.workloads.traces.formats import chakra_messages as chakra
+from gradwire.workloads.traces.growth import ALL_RANKS, growing_groups, grown
 from gradwire.workloads.traces.importing import Imported
 from gradwire.workloads.traces.record import Reading
-from tests.unit.workloads.traces.small_traces import chakra_file, chakra_node, ddp_step, imported, words
+from gradwire.workloads.traces.replay.compiler import compile_workload
+from gradwire.workloads.traces.replay.strategy import ReplayOptions, routes_of
+from gradwire.workloads.traces.workload import Workload
+from tests.unit.workloads.traces.small_traces import KinetoFile, chakra_file, chakra_node, ddp_step, imported, words
 
 PAIRS: dict[str, tuple[int, ...]] = {"tp0": (0, 1), "tp1": (2, 3), "dp0": (0, 2), "dp1": (1, 3)}
 
@@ -113,3 +124,99 @@ def test_a_circle_across_ranks_is_refused(tmp_path: Path) -> None:
     }
     outcome = of_ranks(tmp_path, nodes, Reading(groups={"a": (0, 1), "b": (1, 0)}))
     assert "its dependencies go round in a circle" in outcome.refusals[0].words
+
+
+SPLITS = ([1, 5, 0], [2, 2, 2], [3, 0, 1])
+"""Rows that each of three ranks puts in for each."""
+ROW_BYTES = 8
+
+
+def of_experts(folder: Path, *, rows: Sequence[Sequence[int]] = SPLITS, **said: Any) -> Imported:
+    """An all-to-all of profiles of three ranks, with rows of two floats."""
+    paths = []
+    for rank, own in enumerate(rows):
+        got = [other[rank] for other in rows]
+        trace = KinetoFile(rank, range(3))
+        listed: dict[str, Any] = {
+            "In split size": str(list(own)),
+            "Out split size": str(got),
+            "Out msg nelems": 2 * sum(got),
+            "Process Group Ranks": "[0, 1, 2]",
+            "Group size": 3,
+        } | (said if rank == 1 else {})
+        trace.collective("all_to_allv", 2 * sum(own), at=0, begin=10, dur=5, **listed)
+        paths.append(trace.write(folder / f"{rank}.json"))
+    return imported(*paths)
+
+
+@pytest.mark.parametrize("algorithm", ["direct", "pairwise"])
+def test_parts_of_different_sizes_are_replayed_as_recorded(tmp_path: Path, algorithm: str) -> None:
+    outcome = of_experts(tmp_path)
+    assert outcome.workload is not None, words(outcome)
+    assert "parts of all-to-alls are shares of a rank's bytes" in words(outcome)
+    file = tmp_path / "workload.npz"
+    outcome.workload.save(file)
+    workload = Workload.load(file)
+    assert workload.digest() == outcome.workload.digest()
+    routes = routes_of(ReplayOptions.model_validate({"all_to_all": algorithm}))
+    plan = compile_workload(workload, Cluster(3), Costs(), routes, 0.0, 0)
+    check(plan)
+    sends = np.flatnonzero((plan.ops.kind == OpKind.SEND) & (plan.ops.chunk >= 0))
+    moved = zip(
+        *(column[sends].tolist() for column in (plan.ops.rank, plan.ops.peer, plan.ops.size_bytes)), strict=True
+    )
+    assert {(src, dst): size for src, dst, size in moved} == {
+        (src, dst): rows * ROW_BYTES
+        for src, own in enumerate(SPLITS)
+        for dst, rows in enumerate(own)
+        if src != dst and rows
+    }
+    assert outcome.summary is not None
+    (row,) = outcome.summary.rows
+    assert row.size_bytes == round(sum(map(sum, SPLITS)) * ROW_BYTES / len(SPLITS))
+
+
+def test_a_rank_whose_parts_are_alike_says_nothing_of_them(tmp_path: Path) -> None:
+    outcome = of_experts(tmp_path, **{"In split size": "[]"})
+    assert outcome.workload is not None, words(outcome)
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        ({"Out split size": "[5, 1, 1]"}, "do not divide its 56 bytes|gets"),
+        ({"Out split size": "[4, 2, 1]"}, "in which the rank gets 32 bytes of a part of 40 bytes"),
+        ({"In split size": "[2, 4]"}, "2 sizes are listed for 3 ranks"),
+        ({"In split size": "[2, 3, ...]"}, "is cut short"),
+        ({"In split size": "[2, 3, 2]"}, "sizes that add up to 7 do not divide its 48 bytes"),
+        ({"Out msg nelems": None}, "it is not said how much the rank gets"),
+    ],
+)
+def test_parts_on_which_ranks_do_not_agree_are_refused(tmp_path: Path, said: dict[str, Any], complaint: str) -> None:
+    outcome = of_experts(tmp_path, **said)
+    assert outcome.workload is None
+    assert any(re.search(complaint, each.words) and "1.json" in each.words for each in outcome.refusals), words(outcome)
+
+
+def test_parts_of_different_sizes_say_nothing_of_ranks_without_a_file_or_of_more_ranks(tmp_path: Path) -> None:
+    whole = of_experts(tmp_path).workload
+    assert whole is not None
+    outcome = imported(tmp_path / "0.json")
+    assert outcome.workload is None
+    assert "an all-to-all with parts of different sizes says nothing of what they do" in words(outcome)
+    with pytest.raises(InputFault, match="parts of different sizes, and nothing says how they are divided among more"):
+        grown(whole, 2, growing_groups(whole, [ALL_RANKS]))
+
+
+def test_a_damaged_list_of_parts_is_refused(tmp_path: Path) -> None:
+    whole = of_experts(tmp_path).workload
+    assert whole is not None
+    file = tmp_path / "workload.npz"
+    for damaged in (
+        replace(whole, splits=whole.splits + 1),
+        replace(whole, splits=whole.splits[:-1]),
+        replace(whole, tasks=replace(whole.tasks, split=whole.tasks.split - 1)),
+    ):
+        damaged.save(file)
+        with pytest.raises(InputFault, match=r"is not one collective or message|does not exist"):
+            Workload.load(file)
