@@ -1,6 +1,6 @@
 """PyTorch's DistributedDataParallel (DDP): gradients fill buckets, and each is reduced while the backward pass goes on.
 
-Sources: Li et al., PyTorch Distributed: Experiences on Accelerating Data Parallel Training, VLDB 2020, sections 3.2 and 4.2;
+Sources: Li et al., PyTorch Distributed: Experiences on Accelerating Data Parallel Training, VLDB 2020;
 https://docs.pytorch.org/docs/stable/notes/ddp.html; `Reducer` in torch/csrc/distributed/c10d/reducer.cpp, version 2.5. An iteration:
 
 1. The backward pass yields gradients from the last layer to the first. They fill buckets in that order, which DDP notes in its first

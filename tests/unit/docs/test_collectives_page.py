@@ -16,8 +16,7 @@ def shown(row: Row) -> str:
         *(["several machines of several members"] if row.rails else []),
     ]
     size = "" if row.most_bytes is None else size_text(row.most_bytes)
-    source = row.source if row.source.startswith(("assumed", "the only")) else f"Thakur et al., {row.source}"
-    return f"| {row.kind} | {size} | {', '.join(where)} | `{row.algorithm}` | {source} |"
+    return f"| {row.kind} | {size} | {', '.join(where)} | `{row.algorithm}` | {row.source} |"
 
 
 def test_the_table_is_that_of_the_code() -> None:

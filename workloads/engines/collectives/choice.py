@@ -1,7 +1,7 @@
 """Which algorithms each kind of collective has, and which one `auto` takes.
 
 What `auto` takes is TABLE's first row that fits. Its sizes are MPICH's: Thakur, Rabenseifner and Gropp, Optimization of Collective
-Communication Operations in MPICH, International Journal of High Performance Computing Applications 19, 2005, section 4. Assumed, where
+Communication Operations in MPICH, International Journal of High Performance Computing Applications 19, 2005. Assumed, where
 MPICH has an algorithm that is not here: double-tree for short all-reduces, and rings for short all-gathers, among members that are no power
 of two; and direct for the shortest all-to-alls. Assumed as well: where machines have several members each, what is larger goes in two
 levels, because a network's port is slower than a machine's own link.
@@ -221,28 +221,28 @@ SHORT_BROADCAST_BYTES = (12 << 10) - 1
 FEW_MEMBERS = 7
 LONG_BYTES = 512 << 10
 MEDIUM_PART_BYTES = 32 << 10
-ASSUMED = "assumed"
+ASSUMED, THAKUR = "assumed", "Thakur et al."
 
 TABLE: tuple[Row, ...] = (
-    Row(Collective.ALL_REDUCE, "butterfly", "section 4.5", SHORT_REDUCTION_BYTES, power_of_two=True),
+    Row(Collective.ALL_REDUCE, "butterfly", THAKUR, SHORT_REDUCTION_BYTES, power_of_two=True),
     Row(Collective.ALL_REDUCE, "double-tree", ASSUMED, SHORT_REDUCTION_BYTES),
     Row(Collective.ALL_REDUCE, "two-level", ASSUMED, rails=True),
-    Row(Collective.ALL_REDUCE, "halving-doubling", "section 4.5", power_of_two=True),
+    Row(Collective.ALL_REDUCE, "halving-doubling", THAKUR, power_of_two=True),
     Row(Collective.ALL_REDUCE, "ring", ASSUMED),
-    Row(Collective.ALL_GATHER, "recursive-doubling", "section 4.1", LONG_BYTES - 1, power_of_two=True),
+    Row(Collective.ALL_GATHER, "recursive-doubling", THAKUR, LONG_BYTES - 1, power_of_two=True),
     Row(Collective.ALL_GATHER, "two-level", ASSUMED, rails=True),
-    Row(Collective.ALL_GATHER, "ring", "section 4.1"),
-    Row(Collective.REDUCE_SCATTER, "recursive-halving", "section 4.4", LONG_BYTES - 1, power_of_two=True),
+    Row(Collective.ALL_GATHER, "ring", THAKUR),
+    Row(Collective.REDUCE_SCATTER, "recursive-halving", THAKUR, LONG_BYTES - 1, power_of_two=True),
     Row(Collective.REDUCE_SCATTER, "two-level", ASSUMED, rails=True),
-    Row(Collective.REDUCE_SCATTER, "pairwise", "section 4.4"),
+    Row(Collective.REDUCE_SCATTER, "pairwise", THAKUR),
     Row(Collective.ALL_TO_ALL, "two-level", ASSUMED, MEDIUM_PART_BYTES, rails=True),
-    Row(Collective.ALL_TO_ALL, "direct", "section 4.3", MEDIUM_PART_BYTES),
-    Row(Collective.ALL_TO_ALL, "pairwise", "section 4.3"),
-    Row(Collective.BROADCAST, "tree", "section 4.2", SHORT_BROADCAST_BYTES),
-    Row(Collective.BROADCAST, "tree", "section 4.2", most_members=FEW_MEMBERS),
-    Row(Collective.BROADCAST, "scatter-gather", "section 4.2"),
-    Row(Collective.REDUCE, "tree", "section 4.5", SHORT_REDUCTION_BYTES),
-    Row(Collective.REDUCE, "scatter-gather", "section 4.5"),
+    Row(Collective.ALL_TO_ALL, "direct", THAKUR, MEDIUM_PART_BYTES),
+    Row(Collective.ALL_TO_ALL, "pairwise", THAKUR),
+    Row(Collective.BROADCAST, "tree", THAKUR, SHORT_BROADCAST_BYTES),
+    Row(Collective.BROADCAST, "tree", THAKUR, most_members=FEW_MEMBERS),
+    Row(Collective.BROADCAST, "scatter-gather", THAKUR),
+    Row(Collective.REDUCE, "tree", THAKUR, SHORT_REDUCTION_BYTES),
+    Row(Collective.REDUCE, "scatter-gather", THAKUR),
     Row(Collective.GATHER, "direct", "the only one"),
     Row(Collective.SCATTER, "direct", "the only one"),
     Row(Collective.BARRIER, "dissemination", "the only one"),

@@ -1,7 +1,7 @@
 """Collectives in which every member has a part of its own: allgathers, reduce-scatters, all-to-alls, gathers and scatters; and barriers.
 
 Part i is what member i puts in, or gets; of an all-to-all, part i * N + j is what goes from i to j. Sources: Thakur, Rabenseifner and
-Gropp, Optimization of Collective Communication Operations in MPICH, 2005, section 4 (rings, recursive doubling and halving, pairwise
+Gropp, Optimization of Collective Communication Operations in MPICH, 2005 (rings, recursive doubling and halving, pairwise
 exchange); Hensgen, Finkel and Manber, Two algorithms for barrier synchronization, 1988 (dissemination); NCCL's PXN (version 2.12), by
 which what is for another machine goes first to the GPU on the receiver's rail.
 """

@@ -3,7 +3,7 @@
 Sources: two trees: Sanders, Speck and Träff, Two-tree algorithms for full bandwidth broadcast, reduction and scan, Parallel Computing 35,
 2009, with the trees that NCCL has built since version 2.4 (`ncclGetDtree`, src/graph/trees.cc, where ranks of one machine form a chain).
 Binomial trees, and a scatter followed by an allgather: Thakur, Rabenseifner and Gropp, Optimization of Collective Communication Operations
-in MPICH, International Journal of High Performance Computing Applications 19, 2005, section 4.
+in MPICH, International Journal of High Performance Computing Applications 19, 2005.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How replicas sum the gradients of what they have in common, and update it.
 
-Sources: Narayanan et al., SC 2021, section 3 (an allreduce when a batch's passes are over); megatron/core/distributed in Megatron-LM
+Sources: Narayanan et al., SC 2021 (an allreduce when a batch's passes are over); megatron/core/distributed in Megatron-LM
 (`overlap_grad_reduce`, `bucket_size`, `use_distributed_optimizer`).
 
 Gradients are there when the last microbatch's backward pass has gone through a segment. Without overlap, they are summed when all passes of

@@ -1,6 +1,6 @@
 """Who is in which group: a job's workers as a grid of tensor, data and pipeline ranks.
 
-Source: Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM, SC 2021, sections 2 and 3.
+Source: Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM, SC 2021.
 Neighbours share a layer's products (tensor), so that they are on one host where hosts have that many GPUs; then come replicas (data), then
 stages.
 """

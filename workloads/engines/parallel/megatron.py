@@ -1,7 +1,7 @@
 """Tensor, pipeline, expert and data parallelism together, as Megatron-LM has them.
 
-Sources: Shoeybi et al. 2019, section 3; Narayanan et al., SC 2021, sections 2 and 3; Korthikanti et al., Reducing Activation Recomputation
-in Large Transformer Models, 2022, sections 4.2.2 and 5; Lepikhin et al., GShard, 2020, section 3.2. A replica of the model has `stages`
+Sources: Shoeybi et al. 2019; Narayanan et al., SC 2021; Korthikanti et al., Reducing Activation Recomputation
+in Large Transformer Models, 2022; Lepikhin et al., GShard, 2020. A replica of the model has `stages`
 times `tensor` times `context` workers and processes a batch in `microbatches`. In an iteration,
 
 1. a stage runs passes in the order of its schedule (workloads/engines/parallel/schedules.py). A forward pass waits for the activations of
@@ -19,7 +19,7 @@ times `tensor` times `context` workers and processes a batch in `microbatches`. 
 7. The next iteration follows.
 
 Assumed: every tensor, normalisations too, is divided evenly, and so is every layer's time. Each worker of a tensor group sends activations
-to its counterpart in the next stage whole, unless they are divided by tokens (section 4.1 of Narayanan et al. has them cut and gathered),
+to its counterpart in the next stage whole, unless they are divided by tokens (Narayanan et al. have them cut and gathered),
 and to experts its share of the tokens. Experts get as many tokens each, unless `token_skew` says otherwise
 (workloads/engines/parallel/tokens.py), and a worker computes for as long as its experts' tokens take. With sequence parallelism, a worker
 keeps the whole input of each half for the backward pass: Korthikanti et al. keep a share of it and gather it once more, beside computation.

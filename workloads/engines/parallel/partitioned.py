@@ -1,7 +1,7 @@
 """Data parallelism whose optimizer is divided among workers: everyone has all parameters, and each worker updates a part of them.
 
-Source: Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, SC 2020, sections 5.1 (stage 1: optimizer
-states), 5.2 (stage 2: gradients as well, in buckets) and 7 (what is communicated). An iteration of N workers:
+Source: Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, SC 2020: stage 1 (optimizer
+states) and stage 2 (gradients as well, in buckets). An iteration of N workers:
 
 1. The backward pass yields gradients, which fill buckets. A bucket's gradients are summed so that each worker has the sum of its part: by a
    reduce-scatter, or by an allreduce, of which a worker uses its part and drops the rest. That happens as buckets fill up, beside the

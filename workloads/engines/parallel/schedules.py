@@ -1,7 +1,7 @@
 """In which order a stage of a pipeline runs the passes of its microbatches.
 
-Sources: Huang et al., GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism, NeurIPS 2019, section 2.3;
-Narayanan et al., SC 2021, sections 2.2.1 (1F1B with flush, after PipeDream-Flush) and 2.2.2 (interleaved); for the order of interleaved
+Sources: Huang et al., GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism, NeurIPS 2019;
+Narayanan et al., SC 2021 (1F1B with flush, after PipeDream-Flush, and interleaved); for the order of interleaved
 passes, `get_pp_rank_microbatches` and `get_schedule_table` in Megatron-LM's megatron/core/pipeline_parallel/schedules.py. Where p stages of
 v chunks take the same time for each of m microbatches and messages take none, the bubble is (p - 1) / (m v) of the time that computation
 takes, and with either schedule (p - 1) / m where stages are whole.

@@ -1,7 +1,7 @@
 """A transformer cut as tensor and pipeline parallelism cut it: into the halves of its blocks, between which workers exchange activations.
 
-Sources: Shoeybi et al., Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism, 2019, section 3 and Fig. 4;
-Lepikhin et al., GShard, 2020, section 3.2 (experts on different workers, with an all-to-all before and behind them).
+Sources: Shoeybi et al., Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism, 2019;
+Lepikhin et al., GShard, 2020 (experts on different workers, with an all-to-all before and behind them).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sharded data parallelism: parameters are gathered before a unit computes, and gradients scattered as sums after it.
 
-Sources: Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, SC 2020, sections 5 and 7; Zhao et al.,
-PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel, VLDB 2023, sections 3.2 to 3.4. Of each unit of layers, each of N workers
+Sources: Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, SC 2020; Zhao et al.,
+PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel, VLDB 2023. Of each unit of layers, each of N workers
 keeps one of N shards, parameters, gradients and optimizer's state alike. An iteration of a worker:
 
 1. Before a unit's forward pass, an allgather collects its parameters from the owners of the shards; after it, all but the own shard is
@@ -10,7 +10,7 @@ keeps one of N shards, parameters, gradients and optimizer's state alike. An ite
 3. After a unit's backward pass, a reduce-scatter leaves each worker the sum of its own shard's gradients.
 4. The optimizer updates the shards; the next iteration gathers what comes of that.
 
-With groups smaller than all (hybrid sharding, section 3.2 of Zhao et al.), neighbours share: steps 1 to 3 happen in each group, and behind
+With groups smaller than all (hybrid sharding), neighbours share: steps 1 to 3 happen in each group, and behind
 step 3 the owners of a shard, one in each group, sum it by an allreduce.
 
 Allgathers go one after the other in the order in which their units compute, each as early as `prefetch` lets it. So do reduce-scatters,

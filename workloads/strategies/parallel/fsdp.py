@@ -4,7 +4,7 @@ Sources: Zhao et al., PyTorch FSDP: Experiences on Scaling Fully Sharded Data Pa
 are the model's blocks, which is how transformers are wrapped, and a root with all other layers (embeddings, last normalisation, output).
 
 With `shard`, groups of that many workers hold the model between them, and the groups are replicas of one another (hybrid sharding, HSDP:
-section 3.2 of Zhao et al.). Neighbours are a group, as with the mesh `(replicate, shard)` that PyTorch documents for it.
+Zhao et al.). Neighbours are a group, as with the mesh `(replicate, shard)` that PyTorch documents for it.
 
 Assumed where the sources are silent: the update of a shard takes no time; a unit's parameters and gradients are one flat tensor, padded to
 a multiple of the workers that share it; activations are kept, not computed again.

@@ -1,6 +1,6 @@
 """Megatron-LM's tensor, pipeline, expert and data parallelism: the iteration is that of workloads/engines/parallel/megatron.py.
 
-Sources: Shoeybi et al., Megatron-LM, 2019, section 3; Huang et al., GPipe, NeurIPS 2019; Narayanan et al., Efficient Large-Scale Language
+Sources: Shoeybi et al., Megatron-LM, 2019; Huang et al., GPipe, NeurIPS 2019; Narayanan et al., Efficient Large-Scale Language
 Model Training on GPU Clusters Using Megatron-LM, SC 2021; Korthikanti et al., Reducing Activation Recomputation in Large Transformer
 Models, 2022; Liu et al., Ring Attention, 2023. A replica has `tensor` times `context` times `stages` workers, and as many samples as they
 would process alone unless `replica_batch` says otherwise; as many replicas as the workers make sum their gradients. The engine says what

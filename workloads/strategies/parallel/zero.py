@@ -1,6 +1,6 @@
 """ZeRO's stages 1 and 2: data parallelism in which each worker updates a part of the parameters, which all then gather.
 
-Sources: Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, SC 2020, sections 5 and 7; DeepSpeed's
+Sources: Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, SC 2020; DeepSpeed's
 deepspeed/runtime/zero/config.py and stage_1_and_2.py. The iteration, and what it assumes, are in workloads/engines/parallel/partitioned.py;
 stage 3 is `fsdp`.
 
