@@ -60,3 +60,12 @@ def test_a_ring_over_all_workers_changes_rails_at_every_machine(tmp_path: Path) 
     wire_s = 14 * SIZE_BYTES / 8 * 8 / (RATE_BPS * GOODPUT)
     assert time_s == pytest.approx(COMPUTE_S + wire_s, rel=0.02)
     assert time_s == pytest.approx(ideal_s, rel=0.01)
+
+
+def test_switches_add_what_a_rail_sends(tmp_path: Path) -> None:
+    """Each worker sends its half up to the leaf of its rail once, and gets the sum of all back, a piece behind what it still sends."""
+    time_s, ideal_s, up_bytes = carried(tmp_path, {"name": "ddp", "options": {"algorithm": "in-network"}}, "one")
+    assert up_bytes == 0
+    half = SIZE_BYTES / 2
+    assert time_s == pytest.approx(COMPUTE_S + half * 8 / (RATE_BPS * GOODPUT), rel=0.05)
+    assert time_s == pytest.approx(ideal_s, rel=0.01)

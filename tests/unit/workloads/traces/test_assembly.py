@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -131,11 +130,11 @@ SPLITS = ([1, 5, 0], [2, 2, 2], [3, 0, 1])
 ROW_BYTES = 8
 
 
-def of_experts(folder: Path, *, rows: Sequence[Sequence[int]] = SPLITS, **said: Any) -> Imported:
+def of_experts(folder: Path, **said: Any) -> Imported:
     """An all-to-all of profiles of three ranks, with rows of two floats."""
     paths = []
-    for rank, own in enumerate(rows):
-        got = [other[rank] for other in rows]
+    for rank, own in enumerate(SPLITS):
+        got = [other[rank] for other in SPLITS]
         trace = KinetoFile(rank, range(3))
         listed: dict[str, Any] = {
             "In split size": str(list(own)),
