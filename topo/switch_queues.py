@@ -15,6 +15,8 @@ from gradwire.topo.fabric import Fabric
 
 NO_LIMIT_BYTES = 2**31 - 1
 """Stands for the deep queue of a lossless fabric where a qdisc counts bytes: 1.7 s at 10 Gbit/s."""
+MOST_AVERAGED = 1000
+"""So many packets that a multiple of their size can still be as close to a threshold as tc wants it."""
 UNSHAPED_BPS = 10**12
 """Stands for "no limit" where RED wants the rate at which a queue empties."""
 
@@ -41,5 +43,5 @@ def averaged_packets(fabric: Fabric) -> tuple[int, int]:
     tc derives the weight w from them (tc_red_eval_ewma of iproute2): the largest power of 1/2, from 1/2 on, for which
     burst + 1 - min / avpkt <= (1 - (1 - w)^burst) / w. The left side has to be 1 at least, and is about 1 where min is a multiple of avpkt.
     """
-    packets = max(1, fabric.ecn_bytes // fabric.gso_bytes)
+    packets = min(max(1, fabric.ecn_bytes // fabric.gso_bytes), MOST_AVERAGED)
     return packets, math.ceil(fabric.ecn_bytes / packets)
