@@ -40,6 +40,7 @@ from gradwire.agents.perils import Perils
 from gradwire.agents.records import AgentSummary
 from gradwire.agents.replay.interpreter import Interpreter
 from gradwire.agents.replay.pace import Pace
+from gradwire.agents.tcp_state import Windows, congestion_of
 from gradwire.agents.wire.flows import connection_of_send, connections_of
 from gradwire.faults import Fault
 from gradwire.topo.fabric import Fabric
@@ -95,6 +96,8 @@ class Agent:
         sends = connection_of_send(self._plan, self._connections)
         ends_by_departure = self._options.unsent_bytes is None
         line_of = {host: Line.of_tcp(self._fabric, host) for host in self._hosts} if ends_by_departure else {}
+        self._windows = Windows(outgoing) if self._options.congestion else None
+        self._accepted = sorted({congestion_of(sock) for sock in incoming.values()}) if self._windows else []
         self._loop = ReplayLoop(
             self._plan,
             self._interpreter,
@@ -112,7 +115,7 @@ class Agent:
         """Replays the plan, beginning at `start_ns` of the monotonic clock, and writes the log."""
         assert self._loop is not None
         gc.disable()
-        self._loop.run(start_ns, lambda done: say(Iterated(done)))
+        self._loop.run(start_ns, self._iterated)
         ended_ns = time.monotonic_ns() - start_ns
         gc.enable()
         self._interpreter.log.freeze().save(self._log)
@@ -127,9 +130,16 @@ class Agent:
             lateness_ns_p99=int(np.percentile(lateness, 99)),
             multicast_repairs=self._multicast.repairs,
             faults=self._pace.records(ended_ns) if self._pace is not None else (),
+            sockets=self._windows.states(self._connections) if self._windows is not None else (),
+            accepted_congestion=tuple(self._accepted),
         )
         say(Done(summary))
         self._loop.answer_until(sys.stdin.fileno(), start_ns)
+
+    def _iterated(self, done: int) -> None:
+        if self._windows is not None:
+            self._windows.look()
+        say(Iterated(done))
 
     def finish(self) -> None:
         """Closes the connections."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from gradwire.agents.departures import report_departures
+from gradwire.agents.tcp_state import choose_congestion
 from gradwire.agents.wire.flows import Connection
 from gradwire.agents.wire.framing import HELLO, MAGIC, PORT
 from gradwire.faults import MachineFault
@@ -46,6 +47,8 @@ class SocketOptions:
     #: Most bytes that wait unsent in a socket (TCP_NOTSENT_LOWAT): a SEND ends when the socket has taken its last byte. None: a SEND ends
     #: when its last byte has left the host.
     unsent_bytes: int | None
+    #: Congestion control of TCP by the kernel's name for it; "" for the kernel's default, whichever that is.
+    congestion: str = ""
 
 
 def mark(sock: socket.socket, band: int) -> None:
@@ -89,6 +92,8 @@ def _tcp_socket(options: SocketOptions) -> socket.socket:
     for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):
         # The kernel doubles the value to make room for its own structures.
         sock.setsockopt(socket.SOL_SOCKET, buffer, options.buffer_bytes // 2)
+    if options.congestion:
+        choose_congestion(sock, options.congestion)
     return sock
 
 

@@ -47,6 +47,28 @@ class OpLog:
 
 
 @dataclass(frozen=True)
+class SocketState:
+    """What a connection's congestion control was, and what became of it, at the sending end. Windows are in segments."""
+
+    connection: int
+    src_host: int
+    dst_host: int
+    #: By the kernel's name for it, as read back from the socket.
+    congestion: str
+    #: At the end of the replay.
+    window: int
+    #: The smallest and the largest at the end of an iteration.
+    least_window: int
+    most_window: int
+    #: 2^31 - 1 before the first loss or mark.
+    slow_start_threshold: int
+    #: Segments that were sent again, arrived, and arrived with a mark, as the receiver said.
+    retransmits: int
+    delivered: int
+    delivered_marked: int
+
+
+@dataclass(frozen=True)
 class AgentSummary:
     """The report that one agent process makes at its end."""
 
@@ -65,6 +87,10 @@ class AgentSummary:
     multicast_repairs: int = 0
     #: Faults of this agent's workers.
     faults: tuple[FaultRecord, ...] = ()
+    #: Where a congestion control was asked for: each connection that begins here.
+    sockets: tuple[SocketState, ...] = ()
+    #: There also: what the connections that end here have, each once.
+    accepted_congestion: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,6 +102,9 @@ class BandCount:
     bytes_sent: int
     packets_sent: int
     drops: int
+    #: Packets that were marked (ECN), and those that arrived where the queue was longer than the threshold.
+    marks: int = 0
+    above_threshold: int = 0
 
 
 @dataclass(frozen=True)
@@ -91,6 +120,29 @@ class NetworkCounts:
     upcalls: int
     #: Packets that the switch dropped because they matched no flow.
     table_miss_packets: int
+    #: Packets that arrived at hosts with a mark (ECN).
+    marked_arrivals: int = 0
+
+
+@dataclass(frozen=True)
+class QueueLengths:
+    """How long the queues of switches' ports were, at equal intervals."""
+
+    #: Interface names, a column of `waiting_bytes` for each.
+    ports: tuple[str, ...]
+    time_ns: Int64
+    #: Bytes of frames in all bands together, a row for each time.
+    waiting_bytes: Int64
+
+    def save(self, path: Path) -> None:
+        """Writes an .npz file."""
+        np.savez_compressed(path, ports=np.array(self.ports), time_ns=self.time_ns, waiting_bytes=self.waiting_bytes)
+
+    @staticmethod
+    def load(path: Path) -> QueueLengths:
+        """Reads what `save` wrote."""
+        with np.load(path) as stored:
+            return QueueLengths(tuple(stored["ports"].tolist()), stored["time_ns"], stored["waiting_bytes"])
 
 
 @dataclass(frozen=True)

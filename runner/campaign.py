@@ -210,7 +210,7 @@ def _write_task(planned: PlannedRun) -> None:
         iterations=planned.iterations,
         warmup=planned.window.warmup,
         search_iterations=section.run.search_iterations,
-        sockets=SocketOptions(section.transport.buffer, section.transport.unsent_bytes),
+        sockets=SocketOptions(section.transport.buffer, section.transport.unsent_bytes, section.congestion),
         per_host=section.transport.agents == "per-host",
         clock=planned.clock.name,
         switch_prefix="" if planned.clock.name == "virtual" else f"g{os.getpid() % 10000}",
@@ -219,6 +219,7 @@ def _write_task(planned: PlannedRun) -> None:
         programs=bool(section.program),
         faults=planned_faults(section.fault, planned.fabric),
         stall_limit_ns=round(section.run.stall_limit * 1e9) if section.fault else 0,
+        queue_period_ns=round((section.run.queue_sample or 0.0) * 1e9),
     )
     write_json(planned.folder / TASK_FILE, task)
     if section.program:

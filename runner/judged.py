@@ -112,6 +112,7 @@ def _judged(stored: StoredRun, label: str) -> Verdict:
         spine_of=spine_of,
         beside=beside,
         faults=stored.task().faults,
+        congestion=stored.task().sockets.congestion,
     )
 
 
@@ -162,6 +163,7 @@ def judge_run(stored: StoredRun, point: Point, completion: Completion) -> Judged
         spine_of=spine_of,
         beside=beside,
         faults=stored.task().faults,
+        congestion=stored.task().sockets.congestion,
     )
     speed = completion.speed
     result = point_result(point.parameters, plan, fabric, log, record, verdict, speed.total_s)

@@ -34,6 +34,7 @@ from gradwire.vm.kernel import cache_folder, cached_kernel
 from gradwire.vm.machines import Clock
 from gradwire.workloads.checker import check
 from gradwire.workloads.compilation import Compiled, ResolvedPoint, compile_point
+from gradwire.workloads.fabrics.congestion import refuse_multicast, refuse_scaled
 from gradwire.workloads.faults.planned import planned_faults
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scaling import scaled_fabric, scaled_plan, virtual_scale
@@ -206,6 +207,8 @@ def plan_run(
     window = _window(point.section, fabric, plans)
     with origin_named(point):
         _refuse_large_logs(point, plans, clock, window)
+        refuse_scaled(point.section, scale)
+        refuse_multicast(point.section, plans.values())
     if point.section.program:
         _refuse_programs(point, clock)
     if point.section.fault:

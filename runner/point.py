@@ -36,6 +36,7 @@ from gradwire.controller.process import ControllerProcess
 from gradwire.faults import Fault
 from gradwire.network_namespace import namespace_of
 from gradwire.runner.protocol import (
+    QUEUES_FILE,
     TASK_FILE,
     AgentsStarted,
     Event,
@@ -55,6 +56,7 @@ from gradwire.runner.protocol import (
     say,
     write_json,
 )
+from gradwire.runner.queues.sampling import sampling
 from gradwire.topo.abilities import Abilities, probe_kernel
 from gradwire.topo.fabric import Fabric
 from gradwire.topo.fault_commands import impaired_ports
@@ -90,7 +92,15 @@ class Reading:
         datapath = self.datapath.since(earlier.datapath)
         return NetworkCounts(
             bands=tuple(
-                BandCount(port.port.interface, band, counted.sent_bytes, counted.sent_packets, counted.drops)
+                BandCount(
+                    port.port.interface,
+                    band,
+                    counted.sent_bytes,
+                    counted.sent_packets,
+                    counted.drops,
+                    counted.marks,
+                    counted.above_threshold,
+                )
                 for port in ports
                 for band, counted in enumerate(port.bands)
             ),
@@ -98,6 +108,7 @@ class Reading:
             tcp_retransmits=sum(host.segments_retransmitted for host in tcp),
             upcalls=datapath.upcalls,
             table_miss_packets=datapath.table_misses,
+            marked_arrivals=sum(host.marked_packets for host in tcp),
         )
 
 
@@ -173,13 +184,19 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
         before = Reading(network)
         say(ReplayStarted())
         cpu_before = _cpu_times()
-        with _programs(task, folder, network), _faults(task, ready) as (mishaps, injection):
+        with (
+            _programs(task, folder, network),
+            _faults(task, ready) as (mishaps, injection),
+            sampling(network.switch_interfaces(), task.queue_period_ns) as sampler,
+        ):
             log, summaries = _replay(agents, plan, folder / chosen.file, task.iterations, Iterated, mishaps, injection)
         cpu_after = _cpu_times()
         say(ReplayEnded())
         ready.controller.check_alive()
         counts = Reading(network).since(before)
     log.save(folder / "ops.npz")
+    if sampler is not None:
+        sampler.lengths(agents.start_ns).save(folder / QUEUES_FILE)
     record = PointRecord(
         clock=task.clock,
         iterations=task.iterations,

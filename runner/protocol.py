@@ -28,6 +28,7 @@ _DECODING = threading.Lock()
 
 TASK_FILE = "task.json"
 REPLAY_TASK_FILE = "replay.json"
+QUEUES_FILE = "queues.npz"
 
 
 def write_json(path: Path, message: Any, *, indent: int | None = None) -> None:
@@ -88,6 +89,8 @@ class PointTask(msgspec.Struct, frozen=True, kw_only=True):
     faults: tuple[PlannedFault, ...] = ()
     #: With faults, how long nothing may move before the run ends.
     stall_limit_ns: int = 0
+    #: How often the queues of switches' ports are read during the replay; 0 for never.
+    queue_period_ns: int = 0
 
     @property
     def fabric(self) -> Fabric:

@@ -13,6 +13,7 @@ import tomli_w
 from rich.console import RenderableType
 
 from gradwire.analysis.compare import PrintedCell, cells_of_claims
+from gradwire.analysis.congestion.told import congestion_lines
 from gradwire.analysis.faults.times import fault_lines
 from gradwire.analysis.frames.csv_files import write_csv
 from gradwire.analysis.frames.points import points_frame, write_points_csv, write_points_parquet
@@ -110,6 +111,7 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) ->
             *_fidelity_notes(runs),
             *_program_notes(runs),
             *_fault_notes(runs),
+            *_congestion_notes(runs),
             *_naming_notes(runs),
             *_speed_notes(runs),
         ],
@@ -226,6 +228,18 @@ def _fault_notes(runs: Sequence[JudgedRun]) -> list[str]:
         record = run.stored.record()
         edges_ns = iteration_ends_ns(run.stored.plan(), run.stored.log(), record.iterations)
         lines += [f"{run.label}: {line}" for line in fault_lines(record.faults, edges_ns)]
+    return lines
+
+
+def _congestion_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    """What finite buffers, marks and congestion control did, and how long queues were where they were read."""
+    lines = []
+    for run in runs:
+        if run.result.valid:
+            lines += [
+                f"{run.label}: {line}"
+                for line in congestion_lines(run.fabric, run.stored.record(), run.stored.queues())
+            ]
     return lines
 
 

@@ -51,6 +51,17 @@ def probe_kernel() -> Abilities:
     return abilities
 
 
+def require_red() -> None:
+    """Makes sure that queues can mark packets. Raises MachineFault with what to do if they cannot."""
+    trial = ["red", "limit", "100000", "min", "30000", "max", "30000", "avpkt", "1500", "burst", "20", "ecn", "nodrop"]
+    with fresh_network_namespace():
+        if not _accepts(["handle", "2:", *trial]):
+            raise MachineFault(
+                "fabric.ecn: this kernel, or its tc, has no sch_red that marks (Linux 5.7 and iproute2 5.7 have): load it with "
+                "`modprobe sch_red`, or use the virtual clock"
+            )
+
+
 def _accepts(qdisc: list[str]) -> bool:
     command = ["tc", "qdisc", "replace", "dev", "lo", "root", *qdisc]
     result = attempt(command)

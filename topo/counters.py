@@ -10,7 +10,7 @@ from typing import Any
 
 from gradwire.faults import MachineFault
 from gradwire.topo.fabric import Port
-from gradwire.topo.tc import class_of_band
+from gradwire.topo.tc import class_below_netem, class_of_band
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,9 @@ class BandCounters:
     drops: int
     backlog_bytes: int
     requeues: int
+    #: Packets that were marked (ECN), and those that arrived where the queue was longer than the threshold.
+    marks: int = 0
+    above_threshold: int = 0
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ class PortCounters:
                     now.drops - then.drops,
                     now.backlog_bytes,
                     now.requeues - then.requeues,
+                    now.marks - then.marks,
+                    now.above_threshold - then.above_threshold,
                 )
                 for now, then in pairs
             ),
@@ -90,6 +95,8 @@ class TcpCounters:
     segments_sent: int
     segments_retransmitted: int
     timeouts: int
+    #: Packets of any protocol that arrived with a mark (ECN).
+    marked_packets: int = 0
 
     def since(self, earlier: TcpCounters) -> TcpCounters:
         """What was counted after `earlier`."""
@@ -97,6 +104,7 @@ class TcpCounters:
             self.segments_sent - earlier.segments_sent,
             self.segments_retransmitted - earlier.segments_retransmitted,
             self.timeouts - earlier.timeouts,
+            self.marked_packets - earlier.marked_packets,
         )
 
 
@@ -114,12 +122,24 @@ def parse_qdiscs(text: str, ports: Mapping[str, Port], bands: int) -> list[PortC
                 f"{interface} has no qdisc for band {band_qdiscs.index(None)}: another program changed it; "
                 f"see `tc qdisc show dev {interface}`"
             )
-        counters.append(PortCounters(port, tuple(_band(entry) for entry in band_qdiscs if entry is not None)))
+        marking = [leaves.get((interface, class_below_netem(band))) for band in range(bands)]
+        pairs = zip(band_qdiscs, marking, strict=True)
+        counters.append(PortCounters(port, tuple(_band(entry, below or entry) for entry, below in pairs if entry)))
     return counters
 
 
-def _band(entry: dict[str, Any]) -> BandCounters:
-    return BandCounters(entry["bytes"], entry["packets"], entry["drops"], entry["backlog"], entry["requeues"])
+def _band(entry: dict[str, Any], marking: dict[str, Any]) -> BandCounters:
+    """The counters of a band. marking: its queue, which is below that of faults if they have one."""
+    is_red = marking["kind"] == "red"
+    return BandCounters(
+        entry["bytes"],
+        entry["packets"],
+        entry["drops"],
+        entry["backlog"],
+        entry["requeues"],
+        marking["marked"] if is_red else 0,
+        marking["overlimits"] if is_red else 0,
+    )
 
 
 def parse_lookups(text: str) -> tuple[int, int, int]:
@@ -141,9 +161,9 @@ def parse_table_misses(text: str) -> int:
 
 def parse_tcp(snmp: str, netstat: str) -> TcpCounters:
     """Reads /proc/<pid>/net/snmp and /proc/<pid>/net/netstat. Raises MachineFault if a counter is missing."""
-    tcp, extended = _proc_table(snmp, "Tcp:"), _proc_table(netstat, "TcpExt:")
+    tcp, extended, ip = _proc_table(snmp, "Tcp:"), _proc_table(netstat, "TcpExt:"), _proc_table(netstat, "IpExt:")
     try:
-        return TcpCounters(tcp["OutSegs"], tcp["RetransSegs"], extended["TCPTimeouts"])
+        return TcpCounters(tcp["OutSegs"], tcp["RetransSegs"], extended["TCPTimeouts"], ip["InCEPkts"])
     except KeyError as missing:
         raise MachineFault(f"the kernel does not count {missing} for TCP") from missing
 

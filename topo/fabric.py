@@ -42,7 +42,9 @@ MAX_BANDS = 16
 """TCQ_PRIO_BANDS: the bands that sch_prio can have."""
 MAX_HOSTS = 2**16 - 2
 """Host addresses in 10.0.0.0/16."""
-NEWER = frozenset({"pods", "cores", "core_oversubscription", "nics_per_host", "rails"})
+LEAST_BURSTS = 4
+"""Bursts that a finite buffer, and the threshold of its marks, are long at least. With fewer, it would count bursts and not bytes."""
+NEWER = frozenset({"pods", "cores", "core_oversubscription", "nics_per_host", "rails", "buffer_bytes", "ecn_bytes"})
 """Fields of a fabric that were not always there: fabrics that do without them are written as before."""
 MAX_GROUPS = 2**16
 """Group addresses in 239.77.0.0/16, part of the range that an organisation assigns itself (RFC 2365)."""
@@ -96,6 +98,10 @@ class Fabric(Shape):
     queue_packets: int = 100_000
     #: Share of frames dropped (by netem) at every switch port towards a host; 0 for a lossless fabric.
     loss: float = 0.0
+    #: What each band of a switch's port holds before it drops what comes next; 0 for the deep queues of a lossless fabric.
+    buffer_bytes: int = 0
+    #: Length from which on a band's queue at a switch's port marks packets (ECN); 0 for no marks.
+    ecn_bytes: int = 0
     #: Whether faults may lose packets, so that TCP and multicast keep the timers that they have on a network with losses.
     faulty: bool = False
     #: Whether the flows of a band are served in turn, where the kernel can and nothing is lost, or share one FIFO.
@@ -116,7 +122,12 @@ class Fabric(Shape):
     @property
     def is_lossless(self) -> bool:
         """Whether no packet is meant to get lost."""
-        return self.loss == 0 and not self.faulty
+        return self.loss == 0 and not self.faulty and self.buffer_bytes == 0
+
+    @property
+    def has_switch_queues(self) -> bool:
+        """Whether queues of switches' ports do more than wait: they drop what is too much, or mark it."""
+        return bool(self.buffer_bytes or self.ecn_bytes)
 
     def _port_defects(self) -> Iterator[str]:
         if not 1 <= self.classes < MAX_BANDS:
@@ -126,11 +137,27 @@ class Fabric(Shape):
                 f"fabric.gso = {self.gso_bytes}: must be {self.mtu_bytes + ETHERNET_HEADER_BYTES} (one frame) "
                 f"to {MAX_GSO_BYTES} (the largest IPv4 packet)"
             )
+        yield from self._queue_defects()
         if self.aggregators and self.topology is Topology.FAT_TREE:
             yield (
                 "fabric.topology = 'fat-tree': strategies that aggregate in the network know one or two tiers of switches; use 'single' or "
                 "'leaf-spine'"
             )
+
+    def _queue_defects(self) -> Iterator[str]:
+        if self.buffer_bytes and self.loss:
+            yield (
+                f"fabric.loss = {self.loss:g}: drops of a finite fabric.buffer could not be told from those at random; use one of them"
+            )
+        if self.buffer_bytes and self.ecn_bytes >= self.buffer_bytes:
+            yield f"fabric.ecn = {self.ecn_bytes}B: nothing would be marked before it is dropped; must be below fabric.buffer"
+        sizes = {"fabric.buffer": self.buffer_bytes, "fabric.ecn": self.ecn_bytes}
+        for key, size_bytes in sizes.items():
+            if 0 < size_bytes < LEAST_BURSTS * self.gso_bytes:
+                yield (
+                    f"{key} = {size_bytes}B: must be at least {LEAST_BURSTS} bursts of fabric.gso = {self.gso_bytes}B, for a burst is "
+                    "queued, marked and dropped as a whole; leave out fabric.gso, and hosts send frame by frame"
+                )
 
     def _address_defects(self) -> Iterator[str]:
         if not 1 <= self.hosts <= MAX_HOSTS:

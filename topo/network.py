@@ -12,7 +12,7 @@ from mininet.topo import Topo
 
 from gradwire.faults import MachineFault
 from gradwire.network_namespace import namespace_of, network_namespace
-from gradwire.topo.abilities import Abilities
+from gradwire.topo.abilities import Abilities, require_red
 from gradwire.topo.command import attempt, run, sysctl, write_sysctl
 from gradwire.topo.counters import (
     DatapathCounters,
@@ -27,6 +27,7 @@ from gradwire.topo.fabric import Fabric, Port
 from gradwire.topo.nodes import BatchSwitch, OutsideController, QuietHost, QuietLink, QuietMininet
 from gradwire.topo.tc import Classify, batch_text, port_commands
 from gradwire.topo.wiring import (
+    ECN_SYSCTLS,
     HOST_SYSCTLS,
     KERNEL_SYSCTLS,
     LOSSLESS_SYSCTLS,
@@ -117,6 +118,8 @@ class Network:
         return Classify.DSCP if self.userspace else Classify.SKB_PRIORITY
 
     def __enter__(self) -> Network:
+        if self.fabric.ecn_bytes:
+            require_red()
         with ExitStack() as undo:
             self._check_names_are_free()
             self.net = QuietMininet(
@@ -154,6 +157,11 @@ class Network:
     def interface(self, port: Port) -> str:
         """Name of a port's interface on the machine, in its network namespace (see `namespace_of_port`)."""
         return self._naming.interface(port)
+
+    def switch_interfaces(self) -> dict[str, str]:
+        """Names on the machine of all interfaces of switches, with the fabric's names for them."""
+        ports = self._interfaces(self.fabric.switch_names())
+        return {name: port.interface for name, port in ports.items()}
 
     def namespace_of_port(self, port: Port) -> str:
         """The /proc path of a port's network namespace, or "" for a port of a switch, which is in the machine's initial one."""
@@ -228,7 +236,11 @@ class Network:
         if self._owns_kernel:
             for name, value in KERNEL_SYSCTLS.items():
                 write_sysctl(name, value)
-        settings = {**HOST_SYSCTLS, **(LOSSLESS_SYSCTLS if self.fabric.is_lossless else {})}
+        settings = {
+            **HOST_SYSCTLS,
+            **(LOSSLESS_SYSCTLS if self.fabric.is_lossless else {}),
+            **(ECN_SYSCTLS if self.fabric.ecn_bytes else {}),
+        }
         for host in range(self.fabric.endpoints):
             with network_namespace(namespace_of(self.host_pid(host))):
                 for name, value in settings.items():
@@ -305,6 +317,7 @@ class Network:
                     loss=self.loss_of(port),
                     netem_seed=self.fabric.seed + port.number if self._abilities.has_netem_seed else None,
                     impaired=port in self._impaired,
+                    bounded=is_switch,
                 )
             )
         for place, batch in commands.items():

@@ -1,7 +1,8 @@
 """Traffic control of a port as argument lists: a line rate over strict-priority bands over deep, fair queues. Pure.
 
 Every port is shaped by HTB to the rate at which full frames leave at line rate. Below the shaper, band 0 (control and pure ACKs) is always
-served first, then band 1, and so on. The queues are so deep that the traffic sees a lossless fabric (PFC).
+served first, then band 1, and so on. The queues are so deep that the traffic sees a lossless fabric (PFC), unless the fabric has finite
+buffers or marks: then switches' ports have the queues of topo/switch_queues.py.
 
 Each packet carries the tc class of its band, 1:(band + 1), as its priority: a host's socket sets it by SO_PRIORITY, a switch by OpenFlow's
 set_queue. The userspace datapath of Open vSwitch ignores set_queue, so there u32 filters derive the band from the DSCP. A kernel with
@@ -15,6 +16,7 @@ from enum import StrEnum
 
 from gradwire.faults import InputFault
 from gradwire.topo.fabric import BANDS_MAJOR, Fabric, dscp_of_band
+from gradwire.topo.switch_queues import switch_queue
 
 PRIO_HANDLE = f"{BANDS_MAJOR}:"
 SHAPER_HANDLE = "5:"
@@ -57,6 +59,7 @@ def port_commands(
     loss: float = 0.0,
     netem_seed: int | None = None,
     impaired: bool = False,
+    bounded: bool = False,
 ) -> list[list[str]]:
     """tc commands, without "tc", that shape `interface` to line rate `rate_bps`; an infinite rate is not shaped.
 
@@ -70,6 +73,7 @@ def port_commands(
     exact. A GSO packet is lost as a whole, so frames are lost independently only if gso_bytes <= mtu_bytes.
     netem_seed: makes the losses repeatable; None if the kernel or tc does not know netem's `seed`.
     impaired: whether faults will lose or delay packets here (`band_options`). netem then stands in front of the queue, which stays fair.
+    bounded: whether the port has the fabric's buffer and marks, which are those of switches.
 
     Raises InputFault for more bands than the kernel can order.
     """
@@ -82,10 +86,11 @@ def port_commands(
         bands = [_prio(interface, ["root"], fabric.bands)]
     else:
         bands = _prio_bands(interface, rate, burst, fabric.bands)
+    queue = switch_queue(fabric, rate_bps) if bounded and fabric.has_switch_queues else None
     leaves = [
         command
         for band in range(fabric.bands)
-        for command in _leaves(interface, band, fabric, has_fq, loss, netem_seed, impaired)
+        for command in _leaves(interface, band, fabric, has_fq, loss, netem_seed, impaired, queue)
     ]
     filters = [_dscp_filter(interface, band) for band in range(fabric.bands)] if classify is Classify.DSCP else []
     return bands + leaves + filters
@@ -140,17 +145,28 @@ def _htb_bands(interface: str, rate: str, burst: str, bands: int) -> list[list[s
 
 
 def _leaves(
-    interface: str, band: int, fabric: Fabric, has_fq: bool, loss: float, netem_seed: int | None, impaired: bool
+    interface: str,
+    band: int,
+    fabric: Fabric,
+    has_fq: bool,
+    loss: float,
+    netem_seed: int | None,
+    impaired: bool,
+    queue: list[str] | None,
 ) -> list[list[str]]:
-    """The commands that make the queue of a band."""
+    """The commands that make the queue of a band. queue: stands in for the deep one."""
     add = ["qdisc", "add", "dev", interface]
     if not impaired:
-        return [[*add, "parent", class_of_band(band), *_leaf(fabric, has_fq, loss, netem_seed)]]
-    inner = ["parent", f"{_netem_handle(band)}1"]
+        return [[*add, "parent", class_of_band(band), *(queue or _leaf(fabric, has_fq, loss, netem_seed))]]
     return [
         [*add, *band_options(fabric, band, loss, 0.0, netem_seed)],
-        [*add, *inner, *_leaf(fabric, has_fq, 0.0, None)],
+        [*add, "parent", class_below_netem(band), *(queue or _leaf(fabric, has_fq, 0.0, None))],
     ]
+
+
+def class_below_netem(band: int) -> str:
+    """The class below which an impaired port has the queue of a band; netem itself is below the band's class."""
+    return f"{_netem_handle(band)}1"
 
 
 def _netem_handle(band: int) -> str:

@@ -30,6 +30,11 @@ LOSSLESS_SYSCTLS: Mapping[str, str] = {
     "net/ipv4/tcp_early_retrans": "0",
 }
 """Further parameters for the hosts of a fabric without losses."""
+ECN_SYSCTLS: Mapping[str, str] = {
+    # Every connection asks for ECN, and not only those whose congestion control needs it.
+    "net/ipv4/tcp_ecn": "1",
+}
+"""Further parameters for the hosts of a fabric whose switches mark."""
 STARVATION = "20s"
 """How long a class may be held back before TCP retransmits."""
 KERNEL_SYSCTLS: Mapping[str, str] = {

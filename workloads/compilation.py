@@ -14,6 +14,7 @@ import numpy as np
 
 from gradwire.faults import InputFault
 from gradwire.topo.fabric import Fabric
+from gradwire.workloads.fabrics.congestion import congestion_defects
 from gradwire.workloads.faults.planned import fault_defects
 from gradwire.workloads.faults.section import may_lose
 from gradwire.workloads.job import Cluster, Costs, Job
@@ -110,7 +111,7 @@ class ResolvedPoint:
 
     def misfits(self) -> list[str]:
         """Describes what does not exist or fit together, one line each, for every part that can be told without the others."""
-        lines: list[str] = []
+        lines: list[str] = congestion_defects(self.section)
 
         def attempt(part: Callable[[], Part]) -> Part | None:
             try:
@@ -331,7 +332,9 @@ def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_cl
         rails=wanted.rails,
         classes=wanted.classes or needed_classes,
         mtu_bytes=wanted.mtu_bytes,
-        gso_bytes=wanted.gso,
+        gso_bytes=wanted.gso_bytes,
+        buffer_bytes=wanted.buffer_bytes,
+        ecn_bytes=wanted.ecn_bytes,
         loss=wanted.loss,
         fair_queues=wanted.fair_queues,
         seed=section.run.seed,

@@ -11,7 +11,7 @@ from gradwire.workloads.plan import Plan
 
 
 def ports_frame(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord) -> pd.DataFrame:
-    """One row per port and band: bytes_sent and packets_sent in the whole replay, drops, the port's rate_bps, and the band's utilisation.
+    """One row per port and band: bytes_sent and packets_sent in the whole replay, drops, marks (ECN), the port's rate_bps, and utilisation.
 
     Band 0 carries control messages and pure ACKs, band c + 1 traffic class c. utilisation: the share of the line rate that the band used on
     average over all iterations, preambles, checksums and gaps included; missing for a port without a line rate (an aggregator's).
@@ -27,6 +27,7 @@ def ports_frame(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord) -> 
             "bytes_sent": [band.bytes_sent for band in bands],
             "packets_sent": [band.packets_sent for band in bands],
             "drops": [band.drops for band in bands],
+            "marks": [band.marks for band in bands],
             "rate_bps": pd.Series([rates_bps.get(band.port) for band in bands], dtype="float64"),
         }
     )

@@ -12,6 +12,7 @@ from gradwire.analysis.verdict.byte_checks import (
     HANDSHAKE_BYTES,
     LOSS_FACTOR,
     PORT_SLACK_BYTES,
+    resent_bytes,
 )
 from gradwire.analysis.verdict.checks import Check
 from gradwire.topo.fabric import CONTROL_BAND, ETHERNET_HEADER_BYTES, PREAMBLE_FCS_GAP_BYTES, Fabric
@@ -43,6 +44,7 @@ def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
         slack = tolerance * expected + PORT_SLACK_BYTES * int(passing.sum()) * record.iterations
         below = _hosts_below(fabric, trunks[(number - 2 * fabric.hosts) % len(trunks)].lower)
         slack += HANDSHAKE_BYTES * below * (fabric.hosts - below) * fabric.bands + FLOOR_BYTES
+        slack += resent_bytes(fabric, record)
         used = abs(counted.get(port, 0) - expected) / slack
         if used > worst:
             worst, text = used, f"{port}: {counted.get(port, 0)} bytes, plan {expected:.0f}"

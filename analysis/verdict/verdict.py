@@ -22,8 +22,10 @@ from gradwire.analysis.packets.reading import Capture
 from gradwire.analysis.verdict.beside_check import OF_ALL_CAPTURED, Beside, beside_check
 from gradwire.analysis.verdict.byte_checks import agent_bytes_check, band_bytes_check, port_bytes_check
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK, Check
+from gradwire.analysis.verdict.congestion_check import congestion_checks
 from gradwire.analysis.verdict.fault_check import fault_check
 from gradwire.analysis.verdict.line_checks import line_checks
+from gradwire.analysis.verdict.loss_checks import drops_check, rate_probe_check, retransmits_check
 from gradwire.analysis.verdict.op_checks import op_checks
 from gradwire.analysis.verdict.packet_checks import capture_checks
 from gradwire.analysis.verdict.steady_check import MEANING as STEADY_MEANING
@@ -38,9 +40,6 @@ OF_LOSSLESS = ("drops", "TCP retransmits", "upcalls", "port counters", "bytes by
 """Checks that only hold where no packet gets lost, by their names."""
 OF_RULES = ("table misses",)
 """Checks that only hold while switches keep their rules."""
-RATE_TOLERANCE = 0.015
-"""Separates sound from unsound links: of 4,224 points of the papers' scenarios, the probe was within 0.0035 of 1 in 4,206
-(the largest value in calibration is 1.0034), within 0.009 in 4, and 2.46 or more in 14."""
 LATENESS_SHARE = 0.01
 """The difference that `gradwire reproduce` counts as a tie. Lateness does not add up along a stream, so the latest timer makes an
 iteration longer by about as much at most. Of 4,200 points, 25 exceeded a tenth of the limit."""
@@ -80,6 +79,7 @@ def judge(
     spine_of: SpineOf | None = None,
     beside: Beside | None = None,
     faults: Sequence[PlannedFault] = (),
+    congestion: str = "",
 ) -> Verdict:
     """Makes all checks on a run of `record.iterations` iterations, the first `record.warmup` of which are warm-up.
 
@@ -87,15 +87,17 @@ def judge(
     left out. `departs` tells that a SEND ended when its last byte had left the host; without it, that is not checked.
     `spine_of` tells which spine a message takes; without it, the uplinks of a leaf are only looked at together. `beside` is about programs
     that ran at the same time: what they send is in no plan, and no ideal network has it. `faults` are the scenario's: where packets get
-    lost, nothing is known of how many there are, and with any fault iterations are not alike.
+    lost, nothing is known of how many there are, and with any fault iterations are not alike. `congestion` is the congestion control that
+    was asked for, "" for the kernel's default.
     """
     complete = _completeness(plan, log, record.iterations)
     as_planned = beside is None and not fabric.faulty
     checks = [
         complete,
-        *((_drops(fabric, record), _retransmits(fabric, record)) if not fabric.faulty else ()),
+        *((drops_check(fabric, record), retransmits_check(fabric, record)) if not fabric.faulty else ()),
         *(() if _restarts(faults) else (_table_misses(record),)),
-        _rate_probe(fabric, record),
+        rate_probe_check(fabric, record, congestion),
+        *congestion_checks(plan, fabric, record, congestion),
         agent_bytes_check(plan, record),
         *(_of_all_bytes(plan, fabric, record, spine_of) if as_planned else ()),
         *((beside_check(beside),) if beside is not None else ()),
@@ -172,35 +174,6 @@ def _completeness(plan: Plan, log: OpLog, iterations: int) -> Check:
     )
 
 
-def _drops(fabric: Fabric, record: PointRecord) -> Check:
-    """No port dropped a packet; on a lossy fabric, the drops exceed the requested loss by at most six standard deviations and ten."""
-    drops = sum(band.drops for band in record.counts.bands)
-    packets = sum(band.packets_sent for band in record.counts.bands)
-    requested = fabric.loss * packets
-    limit = 0 if fabric.loss == 0 else int(requested + 6 * np.sqrt(requested) + 10)
-    return Check(
-        "drops",
-        str(drops),
-        str(limit),
-        drops <= limit,
-        "A queue overflowed: the fabric was not lossless and TCP slowed down, which PFC would have prevented.",
-    )
-
-
-def _retransmits(fabric: Fabric, record: PointRecord) -> Check:
-    """TCP sent nothing again; on a lossy fabric, at most every segment of each dropped burst twice."""
-    sent = record.counts.tcp_retransmits
-    drops = sum(band.drops for band in record.counts.bands)
-    limit = 0 if fabric.loss == 0 else 2 * drops * max(1, fabric.gso_bytes // fabric.mss_bytes())
-    return Check(
-        "TCP retransmits",
-        str(sent),
-        str(limit),
-        sent <= limit,
-        "TCP took a segment for lost: data was sent twice and a congestion window shrank.",
-    )
-
-
 def _upcalls(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     """Each datapath flow causes one upcall to the switch process, and maybe a second one before the answer arrives.
 
@@ -230,18 +203,6 @@ def _table_misses(record: PointRecord) -> Check:
         "0",
         missed == 0,
         "The controller had installed no flow for some packets, so the switch dropped them.",
-    )
-
-
-def _rate_probe(fabric: Fabric, record: PointRecord) -> Check:
-    """The burst before iteration 0 took as long as the configured line rate implies; with losses, at least as long (they slow TCP)."""
-    slow, fast = record.rate_probe - 1 > RATE_TOLERANCE, 1 - record.rate_probe > RATE_TOLERANCE
-    return Check(
-        "rate probe",
-        f"{record.rate_probe:.4f} of the ideal time",
-        f"1 within {RATE_TOLERANCE:.1%}" if fabric.loss == 0 else f"at least {1 - RATE_TOLERANCE:.3f}",
-        not (fast or (slow and fabric.loss == 0)),
-        "The links did not run at the configured rate, so all times are those of another network.",
     )
 
 

@@ -23,8 +23,10 @@ from gradwire.runner.stored.spines import Spines
 from gradwire.runner.stored.stored_run import StoredRun
 from gradwire.topo.fabric import Fabric
 from gradwire.topo.tc import QUANTUM_BYTES
+from gradwire.workloads.fabrics.congestion import congestion_keys
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scenario.loading import Point
+from gradwire.workloads.scenario.schema import PointSection
 
 
 def examine(stored: StoredRun, point: Point, ideal_s: float) -> Agreement:
@@ -42,7 +44,7 @@ def examine(stored: StoredRun, point: Point, ideal_s: float) -> Agreement:
         return Agreement(Cause.NOT_EXAMINED, "programs share the network, which the ideal network does not have")
     if point.section.fault:
         return Agreement(Cause.NOT_EXAMINED, "faults happened in the network, which the ideal network does not have")
-    if reason := _not_examined(plan, fabric):
+    if reason := _not_examined(plan, fabric, point.section):
         return Agreement(Cause.NOT_EXAMINED, f"no cause was looked for, because {reason}")
     built = built_fabric(fabric, [plan])
     window, rule = Window(record.warmup, len(times_s)), rule_of(point.section.transport)
@@ -50,12 +52,14 @@ def examine(stored: StoredRun, point: Point, ideal_s: float) -> Agreement:
     return _examined(run, log, record, times_s.tolist(), ideal_s)
 
 
-def _not_examined(plan: Plan, fabric: Fabric) -> str:
+def _not_examined(plan: Plan, fabric: Fabric, section: PointSection) -> str:
     """Why no cause is looked for; "" where one is."""
     if len(plan.ops) > LARGEST_PLAN_OPS:
         return f"the plan has {len(plan.ops):,} ops and the limit is {LARGEST_PLAN_OPS:,} (LARGEST_PLAN_OPS)"
     if fabric.loss:
         return f"the point loses packets on purpose (fabric.loss = {fabric.loss:g})"
+    if keys := congestion_keys(section):
+        return f"the ideal network has neither drops, marks nor windows ({', '.join(keys)})"
     return "" if fabric.fair_queues else "its flows do not share ports evenly (fabric.fair_queues = false)"
 
 

@@ -15,6 +15,9 @@ from gradwire.workloads.scenario.schema import PointSection, SourcedDuration, So
 UNITS = {
     "fabric.rate": "bit/s",
     "fabric.gso": "bytes",
+    "fabric.buffer": "bytes",
+    "fabric.ecn": "bytes",
+    "run.queue_sample": "s",
     "transport.buffer": "bytes",
     "transport.unsent": "bytes",
     "model.iteration_time": "s",
@@ -94,6 +97,8 @@ def _resolved(section: PointSection, found: Mapping[str, Setting]) -> dict[str, 
             "cluster.servers": servers,
             "model.batch": plain(point.job.batch),
             "fabric.classes": plain(point.fabric.classes),
+            "fabric.gso": quantity(point.fabric.gso_bytes, "bytes"),
+            "transport.congestion": section.congestion or "the kernel's default",
         }
     except InputFault:
         return {}

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import msgspec
 
-from gradwire.agents.records import OpLog, PointRecord
+from gradwire.agents.records import OpLog, PointRecord, QueueLengths
 from gradwire.analysis.packets.captures import read_captures
 from gradwire.analysis.packets.reading import Capture
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.faults import InputFault
 from gradwire.files import replacing
-from gradwire.runner.protocol import TASK_FILE, PointTask, built_fabric, read_json, write_json
+from gradwire.runner.protocol import QUEUES_FILE, TASK_FILE, PointTask, built_fabric, read_json, write_json
 from gradwire.runner.stored.files import reading
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
@@ -28,7 +28,7 @@ RECORD_FILE = "record.json"
 LOG_FILE = "ops.npz"
 VERDICT_FILE = "verdict.json"
 ITERATIONS_FILE = "iterations.csv"
-RESULT_FILES = (COMPLETION_FILE, RECORD_FILE, LOG_FILE, VERDICT_FILE, ITERATIONS_FILE)
+RESULT_FILES = (COMPLETION_FILE, RECORD_FILE, LOG_FILE, VERDICT_FILE, ITERATIONS_FILE, QUEUES_FILE)
 """What only a run that came to its end has, and what is made of that."""
 NEEDED_FILES = (TASK_FILE, COMPLETION_FILE, RECORD_FILE, LOG_FILE)
 """What a run that came to its end cannot lack."""
@@ -148,6 +148,13 @@ class StoredRun:
         """How the run went."""
         with reading(self.folder / RECORD_FILE):
             return read_json(self.folder / RECORD_FILE, PointRecord)
+
+    def queues(self) -> QueueLengths | None:
+        """How long the queues of switches' ports were; None if they were not read."""
+        if not self.task().queue_period_ns:
+            return None
+        with reading(self.folder / QUEUES_FILE):
+            return QueueLengths.load(self.folder / QUEUES_FILE)
 
     def captures(self, fabric: Fabric, record: PointRecord) -> list[Capture]:
         """The captured packets, in the record's order."""

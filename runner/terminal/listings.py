@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from gradwire.analysis.congestion.told import congestion_lines
 from gradwire.analysis.path.critical_path import critical_path
 from gradwire.analysis.path.tables import MOST_LINES, contributions_table, parts_table, path_table
 from gradwire.analysis.report.tables import rich_table
@@ -106,3 +107,5 @@ def critical_path_shown(stored: StoredRun, iteration: int | None, *, every: bool
     for table in (parts_table(path), contributions_table(path), path_table(path, None if every else MOST_LINES)):
         yield rich_table(table)
     yield Text(path.sentence(), style="bold")
+    for line in congestion_lines(fabric, record, stored.queues()):
+        yield Text(line)

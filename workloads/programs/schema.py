@@ -6,13 +6,13 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from gradwire.workloads.fabrics.section import FabricSection
 from gradwire.workloads.programs.section import ProgramSection, program_defects
 from gradwire.workloads.scenario.fields import DurationS, Names, Section
 from gradwire.workloads.scenario.schema import (
     LARGEST_SEED,
     MOST_MEMORY_MB,
     AboutSection,
-    FabricSection,
     PointTables,
     Workers,
 )

@@ -45,8 +45,8 @@ def value_text(value: Any, kind: Kind | None) -> str:
     """A value as a scenario may say it; UNSET for None."""
     if value is None:
         return UNSET
-    if kind is not None and kind.quantity is not None:
-        return kind.quantity.text(value)
+    if kind is not None and not isinstance(value, str) and (quantity := kind.of_numbers) is not None:
+        return quantity.text(value)
     if isinstance(value, list | tuple):
         return f"[{', '.join(value_text(each, kind.element if kind else None) for each in value)}]"
     if isinstance(value, BaseModel):

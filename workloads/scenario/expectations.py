@@ -60,6 +60,12 @@ class Kind:
         return next((each for each in self.constraints if isinstance(each, Quantity)), None)
 
     @property
+    def of_numbers(self) -> Quantity | None:
+        """The same for a value that is either such a quantity or a word, like "deep"."""
+        forms = [Kind(form) for form in self._without_none(self.annotation)]
+        return self.quantity or next((form.quantity for form in forms if form.quantity is not None), None)
+
+    @property
     def section(self) -> type[BaseModel] | None:
         """The model that validates the value, if it is a table of fixed keys."""
         annotation = self.annotation

@@ -39,6 +39,11 @@ LONGEST_S = 1e7
 """The longest duration accepted, four months: ops are timed in nanoseconds, in 64 bits."""
 LARGEST_TENSOR_BYTES = 2**40
 MOST_SAMPLES = 10**9
+LARGEST_RATIO = 1e6
+"""The largest factor between two speeds, and its inverse the smallest."""
+MOST_WORKERS = 1024
+"""Workers of a cluster, and servers beside them. A network of 1,024 hosts was built in the kernel's default memory, half a minute after its
+boot; 2,000 workers in a ring take gigabytes and minutes to compile."""
 OF_ETHERNET = Because("from the slowest Ethernet to beyond the fastest")
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Groups = Annotated[

@@ -6,40 +6,34 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gradwire.topo.fabric import MAX_BANDS, MAX_GSO_BYTES, Topology
 from gradwire.workloads.definitions.schema import DefinedSection
+from gradwire.workloads.fabrics.section import FabricSection
 from gradwire.workloads.faults.section import FaultSection
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.programs.section import ProgramSection
 from gradwire.workloads.scenario.expectations import Because
 from gradwire.workloads.scenario.fields import (
+    LARGEST_RATIO,
     LARGEST_TENSOR_BYTES,
     MOST_SAMPLES,
+    MOST_WORKERS,
     BytesPerS,
     DurationS,
     Groups,
     Names,
-    RateBps,
     Section,
     Share,
     SizeBytes,
 )
 
-LARGEST_LOSS = 0.1
-"""TCP waits for a timer that doubles with each loss. Two workers that exchange 320 KiB at 1 Gbit/s took 1.5 % more than without losses at a
-loss of 0.01, three hundred times as long at 0.1, and 1,044 s at 0.2; at 0.3 the connections broke."""
 LARGEST_SOCKET_BYTES = 2**31 - 1
 """The largest socket buffer accepted: the kernel takes these sizes as ints."""
 LARGEST_CLUSTER = 10**6
 """Workers of a cluster that a smaller one stands for."""
 MOST_ITERATIONS = 10**6
+SHORTEST_SAMPLE_S = 1e-6
 MOST_MEMORY_MB = 2**20
 LARGEST_SEED = 2**63 - 1
-LARGEST_RATIO = 1e6
-"""The largest factor between two speeds, and its inverse the smallest."""
-MOST_WORKERS = 1024
-"""Workers of a cluster, and servers beside them. A network of 1,024 hosts was built in the kernel's default memory, half a minute after its
-boot; 2,000 workers in a ring take gigabytes and minutes to compile."""
 BY_STAND_IN = Because("for more, let a few stand for all: cluster.stands_for")
 Workers = Annotated[int, Field(ge=1, le=MOST_WORKERS), BY_STAND_IN]
 
@@ -64,71 +58,6 @@ class ClusterSection(Section):
     """Workers of a larger cluster that this one stands for. Costs and rates are given as those of the larger cluster."""
     stands_for_per_host: int = Field(1, ge=1, le=LARGEST_CLUSTER)
     """GPUs of one machine of that larger cluster."""
-
-
-FAT_TREE_KEYS = ("pods", "cores", "core_oversubscription")
-SWITCH_KEYS = ("leaves", "spines", "oversubscription", "rails", *FAT_TREE_KEYS)
-"""Keys of fabrics with more than one switch."""
-
-
-class FabricSection(Section):
-    """The network."""
-
-    rate: RateBps
-    """Line rate of each host's link. It counts what a line carries, preamble and gaps included: at an MTU of 1500, TCP's payload gets
-    1448/1538 of it."""
-    topology: Topology = Topology.SINGLE_SWITCH
-    """One switch for all hosts; leaves and spines; or a fat tree of three tiers, whose pods of leaves and spines are joined by cores. The
-    k-ary fat tree of Al-Fares et al. (SIGCOMM 2008) has `pods` = k, `leaves` = `spines` = k/2, `cores` = (k/2)² and k³/4 hosts."""
-    leaves: int = Field(1, ge=1, le=MOST_WORKERS)
-    """Leaf switches, over which hosts are spread evenly; in a fat tree, of each pod."""
-    spines: int = Field(0, ge=0, le=MOST_WORKERS)
-    """Spine switches, each joined to every leaf; in a fat tree, of each pod."""
-    oversubscription: float = Field(1.0, ge=1 / LARGEST_RATIO, le=LARGEST_RATIO)
-    """Rate of all hosts below a leaf over the rate of its uplinks together."""
-    pods: int = Field(1, ge=1, le=MOST_WORKERS)
-    """Pods of a fat tree."""
-    cores: int = Field(0, ge=0, le=MOST_WORKERS)
-    """Core switches of a fat tree: a multiple of `spines`. Each is joined to one spine of every pod."""
-    core_oversubscription: float = Field(1.0, ge=1 / LARGEST_RATIO, le=LARGEST_RATIO)
-    """Rate of all leaves' uplinks in a pod over the rate of its spines' uplinks together."""
-    rails: bool = False
-    """Whether NIC k of every host is at a leaf of rail k (rail-optimised), for `cluster.nics_per_host` of 2 and more. Otherwise all NICs of
-    a host are at the same leaf."""
-    classes: int | None = Field(None, ge=1, le=MAX_BANDS - 1)
-    """Traffic classes; at least as many as the strategy needs."""
-    mtu_bytes: int = Field(1500, ge=576, le=9000)
-    """Largest IP packet."""
-    gso: SizeBytes = Field(65536, ge=576, le=MAX_GSO_BYTES)
-    """The largest burst that a host hands to its port at once (segmentation offload)."""
-    loss: Annotated[float, Because("beyond that TCP waits for its timers for minutes, or gives up")] = Field(
-        0.0, ge=0, le=LARGEST_LOSS
-    )
-    """Share of frames that switches drop. Beyond the range TCP makes no progress."""
-    fair_queues: bool = True
-    """Whether the flows of a band are served in turn; otherwise first come, first served."""
-
-    @model_validator(mode="after")
-    def _nothing_without_effect(self) -> Self:
-        needs: dict[str, str] = {}
-        if self.topology is not Topology.FAT_TREE:
-            needs |= dict.fromkeys(FAT_TREE_KEYS, f"'{Topology.FAT_TREE}'")
-        if self.topology is Topology.SINGLE_SWITCH:
-            several = f"'{Topology.LEAF_SPINE}' or '{Topology.FAT_TREE}'"
-            needs = {key: needs.get(key, several) for key in SWITCH_KEYS}
-        values = {key: getattr(self, key) for key in needs}
-        idle = {key: value for key, value in values.items() if value != FabricSection.model_fields[key].default}
-        if idle:
-            raise ValueError(
-                "\n".join(
-                    f"{key} = {_written(value)}: needs fabric.topology = {needs[key]}" for key, value in idle.items()
-                )
-            )
-        return self
-
-
-def _written(value: float | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else f"{value:g}"
 
 
 class LayerSection(Section):
@@ -288,6 +217,9 @@ class TransportSection(Section):
     as soon as a socket has taken it."""
     unsent: SizeBytes = Field(1 << 20, ge=16384, le=LARGEST_SOCKET_BYTES)
     """With send_ends = "buffered": how much may wait unsent in a socket, of TCP or of a multicast flow."""
+    congestion: Literal["cubic", "dctcp", "bbr", "reno"] | None = None
+    """TCP's congestion control. Unset: the kernel's default, which is cubic on the virtual clock; with `fabric.buffer` or `fabric.ecn`,
+    cubic."""
     agents: Literal["one", "per-host"] = "one"
     """"one" process for all hosts (faster on one core), or one "per-host"."""
 
@@ -325,6 +257,9 @@ class RunSection(Section):
     PyTorch waits for a collective of NCCL's by default."""
     memory_mb: int = Field(3072, ge=512, le=MOST_MEMORY_MB)
     """Memory of the virtual-time kernel."""
+    queue_sample: DurationS | None = Field(None, ge=SHORTEST_SAMPLE_S)
+    """How often the queues of all switches' ports are read, into the point's `queues.npz`; the report then tells their lengths. Unset:
+    never."""
     capture: Names = ()
     """Workers, switches or ports whose packets are written to files: "h1", "s1-eth2", or "all" for every host's port."""
     capture_snaplen: int = Field(160, ge=128, le=262144)
@@ -413,3 +348,8 @@ class PointSection(PointTables):
     """Faults during the replay, by names of your own. `[[fault]]` names them by their numbers."""
     defined: DefinedSection = DefinedSection()
     """Models, devices and strategies of your own."""
+
+    @property
+    def congestion(self) -> str:
+        """TCP's congestion control; "" for the kernel's default, where the network neither drops nor marks."""
+        return self.transport.congestion or ("cubic" if self.fabric.buffer_bytes or self.fabric.ecn_bytes else "")

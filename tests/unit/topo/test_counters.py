@@ -52,8 +52,8 @@ Udp: 0 0
 """
 NETSTAT = """TcpExt: SyncookiesSent TCPTimeouts TCPLossProbes
 TcpExt: 0 2 1
-IpExt: InNoRoutes InTruncatedPkts
-IpExt: 0 0
+IpExt: InNoRoutes InTruncatedPkts InCEPkts
+IpExt: 0 0 4
 """
 
 
@@ -78,6 +78,17 @@ def test_interfaces_on_the_machine_are_given_back_as_the_fabrics_ports() -> None
 def test_a_port_that_lost_a_band_is_rejected(changes: dict[str, str]) -> None:
     with pytest.raises(MachineFault, match="no qdisc for band 1"):
         parse_qdiscs(qdiscs(**changes), {"s1-eth1": PORT}, bands=2)
+
+
+def test_marks_are_those_of_the_queue_also_below_a_fault() -> None:
+    marking = {"kind": "red", "marked": 7, "overlimits": 9}
+    (port,) = parse_qdiscs(qdiscs(**marking), {"s1-eth1": PORT}, bands=2)
+    assert (port.bands[1].marks, port.bands[1].above_threshold) == (7, 9)
+    (earlier,) = parse_qdiscs(qdiscs(**{**marking, "marked": 3}), {"s1-eth1": PORT}, bands=2)
+    assert port.since(earlier).bands[1].marks == 4
+    entries = [*json.loads(qdiscs(kind="netem")), {"dev": "s1-eth1", "parent": "101:1", **marking}]
+    (impaired,) = parse_qdiscs(json.dumps(entries), {"s1-eth1": PORT}, bands=2)
+    assert (impaired.bands[1].sent_bytes, impaired.bands[1].marks) == (294, 7)
 
 
 def test_since_subtracts_all_but_the_backlog() -> None:
@@ -113,8 +124,8 @@ def test_datapath_counters_since() -> None:
 
 def test_tcp_counters_are_found_by_name() -> None:
     counters = parse_tcp(SNMP, NETSTAT)
-    assert counters == TcpCounters(segments_sent=12, segments_retransmitted=5, timeouts=2)
-    assert counters.since(TcpCounters(10, 4, 2)) == TcpCounters(2, 1, 0)
+    assert counters == TcpCounters(segments_sent=12, segments_retransmitted=5, timeouts=2, marked_packets=4)
+    assert counters.since(TcpCounters(10, 4, 2, 1)) == TcpCounters(2, 1, 0, 3)
 
 
 def test_missing_tcp_counters_are_rejected() -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwire.agents.records import BandCount, OpLog, PlannedFault, PointRecord
+from gradwire.agents.records import BandCount, OpLog, PlannedFault, PointRecord, SocketState
+from gradwire.agents.wire.flows import connections_of
 from gradwire.analysis.fluid.estimate import FluidTimes
 from gradwire.analysis.packets.reading import Capture, Packets
 from gradwire.analysis.verdict.beside_check import Beside
@@ -63,6 +64,40 @@ def with_bands(change: Callable[[BandCount], BandCount], *more: BandCount) -> Po
 def of_agent(**changes: int) -> PointRecord:
     record = sound_record()
     return replace(record, agents=(replace(record.agents[0], **changes),))  # type: ignore[arg-type]
+
+
+MARKING = replace(FABRIC, ecn_bytes=500_000)
+
+
+def above_the_threshold(band: BandCount) -> BandCount:
+    """Packets waited behind too much, and none was marked."""
+    return replace(band, above_threshold=10)
+
+
+def controlled(congestion: str) -> PointRecord:
+    """The sound record, whose connections have a congestion control."""
+    sockets = tuple(
+        SocketState(
+            each.number,
+            each.src_host,
+            each.dst_host,
+            congestion,
+            window=20,
+            least_window=10,
+            most_window=40,
+            slow_start_threshold=30,
+            retransmits=0,
+            delivered=100,
+            delivered_marked=0,
+        )
+        for each in connections_of(pushes())
+    )
+    record = sound_record()
+    return replace(record, agents=(replace(record.agents[0], sockets=sockets, accepted_congestion=(congestion,)),))
+
+
+def judged_with(congestion: str, record: PointRecord) -> Verdict:
+    return judge(pushes(), FABRIC, sound_log(), record, departs=True, congestion=congestion)
 
 
 def logged(column: str, op: int, by_ns: int, iteration: int = ITERATIONS - 1) -> OpLog:
@@ -218,6 +253,8 @@ CASES: dict[str, Callable[[Path], Verdict]] = {
     "faults": lambda _: judge(
         pushes(), FABRIC, sound_log(), sound_record(), faults=[PlannedFault("cut", "link-down", 5, place="h1-eth0")]
     ),
+    "congestion control": lambda _: judged_with("bbr", controlled("cubic")),
+    "ECN marks": lambda _: judge(pushes(), MARKING, sound_log(), with_bands(above_the_threshold), departs=True),
     "run": lambda _: failed_run("rank 3 died"),
 }
 

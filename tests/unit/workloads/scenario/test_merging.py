@@ -177,7 +177,7 @@ def test_what_a_point_uses_is_shown_as_a_scenario_may_say_it() -> None:
         used[0]
         | {
             "fabric.rate": "10gbit",
-            "fabric.gso": "64KiB",
+            "fabric.gso": "unset",
             "run.time_limit": "30min",
             "costs.copy_rate.value": "2GB/s",
             "cluster.servers": "unset",

@@ -1,0 +1,1 @@
+"""What finite buffers, marks and congestion control did in a run."""

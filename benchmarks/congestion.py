@@ -1,0 +1,189 @@
+"""Incast of seven senders to one, with cubic, DCTCP and BBR, in buffers of 100 KB, of 1 MB, and in deep ones.
+
+    python -m benchmarks.congestion [--size 2MB] [--iterations 4] [--out FOLDER] [--chart docs/congestion.svg]
+
+Seven workers push a tensor each to one parameter server at 10 Gbit/s, past one switch, and pull it again. Prints a row for each congestion
+control and buffer: the iteration time, the times of the pushes, what was dropped, marked and sent again, and how long the queue in front of
+the server was while pushes were under way. Draws the queue over time. Points that ran in the folder before do not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+import gradwire
+from gradwire.agents.records import NetworkCounts, QueueLengths
+from gradwire.analysis.congestion.queues import QueueUse, queue_uses
+from gradwire.analysis.report.charts import PALETTE, STYLE, svg_text
+from gradwire.runner.stored.stored_run import StoredRun
+
+SENDERS = 7
+RATE = "10gbit"
+FRAME_BYTES = 1514
+FEW, MANY = 20 * FRAME_BYTES, 65 * FRAME_BYTES
+"""DCTCP's K at 1 and at 10 Gbit/s in its paper (Alizadeh et al., SIGCOMM 2010, section 4): 20 and 65 packets. Section 3.4 asks for
+K > C x RTT / 7, which here is about 4 KB; the paper's 65 packets leave room for bursts. They would fill a buffer of 100 KB."""
+BUFFERS: Mapping[str, int] = {"100KB": FEW, "1MB": MANY, "deep": MANY}
+"""Each buffer, with the threshold of its marks for DCTCP."""
+CONTROLS = ("cubic", "dctcp", "bbr")
+PORT = f"s1-eth{SENDERS + 1}"
+"""The switch's port to the server."""
+SAMPLE = "50us"
+DRAWN_S = 0.025
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One congestion control with one buffer."""
+
+    control: str
+    buffer: str
+    verdict: str
+    iteration_s: float
+    #: Of each push of the measured iterations.
+    pushes_s: npt.NDArray[np.float64]
+    #: Begin and end of each iteration's pushes.
+    spans_s: npt.NDArray[np.float64]
+    counts: NetworkCounts
+    queues: QueueLengths
+    use: QueueUse
+
+    @property
+    def threshold_bytes(self) -> int:
+        """Where packets were marked; 0 for nowhere."""
+        return BUFFERS[self.buffer] if self.control == "dctcp" else 0
+
+
+def scenario(control: str, buffer: str, size: str, iterations: int) -> dict[str, Any]:
+    """Seven workers and a server with hosts of their own."""
+    fabric: dict[str, Any] = {"rate": RATE, "buffer": buffer}
+    if control == "dctcp":
+        fabric["ecn"] = f"{BUFFERS[buffer]}B"
+    return {
+        "title": f"incast of {SENDERS}, {control}, {buffer}",
+        "cluster": {"workers": SENDERS, "servers": 1, "colocated": False},
+        "fabric": fabric,
+        "model": {"name": "one-layer", "layers": [{"name": "fc", "size": [size], "forward": "1ms", "backward": "1ms"}]},
+        "strategy": {"name": "kvstore"},
+        "transport": {"congestion": control},
+        "run": {"warmup": 1, "iterations": iterations, "queue_sample": SAMPLE},
+    }
+
+
+def measure(control: str, buffer: str, size: str, iterations: int, out: Path) -> Measured:
+    """Runs a point, or takes what it left before. Raises InputFault if it did not come to its end."""
+    found = gradwire.run(scenario(control, buffer, size, iterations), out=out / f"{control}-{buffer}", progress=False)
+    (point,) = found.points.itertuples()
+    stored = StoredRun(next((found.folder / "points").iterdir()))
+    pushes = _pushes(found.ops())
+    queues = stored.queues()
+    assert queues is not None
+    grouped = pushes.groupby("iteration")
+    spans_s = np.column_stack([grouped["start_s"].min(), grouped["end_s"].max()])
+    use = next(use for use in queue_uses(queues, spans_s) if use.port == PORT)
+    counts = stored.record().counts
+    times_s = (pushes["end_s"] - pushes["start_s"]).to_numpy()
+    return Measured(
+        control, buffer, str(point.verdict), float(point.iteration_time_s), times_s, spans_s, counts, queues, use
+    )
+
+
+def _pushes(ops: pd.DataFrame) -> pd.DataFrame:
+    """Of each push to the server in measured iterations: its iteration, and when it began and had arrived."""
+    measured = ops[~ops["warmup"]]
+    sends = measured[
+        (measured["kind"] == "SEND") & (measured["role"] == "worker") & (measured["size_bytes"] > FRAME_BYTES)
+    ]
+    arrivals = measured[
+        (measured["kind"] == "RECV") & (measured["role"] == "server") & (measured["size_bytes"] > FRAME_BYTES)
+    ]
+    begun = sends[["iteration", "rank", "start_s"]]
+    ended = arrivals[["iteration", "peer", "end_s"]].rename(columns={"peer": "rank"}).astype({"rank": "int64"})
+    return begun.astype({"rank": "int64"}).merge(ended, on=["iteration", "rank"])
+
+
+def row(measured: Measured) -> str:
+    """A line of the table."""
+    bands, pushes_ms = measured.counts.bands, measured.pushes_s * 1e3
+    cells = [
+        f"`{measured.control}`",
+        measured.buffer,
+        f"{measured.iteration_s * 1e3:.1f}",
+        f"{pushes_ms.mean():.1f}",
+        f"{pushes_ms.max():.1f}",
+        str(sum(band.drops for band in bands)),
+        str(sum(band.marks for band in bands)),
+        str(measured.counts.tcp_retransmits),
+        f"{measured.use.mean_bytes / 1e3:.0f}",
+        f"{measured.use.p99_bytes / 1e3:.0f}",
+        measured.verdict,
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def chart(measured: Sequence[Measured]) -> Figure:
+    """The queue in front of the server during one push of all workers, a panel for each buffer."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(8.0, 7.0), layout="constrained")
+        panels = figure.subplots(len(BUFFERS), 1, squeeze=False)[:, 0]
+        for axes, buffer in zip(panels, BUFFERS, strict=True):
+            _panel(axes, buffer, [each for each in measured if each.buffer == buffer])
+        panels[-1].set_xlabel("Time since the first of seven pushes began (ms)")
+        panels[0].legend(loc="lower center", bbox_to_anchor=(0.5, 1.12), ncols=len(CONTROLS) + 1, frameon=False)
+    return figure
+
+
+def _panel(axes: Axes, buffer: str, measured: Sequence[Measured]) -> None:
+    for each in measured:
+        begin_s = each.spans_s[-1, 0]
+        times_s = each.queues.time_ns / 1e9 - begin_s
+        shown = (times_s >= 0) & (times_s <= DRAWN_S)
+        waiting_kb = each.queues.waiting_bytes[shown, each.queues.ports.index(PORT)] / 1e3
+        color = PALETTE[CONTROLS.index(each.control)]
+        axes.plot(times_s[shown] * 1e3, waiting_kb, color=color, linewidth=1.1, label=each.control)
+    axes.axhline(BUFFERS[buffer] / 1e3, color="#777777", linewidth=0.9, linestyle="--", label="DCTCP's K")
+    axes.set_title("Deep buffers" if buffer == "deep" else f"Buffer of {buffer}", loc="left")
+    axes.set_ylabel("Queue (KB)")
+    axes.set_xlim(0, DRAWN_S * 1e3)
+    axes.set_ylim(0, None)
+    if buffer == "deep":
+        axes.set_yscale("symlog", linthresh=100)
+
+
+def main() -> None:
+    """Prints the table as it grows, and draws the chart."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", default="2MB")
+    parser.add_argument("--iterations", type=int, default=4)
+    parser.add_argument("--out", type=Path, default=None)
+    parser.add_argument("--chart", type=Path, default=None)
+    chosen = parser.parse_args()
+    print(
+        "| | buffer | iteration, ms | push, ms | slowest push, ms | drops | marks | sent again | queue, KB | 99 %, KB | |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|---|", flush=True)
+    measured = []
+    with tempfile.TemporaryDirectory() as temporary:
+        for buffer in BUFFERS:
+            for control in CONTROLS:
+                out = chosen.out or Path(temporary)
+                measured.append(measure(control, buffer, chosen.size, chosen.iterations, out))
+                print(row(measured[-1]), flush=True)
+    if chosen.chart is not None:
+        chosen.chart.write_text(svg_text(chart(measured)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""How long the queues of a network are while a point runs."""

@@ -1,0 +1,108 @@
+"""Networks that drop and mark: what their counters must show, and what they must not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gradwire.agents.records import BandCount, PointRecord
+from gradwire.analysis.verdict.verdict import Verdict, judge
+from gradwire.topo.fabric import Fabric
+from tests.unit.analysis.verdict.sound_run import FABRIC, pushes, sound_log, sound_record
+from tests.unit.analysis.verdict.test_every_check import controlled
+
+FRAME_BYTES = 1514
+FINITE = replace(FABRIC, gso_bytes=FRAME_BYTES, buffer_bytes=100_000)
+MARKING = replace(FINITE, ecn_bytes=30_000)
+INCAST = "s1-eth4"
+
+
+def counted(
+    fabric: Fabric, *, port: str = INCAST, band: int = 1, arrivals: int = 0, again: int = 0, **changes: int
+) -> PointRecord:
+    """The sound record, with something counted at one port."""
+    record = sound_record(fabric)
+
+    def change(each: BandCount) -> BandCount:
+        return replace(each, **changes) if (each.port, each.band) == (port, band) else each  # type: ignore[arg-type]
+
+    bands = tuple(map(change, record.counts.bands))
+    return replace(record, counts=replace(record.counts, bands=bands, marked_arrivals=arrivals, tcp_retransmits=again))
+
+
+def judged(fabric: Fabric, record: PointRecord, congestion: str = "") -> Verdict:
+    return judge(pushes(), fabric, sound_log(), record, congestion=congestion)
+
+
+def failed(found: Verdict) -> list[str]:
+    return [check.name for check in found.checks if not check.ok]
+
+
+def test_a_finite_buffer_may_drop_any_number_that_tcp_sends_again() -> None:
+    assert failed(judged(FINITE, counted(FINITE))) == []
+    assert failed(judged(FINITE, counted(FINITE, drops=500, again=500))) == []
+    assert failed(judged(FINITE, counted(FINITE, drops=500, again=520))) == []
+    assert failed(judged(FINITE, counted(FINITE, drops=500, again=499))) == ["TCP retransmits"]
+
+
+def test_hosts_drop_nothing_even_so() -> None:
+    assert failed(judged(FINITE, counted(FINITE, port="h1-eth0", drops=3, again=3))) == ["drops"]
+
+
+def test_a_deep_buffer_drops_nothing_even_if_it_marks() -> None:
+    deep = replace(MARKING, buffer_bytes=0)
+    assert failed(judged(deep, counted(deep, drops=1, again=1))) == ["drops", "TCP retransmits"]
+
+
+def test_what_was_sent_again_is_allowed_for_where_it_was_counted_and_no_more() -> None:
+    again = 2000
+    sound = counted(FINITE, drops=again, again=again)
+
+    def with_more(size_bytes: int) -> PointRecord:
+        bands = tuple(
+            replace(each, bytes_sent=each.bytes_sent + size_bytes) if (each.port, each.band) == ("h1-eth0", 1) else each
+            for each in sound.counts.bands
+        )
+        return replace(sound, counts=replace(sound.counts, bands=bands))
+
+    assert failed(judged(FINITE, with_more(again * FRAME_BYTES))) == []
+    assert "bytes by class" in failed(judged(FINITE, with_more(3 * again * FRAME_BYTES)))
+
+
+@pytest.mark.parametrize(
+    ("marks", "drops", "arrivals", "ok"),
+    [(0, 0, 0, False), (900, 0, 900, True), (900, 30, 870, True), (900, 0, 0, False), (900, 0, 901, False)],
+    ids=["none made", "all arrived", "some dropped after it", "none arrived", "more than were made"],
+)
+def test_marks_have_to_be_made_and_to_arrive(marks: int, drops: int, arrivals: int, ok: bool) -> None:
+    record = counted(MARKING, above_threshold=1000, marks=marks, drops=drops, again=drops, arrivals=arrivals)
+    assert failed(judged(MARKING, record)) == ([] if ok else ["ECN marks"])
+
+
+def test_no_marks_are_due_where_no_queue_passed_the_threshold() -> None:
+    assert failed(judged(MARKING, counted(MARKING))) == []
+
+
+def test_both_ends_of_every_connection_have_the_control_that_was_asked_for() -> None:
+    record = controlled("dctcp")
+    (agent,) = record.agents
+    assert failed(judged(FABRIC, record, "dctcp")) == []
+    assert failed(judged(FABRIC, record, "bbr")) == ["congestion control"]
+    one_less = replace(record, agents=(replace(agent, sockets=agent.sockets[1:]),))
+    assert failed(judged(FABRIC, one_less, "dctcp")) == ["congestion control"]
+    other_end = replace(record, agents=(replace(agent, accepted_congestion=("cubic", "dctcp")),))
+    assert failed(judged(FABRIC, other_end, "dctcp")) == ["congestion control"]
+    assert failed(judged(FABRIC, sound_record(), "dctcp")) == ["congestion control"]
+
+
+@pytest.mark.parametrize("fabric", [FINITE, replace(MARKING, buffer_bytes=0)], ids=["finite", "marking"])
+def test_the_probe_may_be_slow_where_something_slows_tcp_down_and_never_fast(fabric: Fabric) -> None:
+    assert failed(judged(fabric, replace(counted(fabric), rate_probe=1.2))) == []
+    assert failed(judged(fabric, replace(counted(fabric), rate_probe=0.98))) == ["rate probe"]
+
+
+def test_a_control_that_paces_may_probe_slowly_and_one_that_fills_the_line_may_not() -> None:
+    slow = replace(controlled("bbr"), rate_probe=1.2)
+    assert failed(judged(FABRIC, slow, "bbr")) == []
+    assert failed(judged(FABRIC, replace(controlled("cubic"), rate_probe=1.2), "cubic")) == ["rate probe"]

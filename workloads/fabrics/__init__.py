@@ -1,0 +1,1 @@
+"""What a scenario says of its network."""
