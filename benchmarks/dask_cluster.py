@@ -51,8 +51,8 @@ class Counted:
         self.begun[planned.folder.name] += 1
 
     def heard(self, planned: PlannedRun, event: Event) -> None:
-        """Looks out for the first iteration."""
-        if isinstance(event, Iterated):
+        """Looks out for the first iteration of a point."""
+        if isinstance(event, Iterated) and self.begun[planned.folder.name]:
             self.replaying.set()
 
     def ended(self, judged: JudgedRun) -> None:

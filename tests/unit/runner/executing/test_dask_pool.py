@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from gradwire.runner.executing.local import LocalPool  # noqa: E402
 from gradwire.runner.judged import JudgedRun  # noqa: E402
 from gradwire.runner.planned import PlannedRun  # noqa: E402
 from gradwire.runner.stored.stored_run import Completion  # noqa: E402
-from tests.shared.stand_in_machines import StandIns, take_habit  # noqa: E402
+from tests.shared.stand_in_machines import replace_machines, take_habit  # noqa: E402
 from tests.unit.runner.test_run_loop import GOOD, Silent, machine, planned_runs, rows  # noqa: E402
 from tests.unit.runner.test_run_loop import good_job as local_job  # noqa: E402
 
@@ -43,7 +44,7 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def cluster(notes: Path) -> Iterator[Any]:
     with connected(None, 2) as client:
-        client.register_plugin(StandIns(notes))
+        client.register_worker_callbacks(setup=partial(replace_machines, notes))
         yield client
 
 
@@ -62,12 +63,16 @@ def workers(client: Any) -> list[str]:
 
 
 def campaign(
-    client: Any, out: Path, points: list[PlannedRun], warnings: list[str] | None = None
+    client: Any,
+    out: Path,
+    points: list[PlannedRun],
+    warnings: list[str] | None = None,
+    watcher: Silent | None = None,
 ) -> tuple[list[JudgedRun], Silent]:
     kernel = out.parent / "kernel-6.12"
     kernel.write_bytes(b"a kernel")
-    watcher = Silent()
-    pool = DaskPool(client, kernel, 2, [].append if warnings is None else warnings.append)
+    watcher, said = watcher or Silent(), [] if warnings is None else warnings
+    pool = DaskPool(client, kernel, 2, said.append)
     try:
         return Campaign(points, out, pool, watcher).run(), watcher
     finally:
@@ -115,17 +120,23 @@ def test_a_worker_that_is_killed_loses_no_point(client: Any, tmp_path: Path, not
     runs, watcher = campaign(client, tmp_path / "out", planned_runs(tmp_path / "out", BATCHES))
     killer.join()
     all_once(tmp_path / "out", runs, watcher)
-    assert len(watcher.begun) > 4, "what the killed worker had began anew"
-    assert f"{pids[victim]} {victim}" in (notes / "begun").read_text()
+    begun = (notes / "begun").read_text()
+    assert f"{pids[victim]} {victim}" in begun
+    assert len(begun.splitlines()) > 4, "what the killed worker had began anew"
 
 
 def kill_once_begun(notes: Path, victim: str, pid: int) -> None:
+    until_begun(notes, victim)
+    os.kill(pid, signal.SIGKILL)
+
+
+def until_begun(notes: Path, worker: str) -> None:
+    """Waits until a worker has begun a point."""
     end_s = time.monotonic() + LIMIT_S
     begun = notes / "begun"
-    while not (begun.exists() and victim in begun.read_text()):
+    while not (begun.exists() and worker in begun.read_text()):
         assert time.monotonic() < end_s, "the worker got no point"
         time.sleep(0.02)
-    os.kill(pid, signal.SIGKILL)
 
 
 def test_points_of_a_full_worker_go_to_another(client: Any, tmp_path: Path, notes: Path) -> None:
@@ -182,42 +193,25 @@ def test_where_all_are_refused_nothing_starts(client: Any, tmp_path: Path, notes
 
 
 def test_an_interrupt_stops_the_machines_and_leaves_the_cluster(client: Any, tmp_path: Path, notes: Path) -> None:
-    client.run(take_habit, "slow")
-    points = planned_runs(tmp_path / "out")
+    slow, _ = workers(client)
+    client.run(take_habit, "slow", workers=[slow])
 
     class Interrupted(Silent):
-        def started(self, planned: PlannedRun) -> None:
-            super().started(planned)
-            if len(self.begun) == 2:
-                stop.set()
+        def ended(self, judged: JudgedRun) -> None:
+            super().ended(judged)
+            until_begun(notes, slow)
+            raise KeyboardInterrupt
 
-    stop, watcher, faults = threading.Event(), Interrupted(), []
-    kernel = tmp_path / "kernel-6.12"
-    kernel.write_bytes(b"a kernel")
-    pool = DaskPool(client, kernel, 2, [].append)
-    pool.try_machines(3072)
-
-    def replay(planned: PlannedRun) -> None:
-        from gradwire.runner.campaign import _write_task  # noqa: PLC0415
-
-        planned.folder.mkdir(parents=True)
-        _write_task(planned)
-        with pytest.raises(MachineFault, match="was stopped"):
-            pool.replay(planned, watcher, stop)
-        faults.append(planned.folder.name)
-
-    threads = [threading.Thread(target=replay, args=(planned,)) for planned in points]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(LIMIT_S)
-    pool.close()
-    assert len(faults) == 2
+    watcher = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        campaign(client, tmp_path / "out", planned_runs(tmp_path / "out", BATCHES), watcher=watcher)
     end_s = time.monotonic() + LIMIT_S
-    while len(stopped := list(notes.glob("stopped-*"))) < 2 and time.monotonic() < end_s:
+    while not (stopped := list(notes.glob("stopped-*"))):
+        assert time.monotonic() < end_s, "the machine was not told to stop"
         time.sleep(0.05)
-    assert [note.read_text() for note in stopped] == ["True", "True"]
+    assert [note.read_text() for note in stopped] == ["True"]
     assert len(workers(client)) == 2
+    assert [row["verdict"] for row in rows(tmp_path / "out")] == ["valid"] * len(watcher.judged)
 
 
 def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
