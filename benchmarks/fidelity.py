@@ -18,6 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from gradwire.runner.campaign import Campaign
+from gradwire.runner.executing.local import LocalPool
 from gradwire.runner.judged import JudgedRun
 from gradwire.runner.launch.scenario_files import scenario_path
 from gradwire.runner.planned import PlannedRun, plan_runs
@@ -44,7 +45,7 @@ class Silent:
 
 def run(points: Sequence[Point], out: Path, jobs: int) -> list[JudgedRun]:
     """Runs points in a folder."""
-    return list(Campaign(plan_runs(points, out, Clock(), jobs), out, jobs, Silent()).run())
+    return list(Campaign(plan_runs(points, out, Clock(), jobs), out, LocalPool(jobs), Silent()).run())
 
 
 def with_fidelity(point: Point, fidelity: float) -> Point:

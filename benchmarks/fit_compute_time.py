@@ -16,6 +16,7 @@ from pathlib import Path
 from rich.console import Console
 
 from gradwire.runner.campaign import Campaign
+from gradwire.runner.executing.local import LocalPool
 from gradwire.runner.planned import plan_runs
 from gradwire.runner.terminal.progress import LiveProgress
 from gradwire.vm.machines import Clock
@@ -32,7 +33,7 @@ def efficiency(scenario: Path, settings: list[str]) -> float:
         folder = Path(name)
         planned = plan_runs(loaded.points, folder, Clock())
         with LiveProgress(Console(stderr=True), len(planned)) as progress:
-            (judged,) = Campaign(planned, folder, 1, progress).run()
+            (judged,) = Campaign(planned, folder, LocalPool(1), progress).run()
     if not judged.result.valid:
         sys.exit(f"{judged.label}: {judged.result.verdict}")
     return judged.result.scaling_efficiency

@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from gradwire.analysis.agreement.causes import Cause
 from gradwire.runner.agreement.comparing import compared
 from gradwire.runner.campaign import Campaign
+from gradwire.runner.executing.local import LocalPool
 from gradwire.runner.judged import JudgedRun
 from gradwire.runner.planned import PlannedRun, plan_runs
 from gradwire.runner.protocol import Event
@@ -86,7 +87,7 @@ def main() -> None:
     arguments = parser.parse_args()
     points = list(random_points(arguments.seed, arguments.points))
     planned = plan_runs(points, arguments.out, Clock())
-    print_summary(compared(Campaign(planned, arguments.out, arguments.jobs, Printed()).run()))
+    print_summary(compared(Campaign(planned, arguments.out, LocalPool(arguments.jobs), Printed()).run()))
 
 
 if __name__ == "__main__":

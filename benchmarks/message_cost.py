@@ -24,6 +24,7 @@ import numpy as np
 from gradwire.agents.records import OpLog
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.runner.campaign import Campaign
+from gradwire.runner.executing.local import LocalPool
 from gradwire.runner.judged import JudgedRun
 from gradwire.runner.planned import PlannedRun, plan_runs
 from gradwire.runner.protocol import Event, Iterated
@@ -121,7 +122,7 @@ def measure(settings: list[str], iterations: int) -> str:
     with tempfile.TemporaryDirectory(prefix="gradwire-") as name:
         folder = Path(name)
         planned = plan_runs(loaded.points, folder, Clock())
-        (judged,) = Campaign(planned, folder, 1, meter).run()
+        (judged,) = Campaign(planned, folder, LocalPool(1), meter).run()
         if not judged.result.valid:
             sys.exit(f"{judged.label}: {judged.result.verdict}")
         (plan,) = planned[0].plans.values()

@@ -70,6 +70,8 @@ def _scenarios_like(begun: str) -> list[str]:
 
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON and nothing else")]
 Jobs = Annotated[int | None, typer.Option(min=1, help="points that run in parallel; default: one per core")]
+ExecutorName = comparison_commands.ExecutorName
+Scheduler = comparison_commands.Scheduler
 RunFolder = Annotated[
     Path | None, typer.Option(readable=False, help="run folder; default: one in runs/, named after what is run")
 ]
@@ -116,6 +118,8 @@ def run(
     scenario: ScenarioFile,
     settings: Settings = None,
     jobs: Jobs = None,
+    executor: ExecutorName = "local",
+    scheduler: Scheduler = None,
     out: RunFolder = None,
     clock: ClockName = "virtual",
     scale: Scale = 1,
@@ -123,8 +127,10 @@ def run(
 ) -> None:
     """Runs a scenario's points and reports on them; resumes a run folder where it stopped."""
     from gradwire.commands import running
+    from gradwire.runner.executing.choice import Where
 
-    running.run(scenario, _with_fidelity(settings, fidelity), jobs, out, clock, scale)
+    where = Where(jobs, executor, scheduler)
+    running.run(scenario, _with_fidelity(settings, fidelity), where, out, clock, scale)
 
 
 comparison_commands.add_to(app)
@@ -261,6 +267,8 @@ def reproduce(
         list[str] | None, typer.Argument(help="papers or scenarios, e.g. geryon p3-fig7; default: all")
     ] = None,
     jobs: Jobs = None,
+    executor: ExecutorName = "local",
+    scheduler: Scheduler = None,
     out: Annotated[Path | None, typer.Option(help="folder of the report; default: runs/reproduction")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="one representative scenario per paper, in minutes")] = False,
     check: Annotated[
@@ -278,9 +286,10 @@ def reproduce(
 ) -> None:
     """Runs the papers' evaluations and says which of their claims hold; nothing runs twice, and Ctrl-C loses nothing."""
     from gradwire.commands import running
+    from gradwire.runner.executing.choice import Where
 
-    where = running.Pages(pages, moved_from)
-    running.reproduce(names or [], jobs, out, where, quick=quick, check=check, accept=accept)
+    where, written = Where(jobs, executor, scheduler), running.Pages(pages, moved_from)
+    running.reproduce(names or [], where, out, written, quick=quick, check=check, accept=accept)
 
 
 @app.command()

@@ -42,6 +42,14 @@ EstimateFirst = Annotated[
 ]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="key=value of a scenario, e.g. run.fidelity=1%")]
 Jobs = Annotated[int | None, typer.Option(min=1, help="points that run in parallel; default: one per core")]
+ExecutorName = Annotated[str, typer.Option("--executor", help="local (this machine) or dask (a cluster's workers)")]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="with --executor dask: the scheduler, e.g. tcp://10.0.0.1:8786, or the file that it wrote; default: a cluster of this machine",
+    ),
+]
 RunFolder = Annotated[Path | None, typer.Option(readable=False, help="run folder; default: one in runs/")]
 
 
@@ -66,13 +74,17 @@ def add_to(app: typer.Typer) -> None:
         estimate_first: EstimateFirst = False,
         settings: Settings = None,
         jobs: Jobs = None,
+        executor: ExecutorName = "local",
+        scheduler: Scheduler = None,
         out: RunFolder = None,
     ) -> None:
         """Ranks every strategy on a model and network, ways to train a large model, or algorithms for a recorded job."""
         from gradwire.commands import running
         from gradwire.runner.comparing.questions import Given, Network, question_of
+        from gradwire.runner.executing.choice import Where
 
         given = Given(workers, parallel, gpus_per_host, device, iteration_time, servers)
         network = Network(rate, leaf_spine, oversubscription)
         question = question_of(model, trace, network, given, tuple(settings or ()))
-        running.compare(question, strategies or [], seeds, jobs, out, estimate_first=estimate_first)
+        where = Where(jobs, executor, scheduler)
+        running.compare(question, strategies or [], seeds, where, out, estimate_first=estimate_first)

@@ -7,11 +7,9 @@ verdict. A valid run that is there already with the same key is not repeated.
 from __future__ import annotations
 
 import os
-import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,110 +18,38 @@ from typing import Protocol
 from gradwire.agents.connections import SocketOptions
 from gradwire.analysis.frames.points import write_points_csv
 from gradwire.faults import Fault, InternalFault, MachineFault
-from gradwire.runner.code_digest import RUN_MODULES
+from gradwire.runner.executing.executor import Executor, MachineWatcher, do_all
+from gradwire.runner.executing.machine import OUTPUT_FILE, Ended
 from gradwire.runner.judged import JudgedRun, judge_failure, judge_kept, write_judgement
 from gradwire.runner.planned import PlannedRun, rename_older_folder
 from gradwire.runner.programs.beside import clear_programs, write_programs
-from gradwire.runner.protocol import (
-    TASK_FILE,
-    Event,
-    Faulted,
-    FirstByte,
-    PlanFile,
-    PointRecorded,
-    PointTask,
-    ReplayEnded,
-    ReplayStarted,
-    heard,
-    write_json,
-)
+from gradwire.runner.protocol import TASK_FILE, PlanFile, PointTask, write_json
 from gradwire.runner.stored.stored_run import RESULT_FILES, Completion, Speed, write_completion
-from gradwire.vm.machines import run_job
 from gradwire.workloads.faults.planned import planned_faults
 
-Trial = Callable[[int], object]
-"""Tries the machine before the first point, given the memory in MiB that points ask for; raises what would hit all of them."""
 
-
-def no_trial(_: int) -> None:
-    """For machines that need none."""
-
-
-class Watcher(Protocol):
+class Watcher(MachineWatcher, Protocol):
     """Hears how the points are getting on; called from several threads."""
-
-    def started(self, planned: PlannedRun) -> None:
-        """A machine boots for the point."""
-
-    def heard(self, planned: PlannedRun, event: Event) -> None:
-        """The point's machine reported an event."""
 
     def ended(self, judged: JudgedRun) -> None:
         """The point is done, one way or the other."""
 
 
-class Slots:
-    """Does tasks side by side, `jobs` at a time, each with a CPU for its machine alone."""
-
-    def __init__(self, jobs: int) -> None:
-        self._jobs = jobs
-        self._cpus: queue.Queue[int] = queue.Queue()
-        cpus = sorted(os.sched_getaffinity(0))
-        for slot in range(jobs):
-            # The highest first: a lone point leaves CPU 0, which serves most interrupts, to the rest of the machine.
-            self._cpus.put(cpus[-1 - slot % len(cpus)])
-
-    def run(self, tasks: Sequence[Callable[[int, threading.Event], None]]) -> None:
-        """Calls the tasks in order, each with its CPU and the event that tells it to stop.
-
-        What one of them raises, Ctrl-C included, stops all others and is raised here.
-        """
-        stop = threading.Event()
-        with ThreadPoolExecutor(self._jobs) as pool:
-            futures = [pool.submit(self._do, task, stop) for task in tasks]
-            try:
-                for future in wait(futures, return_when=FIRST_EXCEPTION).done:
-                    future.result()
-            except BaseException:
-                stop.set()
-                pool.shutdown(cancel_futures=True)
-                raise
-
-    def _do(self, task: Callable[[int, threading.Event], None], stop: threading.Event) -> None:
-        cpu = self._cpus.get()
-        try:
-            task(cpu, stop)
-        finally:
-            self._cpus.put(cpu)
-
-
-OUTPUT_FILE = "log.txt"
-"""What the machine printed, line by line, with the wall time of each."""
-
-
 class Campaign:
-    """Runs planned points, `jobs` at a time."""
+    """Runs planned points where `executor` has machines for them."""
 
-    def __init__(
-        self,
-        planned: Sequence[PlannedRun],
-        out: Path,
-        jobs: int,
-        watcher: Watcher,
-        trial: Trial = no_trial,
-    ) -> None:
+    def __init__(self, planned: Sequence[PlannedRun], out: Path, executor: Executor, watcher: Watcher) -> None:
         self._planned = planned
-        self._trial = trial
+        self._executor = executor
         self._out = out
         self._watcher = watcher
-        self._slots = Slots(jobs)
         self._done: dict[str, JudgedRun] = {}
         self._lock = threading.Lock()
 
     def run(self) -> list[JudgedRun]:
         """Runs what is not there yet, in `running_order`; returns all runs in the scenario's order.
 
-        On Ctrl-C every machine is ended, what is complete is kept, and KeyboardInterrupt is raised. What the trial of the machine
+        On Ctrl-C every machine is ended, what is complete is kept, and KeyboardInterrupt is raised. What the trial of machines
         raises comes before any point has started.
         """
         self._out.mkdir(parents=True, exist_ok=True)
@@ -138,12 +64,12 @@ class Campaign:
             else:
                 waiting.append(planned)
         if waiting:
-            self._trial(max(planned.point.section.run.memory_mb for planned in waiting))
-        self._slots.run([partial(self._run_one, planned) for planned in running_order(waiting)])
+            self._executor.try_machines(max(planned.point.section.run.memory_mb for planned in waiting))
+        do_all([partial(self._run_one, planned) for planned in running_order(waiting)], self._executor.jobs)
         return [self._done[planned.folder.name] for planned in self._planned]
 
-    def _run_one(self, planned: PlannedRun, cpu: int, stop: threading.Event) -> None:
-        judged = carry_out(planned, cpu, self._watcher, stop)
+    def _run_one(self, planned: PlannedRun, stop: threading.Event) -> None:
+        judged = carry_out(planned, self._executor, self._watcher, stop)
         if not stop.is_set():
             self._finish(planned, judged)
 
@@ -162,40 +88,46 @@ def running_order(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
     return ordered[-1:] + ordered[:-1]
 
 
-def carry_out(planned: PlannedRun, cpu: int, watcher: Watcher, stop: threading.Event) -> JudgedRun:
+def carry_out(planned: PlannedRun, executor: Executor, watcher: Watcher, stop: threading.Event) -> JudgedRun:
     """Runs a point on a machine of its own, and judges it; what goes wrong is the run's verdict. The caller reports that it ended."""
-    watcher.started(planned)
+    begin_s = time.monotonic()
     folder = planned.folder
     folder.mkdir(parents=True, exist_ok=True)
     for name in (*RESULT_FILES, OUTPUT_FILE):
         (folder / name).unlink(missing_ok=True)
     clear_programs(folder)
-    listener = _Listener(planned, watcher)
     try:
-        judged = _run_and_judge(planned, cpu, listener, stop)
+        judged = _run_and_judge(planned, executor, watcher, stop)
         write_judgement(judged)
     except (Fault, OSError) as fault:
-        judged = judge_failure(planned, str(fault), listener.elapsed_s())
+        judged = judge_failure(planned, str(fault), time.monotonic() - begin_s)
         write_judgement(judged)
-    finally:
-        listener.close()
     return judged
 
 
-def _run_and_judge(planned: PlannedRun, cpu: int, listener: _Listener, stop: threading.Event) -> JudgedRun:
+def _run_and_judge(planned: PlannedRun, executor: Executor, watcher: Watcher, stop: threading.Event) -> JudgedRun:
     _write_task(planned)
-    status = _run_machine(planned, cpu, listener, stop)
-    if status:
+    ended = executor.replay(planned, watcher, stop)
+    if ended.status:
         raise MachineFault(
-            listener.fault or f"the point ended with status {status}; see {planned.folder / OUTPUT_FILE}"
+            ended.fault or f"the point ended with status {ended.status}; see {planned.folder / OUTPUT_FILE}"
         )
     division = planned.division
-    completion = Completion(planned.key, listener.chosen, listener.speed(), division.number, division.error)
-    write_completion(planned.folder, completion)
+    speed = _speed(planned, ended)
+    write_completion(
+        planned.folder,
+        Completion(planned.key, ended.chosen, speed, division.number, division.error, worker=ended.worker),
+    )
     judged = judge_kept(planned.stored, planned.point, planned.key)
     if judged is None:
         raise InternalFault(f"{planned.folder}: the result of a run that just ended is not there")
     return judged
+
+
+def _speed(planned: PlannedRun, ended: Ended) -> Speed:
+    plan = planned.plans[ended.chosen]
+    payload_bytes = int(plan.ops.size_bytes[plan.is_remote()].sum()) * planned.iterations
+    return Speed(ended.first_byte_s, ended.replay_s, payload_bytes, ended.total_s)
 
 
 def _write_task(planned: PlannedRun) -> None:
@@ -224,60 +156,3 @@ def _write_task(planned: PlannedRun) -> None:
     write_json(planned.folder / TASK_FILE, task)
     if section.program:
         write_programs(planned.folder, section.program, planned.fabric)
-
-
-def _run_machine(planned: PlannedRun, cpu: int, listener: _Listener, stop: threading.Event) -> int:
-    run = planned.point.section.run
-    return run_job(
-        "gradwire.runner.point",
-        planned.folder,
-        planned.clock,
-        imports=RUN_MODULES,
-        cpu=cpu,
-        memory_mb=run.memory_mb,
-        time_limit_s=run.time_limit,
-        on_line=listener.line,
-        stop=stop,
-    )
-
-
-class _Listener:
-    """Reads what a point's machine prints, notes the wall time of its stages, and keeps every line in log.txt."""
-
-    def __init__(self, planned: PlannedRun, watcher: Watcher) -> None:
-        self._planned, self._watcher = planned, watcher
-        self._log = (planned.folder / OUTPUT_FILE).open("w")
-        self._start_s = time.monotonic()
-        self._first_at_s: dict[type[Event], float] = {}
-        self.chosen = ""
-        self.fault = ""
-
-    def elapsed_s(self) -> float:
-        """Wall time since the point's start."""
-        return time.monotonic() - self._start_s
-
-    def line(self, line: str) -> None:
-        """Takes a line of the machine's output."""
-        self._log.write(f"{self.elapsed_s():9.3f} {line}\n")
-        self._log.flush()
-        event = heard(line)
-        if event is None:
-            return
-        self._first_at_s.setdefault(type(event), self.elapsed_s())
-        match event:
-            case PointRecorded(plan=label):
-                self.chosen = label
-            case Faulted(kind=kind, message=message):
-                self.fault = f"{kind}: {message}"
-        self._watcher.heard(self._planned, event)
-
-    def speed(self) -> Speed:
-        """How fast the run was, once it is done."""
-        plan = self._planned.plans[self.chosen]
-        payload_bytes = int(plan.ops.size_bytes[plan.is_remote()].sum()) * self._planned.iterations
-        replay_s = self._first_at_s[ReplayEnded] - self._first_at_s[ReplayStarted]
-        return Speed(self._first_at_s[FirstByte], replay_s, payload_bytes, self.elapsed_s())
-
-    def close(self) -> None:
-        """Ends the log."""
-        self._log.close()

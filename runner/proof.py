@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from gradwire.faults import Fault
 from gradwire.runner.calibrate import PatternResult, flow_bytes, measure_one_flow
-from gradwire.runner.campaign import Trial
+from gradwire.runner.executing.local import Trial
 from gradwire.vm.causes import KernelFault
 from gradwire.vm.doctor import KERNEL_MEMORY_MB, Finding
 from gradwire.vm.host import require_root

@@ -24,8 +24,8 @@ from gradwire.analysis.programs.results import frame_of_figures
 from gradwire.analysis.report.report import Background, PointDetails, report
 from gradwire.analysis.report.tables import Constant
 from gradwire.faults import InputFault
-from gradwire.runner.campaign import OUTPUT_FILE
 from gradwire.runner.comparing.whole import ranking_of
+from gradwire.runner.executing.machine import OUTPUT_FILE
 from gradwire.runner.judged import JudgedRun
 from gradwire.runner.stored.explanation import explain
 from gradwire.runner.stored.provenance import facts, provenance

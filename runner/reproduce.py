@@ -31,8 +31,9 @@ from gradwire.analysis.papers.reference import Paper, ScenarioReference, chosen,
 from gradwire.analysis.papers.score import Evaluated, evaluate, load_bindings
 from gradwire.analysis.points import PointResult
 from gradwire.faults import InputFault
-from gradwire.runner.campaign import Slots, Trial, Watcher, carry_out, no_trial
+from gradwire.runner.campaign import Watcher, carry_out
 from gradwire.runner.code_digest import plan_digest, run_digest
+from gradwire.runner.executing.executor import Executor, do_all
 from gradwire.runner.judged import JudgedRun, write_judgement
 from gradwire.runner.planned import virtual_clock
 from gradwire.runner.stored.point_folders import folder_name
@@ -112,8 +113,8 @@ class Reproduction:
         wanted = {key: str(value) for key, value in only.items()}
         return [p for p in named if all(p.parameters.get(key) == value for key, value in wanted.items())]
 
-    def gather(self, jobs: int, watcher: Progress, trial: Trial = no_trial) -> Gathered:
-        """Runs what the store lacks, after a trial of the machine, and returns everything.
+    def gather(self, executor: Executor, watcher: Progress) -> Gathered:
+        """Runs what the store lacks, after a trial of the machines, and returns everything.
 
         On Ctrl-C, what is complete is kept and KeyboardInterrupt is raised.
         """
@@ -127,12 +128,12 @@ class Reproduction:
             if kept is not None and kept.result.valid:
                 done[section] = kept
             else:
-                waiting.append(partial(self._measure, section, point, watcher, done))
+                waiting.append(partial(self._measure, section, point, executor, watcher, done))
                 memory_mb = max(memory_mb, point.section.run.memory_mb)
         watcher.already(len(done))
         if waiting:
-            trial(memory_mb)
-        Slots(jobs).run(waiting)
+            executor.try_machines(memory_mb)
+        do_all(waiting, executor.jobs)
         return self._gathered(done)
 
     def _task(self, point: Point) -> str:
@@ -148,9 +149,9 @@ class Reproduction:
         self,
         section: str,
         point: Point,
+        executor: Executor,
         watcher: Progress,
         done: dict[str, JudgedRun],
-        cpu: int,
         stop: threading.Event,
     ) -> None:
         if stop.is_set():
@@ -163,7 +164,7 @@ class Reproduction:
                 done[section] = kept
                 watcher.already(1)
                 return
-            judged = carry_out(planned, cpu, watcher, stop)
+            judged = carry_out(planned, executor, watcher, stop)
             if stop.is_set():
                 return
             self._ran.add(planned.folder)

@@ -96,6 +96,34 @@ def kernels_of(folder: Path, config: str) -> list[Path]:
     return sorted(folder.glob(f"kernel-*-{config_digest(config)}-{'[0-9a-f]' * 8}"))
 
 
+def kernel_named(name: str) -> Path | None:
+    """The kernel of this name, which came with the installation or lies in the cache; None if neither has it."""
+    places = (PREBUILT / name, cache_folder() / name)
+    return next((path for path in places if path.exists()), None)
+
+
+def keep_kernel(name: str, content: bytes) -> Path:
+    """Puts a kernel that another machine has into the cache, unless one of its name is there. Raises MachineFault.
+
+    At once and whole, so that of several processes that do it none sees a part of the file.
+    """
+    cache = cache_folder()
+    target = cache / name
+    try:
+        if not target.exists():
+            cache.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix="arriving-", dir=cache) as folder:
+                part = Path(folder) / name
+                part.write_bytes(content)
+                part.chmod(0o755)
+                part.replace(target)
+    except OSError as error:
+        raise MachineFault(
+            f"{cache}: cannot keep kernel {name}: {error.strerror}; make room, or set {CACHE_VARIABLE} to a folder that can be written"
+        ) from error
+    return target
+
+
 def renewal(kernel: Path) -> str:
     """How to replace a damaged kernel."""
     if kernel.parent == PREBUILT:

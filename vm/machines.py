@@ -40,6 +40,7 @@ def run_job(
     cpu: int | None = None,
     memory_mb: int = DEFAULT_MEMORY_MB,
     stop: threading.Event | None = None,
+    kernel: Path | None = None,
 ) -> int:
     """Runs `python -m module folder` on a machine of the given clock; returns its exit status. Raises what the machine raises.
 
@@ -47,6 +48,7 @@ def run_job(
     JSON.
 
     imports: the modules that the job and its own processes start with.
+    kernel: what to boot on the virtual clock, by default the cached one.
     """
     program = [sys.executable, "-m", module]
     # Needed because the source folder may not be where packages are installed, and the job starts in another folder.
@@ -65,6 +67,7 @@ def run_job(
             [*program, JOB_FOLDER],
             cpu=max(os.sched_getaffinity(0)) if cpu is None else cpu,
             on_line=lambda line: on_line(line.replace(JOB_FOLDER, outside)),
+            kernel=kernel,
             **common,
         )
     return run_on_host([*program, path], on_line=on_line, **common)

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
 
@@ -15,12 +15,16 @@ from gradwire.api.run import Run
 from gradwire.api.settings import Settings, settings_of
 from gradwire.faults import InputFault
 from gradwire.runner.comparing.questions import Given, Network, question_of
+from gradwire.runner.executing.choice import Where
 from gradwire.runner.expected_cost import warnings
 from gradwire.runner.launch.execution import carry_out
 from gradwire.runner.launch.preparation import Prepared, compiled, loaded, prepare, prepare_comparison
 from gradwire.runner.stored.run_folder import RUNS, run_folder
 from gradwire.runner.terminal.screen import Screen
 from gradwire.vm.machines import Clock
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 Scenario = str | os.PathLike[str] | Mapping[str, Any]
 COLUMNS = 120
@@ -33,22 +37,29 @@ def run(
     set: Settings = (),  # noqa: A002 (the option's name on the command line)
     out: str | os.PathLike[str] | None = None,
     jobs: int | None = None,
+    executor: str = "local",
+    scheduler: str | Client | None = None,
     progress: bool = True,
 ) -> Run:
     """Runs a scenario's points in virtual time, and returns the run; points that are there already do not run again.
 
     scenario: a file's path, the name of a scenario that gradwire brings, or a mapping with what such a file says. set: settings as with
     `--set`, as a mapping of dotted keys, of which a list is swept, or as "key=value" texts. out: the run folder; by default one in runs/,
-    named after what is run. jobs: points that run side by side; by default one per core. progress: whether to print each point as it ends.
+    named after what is run. jobs: points that run side by side; by default one per core. executor: "local" for this machine, "dask" for the
+    workers of a Dask cluster. scheduler: that cluster's scheduler, as an address, as the file that it wrote, or as a distributed.Client;
+    by default a cluster of this machine for this call. progress: whether to print each point as it ends.
 
     An invalid point raises nothing: see `Run.valid`. Raises InputFault for whatever is wrong in the scenario or the settings,
     before anything boots, and MachineFault for what would hit every point. After an interruption, the same call goes on from there.
     """
     settings = settings_of(set)
     screen = _screen(progress)
-    prepared = prepare(loaded(source_of(scenario), settings), Clock(), None if out is None else Path(out), screen)
+    where = _where(jobs, executor, scheduler)
+    read = loaded(source_of(scenario), settings)
+    where.refuse_what_cannot_be(Clock(), read.points)
+    prepared = prepare(read, Clock(), None if out is None else Path(out), screen)
     said = "..." if isinstance(scenario, Mapping) else repr(os.fspath(scenario))
-    return _carried_out(prepared, jobs, f"gradwire.run({said}{f', set={list(settings)}' if settings else ''})", screen)
+    return _carried_out(prepared, where, f"gradwire.run({said}{f', set={list(settings)}' if settings else ''})", screen)
 
 
 def compare(
@@ -70,6 +81,8 @@ def compare(
     set: Settings = (),  # noqa: A002
     out: str | os.PathLike[str] | None = None,
     jobs: int | None = None,
+    executor: str = "local",
+    scheduler: str | Client | None = None,
     progress: bool = True,
 ) -> Run:
     """Ranks every strategy, or those named, on one model and network, or algorithms for a trace; `Run.compare` has the ranking.
@@ -81,6 +94,8 @@ def compare(
     """
     if seeds < 2:
         raise InputFault(f"seeds = {seeds}: must be at least 2, for one seed shows no spread")
+    where = _where(jobs, executor, scheduler)
+    where.refuse_what_cannot_be(Clock())
     network = Network(rate, leaf_spine, oversubscription)
     given = Given(workers, parallel, gpus_per_host, device, iteration_time, servers)
     question = question_of(model, None if trace is None else Path(trace), network, given, settings_of(set))
@@ -90,7 +105,7 @@ def compare(
     asked = {"model": model, "trace": trace and os.fspath(trace), "workers": workers, "parallel": parallel}
     words = ", ".join(f"{name}={value!r}" for name, value in asked.items() if value is not None)
     said = f"gradwire.compare({words}, rate={rate!r}, ...)"
-    return _carried_out(prepared, jobs, said, screen)
+    return _carried_out(prepared, where, said, screen)
 
 
 def plan(scenario: Scenario, *, set: Settings = ()) -> Plans:  # noqa: A002
@@ -132,8 +147,12 @@ def _console(stream: TextIO, **options: Any) -> Console:
     return Console(file=stream, width=width, force_terminal=terminal, force_jupyter=False, **options)
 
 
-def _carried_out(prepared: Prepared, jobs: int | None, command: str, screen: Screen) -> Run:
+def _where(jobs: int | None, executor: str, scheduler: str | Client | None) -> Where:
     if jobs is not None and jobs < 1:
         raise InputFault(f"jobs = {jobs}: must be at least 1")
-    done = carry_out(prepared, jobs, command, screen)
+    return Where(jobs, executor, scheduler)
+
+
+def _carried_out(prepared: Prepared, where: Where, command: str, screen: Screen) -> Run:
+    done = carry_out(prepared, where, command, screen)
     return Run(prepared.place.folder, list(done.runs))

@@ -19,6 +19,7 @@ from gradwire.commands import drawing, machine, program_points, terminal
 from gradwire.faults import InputFault
 from gradwire.runner.comparing.questions import Asked
 from gradwire.runner.compiling.processes import cores
+from gradwire.runner.executing.choice import LOCAL, Where
 from gradwire.runner.expected_cost import announcement, warnings
 from gradwire.runner.launch.execution import carry_out
 from gradwire.runner.launch.kernel import make_kernel_ready
@@ -73,40 +74,44 @@ def plan(scenario: Path, settings: Sequence[str], draw: Path | None = None) -> N
         drawing.draw(draw, [ResolvedPoint(point.section).fabric for point in found.points])
 
 
-def run(
-    scenario: Path, settings: Sequence[str], jobs: int | None, out: Path | None, clock_name: str, scale: int
-) -> None:
+def run(scenario: Path, settings: Sequence[str], where: Where, out: Path | None, clock_name: str, scale: int) -> None:
     """`gradwire run`."""
     clock = machine.chosen_clock(clock_name, scale)
+    where.refuse_what_cannot_be(clock)
     file = scenario_path(scenario)
     if has_programs(read_document(file)):
-        program_points.run(file, settings, jobs, out, clock)
+        if where.executor != LOCAL:
+            raise InputFault(f"--executor {where.executor}: scenarios of programs run on this machine; leave it out")
+        program_points.run(file, settings, where.jobs, out, clock)
         return
     with terminal.interruptible("interrupted; nothing has run"):
-        prepared = prepare(loaded(file, settings), clock, out, terminal.screen())
-    _run(prepared, jobs)
+        scenario_read = loaded(file, settings)
+        where.refuse_what_cannot_be(clock, scenario_read.points)
+        prepared = prepare(scenario_read, clock, out, terminal.screen())
+    _run(prepared, where)
 
 
 def compare(
     question: Asked,
     strategies: Sequence[str],
     seeds: int,
-    jobs: int | None,
+    where: Where,
     out: Path | None,
     *,
     estimate_first: bool,
 ) -> None:
     """`gradwire compare`."""
+    where.refuse_what_cannot_be(Clock())
     with terminal.interruptible("interrupted; nothing has run"):
         prepared = prepare_comparison(
             question, strategies, seeds, out, terminal.screen(), estimate_first=estimate_first
         )
-    _run(prepared, jobs)
+    _run(prepared, where)
 
 
-def _run(prepared: Prepared, jobs: int | None) -> None:
+def _run(prepared: Prepared, where: Where) -> None:
     with terminal.interruptible(RESUMES):
-        done = carry_out(prepared, jobs, typed_command(sys.argv), terminal.screen())
+        done = carry_out(prepared, where, typed_command(sys.argv), terminal.screen())
     terminal.show_report(done.shown, prepared.place.folder)
     if not all(judged.result.valid for judged in done.runs):
         raise typer.Exit(1)
@@ -122,7 +127,7 @@ class Pages:
 
 
 def reproduce(
-    names: Sequence[str], jobs: int | None, out: Path | None, pages: Pages, *, quick: bool, check: bool, accept: bool
+    names: Sequence[str], where: Where, out: Path | None, pages: Pages, *, quick: bool, check: bool, accept: bool
 ) -> None:
     """`gradwire reproduce`."""
     if pages.folder and (quick or set(names) - set(PAPERS)):
@@ -138,14 +143,18 @@ def reproduce(
         raise InputFault("--check and --accept compare the whole quick score: give --quick, and no names")
     scenarios = wanted_scenarios(names, quick=quick)
     folder = out or RUNS / "-".join(["reproduction", *(["quick"] if quick else []), *names])
-    parallel = jobs or cores()
+    where.refuse_what_cannot_be(Clock())
     reproduction = Reproduction([scenario for _, scenario in scenarios], quick=quick)
     with ExitStack() as held:
         with writing(folder):
             held.enter_context(locked(folder, typed_command(sys.argv)))
         make_kernel_ready(terminal.errors)
-        with terminal.interruptible(RESUMES), LiveProgress(terminal.console, reproduction.points) as progress:
-            gathered = reproduction.gather(parallel, progress, trial_on(Clock()))
+        with (
+            terminal.interruptible(RESUMES),
+            where.opened(Clock(), trial_on(Clock()), terminal.screen().warn, reproduction.points) as executor,
+            LiveProgress(terminal.console, reproduction.points) as progress,
+        ):
+            gathered = reproduction.gather(executor, progress)
         evaluated = judge_claims(scenarios, gathered, quick=quick)
         with writing(folder):
             reproduction.write_run_folders(gathered, folder / "runs")

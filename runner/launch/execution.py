@@ -12,6 +12,7 @@ from gradwire.runner.agreement.comparing import compared
 from gradwire.runner.campaign import Campaign
 from gradwire.runner.comparing.whole import estimate_whole
 from gradwire.runner.compiling.processes import cores
+from gradwire.runner.executing.choice import Where
 from gradwire.runner.expected_cost import Expectation, announcement, warnings
 from gradwire.runner.judged import JudgedRun
 from gradwire.runner.launch.kernel import make_kernel_ready
@@ -36,8 +37,8 @@ class CarriedOut:
     shown: RenderableType
 
 
-def carry_out(prepared: Prepared, jobs: int | None, command: str, screen: Screen) -> CarriedOut:
-    """Runs the points that are not there yet, `jobs` side by side and by default one a core, and writes the report.
+def carry_out(prepared: Prepared, where: Where, command: str, screen: Screen) -> CarriedOut:
+    """Runs the points that are not there yet, side by side and by default one a core, and writes the report.
 
     command: what began the run, as its report shows it. Raises Fault for what concerns more than one point; what goes wrong with one is
     its verdict. On Ctrl-C, what is complete is kept, KeyboardInterrupt is raised, and the same call goes on from there.
@@ -53,16 +54,16 @@ def carry_out(prepared: Prepared, jobs: int | None, command: str, screen: Screen
         with writing(folder):
             note_start(folder, clock, command)
             take_over(planned)
-        parallel = 1 if clock.name == "wall" else min(jobs or cores(), len(planned))
         to_run = [run for run in planned if not run.stored.is_of(run.key)]
         for warning in warnings(to_run):
             screen.warn(warning)
-        screen.results.print(announcement(to_run, parallel), highlight=False)
-        with LiveProgress(screen.results, len(planned), Expectation(to_run, parallel)) as progress:
-            runs = Campaign(planned, folder, parallel, progress, trial_on(clock)).run()
+        executor = held.enter_context(where.opened(clock, trial_on(clock), screen.warn, len(planned)))
+        screen.results.print(announcement(to_run, executor.jobs), highlight=False)
+        with LiveProgress(screen.results, len(planned), Expectation(to_run, executor.jobs)) as progress:
+            runs = Campaign(planned, folder, executor, progress).run()
         runs = compared(runs, screen.errors)
         if prepared.scenario.chart == "ranking":
             with screen.errors.status("estimating the whole model"), writing(folder):
-                estimate_whole(planned, folder, jobs or cores())
+                estimate_whole(planned, folder, min(where.jobs or cores(), cores()))
         with writing(folder):
             return CarriedOut(runs, write_report(prepared.scenario, runs, folder))

@@ -67,8 +67,10 @@ class LiveProgress:
         self._progress.advance(self._all, points)
 
     def started(self, planned: PlannedRun) -> None:
-        """A point's machine boots."""
+        """A point's machine boots; once more, if the worker that had it died."""
         with self._lock:
+            if lost := self._running.pop(planned.folder.name, None):
+                self._progress.remove_task(lost.task)
             task = self._progress.add_task(escape(planned.label), total=planned.iterations, stage="booting")
             self._running[planned.folder.name] = _Bar(task, planned)
             self._show_time_left()

@@ -11,6 +11,7 @@ import gradwire
 from gradwire.analysis.agreement.causes import Cause
 from gradwire.runner.agreement.comparing import compared
 from gradwire.runner.campaign import Campaign
+from gradwire.runner.executing.local import LocalPool
 from gradwire.runner.judged import JudgedRun
 from gradwire.runner.planned import PlannedRun, plan_runs
 from gradwire.runner.protocol import Event
@@ -66,7 +67,7 @@ class Unwatched:
 
 def test_random_points_are_as_fast_or_have_a_cause(tmp_path: Path) -> None:
     planned = plan_runs(list(random_points(SEED, RANDOM_POINTS)), tmp_path, Clock())
-    runs = compared(Campaign(planned, tmp_path, len(os.sched_getaffinity(0)), Unwatched()).run())
+    runs = compared(Campaign(planned, tmp_path, LocalPool(len(os.sched_getaffinity(0))), Unwatched()).run())
     assert len(runs) == RANDOM_POINTS
     for run in runs:
         assert run.result.valid, run.result.verdict

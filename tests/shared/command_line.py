@@ -10,7 +10,7 @@ from rich.console import Console
 from gradwire import command_line
 from gradwire.commands import machine as machine_commands
 from gradwire.commands import running, terminal
-from gradwire.runner.campaign import Trial, no_trial
+from gradwire.runner.executing.local import Trial, no_trial
 from gradwire.runner.launch import execution
 
 Answer = tuple[int, str, str]

@@ -12,8 +12,9 @@ import pytest
 
 from gradwire.commands import machine as machine_commands
 from gradwire.faults import InputFault, InternalFault, MachineFault
-from gradwire.runner import campaign, replay
+from gradwire.runner import replay
 from gradwire.runner.campaign import Campaign
+from gradwire.runner.executing import machine
 from gradwire.runner.stored.store import PointStore
 from gradwire.vm.doctor import Finding
 from tests.shared.command_line import gradwire_says, needs_no_kernel
@@ -224,7 +225,7 @@ def test_what_would_hit_every_point_is_told_once_and_none_starts(
         raise AssertionError("no machine is to boot")
 
     needs_no_kernel(monkeypatch, fail)
-    monkeypatch.setattr(campaign, "run_job", never)
+    monkeypatch.setattr(machine, "run_job", never)
     monkeypatch.setattr(replay, "run_job", never)
     monkeypatch.setattr(PointStore, "judge_point", lambda *_: None)
     ended, out, err = call(*words)

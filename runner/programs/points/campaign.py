@@ -11,7 +11,8 @@ from functools import partial
 from gradwire.agents.records import CAPTURE_FOLDER
 from gradwire.analysis.programs.results import ProgramResult
 from gradwire.faults import Fault
-from gradwire.runner.campaign import Slots, Trial, no_trial
+from gradwire.runner.executing.executor import Cpus, do_all
+from gradwire.runner.executing.local import Trial, no_trial
 from gradwire.runner.programs.execution import SUMMARY_FILE, Request, execute
 from gradwire.runner.programs.figures import FIGURES_FOLDER
 from gradwire.runner.programs.outputs import OUTPUT_FOLDER
@@ -57,17 +58,19 @@ def run_programs(
             waiting.append(point)
     if waiting:
         trial(max(point.point.section.run.memory_mb for point in waiting))
-    Slots(jobs).run([partial(_run_one, point, finish) for point in waiting])
+    cpus = Cpus(jobs)
+    do_all([partial(_run_one, point, finish, cpus) for point in waiting], jobs)
     return [done[point.folder.name] for point in planned]
 
 
 def _run_one(
     point: PlannedPrograms,
     finish: Callable[[PlannedPrograms, ProgramResult, bool], None],
-    cpu: int,
+    cpus: Cpus,
     stop: threading.Event,
 ) -> None:
-    result = carry_out(point, cpu, stop)
+    with cpus.taken() as cpu:
+        result = carry_out(point, cpu, stop)
     if not stop.is_set():
         finish(point, result, False)
 

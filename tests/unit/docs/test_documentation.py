@@ -243,6 +243,8 @@ def carry_out(words: list[str], call: Any) -> None:
             assert status == 0 or (verb == "doctor" and "virtual-time kernel" in out), out + err
     elif program.endswith("python"):
         assert (ROOT / rest[0]).exists(), rest[0]
+    elif program.endswith("/dask"):
+        assert rest[0] in ("scheduler", "worker"), rest
     elif program == "pipx":
         assert rest == ["install", "./gradwire-*.whl"]
     elif program.endswith("pip"):

@@ -14,6 +14,7 @@ from gradwire.analysis.papers.reference import ScenarioReference
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.faults import InputFault, MachineFault
 from gradwire.runner import judged, planned, reproduce
+from gradwire.runner.executing.local import LocalPool
 from gradwire.runner.reproduce import Reproduction, model_facts, wanted_scenarios
 from gradwire.runner.stored.store import PointStore
 from gradwire.vm.machines import Clock
@@ -68,7 +69,7 @@ def test_scenarios_share_points_and_nothing_runs_twice(tmp_path: Path, monkeypat
     machine(monkeypatch, good_job)
     first, watcher = reproduction(tmp_path, *BOTH), Watching()
     assert first.points == 3
-    gathered = first.gather(2, watcher)
+    gathered = first.gather(LocalPool(2), watcher)
     assert (len(watcher.begun), watcher.there, len(gathered.ran)) == (3, 0, 3)
     shared = [gathered.points(one).point(strategy="geryon") for one in BOTH]
     assert shared[0].folder == shared[1].folder
@@ -82,18 +83,18 @@ def test_scenarios_share_points_and_nothing_runs_twice(tmp_path: Path, monkeypat
     machine(monkeypatch, never)
     monkeypatch.setattr(planned, "compile_point", never)
     watcher = Watching()
-    again = reproduction(tmp_path, *BOTH).gather(1, watcher)
+    again = reproduction(tmp_path, *BOTH).gather(LocalPool(1), watcher)
     assert (len(watcher.begun), watcher.there, len(again.ran)) == (0, 3, 0)
     assert again.points(BOTH[1]).rows() == gathered.points(BOTH[1]).rows()
 
 
 def test_a_changed_point_runs_and_the_others_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch, good_job)
-    reproduction(tmp_path, *BOTH).gather(1, Watching())
+    reproduction(tmp_path, *BOTH).gather(LocalPool(1), Watching())
     changed = SECOND.replace("workers = 2", "workers = 3")
     (tmp_path / "scenarios" / "second.toml").write_text(changed)
     watcher = Watching()
-    reproduction(tmp_path, *BOTH).gather(1, watcher)
+    reproduction(tmp_path, *BOTH).gather(LocalPool(1), watcher)
     assert (len(watcher.begun), watcher.there) == (2, 2)
 
 
@@ -104,7 +105,7 @@ def test_a_failure_is_told_and_mended_by_the_next_run(tmp_path: Path, monkeypatc
         return good_job(folder, on_line)
 
     machine(monkeypatch, job)
-    gathered = reproduction(tmp_path, BOTH[0]).gather(1, Watching())
+    gathered = reproduction(tmp_path, BOTH[0]).gather(LocalPool(1), Watching())
     ((label, reason),) = gathered.failed
     assert "first" in label
     assert "the kernel died" in reason
@@ -114,7 +115,7 @@ def test_a_failure_is_told_and_mended_by_the_next_run(tmp_path: Path, monkeypatc
         points.row(strategy="geryon")
     machine(monkeypatch, good_job)
     watcher = Watching()
-    assert reproduction(tmp_path, BOTH[0]).gather(1, watcher).failed == []
+    assert reproduction(tmp_path, BOTH[0]).gather(LocalPool(1), watcher).failed == []
     assert (len(watcher.begun), watcher.there) == (1, 1)
 
 
@@ -122,17 +123,17 @@ def test_an_invalid_run_is_judged_anew(tmp_path: Path, monkeypatch: pytest.Monke
     machine(monkeypatch, good_job)
     bad = Verdict(False, GOOD.checks, "invalid: drops")
     monkeypatch.setattr(judged, "judge", lambda *_, **_kinds: bad)
-    assert len(reproduction(tmp_path, BOTH[0]).gather(1, Watching()).failed) == 2
+    assert len(reproduction(tmp_path, BOTH[0]).gather(LocalPool(1), Watching()).failed) == 2
     monkeypatch.setattr(judged, "judge", lambda *_, **_kinds: GOOD)
     watcher = Watching()
-    assert reproduction(tmp_path, BOTH[0]).gather(1, watcher).failed == []
+    assert reproduction(tmp_path, BOTH[0]).gather(LocalPool(1), watcher).failed == []
     assert watcher.begun == []
 
 
 def test_plans_are_compiled_when_asked_for_and_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch, good_job)
     one = scenario("first", runs=[], plans=["first"])
-    gathered = reproduction(tmp_path, one).gather(1, Watching())
+    gathered = reproduction(tmp_path, one).gather(LocalPool(1), Watching())
     points = gathered.points(one)
     assert points.model(strategy="vanilla").parameters == points.model(strategy="geryon").parameters
     assert points.plan(strategy="vanilla").samples == 1024
@@ -148,13 +149,13 @@ def test_quick_narrows_a_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert reproduction(tmp_path, one).points == 2
     narrow = reproduction(tmp_path, one, quick=True)
     assert narrow.points == 1
-    assert [p.parameters["strategy"] for p in narrow.gather(1, Watching()).by_run["first"]] == ["vanilla"]
+    assert [p.parameters["strategy"] for p in narrow.gather(LocalPool(1), Watching()).by_run["first"]] == ["vanilla"]
 
 
 def test_run_folders_can_be_reported_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch, good_job)
     first = reproduction(tmp_path, *BOTH)
-    gathered = first.gather(1, Watching())
+    gathered = first.gather(LocalPool(1), Watching())
     first.write_run_folders(gathered, tmp_path / "out")
     renamed = tmp_path / "out" / "first" / "points" / "as-another-version-named-it"
     renamed.symlink_to(tmp_path)
@@ -176,10 +177,10 @@ def test_ctrl_c_keeps_what_is_complete(tmp_path: Path, monkeypatch: pytest.Monke
 
     machine(monkeypatch, job)
     with pytest.raises(KeyboardInterrupt):
-        reproduction(tmp_path, *BOTH).gather(1, Watching())
+        reproduction(tmp_path, *BOTH).gather(LocalPool(1), Watching())
     machine(monkeypatch, good_job)
     watcher = Watching()
-    reproduction(tmp_path, *BOTH).gather(1, watcher)
+    reproduction(tmp_path, *BOTH).gather(LocalPool(1), watcher)
     assert watcher.there == 1
 
 
@@ -229,9 +230,9 @@ def test_the_machine_is_tried_once_and_only_when_a_point_has_to_run(
     machine(monkeypatch, good_job)
     watcher = Watching()
     with pytest.raises(MachineFault, match="no room for 3072 MiB"):
-        reproduction(tmp_path, *BOTH).gather(2, watcher, fail)
+        reproduction(tmp_path, *BOTH).gather(LocalPool(2, fail), watcher)
     assert watcher.begun == []
     tried: list[int] = []
-    reproduction(tmp_path, *BOTH).gather(2, watcher, tried.append)
+    reproduction(tmp_path, *BOTH).gather(LocalPool(2, tried.append), watcher)
     assert tried == [3072]
-    assert reproduction(tmp_path, *BOTH).gather(2, watcher, fail).failed == []
+    assert reproduction(tmp_path, *BOTH).gather(LocalPool(2, fail), watcher).failed == []

@@ -21,8 +21,10 @@ from gradwire.agents.records import AgentSummary, BandCount, NetworkCounts, OpLo
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict, failed_run
 from gradwire.faults import InputFault, MachineFault
-from gradwire.runner import campaign, judged
+from gradwire.runner import judged
 from gradwire.runner.campaign import Campaign, running_order
+from gradwire.runner.executing import machine as machine_module
+from gradwire.runner.executing.local import LocalPool
 from gradwire.runner.judged import JudgedRun, judge_kept, judge_stored
 from gradwire.runner.planned import PlannedRun, plan_runs
 from gradwire.runner.protocol import (
@@ -95,7 +97,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, job: Job) -> None:
         assert module == "gradwire.runner.point"
         return job(folder, on_line)
 
-    monkeypatch.setattr(campaign, "run_job", run_job)
+    monkeypatch.setattr(machine_module, "run_job", run_job)
     monkeypatch.setattr(judged, "judge", lambda *_, **_kinds: GOOD)
 
 
@@ -133,7 +135,7 @@ def rows(out: Path) -> list[dict[str, str]]:
 
 def run(out: Path, points: list[PlannedRun], jobs: int = 1) -> tuple[list[JudgedRun], Silent]:
     watcher = Silent()
-    return Campaign(points, out, jobs, watcher).run(), watcher
+    return Campaign(points, out, LocalPool(jobs), watcher).run(), watcher
 
 
 def reported(out: Path, points: list[Point]) -> list[JudgedRun]:
@@ -317,7 +319,7 @@ def test_ctrl_c_stops_every_machine_and_keeps_what_is_complete(tmp_path: Path, m
         stopped.set()
         raise MachineFault("the run was stopped")
 
-    monkeypatch.setattr(campaign, "run_job", run_job)
+    monkeypatch.setattr(machine_module, "run_job", run_job)
     monkeypatch.setattr(judged, "judge", lambda *_, **_kinds: GOOD)
     run(tmp_path, points[:1])
     with pytest.raises(KeyboardInterrupt):
@@ -337,7 +339,7 @@ def test_jobs_run_side_by_side_on_cores_of_their_own(tmp_path: Path, monkeypatch
         together.wait()
         return good_job(arguments[1], on_line)
 
-    monkeypatch.setattr(campaign, "run_job", run_job)
+    monkeypatch.setattr(machine_module, "run_job", run_job)
     monkeypatch.setattr(judged, "judge", lambda *_, **_kinds: GOOD)
     run(tmp_path, planned_runs(tmp_path), jobs=2)
     assert sorted(cpus) == [1, 2]
@@ -369,7 +371,7 @@ def test_the_machine_is_tried_once_and_only_when_a_point_has_to_run(
     tried: list[int] = []
     for _ in range(2):
         points = planned_runs(tmp_path, "run.memory_mb=1024")
-        assert all(one.result.valid for one in Campaign(points, tmp_path, 2, Silent(), tried.append).run())
+        assert all(one.result.valid for one in Campaign(points, tmp_path, LocalPool(2, tried.append), Silent()).run())
     assert tried == [1024]
 
 
@@ -382,7 +384,7 @@ def test_what_the_trial_finds_stops_all_before_any_point_starts(
     machine(monkeypatch, good_job)
     watcher = Silent()
     with pytest.raises(MachineFault, match="no ptrace"):
-        Campaign(planned_runs(tmp_path), tmp_path, 2, watcher, fail).run()
+        Campaign(planned_runs(tmp_path), tmp_path, LocalPool(2, fail), watcher).run()
     assert (watcher.begun, watcher.judged) == ([], [])
     assert not (tmp_path / "points.csv").exists()
 
@@ -398,7 +400,7 @@ def test_a_kernel_that_dies_in_one_point_is_that_points_fault_and_told_in_one_li
     machine(monkeypatch, job)
     console = Console(width=200, record=True, file=io.StringIO())
     with LiveProgress(console, 2) as watcher:
-        runs = Campaign(planned_runs(tmp_path), tmp_path, 1, watcher, lambda _: None).run()
+        runs = Campaign(planned_runs(tmp_path), tmp_path, LocalPool(1), watcher).run()
     assert [each.result.valid for each in runs] == [False, True]
     assert runs[0].result.verdict.endswith("panic")
     output = console.export_text()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gradwire.runner.campaign import Campaign
+from gradwire.runner.executing.local import LocalPool
 from gradwire.runner.stored.run_folder import write_run_folder
 from gradwire.vm.machines import Clock
 from tests.unit.runner.test_run_loop import TEXT, Silent, good_job, machine, planned_runs
@@ -21,7 +22,7 @@ GATE = "iteration_time > 1%"
 def made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch, good_job)
     write_run_folder(folder, tomllib.loads(TEXT), Clock())
-    Campaign(planned_runs(folder), folder, 1, Silent()).run()
+    Campaign(planned_runs(folder), folder, LocalPool(1), Silent()).run()
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import pytest
 
 from gradwire.faults import InputFault, MachineFault
 from gradwire.runner.campaign import Campaign
+from gradwire.runner.executing.local import LocalPool
 from gradwire.runner.reporting import printed_cells, without_foreign_values
 from gradwire.runner.stored.lock import HOLDER_FILE, locked
 from gradwire.runner.stored.place import Place, default_name, place_for, take_over
@@ -166,11 +167,11 @@ def test_one_command_at_a_time_runs_points_in_a_folder() -> None:
 def test_points_that_ran_in_another_folder_are_copied_and_do_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch, good_job)
     ran = planned_runs(Path("runs/first"))
-    Campaign(ran, Path("runs/first"), 1, Silent()).run()
+    Campaign(ran, Path("runs/first"), LocalPool(1), Silent()).run()
     wanted = [run.moved_to(Path("runs/second")) for run in ran]
     (ran[1].folder / "completed.json").write_text("damaged")
     assert take_over(wanted) == len(wanted) - 1
     watcher = Silent()
-    Campaign(wanted, Path("runs/second"), 1, watcher).run()
+    Campaign(wanted, Path("runs/second"), LocalPool(1), watcher).run()
     assert [run.folder for run in watcher.begun] == [wanted[1].folder]
     assert take_over(wanted) == 0

@@ -12,6 +12,7 @@ from gradwire.analysis.papers.gradientflow.mpi import asked, printed_beyond_ms
 from gradwire.analysis.papers.gradientflow.points import ALEXNET, FUSED, RESNET, by_size, chosen, workers_of
 from gradwire.analysis.papers.reference import ScenarioReference, load_paper
 from gradwire.analysis.papers.score import Result, Status, evaluate, load_bindings
+from gradwire.runner.executing.local import LocalPool
 from gradwire.runner.reproduce import SCENARIOS, Reproduction
 from gradwire.runner.terminal.progress import LiveProgress
 from gradwire.workloads.models import model
@@ -29,7 +30,7 @@ def bound() -> None:
 
 def results_of(scenario: ScenarioReference) -> dict[str, Result]:
     """What comes of the claims of a scenario that needs no run."""
-    gathered = Reproduction([scenario]).gather(1, LiveProgress(Console(quiet=True), 0))
+    gathered = Reproduction([scenario]).gather(LocalPool(1), LiveProgress(Console(quiet=True), 0))
     return {result.claim.id: result for result in evaluate(PAPER, scenario, gathered.points(scenario)).results}
 
 

@@ -10,6 +10,7 @@ from gradwire.analysis.papers.evidence import Measured, PointEvidence, Points, m
 from gradwire.analysis.papers.p3.traffic import Traffic
 from gradwire.analysis.papers.reference import Claim, load_paper
 from gradwire.analysis.papers.score import Status, evaluate, load_bindings
+from gradwire.runner.executing.local import LocalPool
 from gradwire.runner.reproduce import Reproduction
 from gradwire.runner.terminal.progress import LiveProgress
 from tests.shared.stored_points import stored
@@ -32,7 +33,7 @@ def measured(scenario: str, claim_id: str, points: list[PointEvidence]) -> Measu
 
 def test_parameters_by_layer_are_the_papers() -> None:
     (scenario,) = (s for s in PAPER.scenario if s.id == "p3-fig5")
-    gathered = Reproduction([scenario]).gather(1, LiveProgress(Console(quiet=True), 0))
+    gathered = Reproduction([scenario]).gather(LocalPool(1), LiveProgress(Console(quiet=True), 0))
     results = evaluate(PAPER, scenario, gathered.points(scenario)).results
     assert [result.status for result in results] == [Status.HOLDS] * len(scenario.claim)
 
