@@ -88,7 +88,7 @@ def test_settings_replace_values_and_sweeps(tmp_path: Path) -> None:
         ("fabric.rails=true", "fabric.rails = true: "),
         (
             "fabric={rate='1gbit', topology='leaf-spine', leaves=1, spines=1, rails=true}",
-            "hosts of programs have one NIC each",
+            "several NICs of a host are several network namespaces here",
         ),
     ],
 )
