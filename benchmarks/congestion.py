@@ -86,7 +86,7 @@ def scenario(control: str, buffer: str, size: str, iterations: int) -> dict[str,
 def measure(control: str, buffer: str, size: str, iterations: int, out: Path) -> Measured:
     """Runs a point, or takes what it left before. Raises InputFault if it did not come to its end."""
     found = gradwire.run(scenario(control, buffer, size, iterations), out=out / f"{control}-{buffer}", progress=False)
-    (point,) = found.points.itertuples()
+    iteration_s, verdict = float(found.points["iteration_time_s"].iloc[0]), str(found.points["verdict"].iloc[0])
     stored = StoredRun(next((found.folder / "points").iterdir()))
     pushes = _pushes(found.ops())
     queues = stored.queues()
@@ -96,9 +96,7 @@ def measure(control: str, buffer: str, size: str, iterations: int, out: Path) ->
     use = next(use for use in queue_uses(queues, spans_s) if use.port == PORT)
     counts = stored.record().counts
     times_s = (pushes["end_s"] - pushes["start_s"]).to_numpy()
-    return Measured(
-        control, buffer, str(point.verdict), float(point.iteration_time_s), times_s, spans_s, counts, queues, use
-    )
+    return Measured(control, buffer, verdict, iteration_s, times_s, spans_s, counts, queues, use)
 
 
 def _pushes(ops: pd.DataFrame) -> pd.DataFrame:
