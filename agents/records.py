@@ -122,6 +122,8 @@ class NetworkCounts:
     table_miss_packets: int
     #: Packets that arrived at hosts with a mark (ECN).
     marked_arrivals: int = 0
+    #: Expiries of TCP's retransmission timers, summed over hosts.
+    tcp_timeouts: int = 0
 
 
 @dataclass(frozen=True)

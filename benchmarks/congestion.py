@@ -37,6 +37,7 @@ FEW, MANY = 20 * FRAME_BYTES, 65 * FRAME_BYTES
 K > C x RTT / 7, which here is about 4 KB; the paper's 65 packets leave room for bursts. They would fill a buffer of 100 KB."""
 BUFFERS: Mapping[str, int] = {"100KB": FEW, "1MB": MANY, "deep": MANY}
 """Each buffer, with the threshold of its marks for DCTCP."""
+TITLES: Mapping[str, str] = {"100KB": "Buffer of 100 KB", "1MB": "Buffer of 1 MB", "deep": "Deep buffers"}
 CONTROLS = ("cubic", "dctcp", "bbr")
 PORT = f"s1-eth{SENDERS + 1}"
 """The switch's port to the server."""
@@ -85,7 +86,7 @@ def scenario(control: str, buffer: str, size: str, iterations: int) -> dict[str,
 def measure(control: str, buffer: str, size: str, iterations: int, out: Path) -> Measured:
     """Runs a point, or takes what it left before. Raises InputFault if it did not come to its end."""
     found = gradwire.run(scenario(control, buffer, size, iterations), out=out / f"{control}-{buffer}", progress=False)
-    (point,) = found.points.itertuples()
+    iteration_s, verdict = float(found.points["iteration_time_s"].iloc[0]), str(found.points["verdict"].iloc[0])
     stored = StoredRun(next((found.folder / "points").iterdir()))
     pushes = _pushes(found.ops())
     queues = stored.queues()
@@ -95,9 +96,7 @@ def measure(control: str, buffer: str, size: str, iterations: int, out: Path) ->
     use = next(use for use in queue_uses(queues, spans_s) if use.port == PORT)
     counts = stored.record().counts
     times_s = (pushes["end_s"] - pushes["start_s"]).to_numpy()
-    return Measured(
-        control, buffer, str(point.verdict), float(point.iteration_time_s), times_s, spans_s, counts, queues, use
-    )
+    return Measured(control, buffer, verdict, iteration_s, times_s, spans_s, counts, queues, use)
 
 
 def _pushes(ops: pd.DataFrame) -> pd.DataFrame:
@@ -126,6 +125,7 @@ def row(measured: Measured) -> str:
         str(sum(band.drops for band in bands)),
         str(sum(band.marks for band in bands)),
         str(measured.counts.tcp_retransmits),
+        str(measured.counts.tcp_timeouts),
         f"{measured.use.mean_bytes / 1e3:.0f}",
         f"{measured.use.p99_bytes / 1e3:.0f}",
         measured.verdict,
@@ -154,7 +154,7 @@ def _panel(axes: Axes, buffer: str, measured: Sequence[Measured]) -> None:
         color = PALETTE[CONTROLS.index(each.control)]
         axes.plot(times_s[shown] * 1e3, waiting_kb, color=color, linewidth=1.1, label=each.control)
     axes.axhline(BUFFERS[buffer] / 1e3, color="#777777", linewidth=0.9, linestyle="--", label="DCTCP's K")
-    axes.set_title("Deep buffers" if buffer == "deep" else f"Buffer of {buffer}", loc="left")
+    axes.set_title(TITLES[buffer], loc="left")
     axes.set_ylabel("Queue (KB)")
     axes.set_xlim(0, DRAWN_S * 1e3)
     axes.set_ylim(0, None)
@@ -171,9 +171,9 @@ def main() -> None:
     parser.add_argument("--chart", type=Path, default=None)
     chosen = parser.parse_args()
     print(
-        "| | buffer | iteration, ms | push, ms | slowest push, ms | drops | marks | sent again | queue, KB | 99 %, KB | |"
+        "| | buffer | iteration, ms | push, ms | slowest push, ms | drops | marks | sent again | timers | queue, KB | 99 %, KB | |"
     )
-    print("|---|---|---|---|---|---|---|---|---|---|---|", flush=True)
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|", flush=True)
     measured = []
     with tempfile.TemporaryDirectory() as temporary:
         for buffer in BUFFERS:

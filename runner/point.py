@@ -109,6 +109,7 @@ class Reading:
             upcalls=datapath.upcalls,
             table_miss_packets=datapath.table_misses,
             marked_arrivals=sum(host.marked_packets for host in tcp),
+            tcp_timeouts=sum(host.timeouts for host in tcp),
         )
 
 

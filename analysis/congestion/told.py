@@ -58,9 +58,10 @@ def _windows(record: PointRecord) -> Iterator[str]:
     least, most = min(state.least_window for state in sockets), max(state.most_window for state in sockets)
     again, arrived = sum(state.retransmits for state in sockets), sum(state.delivered for state in sockets)
     marked = sum(state.delivered_marked for state in sockets)
+    timers = record.counts.tcp_timeouts
     yield (
         f"{names}: windows of {least:,} to {most:,} segments at the ends of iterations; {again:,} segments sent again, {arrived:,} "
-        f"arrived, {marked:,} of them reported as marked"
+        f"arrived, {marked:,} of them reported as marked; retransmission timers expired {timers:,} times"
     )
 
 

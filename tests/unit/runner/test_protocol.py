@@ -82,6 +82,7 @@ def test_an_earlier_task_is_read(tmp_path: Path) -> None:
         "programs": False,
         "faults": [],
         "stall_limit_ns": 0,
+        "queue_period_ns": 0,
     }
 
 

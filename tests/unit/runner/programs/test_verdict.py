@@ -63,3 +63,11 @@ def test_a_run_that_took_no_time_has_no_use() -> None:
 
 def test_the_busiest_ports_come_first() -> None:
     assert [port.interface for port in busiest(SOUND.ports[::-1], 1)] == ["h1-eth0"]
+
+
+def test_finite_buffers_drop_what_they_must_at_switches_and_nothing_at_hosts() -> None:
+    finite = replace(FABRIC, gso_bytes=1514, buffer_bytes=100_000)
+    switch = PortTraffic("s1-eth2", 10e9, FRAMES * 1514, FRAMES, 500)
+    assert failed(msgspec.structs.replace(SOUND, ports=(PORT, switch), tcp_retransmits=500), finite) == []
+    host = msgspec.structs.replace(PORT, drops=1)
+    assert failed(msgspec.structs.replace(SOUND, ports=(host, switch)), finite) == ["drops"]

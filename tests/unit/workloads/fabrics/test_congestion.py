@@ -88,7 +88,7 @@ def test_multicast_past_finite_buffers_is_refused_with_its_reason() -> None:
 def test_sizes_are_shown_as_a_scenario_may_say_them() -> None:
     wanted = section(fabric={**MARKING, "buffer": "100KB"})
     used = used_settings(wanted, ResolvedPoint(wanted).options)
-    assert (used["fabric.buffer"], used["fabric.ecn"]) == ("100000B", "30000B")
+    assert (used["fabric.buffer"], used["fabric.ecn"]) == ("100kB", "30kB")
     assert (used["fabric.gso"], used["transport.congestion"]) == ("unset", "unset")
     plain = used_settings(section(), ResolvedPoint(section()).options)
     assert (plain["fabric.buffer"], plain["fabric.ecn"]) == ("deep", "off")
