@@ -45,7 +45,8 @@ class DaskPool:
 
     def close(self) -> None:
         """Stops listening; the cluster stays as it is."""
-        self._client.unsubscribe_topic(self._topic)
+        if self._client.status == "running":  # and the scheduler is not gone
+            self._client.unsubscribe_topic(self._topic)
 
     def try_machines(self, memory_mb: int) -> None:
         """Examines every worker that is there, and refuses those that may not run points. Raises MachineFault if all were refused."""
