@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -45,7 +45,8 @@ class DaskPool:
 
     def close(self) -> None:
         """Stops listening; the cluster stays as it is."""
-        self._client.unsubscribe_topic(self._topic)
+        if self._client.status == "running":  # and the scheduler is not gone
+            self._client.unsubscribe_topic(self._topic)
 
     def try_machines(self, memory_mb: int) -> None:
         """Examines every worker that is there, and refuses those that may not run points. Raises MachineFault if all were refused."""
@@ -167,7 +168,7 @@ class DaskPool:
             watcher.heard(planned, said)
 
 
-def _write(folder: Path, files: dict[str, bytes] | Any) -> None:
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
     """Writes what a worker sent into the point's folder. Raises OSError, and InternalFault for a path that leads out of it."""
     for name, content in files.items():
         path = PurePosixPath(name)

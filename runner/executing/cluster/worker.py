@@ -31,7 +31,7 @@ from gradwire.vm.trial import try_kernel
 if TYPE_CHECKING:
     from distributed import Worker
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.ENOMEM)
+FULL = (errno.ENOSPC, errno.EDQUOT)
 CAUSES_OF_THE_MACHINE = ("memory: folder full", "memory: limit", "killed")
 """Deaths of a kernel that come from what else runs on its machine, or from the machine's limits (vm/causes.py)."""
 ROOM_BYTES = 1 << 20
@@ -84,6 +84,8 @@ def carry_out(order: Order) -> Answer:
             return _run(order, worker, Path(name), stop)
     except OSError as error:
         return Unable(worker.address, f"its disk {'is full' if error.errno in FULL else 'failed'}: {error}")
+    except MemoryError:
+        return Unable(worker.address, "its memory is full")
 
 
 def _run(order: Order, worker: Worker, folder: Path, stop: threading.Event) -> Answer:

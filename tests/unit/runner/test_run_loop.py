@@ -407,3 +407,11 @@ def test_a_kernel_that_dies_in_one_point_is_that_points_fault_and_told_in_one_li
     assert output.count("the kernel died: of a cause") == 1
     assert "remedy" not in output
     assert "panic" not in output
+
+
+def test_a_point_that_begins_anew_elsewhere_has_one_bar(tmp_path: Path) -> None:
+    point, _ = planned_runs(tmp_path)
+    with LiveProgress(Console(file=io.StringIO()), 2) as watcher:
+        watcher.started(point)
+        watcher.started(point)
+        assert [task.description for task in watcher._progress.tasks] == ["points", point.label]
