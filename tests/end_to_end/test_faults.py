@@ -145,7 +145,8 @@ def test_a_worker_that_dies_ends_the_run_by_name(agents: str, tmp_path: Path) ->
     assert ran.verdict.startswith("invalid: EndedByFault: the connection ")
     assert "waits for fc/0 from rank" in ran.verdict
     assert "(faults: fault.x, worker 1 dies)" in ran.verdict
-    assert agents == "per-host" or "rank 1 died at 0.17" in ran.verdict
+    assert "; rank 1 died at 0.17" in ran.verdict
+    assert "in iteration 2 (fault.x); rank " in ran.verdict
 
 
 def test_a_link_that_stays_down_ends_the_run_when_nothing_moves(tmp_path: Path) -> None:
