@@ -45,8 +45,8 @@ from gradwire.workloads.plan import Plan
 Expected = TypeVar("Expected", Listening, Ready, Done, Finished)
 
 LAST_WORDS_S = 1.0
-"""How long the other agents may take to find out that one has ended, and to say what they wait for. Its connections close at once, and so do
-those of each that ends for that: on an idle network, one after the other, in less than a millisecond each."""
+"""How long the other agents may take to find out that one has ended, and to say what they wait for. Its connections close at once, and so
+do those of each that ends for that: one after the other, a round trip each."""
 START_DELAY_NS = 5_000_000
 """Time between the command to start and the start, in which every agent sets its timer."""
 OUT_OF_MAPPINGS = (
@@ -142,7 +142,9 @@ class _Process:
         last = f": {said[-1]}" if said else ""
         if status == -signal.SIGSEGV:
             last += OUT_OF_MAPPINGS
-        return AgentDied(f"agent {self.number} ({which} on {hosts}) died with {how}{last}; its log is {self.error_path}")
+        return AgentDied(
+            f"agent {self.number} ({which} on {hosts}) died with {how}{last}; its log is {self.error_path}"
+        )
 
     def kill(self) -> None:
         """Kills the process, which would not notice in the middle of a replay that its input is closed; `stop` must follow."""

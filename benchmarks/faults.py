@@ -1,9 +1,9 @@
 """Every fault at several moments of an iteration, on strategies of every kind: what became of the runs, and how long they took to recover.
 
 `python -m benchmarks.faults [--strategies ring,p3] [--faults link-down,loss] [--moments 0,0.4] [--out runs/faults]` prints a row for each
-strategy and fault as it goes. A point has a fault at one moment after the other, with some iterations in between, and has to end valid, which
-means that every gradient was added once (docs/trust.md). A worker dies once, so that has a point for each moment, which has to end by name.
-Points that are in the run folders already do not run again. One takes about eight seconds on one core.
+strategy and fault. A run has faults of all kinds at all moments, with some iterations in between, and has to end valid, which means that
+every gradient was added once (docs/trust.md). A worker dies once, so that has a run for each moment, which has to end by name. Runs that
+are in the folder already do not run again. A strategy takes two minutes on one core.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,8 @@ FAULTS: Mapping[str, Mapping[str, Any]] = {
     "slow-worker": {"worker": 1, "factor": 2, "duration": OUTAGE},
     "switch-restart": {"switch": "s1", "duration": OUTAGE},
     "controller-restart": {"duration": OUTAGE},
-    "dead-worker": {"worker": 1},
 }
+DEADLY = "dead-worker"
 MOMENTS = (0.0, 0.2, 0.4, 0.6, 0.8)
 """When faults begin, as shares of an iteration without faults."""
 WARMUP = 1
@@ -63,17 +64,25 @@ def scenario(strategy: str) -> dict[str, Any]:
     }
 
 
-def faulty(strategy: str, kind: str, moments: Sequence[float], usual_s: float) -> dict[str, Any]:
-    """The scenario with a kind of fault at these moments: of one point with all of them, or of a point for each where a worker dies."""
-    at = [f"{round(moment * usual_s * 1e6)}us" for moment in moments]
-    fault = {"kind": kind, "iteration": FIRST, **FAULTS[kind]}
-    if kind == "dead-worker":
-        return {**scenario(strategy), "fault": {"x": fault}, "sweep": {"fault.x.at": at}}
+def faulty(strategy: str, kinds: Sequence[str], moments: Sequence[float], usual_s: float) -> dict[str, Any]:
+    """The scenario with faults of these kinds, each at all moments, one after the other."""
+    chosen = list(product(kinds, enumerate(_after(moments, usual_s))))
     faults = {
-        f"n{number}": {**fault, "at": each, "iteration": FIRST + number * APART} for number, each in enumerate(at)
+        f"{kind}-{number}": {"kind": kind, "iteration": FIRST + place * APART, "at": at, **FAULTS[kind]}
+        for place, (kind, (number, at)) in enumerate(chosen)
     }
-    iterations = FIRST + APART * len(moments) - WARMUP
+    iterations = FIRST + APART * len(chosen) - WARMUP
     return {**scenario(strategy), "fault": faults, "run": {"warmup": WARMUP, "iterations": iterations}}
+
+
+def deadly(strategy: str, moments: Sequence[float], usual_s: float) -> dict[str, Any]:
+    """The scenario with a worker that dies, with a point for each moment."""
+    fault = {"kind": DEADLY, "iteration": FIRST, "worker": 1}
+    return {**scenario(strategy), "fault": {"x": fault}, "sweep": {"fault.x.at": _after(moments, usual_s)}}
+
+
+def _after(moments: Sequence[float], usual_s: float) -> list[str]:
+    return [f"{round(moment * usual_s * 1e6)}us" for moment in moments]
 
 
 def rows(strategy: str, kinds: Sequence[str], moments: Sequence[float], out: Path) -> Iterator[str]:
@@ -81,36 +90,42 @@ def rows(strategy: str, kinds: Sequence[str], moments: Sequence[float], out: Pat
     healthy = gradwire.run(scenario(strategy), out=out / f"{strategy}-healthy", progress=False)
     usual_s = float(healthy.iterations["iteration_time_s"].median())
     yield f"{strategy}: an iteration without faults takes {usual_s * 1e3:.2f} ms"
-    for kind in kinds:
-        point = faulty(strategy, kind, moments, usual_s)
-        found = gradwire.run(point, out=out / f"{strategy}-{kind}", progress=False)
-        yield f"| {strategy} | {kind} | {' | '.join(_cells(found, len(moments)))} |"
+    survived = [kind for kind in kinds if kind != DEADLY]
+    if survived:
+        point = faulty(strategy, survived, moments, usual_s)
+        found = gradwire.run(point, out=out / f"{strategy}-{len(survived)}-faults", progress=False)
+        yield from _survived(found, strategy, survived, len(moments))
+    if DEADLY in kinds:
+        found = gradwire.run(deadly(strategy, moments, usual_s), out=out / f"{strategy}-{DEADLY}", progress=False)
+        yield _died(found, strategy, len(moments))
 
 
-def _cells(found: Run, moments: int) -> Iterator[str]:
-    """What became of the points of a kind."""
-    verdicts = list(found.points["verdict"])
-    if len(verdicts) == moments and all("(faults: " in verdict for verdict in verdicts):
-        yield f"ended by name, {moments} times"
-        yield ""
-        yield verdicts[0].partition(": ")[2]
-        return
-    if verdicts != ["valid"]:
-        yield "INVALID"
-        yield ""
-        yield "; ".join(verdicts)
+def _survived(found: Run, strategy: str, kinds: Sequence[str], moments: int) -> Iterator[str]:
+    """What became of a run with faults of these kinds."""
+    (verdict,) = found.points["verdict"]
+    yield f"{strategy}: {verdict}"
+    if verdict != "valid":
         return
     times_s = found.iterations["iteration_time_s"].to_numpy()
-    blocks = times_s[FIRST:].reshape(moments, APART)
-    usual_s = float(np.median(np.append(blocks[:, -1], times_s[1])))
-    yield f"right sum, {moments} times"
-    yield ", ".join(f"{late_s * 1e3:.1f}" for late_s in (blocks - usual_s).sum(axis=1))
-    yield _lateness(StoredRun(found.folder / "points" / str(found.points.index[0])))
+    blocks = times_s[FIRST:].reshape(len(kinds), moments, APART)
+    usual_s = float(np.median(blocks[:, :, -1]))
+    late_s = (blocks - usual_s).sum(axis=2)
+    stored = StoredRun(found.folder / "points" / str(found.points.index[0]))
+    for kind, each in zip(kinds, late_s, strict=True):
+        later = ", ".join(f"{one_s * 1e3:.1f}" for one_s in each)
+        yield f"| {strategy} | {kind} | {later} | {_lateness(stored, kind)} |"
 
 
-def _lateness(stored: StoredRun) -> str:
-    """How late the latest fault of a run began and ended."""
-    records = stored.record().faults
+def _died(found: Run, strategy: str, moments: int) -> str:
+    """What became of the runs in which a worker dies: the first one's end stands for all."""
+    verdicts = list(found.points["verdict"])
+    named = sum("; rank 1 died at " in verdict and "(faults: fault.x, " in verdict for verdict in verdicts)
+    return f"| {strategy} | {DEADLY} | {named} of {moments} ended by name | {verdicts[0]} |"
+
+
+def _lateness(stored: StoredRun, kind: str) -> str:
+    """How late the latest fault of a kind began and ended."""
+    records = [record for record in stored.record().faults if record.fault.kind == kind]
     begun_ns = max(record.begun_ns - record.due_ns for record in records)
     ended_ns = max(record.ended_ns - record.due_ns - record.fault.duration_ns for record in records)
     return f"began {begun_ns / 1e6:.3f} ms late at most, ended {ended_ns / 1e6:.3f} ms"
@@ -120,13 +135,13 @@ def main() -> None:
     """Prints the table as it grows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--strategies", default=",".join(STRATEGIES))
-    parser.add_argument("--faults", default=",".join(FAULTS))
+    parser.add_argument("--faults", default=",".join([*FAULTS, DEADLY]))
     parser.add_argument("--moments", default=",".join(map(str, MOMENTS)))
     parser.add_argument("--out", type=Path, default=Path("runs/faults"))
     chosen = parser.parse_args()
     warnings.simplefilter("ignore", InvalidPointWarning)
     moments = [float(moment) for moment in chosen.moments.split(",")]
-    print("| strategy | fault | outcome | later by, ms | |\n|---|---|---|---|---|", flush=True)
+    print("| strategy | fault | later by, ms | |\n|---|---|---|---|", flush=True)
     for name in chosen.strategies.split(","):
         for row in rows(STRATEGIES[name], chosen.faults.split(","), moments, chosen.out):
             print(row, flush=True)

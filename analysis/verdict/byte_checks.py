@@ -86,9 +86,9 @@ def _remote_receives(plan: Plan) -> Int64:
 def port_bytes_check(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     """The bytes that left all hosts by their ports' counters are the plan's payload as frames, within PORT_TOLERANCE, plus ACKs.
 
-    Other tenants' flows count with what their TCP sent. The lower limit is the payload alone. The upper limit is the payload as full frames x 1.01, one ACK for every two segments,
-    PORT_SLACK_BYTES per message, HANDSHAKE_BYTES per possible connection, and FLOOR_BYTES. Only ports "h*-eth0" count; aggregators
-    have none.
+    Other tenants' flows count with what their TCP sent. The lower limit is the payload alone. The upper limit is the payload as full
+    frames x 1.01, one ACK for every two segments, PORT_SLACK_BYTES per message, HANDSHAKE_BYTES per possible connection, and FLOOR_BYTES.
+    Only ports "h*-eth0" count; aggregators have none.
     """
     moved = _from_hosts(plan, fabric, transfers(plan))
     first = moved.first
@@ -170,9 +170,9 @@ class _Place:
 def band_bytes_check(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     """At each host port, each switch port towards a host, and each leaf's and pod's uplinks, every band carries its class's bytes.
 
-    A data band must agree with the plan's frames within BAND_TOLERANCE, PORT_SLACK_BYTES per message, HANDSHAKE_BYTES per pair of hosts
-    and FLOOR_BYTES; other tenants' flows belong to it. The control band also carries the ACKs, so it has only an upper limit. The place and band that use most of their
-    slack are reported.
+    A data band must agree with the plan's frames, and with those of other tenants, within BAND_TOLERANCE, PORT_SLACK_BYTES per message,
+    HANDSHAKE_BYTES per pair of hosts and FLOOR_BYTES. The control band also carries the ACKs, so it has only an upper limit. The place and
+    band that use most of their slack are reported.
     """
     moved = transfers(plan)
     frames = _frame_bytes(plan, fabric, moved) * record.iterations

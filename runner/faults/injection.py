@@ -16,7 +16,7 @@ from gradwire.controller.process import ControllerProcess
 from gradwire.faults import MachineFault
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.runner.faults.agenda import Act, Agenda
-from gradwire.topo.command import run
+from gradwire.topo.command import run, run_promptly
 from gradwire.topo.fabric import Link, band_of_class
 from gradwire.topo.fault_commands import (
     LinkState,
@@ -83,12 +83,12 @@ class Patient:
         if fault.kind == "switch-restart":
             commands = leave_controller(fault.place, naming) if act is Act.BEGIN else forget_rules(fault.place, naming)
             for command in commands:
-                run(command)
+                run_promptly(command)
         for link in links_of(self._network.fabric, fault):
             self._bring(link, state_of(self._network.fabric, link, active))
         if fault.kind == "switch-restart" and act is Act.END:
             for command in find_controller(fault.place, naming, self._controller_port):
-                run(command)
+                run_promptly(command)
             self._restarted.append(naming.device(fault.place))
 
     def settle(self) -> None:
@@ -117,11 +117,11 @@ class Patient:
         for tool, batches in (("ip", commands.ip), ("tc", commands.tc)):
             for device, batch in batches.items():
                 if not device:
-                    run([tool, "-batch", "-"], batch_text(batch))
+                    run_promptly([tool, "-batch", "-"], batch_text(batch))
                     continue
                 host = self._network.fabric.endpoint_names().index(device)
                 with network_namespace(namespace_of(self._network.host_pid(host))):
-                    run([tool, "-batch", "-"], batch_text(batch))
+                    run_promptly([tool, "-batch", "-"], batch_text(batch))
 
 
 class Injection:
