@@ -15,8 +15,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import gradwire
 from gradwire.api.run import InvalidPointWarning, Run
 from gradwire.runner.stored.stored_run import StoredRun
@@ -29,6 +27,10 @@ STRATEGIES: Mapping[str, str] = {
     "aggregation": "aggregation-ps",
 }
 """Strategies by what they are examples of."""
+SIZE = "5MB"
+"""A layer's."""
+SIZES: Mapping[str, str] = {"p3": "1MB"}
+"""The same of strategies that send in slices, each of which costs as much to replay as another's whole message."""
 OUTAGE = "50ms"
 FAULTS: Mapping[str, Mapping[str, Any]] = {
     "link-down": {"link": "h2", "duration": OUTAGE},
@@ -52,8 +54,9 @@ APART = 6
 
 
 def scenario(strategy: str) -> dict[str, Any]:
-    """Four workers that exchange 10 MB at 10 Gbit/s."""
-    layers = [{"name": name, "size": ["5MB"], "forward": "2ms", "backward": "4ms"} for name in ("fc1", "fc2")]
+    """Four workers that exchange two layers at 10 Gbit/s."""
+    size = SIZES.get(strategy, SIZE)
+    layers = [{"name": name, "size": [size], "forward": "2ms", "backward": "4ms"} for name in ("fc1", "fc2")]
     return {
         "title": f"faults and {strategy}",
         "cluster": {"workers": 4},
@@ -108,8 +111,8 @@ def _survived(found: Run, strategy: str, kinds: Sequence[str], moments: int) -> 
         return
     times_s = found.iterations["iteration_time_s"].to_numpy()
     blocks = times_s[FIRST:].reshape(len(kinds), moments, APART)
-    usual_s = float(np.median(blocks[:, :, -1]))
-    late_s = (blocks - usual_s).sum(axis=2)
+    # Beside what follows: after a fault, workers may be out of step, in which iterations of some strategies are 2 % longer or shorter.
+    late_s = (blocks - blocks[:, :, -1:]).sum(axis=2)
     stored = StoredRun(found.folder / "points" / str(found.points.index[0]))
     for kind, each in zip(kinds, late_s, strict=True):
         later = ", ".join(f"{one_s * 1e3:.1f}" for one_s in each)
