@@ -23,6 +23,8 @@ from gradwire.agents.messages import (
     AgentSettings,
     Command,
     Connect,
+    CutShort,
+    Died,
     Done,
     Finish,
     Finished,
@@ -36,7 +38,7 @@ from gradwire.agents.messages import (
     say,
 )
 from gradwire.agents.multicast.sockets import Multicast
-from gradwire.agents.perils import Perils
+from gradwire.agents.perils import Interrupted, Perils
 from gradwire.agents.records import AgentSummary
 from gradwire.agents.replay.interpreter import Interpreter
 from gradwire.agents.replay.pace import Pace
@@ -115,7 +117,7 @@ class Agent:
         """Replays the plan, beginning at `start_ns` of the monotonic clock, and writes the log."""
         assert self._loop is not None
         gc.disable()
-        self._loop.run(start_ns, self._iterated)
+        self._loop.run(start_ns, self._iterated, lambda what: say(Died(what)))
         ended_ns = time.monotonic_ns() - start_ns
         gc.enable()
         self._interpreter.log.freeze().save(self._log)
@@ -160,6 +162,8 @@ def main() -> int:
         for line in sys.stdin:
             agent.obey(decode_command(line))
     except Fault as fault:
+        if isinstance(fault, Interrupted):
+            say(CutShort(str(fault), fault.awaited))
         print(f"{type(fault).__name__}: {fault}", file=sys.stderr, flush=True)
         # Returning would close the sockets first, and an agent that misses them might be found dead before this one.
         os._exit(1)

@@ -63,7 +63,7 @@ def mark(sock: socket.socket, band: int) -> None:
 def listen(host: HostEntry, options: SocketOptions) -> socket.socket:
     """Opens the listening socket of a host."""
     with network_namespace(host.namespace):
-        sock = _tcp_socket(options)
+        sock = tcp_socket(options)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     mark(sock, CONTROL_BAND)
     sock.bind((host.ip, PORT))
@@ -74,7 +74,7 @@ def listen(host: HostEntry, options: SocketOptions) -> socket.socket:
 def connect(connection: Connection, host: HostEntry, fabric: Fabric, options: SocketOptions) -> socket.socket:
     """Begins to connect from `host`; the socket becomes writable once the other side has answered."""
     with network_namespace(host.namespace):
-        sock = _tcp_socket(options)
+        sock = tcp_socket(options)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if options.unsent_bytes is not None:
         sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, options.unsent_bytes)
@@ -86,7 +86,8 @@ def connect(connection: Connection, host: HostEntry, fabric: Fabric, options: So
     return sock
 
 
-def _tcp_socket(options: SocketOptions) -> socket.socket:
+def tcp_socket(options: SocketOptions) -> socket.socket:
+    """A socket that does not block, with buffers of these sizes."""
     sock = socket.socket()
     sock.setblocking(False)
     for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):

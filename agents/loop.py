@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from gradwire.agents.departures import ErrorQueue, Line
 from gradwire.agents.multicast.sockets import FlowSender, Multicast, interest
-from gradwire.agents.perils import Perils
+from gradwire.agents.perils import Interrupted, Perils
 from gradwire.agents.replay.interpreter import Interpreter, Outgoing
 from gradwire.agents.timer import Timer
 from gradwire.agents.transfer import Receiver, Sender, payload_file
@@ -70,20 +70,22 @@ class ReplayLoop:
         """Payload and framing received so far."""
         return sum(receiver.bytes_received for receiver in self._receivers.values()) + self._multicast.bytes_received
 
-    def run(self, start_ns: int, on_iteration: Callable[[int], None]) -> None:
+    def run(
+        self, start_ns: int, on_iteration: Callable[[int], None], on_death: Callable[[str], None] = lambda _: None
+    ) -> None:
         """Replays the plan, beginning at `start_ns` of the monotonic clock; calls `on_iteration` with the number of iterations done.
 
-        Raises MachineFault for a connection that breaks, and where perils say when to give up; then also with what ranks wait for.
+        on_death: hears of each worker that dies, in words. Raises MachineFault for a connection that breaks; with perils, Interrupted for
+        that and where they say when to give up.
         """
         try:
-            self._run(start_ns, on_iteration)
+            self._run(start_ns, on_iteration, on_death)
         except MachineFault as fault:
             if self._perils is None:
                 raise
-            told = self._perils.last_words(self._all_awaited())
-            raise MachineFault(f"{fault}; {told}" if told else str(fault)) from fault
+            raise Interrupted(str(fault), self._all_awaited()) from fault
 
-    def _run(self, start_ns: int, on_iteration: Callable[[int], None]) -> None:
+    def _run(self, start_ns: int, on_iteration: Callable[[int], None], on_death: Callable[[str], None]) -> None:
         self._poll.register(self._timer.descriptor, select.EPOLLIN)
         self._timer.set(start_ns)
         self._poll.poll()
@@ -105,12 +107,13 @@ class ReplayLoop:
                 done = interpreter.iterations_done
                 on_iteration(done)
             if self._perils is not None:
-                self._watch(self._perils, done, time.monotonic_ns() - start_ns)
+                self._watch(self._perils, done, time.monotonic_ns() - start_ns, on_death)
 
-    def _watch(self, perils: Perils, done: int, now_ns: int) -> None:
+    def _watch(self, perils: Perils, done: int, now_ns: int, on_death: Callable[[str], None]) -> None:
         """Lets workers die, and gives up if nothing moves any more."""
         perils.iterated(done, now_ns)
-        for rank in perils.deaths(now_ns, done):
+        for rank, what in perils.deaths(now_ns, done).items():
+            on_death(what)
             self._die(rank)
         perils.moved(self._interpreter.log.rows + self.bytes_received, now_ns)
         perils.refuse_stall(now_ns, is_computing=self._interpreter.next_timer_ns() is not None)

@@ -81,6 +81,21 @@ class Iterated(msgspec.Struct, frozen=True, tag_field="event", tag="iteration"):
     done: int
 
 
+class Died(msgspec.Struct, frozen=True, tag_field="event", tag="died"):
+    """A worker of the agent died, as a scenario's fault says; the agent's other ranks go on."""
+
+    #: Who, when and in which iteration, in words.
+    what: str
+
+
+class CutShort(msgspec.Struct, frozen=True, tag_field="event", tag="cut short"):
+    """The replay cannot go on, and the agent ends."""
+
+    reason: str
+    #: What each of its ranks that live waits for, in words.
+    awaited: tuple[str, ...]
+
+
 class Done(msgspec.Struct, frozen=True, tag_field="event", tag="done"):
     """The replay has ended, and its log is written."""
 
@@ -97,7 +112,7 @@ class Captured(msgspec.Struct, frozen=True, tag_field="event", tag="captured"):
     records: tuple[CaptureRecord, ...]
 
 
-Answer = Listening | Ready | Iterated | Done | Finished | Captured
+Answer = Listening | Ready | Iterated | Died | CutShort | Done | Finished | Captured
 
 _encoder = msgspec.json.Encoder()
 _commands: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)

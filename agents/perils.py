@@ -15,6 +15,17 @@ class Stalled(MachineFault):
     """Nothing has moved for as long as a scenario allows."""
 
 
+class Interrupted(MachineFault):
+    """A replay that cannot go on.
+
+    awaited: what each rank that lives waits for, in words.
+    """
+
+    def __init__(self, reason: str, awaited: Sequence[str]) -> None:
+        super().__init__(reason)
+        self.awaited = tuple(awaited)
+
+
 class Perils:
     """Tells a replay loop who dies when, and when to give up.
 
@@ -28,8 +39,6 @@ class Perils:
         deaths = [fault for fault in faults if fault.kind == "dead-worker" and ranks[fault.worker] in own_ranks]
         self._unborn = {fault.name: (fault, ranks[fault.worker]) for fault in deaths}
         self._due_ns: list[tuple[int, str, int]] = []
-        #: When each worker died, by rank, in words.
-        self.dead: dict[int, str] = {}
         self._stall_limit_ns = stall_limit_ns
         self._seen = -1
         self._moved_ns = 0
@@ -43,13 +52,12 @@ class Perils:
                 self._due_ns.append((now_ns + fault.at_ns, name, rank))
         self._due_ns.sort()
 
-    def deaths(self, now_ns: int, iteration: int) -> list[int]:
-        """The ranks that die now, in this iteration."""
+    def deaths(self, now_ns: int, iteration: int) -> dict[int, str]:
+        """The ranks that die now, in this iteration, each with that in words."""
         dying = [(rank, name) for due_ns, name, rank in self._due_ns if due_ns <= now_ns]
         self._due_ns = [due for due in self._due_ns if due[0] > now_ns]
-        for rank, name in dying:
-            self.dead[rank] = f"rank {rank} died at {now_ns / 1e9:.6f} s, in iteration {iteration} (fault.{name})"
-        return [rank for rank, _ in dying]
+        when = f"at {now_ns / 1e9:.6f} s, in iteration {iteration}"
+        return {rank: f"rank {rank} died {when} (fault.{name})" for rank, name in dying}
 
     def moved(self, seen: int, now_ns: int) -> None:
         """Notes how much has been logged and received in all, which grows while anything moves."""
@@ -68,8 +76,9 @@ class Perils:
         deaths = [due_ns for due_ns, _, _ in self._due_ns]
         return min([self._moved_ns + self._stall_limit_ns, *deaths])
 
-    def last_words(self, awaited: Sequence[str]) -> str:
-        """Who died, and what others wait for: the end of a sentence about a run that ended early."""
-        more = f", and {len(awaited) - MOST_AWAITED} more" if len(awaited) > MOST_AWAITED else ""
-        waiting = [f"{', '.join(awaited[:MOST_AWAITED])}{more}"] if awaited else []
-        return "; ".join([*self.dead.values(), *waiting])
+
+def last_words(reason: str, deaths: Sequence[str], awaited: Sequence[str]) -> str:
+    """Why a run ended early, who had died, and what others wait for; in one sentence."""
+    more = f", and {len(awaited) - MOST_AWAITED} more" if len(awaited) > MOST_AWAITED else ""
+    waiting = [f"{', '.join(awaited[:MOST_AWAITED])}{more}"] if awaited else []
+    return "; ".join([reason, *deaths, *waiting])

@@ -22,6 +22,8 @@ from gradwire.agents.messages import (
     Answer,
     Command,
     Connect,
+    CutShort,
+    Died,
     Done,
     Finish,
     Finished,
@@ -34,6 +36,7 @@ from gradwire.agents.messages import (
     encode_line,
     write_settings,
 )
+from gradwire.agents.perils import last_words
 from gradwire.agents.records import AgentSummary, OpLog, PlannedFault
 from gradwire.faults import MachineFault
 from gradwire.topo.fabric import Fabric
@@ -41,6 +44,9 @@ from gradwire.workloads.plan import Plan
 
 Expected = TypeVar("Expected", Listening, Ready, Done, Finished)
 
+LAST_WORDS_S = 1.0
+"""How long the other agents may take to find out that one has ended, and to say what they wait for. Its connections close at once, and so
+do those of each that ends for that: one after the other, a round trip each."""
 START_DELAY_NS = 5_000_000
 """Time between the command to start and the start, in which every agent sets its timer."""
 OUT_OF_MAPPINGS = (
@@ -65,7 +71,7 @@ UNHARMED = Mishaps()
 
 
 class AgentDied(MachineFault):
-    """An agent process ended in the middle of a run. said: its last words, "" if it had none."""
+    """An agent process ended in the middle of a run. said: why no agent could go on, "" if this one did not say that."""
 
     def __init__(self, message: str, said: str = "") -> None:
         super().__init__(message)
@@ -137,8 +143,7 @@ class _Process:
         if status == -signal.SIGSEGV:
             last += OUT_OF_MAPPINGS
         return AgentDied(
-            f"agent {self.number} ({which} on {hosts}) died with {how}{last}; its log is {self.error_path}",
-            said[-1].removeprefix(f"{MachineFault.__name__}: ") if said else "",
+            f"agent {self.number} ({which} on {hosts}) died with {how}{last}; its log is {self.error_path}"
         )
 
     def kill(self) -> None:
@@ -172,6 +177,8 @@ class AgentGroup:
         self._folder = folder
         self._arguments = (groups, fabric, sockets)
         self._processes: list[_Process] = []
+        self._deaths: list[str] = []
+        self._cut_short: list[CutShort] = []
         #: Common start of the last replay, by the monotonic clock.
         self.start_ns = 0
 
@@ -239,7 +246,7 @@ class AgentGroup:
                     process = key.data
                     process_answers = process.answers()
                     if not process_answers:
-                        raise process.death()
+                        raise self._death_of(process)
                     for answer in process_answers:
                         if isinstance(answer, expected):
                             # It stays registered, because its death has to be noticed while others are still busy.
@@ -247,4 +254,32 @@ class AgentGroup:
                         elif isinstance(answer, Iterated) and on_iteration:
                             iterations[process.number] = answer.done
                             on_iteration(min(iterations.values()))
+                    self._note(process_answers)
         return [answers[process.number] for process in self._processes]
+
+    def _note(self, answers: list[Answer]) -> None:
+        """Keeps what agents say of workers that die, and of their own ends."""
+        self._deaths += [answer.what for answer in answers if isinstance(answer, Died)]
+        self._cut_short += [answer for answer in answers if isinstance(answer, CutShort)]
+
+    def _death_of(self, process: _Process) -> AgentDied:
+        """The error for the first agent that ended early, with what the others know if it was cut short."""
+        died = process.death()
+        if not self._cut_short:
+            return died
+        self._hear([other for other in self._processes if other is not process])
+        awaited = [line for each in self._cut_short for line in each.awaited]
+        return AgentDied(str(died), last_words(self._cut_short[0].reason, self._deaths, awaited))
+
+    def _hear(self, processes: list[_Process]) -> None:
+        """Notes the last words of agents, for LAST_WORDS_S at most."""
+        deadline_s = time.monotonic() + LAST_WORDS_S
+        with selectors.DefaultSelector() as selector:
+            for process in processes:
+                selector.register(process.output, selectors.EVENT_READ, process)
+            while selector.get_map() and (left_s := deadline_s - time.monotonic()) > 0:
+                for key, _ in selector.select(left_s):
+                    answers = key.data.answers()
+                    self._note(answers)
+                    if not answers:
+                        selector.unregister(key.fileobj)

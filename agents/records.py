@@ -14,6 +14,8 @@ import numpy.typing as npt
 Int64 = npt.NDArray[np.int64]
 CAPTURE_FOLDER = "capture"
 """Folder of captured packets, inside the point's folder."""
+TENANTS_CLASS = 0
+"""The traffic class of other tenants: that of a strategy with one class, and of the most urgent messages of others."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +182,9 @@ class PlannedFault:
     worker: int = -1
     #: What its kind needs: a share lost, a delay or a period in seconds, a rate in bit/s, a factor.
     value: float = 0.0
+    #: Of a tenant: indices of the hosts that its flow comes from and goes to; -1 for other faults.
+    source: int = -1
+    destination: int = -1
 
     @property
     def is_of_worker(self) -> bool:
@@ -191,6 +196,8 @@ class PlannedFault:
         """Its place in words."""
         if self.is_of_worker:
             return f"worker {self.worker}"
+        if self.source >= 0:
+            return f"a tenant from h{self.source + 1} to h{self.destination + 1}"
         if not self.place:
             return "the controller"
         return f"switch {self.place}" if self.kind == "switch-restart" else f"link {self.place}"
@@ -210,6 +217,7 @@ class PlannedFault:
             "rate": f"has {self.value / 1e9:g} Gbit/s",
             "slow-worker": f"computes {self.value:g} times slower",
             "dead-worker": "dies",
+            "tenant": f"sends {self.value / 1e9:g} Gbit/s",
         }
         return words.get(self.kind, "restarts")
 
@@ -227,6 +235,8 @@ class FaultRecord:
     ended_ns: int
     #: How often something was done to the network or a worker.
     changes: int = 0
+    #: Of a tenant: the payload that its TCP sent.
+    sent_bytes: int = 0
 
     def overlaps(self, begin_ns: int, end_ns: int) -> bool:
         """Whether it was there at some time between these two."""

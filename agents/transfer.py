@@ -113,6 +113,11 @@ class Arrival:
 _skipped = mmap.mmap(-1, SKIP_BYTES)
 
 
+def discard(sock: socket.socket, most_bytes: int) -> int:
+    """Takes bytes off a TCP socket without copying them; returns how many, 0 if the other end has closed the connection."""
+    return sock.recv_into(_skipped, min(most_bytes, SKIP_BYTES), socket.MSG_TRUNC)
+
+
 class Receiver:
     """The receiving end of a connection."""
 
@@ -140,7 +145,7 @@ class Receiver:
             raise MachineFault(f"the connection from {self.peer} broke in the middle of the run: {error}") from error
 
     def _skip(self) -> Iterator[Arrival]:
-        skipped_bytes = self.sock.recv_into(_skipped, min(self._left, SKIP_BYTES), socket.MSG_TRUNC)
+        skipped_bytes = discard(self.sock, self._left)
         self._raise_if_closed(skipped_bytes == 0)
         self.bytes_received += skipped_bytes
         self._left -= skipped_bytes

@@ -234,6 +234,7 @@ def _faults(task: PointTask, ready: Bench) -> Iterator[tuple[Mishaps, Injection 
     from gradwire.runner.faults.injection import Injection, Patient, ended_by_name  # noqa: PLC0415 (few points need it)
 
     patient = Patient(ready.network, ready.controller, CONTROLLER_PORT, has_seed=ready.abilities.has_netem_seed)
+    patient.let_in(task.faults, task.sockets)
     injection = Injection([fault for fault in task.faults if not fault.is_of_worker], patient)
     of_workers = tuple(fault for fault in task.faults if fault.is_of_worker)
     with ended_by_name(task.faults, injection):

@@ -7,6 +7,8 @@ batch their work into one process per namespace, and enter the namespace themsel
 
 from __future__ import annotations
 
+import os
+import select
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,10 +24,58 @@ def run(command: Sequence[str], text: str = "") -> str:
 
     Raises MachineFault, with the command and its standard error, if the command is missing, fails, or hangs for a minute.
     """
-    result = attempt(command, text)
+    return _checked(attempt(command, text), text)
+
+
+def run_promptly(command: Sequence[str], text: str = "") -> None:
+    """Like `run`, for a command in the middle of a replay, which writes less than a pipe holds.
+
+    It returns when the command has ended. `subprocess` looks for that only now and then where it has a time limit, first after 1 ms, and by
+    the virtual clock the network is replayed meanwhile.
+    """
+    try:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+    except FileNotFoundError as missing:
+        raise _missing(command) from missing
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(text)
+        process.stdin.close()
+        if not ends_within(process.pid, TIMEOUT_S):
+            process.kill()
+            raise _hung(command)
+        written = process.stdout.read(), process.stderr.read()
+    _checked(subprocess.CompletedProcess(command, process.returncode, *written), text)
+
+
+def ends_within(pid: int, timeout_s: float) -> bool:
+    """Waits until a child process has ended, whose status is then still to be read; False if it takes longer."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(timeout_s * 1e3))
+    finally:
+        os.close(descriptor)
+
+
+def _checked(result: subprocess.CompletedProcess[str], text: str) -> str:
     if result.returncode:
-        raise MachineFault(f"`{' '.join(command)}` failed with {result.returncode}: {_complaint(result.stderr, text)}")
+        command = " ".join(result.args)
+        raise MachineFault(f"`{command}` failed with {result.returncode}: {_complaint(result.stderr, text)}")
     return result.stdout
+
+
+def _missing(command: Sequence[str]) -> MachineFault:
+    return MachineFault(f"program {command[0]} is missing; `gradwire doctor` names the package")
+
+
+def _hung(command: Sequence[str]) -> MachineFault:
+    return MachineFault(f"`{' '.join(command)}` gave no answer for {TIMEOUT_S:.0f} s")
 
 
 def attempt(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
@@ -33,9 +83,9 @@ def attempt(command: Sequence[str], text: str = "") -> subprocess.CompletedProce
     try:
         return subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     except FileNotFoundError as missing:
-        raise MachineFault(f"program {command[0]} is missing; `gradwire doctor` names the package") from missing
+        raise _missing(command) from missing
     except subprocess.TimeoutExpired as hung:
-        raise MachineFault(f"`{' '.join(command)}` gave no answer for {TIMEOUT_S:.0f} s") from hung
+        raise _hung(command) from hung
 
 
 def write_sysctl(name: str, value: str) -> None:

@@ -34,6 +34,11 @@ ip link set lo up || fail "cannot raise the loopback interface"
 # A process that carries many hosts may raise its limit to a socket for each of their flows. Not the limit in force: there are programs
 # that call close() for each number up to it when they start.
 ulimit -Hn 65536
+# A process may have seven eighths of the memory for its own data, and is refused more. Without that limit, programs that take everything
+# leave no room for their code: the kernel drops pages of it and reads them again for ever, for it kills only where dropping does not help.
+# The clock stands still meanwhile, so that nothing inside can notice. It is the soft limit, which a program may raise.
+read -r _ total_kib _ </proc/meminfo || fail "cannot read /proc/meminfo"
+ulimit -Sd $((total_kib / 8 * 7)) || fail "cannot limit the data of processes"
 
 if [ "$GRADWIRE_OPENVSWITCH" = 1 ]; then
     # Open vSwitch counts the CPUs only after 10 s of uptime, and has no handler threads before. Sleeping is free here.

@@ -79,6 +79,11 @@ def paths_of(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) -> Pat
     )
 
 
+def ports_between(fabric: Fabric, source: int, target: int, spine_of: SpineOf | None = None) -> list[int]:
+    """The ports on the way from one host to another, numbered as in Paths. Raises InternalFault as `paths_of` does."""
+    return _Ways(fabric, spine_of).path(source, target)
+
+
 def _packed(plan: Plan, sends: Int64) -> Int64:
     """One number for each SEND's queue, receiver and class."""
     ops = plan.ops

@@ -7,11 +7,12 @@ of 66 bytes for every two segments (RFC 5681), far fewer if bursts are merged on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from gradwire.agents.records import PointRecord
+from gradwire.agents.records import TENANTS_CLASS, FaultRecord, PointRecord
 from gradwire.agents.wire.framing import Framing
 from gradwire.analysis.bounds import Bool, Transfers, once, parts_of, transfers
 from gradwire.analysis.iterations import Float64
@@ -87,18 +88,21 @@ def _remote_receives(plan: Plan) -> Int64:
 def port_bytes_check(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     """The bytes that left all hosts by their ports' counters are the plan's payload as frames, within PORT_TOLERANCE, plus ACKs.
 
-    The lower limit is the payload alone. The upper limit is the payload as full frames x 1.01, one ACK for every two segments,
-    PORT_SLACK_BYTES per message, HANDSHAKE_BYTES per possible connection, and FLOOR_BYTES. Only ports "h*-eth0" count; aggregators
-    have none.
+    Other tenants' flows count with what their TCP sent. The lower limit is the payload alone. The upper limit is the payload as full
+    frames x 1.01, one ACK for every two segments, PORT_SLACK_BYTES per message, HANDSHAKE_BYTES per possible connection, and FLOOR_BYTES.
+    Only ports "h*-eth0" count; aggregators have none.
     """
     moved = _from_hosts(plan, fabric, transfers(plan))
     first = moved.first
-    payload = int(moved.size_bytes[first].sum()) * record.iterations
+    tenants = tenants_of(record)
+    beside = sum(tenant.sent_bytes for tenant in tenants)
+    payload = int(moved.size_bytes[first].sum()) * record.iterations + beside
     messages = int(first.sum()) * record.iterations
     ports = {f"{host}-eth0" for host in fabric.host_names()}
     counted = sum(band.bytes_sent for band in record.counts.bands if band.port in ports)
     frames = float(_frame_bytes(plan, fabric, moved)[first].sum()) * record.iterations
-    handshakes = HANDSHAKE_BYTES * fabric.hosts * (fabric.hosts - 1) * fabric.bands
+    frames += beside * tcp_frame_share(fabric)
+    handshakes = HANDSHAKE_BYTES * (fabric.hosts * (fabric.hosts - 1) * fabric.bands + len(tenants))
     tolerance = 1 + PORT_TOLERANCE + LOSS_FACTOR * fabric.loss
     limit = int(frames * (tolerance + _ack_share(fabric)) + PORT_SLACK_BYTES * messages + handshakes + FLOOR_BYTES)
     limit += resent_bytes(fabric, record)
@@ -134,6 +138,27 @@ def resent_bytes(fabric: Fabric, record: PointRecord) -> int:
     return record.counts.tcp_retransmits * (fabric.mtu_bytes + ETHERNET_HEADER_BYTES) if fabric.buffer_bytes else 0
 
 
+def _and_tenants(plan: Plan, moved: Transfers, tenants: Sequence[FaultRecord]) -> Transfers:
+    """The transfers of an iteration, and after them what each tenant sent, under numbers that no op has."""
+    return Transfers(
+        np.append(moved.op, len(plan.ops) + np.arange(len(tenants))),
+        np.append(moved.src, np.array([tenant.fault.source for tenant in tenants], np.int64)),
+        np.append(moved.dst, np.array([tenant.fault.destination for tenant in tenants], np.int64)),
+        np.append(moved.size_bytes, np.array([tenant.sent_bytes for tenant in tenants], np.int64)),
+        np.append(moved.first, np.ones(len(tenants), np.bool_)),
+    )
+
+
+def tenants_of(record: PointRecord) -> list[FaultRecord]:
+    """Other tenants that sent something while the plan was replayed."""
+    return [fault for fault in record.faults if fault.sent_bytes]
+
+
+def tcp_frame_share(fabric: Fabric) -> float:
+    """Bytes that tc counts per byte of TCP's payload in full frames."""
+    return (fabric.mtu_bytes + ETHERNET_HEADER_BYTES) / fabric.mss_bytes()
+
+
 def _ack_share(fabric: Fabric) -> float:
     """Upper limit of the bytes of pure ACKs per byte of data frames.
 
@@ -162,13 +187,17 @@ class _Place:
 def band_bytes_check(plan: Plan, fabric: Fabric, record: PointRecord) -> Check:
     """At each host port, each switch port towards a host, and each leaf's and pod's uplinks, every band carries its class's bytes.
 
-    A data band must agree with the plan's frames within BAND_TOLERANCE, PORT_SLACK_BYTES per message, HANDSHAKE_BYTES per pair of hosts
-    and FLOOR_BYTES. The control band also carries the ACKs, so it has only an upper limit. The place and band that use most of their
-    slack are reported.
+    A data band must agree with the plan's frames, and with those of other tenants, within BAND_TOLERANCE, PORT_SLACK_BYTES per message,
+    HANDSHAKE_BYTES per pair of hosts and FLOOR_BYTES. The control band also carries the ACKs, so it has only an upper limit. The place and
+    band that use most of their slack are reported.
     """
     moved = transfers(plan)
     frames = _frame_bytes(plan, fabric, moved) * record.iterations
     band = np.where(plan.ops.traffic_class[moved.op] < 0, 0, band_of_class(0) + plan.ops.traffic_class[moved.op])
+    tenants = tenants_of(record)
+    moved = _and_tenants(plan, moved, tenants)
+    frames = np.append(frames, [tenant.sent_bytes * tcp_frame_share(fabric) for tenant in tenants])
+    band = np.append(band, [band_of_class(TENANTS_CLASS)] * len(tenants))
     counted: dict[tuple[str, int], int] = {}
     for count in record.counts.bands:
         counted[count.port, count.band] = counted.get((count.port, count.band), 0) + count.bytes_sent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gradwire.agents.records import PointRecord
-from gradwire.analysis.fluid.paths import Paths, SpineOf, paths_of
+from gradwire.analysis.fluid.paths import Paths, SpineOf, paths_of, ports_between
 from gradwire.analysis.verdict.byte_checks import (
     BAND_TOLERANCE,
     FLOOR_BYTES,
@@ -13,6 +13,8 @@ from gradwire.analysis.verdict.byte_checks import (
     LOSS_FACTOR,
     PORT_SLACK_BYTES,
     resent_bytes,
+    tcp_frame_share,
+    tenants_of,
 )
 from gradwire.analysis.verdict.checks import Check
 from gradwire.topo.fabric import CONTROL_BAND, ETHERNET_HEADER_BYTES, PREAMBLE_FCS_GAP_BYTES, Fabric
@@ -20,7 +22,7 @@ from gradwire.workloads.plan import Int64, Plan
 
 
 def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: SpineOf | None) -> list[Check]:
-    """The data of each line between two switches is the plan's, with the tolerances of `band_bytes_check`.
+    """The data of each line between two switches is the plan's and other tenants', with the tolerances of `band_bytes_check`.
 
     The port that uses most of its slack is reported. There is no check without a choice of spines, or if `spine_of` does not tell it.
     """
@@ -35,12 +37,17 @@ def uplink_checks(plan: Plan, fabric: Fabric, record: PointRecord, spine_of: Spi
     frames = paths.line_bytes[data] * (
         1 - PREAMBLE_FCS_GAP_BYTES / (fabric.mtu_bytes + ETHERNET_HEADER_BYTES + PREAMBLE_FCS_GAP_BYTES)
     )
+    beside = [
+        (ports_between(fabric, tenant.fault.source, tenant.fault.destination, spine_of), tenant.sent_bytes)
+        for tenant in tenants_of(record)
+    ]
     tolerance = BAND_TOLERANCE + LOSS_FACTOR * fabric.loss
     worst, text = -1.0, ""
     ports, trunks = _ports(fabric), fabric.tree.trunks
     for number, port in enumerate(ports, 2 * fabric.hosts):
         passing = np.isin(paths.flow_of_send[data], _flows_past(paths, number))
         expected = float(frames[passing].sum()) * record.iterations
+        expected += sum(size_bytes for way, size_bytes in beside if number in way) * tcp_frame_share(fabric)
         slack = tolerance * expected + PORT_SLACK_BYTES * int(passing.sum()) * record.iterations
         below = _hosts_below(fabric, trunks[(number - 2 * fabric.hosts) % len(trunks)].lower)
         slack += HANDSHAKE_BYTES * below * (fabric.hosts - below) * fabric.bands + FLOOR_BYTES

@@ -6,15 +6,18 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
+from gradwire.agents.connections import HostEntry, SocketOptions
 from gradwire.agents.process import AgentDied
-from gradwire.agents.records import FaultRecord, PlannedFault
+from gradwire.agents.records import TENANTS_CLASS, FaultRecord, PlannedFault
+from gradwire.agents.tenant import Tenant
 from gradwire.controller.process import ControllerProcess
 from gradwire.faults import MachineFault
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.runner.faults.agenda import Act, Agenda
-from gradwire.topo.command import run
-from gradwire.topo.fabric import Link
+from gradwire.topo.command import run, run_promptly
+from gradwire.topo.fabric import Link, band_of_class
 from gradwire.topo.fault_commands import (
     LinkState,
     NetworkCommands,
@@ -49,6 +52,23 @@ class Patient:
         self._controller_port, self._has_seed = controller_port, has_seed
         self._states: dict[Link, LinkState] = {}
         self._restarted: list[str] = []
+        self._tenants: dict[str, Tenant] = {}
+
+    def let_in(self, faults: Sequence[PlannedFault], options: SocketOptions) -> None:
+        """Connects the flows of tenants among the faults. Raises MachineFault if that cannot be done."""
+        fabric = self._network.fabric
+        for fault in faults:
+            if fault.kind == "tenant":
+                ends = (
+                    HostEntry(host, fabric.host_ip(host), namespace_of(self._network.host_pid(host)))
+                    for host in (fault.source, fault.destination)
+                )
+                payload_bps = fault.value * fabric.goodput_share()
+                self._tenants[fault.name] = Tenant(*ends, payload_bps, band_of_class(TENANTS_CLASS), options)
+
+    def sent_bytes(self, fault: PlannedFault) -> int:
+        """The payload of a tenant that has ended; 0 for other faults."""
+        return self._tenants[fault.name].sent_bytes if fault.name in self._tenants else 0
 
     def apply(self, fault: PlannedFault, act: Act, active: Collection[PlannedFault]) -> None:
         """Begins or ends a fault; `active` are those that are in the network afterwards. Raises MachineFault if a command fails."""
@@ -56,15 +76,19 @@ class Patient:
         if fault.kind == "controller-restart":
             (self._controller.stop if act is Act.BEGIN else self._controller.restart)()
             return
+        if fault.kind == "tenant":
+            tenant = self._tenants[fault.name]
+            (tenant.begin if act is Act.BEGIN else tenant.end)()
+            return
         if fault.kind == "switch-restart":
             commands = leave_controller(fault.place, naming) if act is Act.BEGIN else forget_rules(fault.place, naming)
             for command in commands:
-                run(command)
+                run_promptly(command)
         for link in links_of(self._network.fabric, fault):
             self._bring(link, state_of(self._network.fabric, link, active))
         if fault.kind == "switch-restart" and act is Act.END:
             for command in find_controller(fault.place, naming, self._controller_port):
-                run(command)
+                run_promptly(command)
             self._restarted.append(naming.device(fault.place))
 
     def settle(self) -> None:
@@ -93,11 +117,11 @@ class Patient:
         for tool, batches in (("ip", commands.ip), ("tc", commands.tc)):
             for device, batch in batches.items():
                 if not device:
-                    run([tool, "-batch", "-"], batch_text(batch))
+                    run_promptly([tool, "-batch", "-"], batch_text(batch))
                     continue
                 host = self._network.fabric.endpoint_names().index(device)
                 with network_namespace(namespace_of(self._network.host_pid(host))):
-                    run([tool, "-batch", "-"], batch_text(batch))
+                    run_promptly([tool, "-batch", "-"], batch_text(batch))
 
 
 class Injection:
@@ -115,7 +139,9 @@ class Injection:
     @property
     def records(self) -> tuple[FaultRecord, ...]:
         """What became of the faults."""
-        return self._agenda.records
+        return tuple(
+            replace(record, sent_bytes=self._patient.sent_bytes(record.fault)) for record in self._agenda.records
+        )
 
     def begin(self, start_ns: int) -> None:
         """The replay begins at this time of the monotonic clock."""

@@ -28,6 +28,11 @@ def _defects(fault: FaultSection, fabric: Fabric, workers: int) -> Iterator[str]
         yield f"worker = {fault.worker}: workers are 0 to {workers - 1}"
     if fault.switch is not None and fault.switch not in fabric.switch_names():
         yield f"switch = '{fault.switch}': switches are {', '.join(fabric.switch_names())}"
+    for key, host in (("source", fault.source), ("destination", fault.destination)):
+        if host is not None and host not in fabric.host_names():
+            yield f"{key} = '{host}': hosts are h1 to h{fabric.hosts}"
+    if fault.kind == "tenant" and fault.rate is not None and fault.rate > fabric.rate_bps:
+        yield f"rate: must be at most the {fabric.rate_bps / 1e9:g}gbit of a host's link"
     if fault.link is None:
         return
     try:
@@ -54,6 +59,7 @@ def port_of(fabric: Fabric, link: str) -> str:
 def _planned(name: str, fault: FaultSection, fabric: Fabric) -> PlannedFault:
     values = (fault.loss, fault.delay, fault.rate, fault.factor, fault.every)
     place = port_of(fabric, fault.link) if fault.link is not None else fault.switch or ""
+    hosts = fabric.host_names()
     return PlannedFault(
         name=name,
         kind=fault.kind,
@@ -63,4 +69,6 @@ def _planned(name: str, fault: FaultSection, fabric: Fabric) -> PlannedFault:
         place=place,
         worker=-1 if fault.worker is None else fault.worker,
         value=next((value for value in values if value is not None), 0.0),
+        source=-1 if fault.source is None else hosts.index(fault.source),
+        destination=-1 if fault.destination is None else hosts.index(fault.destination),
     )

@@ -21,6 +21,7 @@ FaultKind = Literal[
     "dead-worker",
     "switch-restart",
     "controller-restart",
+    "tenant",
 ]
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 NEEDS: Mapping[str, tuple[str, ...]] = {
@@ -33,11 +34,12 @@ NEEDS: Mapping[str, tuple[str, ...]] = {
     "dead-worker": ("worker",),
     "switch-restart": ("switch", "duration"),
     "controller-restart": ("duration",),
+    "tenant": ("source", "destination", "rate"),
 }
 """The keys that each kind of fault must have beside its time."""
-OWN_KEYS = ("link", "worker", "switch", "loss", "delay", "rate", "factor", "every")
+OWN_KEYS = ("link", "worker", "switch", "source", "destination", "loss", "delay", "rate", "factor", "every")
 """The keys that only some kinds take."""
-HARMLESS = frozenset({"slow-worker", "dead-worker", "controller-restart"})
+HARMLESS = frozenset({"slow-worker", "dead-worker", "controller-restart", "tenant"})
 """Kinds that neither lose a packet nor delay one beyond what TCP expects."""
 LARGEST_FACTOR = 1e6
 NOTHING_GETS_THROUGH = Because("where nothing gets through, the link is down: kind = 'link-down'")
@@ -50,7 +52,7 @@ class FaultSection(Section):
 
     kind: FaultKind
     """What happens: a link is down, or goes down and up ("flapping"), loses or delays packets, or is slower ("rate"), in both directions; a
-    worker computes slower or dies; a switch or the controller restarts."""
+    worker computes slower or dies; a switch or the controller restarts; another tenant of the network sends from one host to another."""
     at: DurationS = Field(0.0, ge=0)
     """Virtual time after which it begins: after the beginning of the replay, or of `iteration`."""
     iteration: int | None = Field(None, ge=0)
@@ -63,12 +65,16 @@ class FaultSection(Section):
     """Where, of faults of workers: the worker's number, from 0."""
     switch: str | None = None
     """Where, of a restart: "s1"."""
+    source: str | None = None
+    """The host from which a tenant sends: "h1"."""
+    destination: str | None = None
+    """The host to which it sends."""
     loss: Annotated[float | None, NOTHING_GETS_THROUGH] = Field(None, gt=0, lt=1)
     """Share of packets that are lost at random in each direction. A burst of `fabric.gso` is lost as a whole."""
     delay: DurationS | None = Field(None, gt=0)
     """Time by which packets arrive later in each direction."""
     rate: RateBps | None = None
-    """Line rate that is left."""
+    """Line rate that is left; or that a tenant takes where it can, with headers and gaps."""
     factor: float | None = Field(None, gt=1, le=LARGEST_FACTOR)
     """How many times longer a slow worker takes to compute, additions included."""
     every: DurationS | None = Field(None, ge=SHORTEST_PERIOD_S)
@@ -84,6 +90,8 @@ class FaultSection(Section):
                 lines.append(f"{key}: has no effect with kind = '{self.kind}'; it is for kind = {kinds}")
         if self.kind == "dead-worker" and self.duration is not None:
             lines.append("duration: the dead do not come back: leave it out")
+        if self.kind == "tenant" and self.source is not None and self.source == self.destination:
+            lines.append(f"destination = '{self.destination}': must be another host than the source")
         if lines:
             raise ValueError("\n".join(lines))
         return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradwire.agents.perils import Perils, Stalled
+from gradwire.agents.perils import Perils, Stalled, last_words
 from gradwire.agents.records import PlannedFault
 
 LIMIT_NS = 1000
@@ -17,26 +17,23 @@ def perils(*faults: PlannedFault, own: tuple[int, ...] = (4, 5)) -> Perils:
 def test_a_worker_dies_at_its_time_and_says_which_fault_it_was() -> None:
     found = perils(PlannedFault("crash", "dead-worker", 30, worker=1))
     assert found.next_ns() == 30
-    assert found.deaths(29, 0) == []
-    assert found.deaths(31, 2) == [5]
-    assert found.deaths(32, 2) == []
-    assert found.last_words(["rank 4 waits for fc from rank 5 in iteration 2"]) == (
-        "rank 5 died at 0.000000 s, in iteration 2 (fault.crash); rank 4 waits for fc from rank 5 in iteration 2"
-    )
+    assert found.deaths(29, 0) == {}
+    assert found.deaths(31, 2) == {5: "rank 5 died at 0.000000 s, in iteration 2 (fault.crash)"}
+    assert found.deaths(32, 2) == {}
 
 
 def test_a_death_of_an_iteration_counts_from_its_beginning() -> None:
     found = perils(PlannedFault("crash", "dead-worker", 30, iteration=2, worker=0))
     found.iterated(1, 100)
-    assert found.deaths(500, 1) == []
+    assert found.deaths(500, 1) == {}
     found.iterated(2, 600)
-    assert found.deaths(629, 2) == []
-    assert found.deaths(630, 2) == [4]
+    assert found.deaths(629, 2) == {}
+    assert list(found.deaths(630, 2)) == [4]
 
 
 def test_workers_of_other_agents_die_there() -> None:
     found = perils(PlannedFault("crash", "dead-worker", 30, worker=1), own=(4,))
-    assert found.deaths(100, 0) == []
+    assert found.deaths(100, 0) == {}
 
 
 def test_a_replay_gives_up_when_nothing_moves_and_nothing_is_computed() -> None:
@@ -53,5 +50,5 @@ def test_a_replay_gives_up_when_nothing_moves_and_nothing_is_computed() -> None:
 
 
 def test_only_a_few_of_many_waits_are_told() -> None:
-    assert perils().last_words(list("abcde")) == "a, b, c, and 2 more"
-    assert perils().last_words([]) == ""
+    assert last_words("it broke", ["x died"], list("abcde")) == "it broke; x died; a, b, c, and 2 more"
+    assert last_words("it broke", [], []) == "it broke"

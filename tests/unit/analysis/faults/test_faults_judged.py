@@ -28,9 +28,9 @@ def test_faults_that_happened_as_they_should_pass_and_say_what_is_not_checked() 
     [
         ([], "cut: the last iteration ended before it began"),
         ([FaultRecord(CUT, -1, -1, -1)], "cut: the last iteration ended before it began"),
-        ([record(begun=1_000_000_001 + TOLERANCE_NS)], "cut: began at 1.005000 s instead of 1.000000 s"),
+        ([record(begun=1_000_000_001 + TOLERANCE_NS)], "cut: began at 1.001000 s instead of 1.000000 s"),
         ([record(begun=999_999_999)], "cut: began at"),
-        ([record(ended=1_500_000_001 + TOLERANCE_NS)], "cut: ended at 1.505000 s instead of 1.500000 s"),
+        ([record(ended=1_500_000_001 + TOLERANCE_NS)], "cut: ended at 1.501000 s instead of 1.500000 s"),
         ([record(ended=-1)], "cut: ended at"),
     ],
 )

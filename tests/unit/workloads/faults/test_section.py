@@ -25,6 +25,8 @@ VALUES: dict[str, Any] = {
     "link": "h2",
     "worker": 1,
     "switch": "s1",
+    "source": "h1",
+    "destination": "h3",
     "loss": 0.01,
     "delay": "1ms",
     "rate": "5gbit",
@@ -63,6 +65,8 @@ def test_every_kind_is_accepted_with_what_it_needs_and_refused_without_any_of_it
         (fault("link-down", at=50), "fault.x.at = 50: must be a duration"),
         (fault("link-down", iteration=-1), "fault.x.iteration = -1: must be a whole number of at least 0"),
         (fault("flapping", every="1us"), "fault.x.every = '1us': must be a duration of 1ms"),
+        (fault("tenant", destination="h1"), "fault.x.destination = 'h1': must be another host than the source"),
+        (fault("tenant", link="h1"), "fault.x.link: has no effect with kind = 'tenant'"),
         ({"kind": "link-dwn", "link": "h1"}, "did you mean 'link-down'?"),
     ],
 )  # fmt: skip
@@ -79,6 +83,8 @@ def test_what_makes_no_sense_is_refused_with_its_key(values: dict[str, Any], com
         (fault("rate", rate="10gbit"), "fault.x.rate: must be below the 10gbit of link h2"),
         (fault("switch-restart", switch="s2"), "fault.x.switch = 's2': switches are s1"),
         (fault("dead-worker", worker=4), "fault.x.worker = 4: workers are 0 to 3"),
+        (fault("tenant", destination="h5"), "fault.x.destination = 'h5': hosts are h1 to h4"),
+        (fault("tenant", rate="25gbit"), "fault.x.rate: must be at most the 10gbit of a host's link"),
     ],
 )  # fmt: skip
 def test_places_that_do_not_exist_are_refused(values: dict[str, Any], complaint: str) -> None:
@@ -113,18 +119,20 @@ def test_the_machine_is_told_ports_and_nanoseconds() -> None:
         "slow": section("slow-worker"),
         "up": section("delay", link="s1-eth3"),
         "boot": section("switch-restart", switch="s3"),
+        "other": section("tenant"),
     }
     assert planned_faults(faults, leaf_spine) == (
         PlannedFault("cut", "link-down", 1_500_000, 2, 300_000_000, "h2-eth0"),
         PlannedFault("slow", "slow-worker", 0, -1, -1, "", 1, 2.0),
         PlannedFault("up", "delay", 0, -1, -1, "s1-eth3", -1, 0.001),
         PlannedFault("boot", "switch-restart", 0, -1, 100_000_000, "s3"),
+        PlannedFault("other", "tenant", 0, -1, -1, "", -1, 5e9, 0, 2),
     )
 
 
 @pytest.mark.parametrize("kind", NEEDS)
 def test_tcp_keeps_its_timers_where_packets_may_get_lost_or_come_late(kind: str) -> None:
-    harmless = kind in ("slow-worker", "dead-worker", "controller-restart")
+    harmless = kind in ("slow-worker", "dead-worker", "controller-restart", "tenant")
     assert may_lose({"x": section(kind)}) is not harmless
 
 
@@ -136,6 +144,7 @@ def test_tcp_keeps_its_timers_where_packets_may_get_lost_or_come_late(kind: str)
         (PlannedFault("x", "slow-worker", 0, worker=2, value=2.0), "worker 2 computes 2 times slower"),
         (PlannedFault("x", "switch-restart", 0, place="s1"), "switch s1 restarts"),
         (PlannedFault("x", "controller-restart", 0), "the controller restarts"),
+        (PlannedFault("x", "tenant", 0, value=5e9, source=0, destination=2), "a tenant from h1 to h3 sends 5 Gbit/s"),
     ],
 )
 def test_a_fault_says_what_it_is(planned: PlannedFault, words: str) -> None:
