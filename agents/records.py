@@ -65,6 +65,8 @@ class AgentSummary:
     multicast_repairs: int = 0
     #: Faults of this agent's workers.
     faults: tuple[FaultRecord, ...] = ()
+    #: How long the run's threads waited for a core, all together, as a share of the replay; 0 on the virtual clock.
+    cpu_wait: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ class PointRecord:
     counts: NetworkCounts
     #: Measured time over ideal time of short bursts between all hosts before iteration 0; 1.0 is exact.
     rate_probe: float
-    #: Share of the replay during which the machine's busiest core was busy; 0 on the virtual clock.
+    #: Share of the replay during which the busiest of the run's threads, or of the machine's interrupts, was; 0 on the virtual clock.
     cpu_saturation: float
     #: How bands, and flows within a band, are served, such as "prio, fq".
     shaping: str
@@ -204,3 +206,5 @@ class PointRecord:
     capture_start_ns: int = 0
     #: What became of the scenario's faults.
     faults: tuple[FaultRecord, ...] = ()
+    #: How long the run's threads waited for a core, all together, as a share of the replay; 0 on the virtual clock.
+    cpu_wait: float = 0.0

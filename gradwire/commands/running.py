@@ -74,7 +74,7 @@ def plan(scenario: Path, settings: Sequence[str], draw: Path | None = None) -> N
 
 
 def run(
-    scenario: Path, settings: Sequence[str], jobs: int | None, out: Path | None, clock_name: str, scale: int
+    scenario: Path, settings: Sequence[str], jobs: int | None, out: Path | None, clock_name: str, scale: int | None
 ) -> None:
     """`gradwire run`."""
     clock = machine.chosen_clock(clock_name, scale)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import RenderableType
 
@@ -25,6 +25,7 @@ from gradwire.runner.stored.provenance import note_start
 from gradwire.runner.stored.run_folder import write_run_folder
 from gradwire.runner.terminal.progress import LiveProgress
 from gradwire.runner.terminal.screen import Screen
+from gradwire.vm.machines import MEASURED
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,13 @@ def carry_out(prepared: Prepared, jobs: int | None, command: str, screen: Screen
     with ExitStack() as held:
         with writing(folder):
             held.enter_context(locked(folder, command))
-            place_for(prepared.scenario, clock, folder)  # which another command may have taken since
+            # Another command may have taken it since.
+            place_for(prepared.scenario, replace(clock, scale=MEASURED) if prepared.scale_from else clock, folder)
             write_run_folder(folder, prepared.scenario.document, clock)
         if clock.name == "virtual" and make_kernel_ready(screen.errors):
             planned = [run.keyed_anew() for run in planned]
         with writing(folder):
-            note_start(folder, clock, command)
+            note_start(folder, clock, command, prepared.scale_from)
             take_over(planned)
         parallel = 1 if clock.name == "wall" else min(jobs or cores(), len(planned))
         to_run = [run for run in planned if not run.stored.is_of(run.key)]
