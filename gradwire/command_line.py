@@ -364,6 +364,19 @@ def doctor() -> None:
 
 
 @app.command()
+def clean(
+    folders: Annotated[
+        list[Path] | None, typer.Argument(metavar="FOLDER", help="run folders, or folders of them; default: runs/")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be removed")] = False,
+) -> None:
+    """Removes what commands that were killed left behind, on both clocks; nothing of a command that lives, and nothing of others'."""
+    from gradwire.commands import machine
+
+    machine.clean(folders or [], dry_run=dry_run)
+
+
+@app.command()
 def kernel(
     force: Annotated[bool, typer.Option(help="build it even if it exists")] = False,
     check: Annotated[bool, typer.Option("--check", help="build nothing, and fail if there is none")] = False,

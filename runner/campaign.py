@@ -99,8 +99,8 @@ class Slots:
 
 
 SMALLEST_BUFFER_BYTES = 32_768
-"""Of a socket's buffer on the wall clock, some twenty frames. Buffers that were not divided held whole messages, so that parameter servers of
-VGG-19 at a scale of 1,100 took 1.31 to 1.34 of their time; with 32 KB 1.15, and with 8 KB links did not reach their rate."""
+"""Of a socket's buffer on the wall clock, some twenty frames. Buffers that were not divided held whole messages, so that parameter servers
+of VGG-19 at a scale of 1,100 took 1.31 to 1.34 of their time; with 32 KB 1.15, and with 8 KB links did not reach their rate."""
 OUTPUT_FILE = "log.txt"
 """What the machine printed, line by line, with the wall time of each."""
 

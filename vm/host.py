@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from gradwire.faults import InputFault, MachineFault
+from gradwire.vm.owners import OWNER_VARIABLE, this_process
 from gradwire.vm.packages import install_command
 from gradwire.vm.streaming import FollowEnd, follow, pipe, process_group
 
@@ -62,7 +63,8 @@ def run_on_host(
         raise MachineFault(f"Open vSwitch is not installed: run `{install_command('openvswitch')}`")
     pinned = [] if cpu is None else ["taskset", "-c", str(cpu)]
     command = [*pinned, *NAMESPACES, "bash", str(INIT), str(int(openvswitch)), *argv]
-    job_env = {"PATH": os.environ["PATH"], "PYTHONUNBUFFERED": "1", "TERM": "dumb", "TMPDIR": "/run/tmp", **env}
+    own_env = {"TERM": "dumb", "TMPDIR": "/run/tmp", OWNER_VARIABLE: this_process()}
+    job_env = {"PATH": os.environ["PATH"], "PYTHONUNBUFFERED": "1", **own_env, **env}
     last_line = ""
 
     def take(line: str) -> None:

@@ -32,5 +32,6 @@ if [ "$1" = 1 ]; then
     cd "$OLDPWD" || fail "cannot return to $OLDPWD"
 fi
 shift
-"$@"
+# The shell's own words about a command that a signal ended are not the command's.
+{ "$@" 2>&3 3>&-; } 3>&2 2>/dev/null
 exit $?

@@ -55,9 +55,9 @@ CPU_WAIT_LIMIT = 0.1
 """Of the replay, for all threads of a run together: if each wait held all workers up, an iteration took so much longer. Next to 14 busy
 processes runs waited for 0.03 to 0.05."""
 WALL_TOLERANCE = 0.05
-"""How far an iteration on the wall clock may be from one on the ideal network. What is not divided there (headers, frames, what an agent and
-a core take for a message) weighs more the larger the scale is: VGG-19 on eight workers came out at 1.08 to 1.44 of its time at scales from
-1,100 to 2,000, with nothing else to be seen."""
+"""How far an iteration on the wall clock may be from one on the ideal network. What is not divided there (headers, frames, what an agent
+and a core take for a message) weighs more the larger the scale is: VGG-19 on eight workers came out at 1.08 to 1.44 of its time at scales
+from 1,100 to 2,000, with nothing else to be seen."""
 UPCALLS_PER_FLOW = 2
 """The first packet of a flow causes an upcall; a second one may follow before the answer is installed."""
 

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import typer
+from rich.markup import escape
 
 from gradwire.commands import terminal
 from gradwire.faults import InputFault, MachineFault
 from gradwire.runner.calibrate import calibrate_fabric
 from gradwire.runner.carrying.scale import choose_scale
+from gradwire.runner.cleaning import clean as remove_leavings
 from gradwire.runner.launch.kernel import make_kernel_ready
 from gradwire.runner.proof import proof, trial_on
+from gradwire.runner.stored.run_folder import RUNS
 from gradwire.runner.terminal.listings import calibration_table, findings_table
 from gradwire.runner.terminal.progress import kernel_progress
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.doctor import diagnose
-from gradwire.vm.kernel import build_kernel, cached_kernel
+from gradwire.vm.kernel import build_kernel, cache_folder, cached_kernel
 from gradwire.vm.machines import DEFAULT_MEMORY_MB, MEASURED, Clock
 from gradwire.workloads.scenario.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
 from gradwire.workloads.scenario.units import rate_bps, rate_text
@@ -44,6 +49,25 @@ def kernel(*, force: bool, check: bool) -> None:
             build_kernel(show_step, anew=True)
     make_kernel_ready(terminal.errors)
     terminal.console.print(f"kernel: {cached_kernel()}", highlight=False, soft_wrap=True)
+
+
+def clean(folders: Sequence[Path], *, dry_run: bool) -> None:
+    """`gradwire clean`."""
+    for folder in folders:
+        if not folder.is_dir():
+            raise InputFault(f"{folder}: no such folder; give run folders, or folders of them, like {RUNS}")
+    places = list(folders) or [RUNS]
+    removed = 0
+    with terminal.interruptible("interrupted"):
+        for leaving in remove_leavings(places, cache_folder(), dry_run=dry_run):
+            removed += 1
+            verb = "would remove" if dry_run else "removed"
+            terminal.console.print(f"{verb} {leaving.kind} {escape(leaving.what)}", highlight=False, soft_wrap=True)
+    if not removed:
+        looked = ", ".join(map(str, places))
+        terminal.console.print(
+            f"nothing was left behind (runs looked at: {escape(looked)})", highlight=False, soft_wrap=True
+        )
 
 
 def doctor() -> None:

@@ -6,10 +6,8 @@ Nothing of it is computed from the machine's description. The network itself is 
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from gradwire.faults import MachineFault
 from gradwire.runner.carrying.measuring import FOUND_FILE, TASK_FILE, Carried, CarryTask
@@ -18,6 +16,7 @@ from gradwire.runner.protocol import Faulted, heard, read_json, write_json
 from gradwire.runner.replay import DEFAULT_SOCKETS
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.machines import Clock, run_job
+from gradwire.vm.owners import temporary_folder
 from gradwire.workloads.scaling import scaled_fabric
 
 FIRST_BPS = 2e10
@@ -130,8 +129,7 @@ def carry(fabric: Fabric, duration_s: float) -> Carried:
             case None:
                 said.append(line)
 
-    with tempfile.TemporaryDirectory(prefix="gradwire-") as temporary:
-        folder = Path(temporary)
+    with temporary_folder() as folder:
         write_json(folder / TASK_FILE, CarryTask(fabric.to_json(), DEFAULT_SOCKETS, duration_s))
         status = run_job(
             "gradwire.runner.carrying.measuring",
