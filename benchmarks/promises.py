@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[1]
 SCENARIO = """
 title = "Promises"
 [cluster]
-workers = 4
+workers = 2
 [fabric]
 rate = "10gbit"
 [model]
@@ -46,7 +46,8 @@ layers = [
 [strategy]
 name = "ring"
 [run]
-iterations = 30
+warmup = 1
+iterations = 10
 [sweep]
 "strategy.name" = ["ring", "kvstore", "p3"]
 """

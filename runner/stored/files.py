@@ -13,9 +13,15 @@ import msgspec
 
 from gradwire.faults import InputFault
 
-DAMAGED = (msgspec.DecodeError, json.JSONDecodeError, UnicodeDecodeError, zipfile.BadZipFile, zlib.error, EOFError)
+DAMAGED = (
+    *(msgspec.DecodeError, json.JSONDecodeError, UnicodeDecodeError, zipfile.BadZipFile, zlib.error, EOFError),
+    *(
+        RuntimeError,
+        MemoryError,
+    ),  # an archive that claims to be encrypted or compressed otherwise, and arrays that claim to be huge
+)
 """What is raised for a file that ends too early or was overwritten."""
-OTHERWISE_WRITTEN = (KeyError, TypeError, AttributeError, ValueError)
+OTHERWISE_WRITTEN = (KeyError, TypeError, AttributeError, ValueError, OverflowError)
 """What is raised for a whole file with other fields or values than this version writes; so is msgspec.ValidationError."""
 
 
