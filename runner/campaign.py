@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import queue
+import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -23,7 +24,7 @@ from gradwire.faults import Fault, InternalFault, MachineFault
 from gradwire.runner.code_digest import RUN_MODULES
 from gradwire.runner.judged import JudgedRun, judge_failure, judge_kept, write_judgement
 from gradwire.runner.planned import PlannedRun, rename_older_folder
-from gradwire.runner.programs.beside import clear_programs, write_programs
+from gradwire.runner.programs.beside import write_programs
 from gradwire.runner.protocol import (
     TASK_FILE,
     Event,
@@ -37,7 +38,7 @@ from gradwire.runner.protocol import (
     heard,
     write_json,
 )
-from gradwire.runner.stored.stored_run import RESULT_FILES, Completion, Speed, write_completion
+from gradwire.runner.stored.stored_run import Completion, Speed, write_completion
 from gradwire.vm.machines import Clock, run_job
 from gradwire.workloads.faults.planned import planned_faults
 from gradwire.workloads.scenario.schema import TransportSection
@@ -171,9 +172,7 @@ def carry_out(planned: PlannedRun, cpu: int, watcher: Watcher, stop: threading.E
     watcher.started(planned)
     folder = planned.folder
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (*RESULT_FILES, OUTPUT_FILE):
-        (folder / name).unlink(missing_ok=True)
-    clear_programs(folder)
+    _empty(folder)
     listener = _Listener(planned, watcher)
     try:
         judged = _run_and_judge(planned, cpu, listener, stop)
@@ -184,6 +183,15 @@ def carry_out(planned: PlannedRun, cpu: int, watcher: Watcher, stop: threading.E
     finally:
         listener.close()
     return judged
+
+
+def _empty(folder: Path) -> None:
+    """Removes all that another run of the point has left. A machine that finds files where it makes its own takes other virtual times."""
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
 
 
 def _run_and_judge(planned: PlannedRun, cpu: int, listener: _Listener, stop: threading.Event) -> JudgedRun:

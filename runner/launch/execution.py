@@ -60,7 +60,7 @@ def carry_out(prepared: Prepared, jobs: int | None, command: str, screen: Screen
         for warning in warnings(to_run):
             screen.warn(warning)
         screen.results.print(announcement(to_run, parallel), highlight=False)
-        with LiveProgress(screen.results, len(planned), Expectation(to_run, parallel)) as progress:
+        with LiveProgress(screen.results, len(planned), Expectation(to_run, parallel)) as progress, writing(folder):
             runs = Campaign(planned, folder, parallel, progress, trial_on(clock)).run()
         runs = compared(runs, screen.errors)
         if prepared.scenario.chart == "ranking":

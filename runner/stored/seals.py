@@ -61,7 +61,7 @@ def vouched(folder: Path) -> Iterator[None]:
         if (folder / SEALS_FILE).exists():
             raise
         raise InputFault(
-            f"{folder}: its files contradict each other ({type(error).__name__}: {error}); remove the folder, and the next `gradwire run` runs "
+            f"{folder}: its files contradict each other ({type(error).__name__}: {error}); remove it, and the next `gradwire run` runs "
             "the point anew"
         ) from error
 

@@ -19,7 +19,7 @@ from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.runner.protocol import TASK_FILE, PointTask, built_fabric, read_json, write_json
 from gradwire.runner.stored.files import reading
-from gradwire.runner.stored.seals import SEALS_FILE, refuse_changed, seal
+from gradwire.runner.stored.seals import refuse_changed, seal
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scenario.loading import Point
@@ -29,8 +29,6 @@ RECORD_FILE = "record.json"
 LOG_FILE = "ops.npz"
 VERDICT_FILE = "verdict.json"
 ITERATIONS_FILE = "iterations.csv"
-RESULT_FILES = (COMPLETION_FILE, SEALS_FILE, RECORD_FILE, LOG_FILE, VERDICT_FILE, ITERATIONS_FILE)
-"""What only a run that came to its end has, and what is made of that."""
 NEEDED_FILES = (TASK_FILE, COMPLETION_FILE, RECORD_FILE, LOG_FILE)
 """What a run that came to its end cannot lack."""
 
