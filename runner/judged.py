@@ -29,8 +29,7 @@ from gradwire.runner.programs.ended import ENDED_FILE, read_ended
 from gradwire.runner.programs.protocol import place_name
 from gradwire.runner.programs.reported import reported
 from gradwire.runner.protocol import TASK_FILE, write_json
-from gradwire.runner.stored.files import reading
-from gradwire.runner.stored.seals import vouched
+from gradwire.runner.stored.files import reading, vouched
 from gradwire.runner.stored.spines import Spines
 from gradwire.runner.stored.stored_run import (
     COMPLETION_FILE,

@@ -18,8 +18,7 @@ from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.runner.protocol import TASK_FILE, PointTask, built_fabric, read_json, write_json
-from gradwire.runner.stored.files import reading
-from gradwire.runner.stored.seals import refuse_changed, seal
+from gradwire.runner.stored.files import reading, refuse_changed, seal
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scenario.loading import Point

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from gradwire.analysis.timeline.trace import Event, trace_events, write_trace
 from gradwire.runner.judged import verdict_of
+from gradwire.runner.stored.files import vouched
 from gradwire.runner.stored.named_run import chosen_iteration
-from gradwire.runner.stored.seals import vouched
 from gradwire.runner.stored.spines import Spines
 from gradwire.runner.stored.stored_run import StoredRun
 

@@ -16,8 +16,8 @@ from gradwire.analysis.report.tables import rich_table
 from gradwire.runner.calibrate import Calibration
 from gradwire.runner.judged import verdict_of
 from gradwire.runner.planned import PlannedRun
+from gradwire.runner.stored.files import vouched
 from gradwire.runner.stored.named_run import chosen_iteration, slowest_iteration
-from gradwire.runner.stored.seals import vouched
 from gradwire.runner.stored.stored_run import StoredRun
 from gradwire.vm.doctor import Finding
 from gradwire.workloads.compilation import ResolvedPoint

@@ -16,11 +16,11 @@ from rich.console import Console
 from gradwire.api.running import open as open_run
 from gradwire.faults import InputFault
 from gradwire.runner.judged import judge_kept, judge_stored
+from gradwire.runner.stored.files import SEALS_FILE
 from gradwire.runner.stored.named_run import named_run
 from gradwire.runner.stored.point_folders import runs_of
 from gradwire.runner.stored.provenance import facts, provenance
 from gradwire.runner.stored.run_folder import run_folder, stored_clock, stored_scenario
-from gradwire.runner.stored.seals import SEALS_FILE
 from gradwire.runner.stored.stored_run import COMPLETION_FILE, StoredRun
 from gradwire.runner.stored.timeline import timeline_of
 from gradwire.runner.terminal.listings import critical_path_shown

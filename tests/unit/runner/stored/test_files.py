@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.faults import InputFault, InternalFault
-from gradwire.runner.stored.seals import refuse_changed, seal, vouched
+from gradwire.runner.stored.files import refuse_changed, seal, vouched
 
 
 def test_a_changed_file_is_refused_and_others_are_not(tmp_path: Path) -> None:
