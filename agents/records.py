@@ -93,6 +93,8 @@ class AgentSummary:
     sockets: tuple[SocketState, ...] = ()
     #: There also: what the connections that end here have, each once.
     accepted_congestion: tuple[str, ...] = ()
+    #: How long the run's threads waited for a core, all together, as a share of the replay; 0 on the virtual clock.
+    cpu_wait: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -257,7 +259,7 @@ class PointRecord:
     counts: NetworkCounts
     #: Measured time over ideal time of short bursts between all hosts before iteration 0; 1.0 is exact.
     rate_probe: float
-    #: Share of the replay during which the machine's busiest core was busy; 0 on the virtual clock.
+    #: Share of the replay during which the busiest of the run's threads, or of the machine's interrupts, was; 0 on the virtual clock.
     cpu_saturation: float
     #: How bands, and flows within a band, are served, such as "prio, fq".
     shaping: str
@@ -268,3 +270,5 @@ class PointRecord:
     capture_start_ns: int = 0
     #: What became of the scenario's faults.
     faults: tuple[FaultRecord, ...] = ()
+    #: How long the run's threads waited for a core, all together, as a share of the replay; 0 on the virtual clock.
+    cpu_wait: float = 0.0

@@ -106,7 +106,10 @@ Fidelity = Annotated[
         help="run quicker, off by up to this share of an iteration, e.g. 1%; the same as --set run.fidelity=1%"
     ),
 ]
-Scale = Annotated[int, typer.Option(min=1, help="wall clock: divide bytes and rates by this")]
+Scale = Annotated[
+    int | None,
+    typer.Option(min=1, help="wall clock: divide bytes and rates by this; default: what this machine needs, measured"),
+]
 
 
 def _with_fidelity(settings: list[str] | None, fidelity: str | None) -> list[str]:
@@ -122,7 +125,7 @@ def run(
     scheduler: Scheduler = None,
     out: RunFolder = None,
     clock: ClockName = "virtual",
-    scale: Scale = 1,
+    scale: Scale = None,
     fidelity: Fidelity = None,
 ) -> None:
     """Runs a scenario's points and reports on them; resumes a run folder where it stopped."""
@@ -353,7 +356,7 @@ def calibrate(
     rate: Annotated[str, typer.Option(help="line rate, e.g. 10gbit")] = "10gbit",
     as_json: AsJson = False,
     clock: ClockName = "virtual",
-    scale: Scale = 1,
+    scale: Scale = None,
 ) -> None:
     """Measures how close traffic patterns come to their ideal times, and whether priorities are strict."""
     from gradwire.commands import machine
@@ -367,6 +370,19 @@ def doctor() -> None:
     from gradwire.commands import machine
 
     machine.doctor()
+
+
+@app.command()
+def clean(
+    folders: Annotated[
+        list[Path] | None, typer.Argument(metavar="FOLDER", help="run folders, or folders of them; default: runs/")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be removed")] = False,
+) -> None:
+    """Removes what commands that were killed left behind, on both clocks; nothing of a command that lives, and nothing of others'."""
+    from gradwire.commands import machine
+
+    machine.clean(folders or [], dry_run=dry_run)
 
 
 @app.command()

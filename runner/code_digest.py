@@ -25,7 +25,7 @@ FAULT_MODULES = ("gradwire.vm.causes", "gradwire.vm.packages")
 """What a kernel's death is explained with. It does not count either: other words for it change no result."""
 NAMES_MODULES = ("gradwire",)
 """Names for Python programs, each imported when it is asked for, and where the package lies: they change no result."""
-BOOT_FILES = ("gradwire/vm/init.sh",)
+BOOT_FILES = ("gradwire/vm/init.sh", "gradwire/vm/host_init.sh")
 PLAN_FOLDER = "gradwire/workloads"
 """The code that compiles plans. The whole folder counts, for strategies are looked up by name and not imported."""
 

@@ -29,9 +29,16 @@ from gradwire.runner.programs.ended import ENDED_FILE, read_ended
 from gradwire.runner.programs.protocol import place_name
 from gradwire.runner.programs.reported import reported
 from gradwire.runner.protocol import TASK_FILE, write_json
-from gradwire.runner.stored.files import reading
+from gradwire.runner.stored.files import reading, vouched
 from gradwire.runner.stored.spines import Spines
-from gradwire.runner.stored.stored_run import ITERATIONS_FILE, VERDICT_FILE, Completion, Speed, StoredRun
+from gradwire.runner.stored.stored_run import (
+    COMPLETION_FILE,
+    ITERATIONS_FILE,
+    VERDICT_FILE,
+    Completion,
+    Speed,
+    StoredRun,
+)
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.machines import Clock
 from gradwire.workloads.plan import Plan
@@ -147,7 +154,12 @@ def programs_of(stored: StoredRun, fabric: Fabric) -> tuple[Beside | None, tuple
 
 
 def judge_run(stored: StoredRun, point: Point, completion: Completion) -> JudgedRun:
-    """Judges a run that came to its end. Raises InputFault for a file that cannot be read."""
+    """Judges a run that came to its end. Raises InputFault for a file that cannot be read, and for files that do not belong together."""
+    with vouched(stored.folder):
+        return _judge_run(stored, point, completion)
+
+
+def _judge_run(stored: StoredRun, point: Point, completion: Completion) -> JudgedRun:
     plan, fabric, log, record = stored.plan_labelled(completion.plan), stored.fabric(), stored.log(), stored.record()
     ideal = ideal_times(plan, fabric, rule_of(point.section.transport))
     captures, spine_of = stored.captures(fabric, record), _spine_of(stored, fabric)
@@ -212,6 +224,11 @@ def judge_stored(stored: StoredRun, point: Point, clock: Clock) -> JudgedRun:
     if not (stored.folder / VERDICT_FILE).exists():
         raise InputFault(stored.absence)
     verdict = stored.last_verdict()
+    if verdict.valid:
+        raise InputFault(
+            f"{stored.folder}: has a valid verdict, but {COMPLETION_FILE} is missing; remove the folder, and the next `gradwire run` runs "
+            "the point anew"
+        )
     if (stored.folder / TASK_FILE).exists():
         plan, fabric = stored.plan_labelled(stored.task().plans[0].label), stored.fabric()
     else:

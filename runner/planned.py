@@ -108,11 +108,11 @@ def virtual_clock(points: Sequence[Point]) -> Clock:
 
     Raises InputFault for a fabric whose keys do not fit together.
     """
-    _refuse_misfits(points)
+    refuse_misfits(points)
     return Clock(scale=max(map(_scale, points)))
 
 
-def _refuse_misfits(points: Sequence[Point]) -> None:
+def refuse_misfits(points: Sequence[Point]) -> None:
     """Raises InputFault with every line that a point's parts give."""
     lines: dict[str, None] = {}
     for point in points:
@@ -148,7 +148,7 @@ def plan_runs(points: Sequence[Point], out: Path, clock: Clock, jobs: int = 1) -
 
 def planning(points: Sequence[Point], out: Path, clock: Clock, jobs: int = 1) -> Iterator[PlannedRun]:
     """Like `plan_runs`: each point as soon as it and all before it are compiled."""
-    _refuse_misfits(points)
+    refuse_misfits(points)
     alike: dict[str, list[int]] = {}
     for index, point in enumerate(points):
         alike.setdefault(sharing_key(point), []).append(index)

@@ -35,6 +35,7 @@ from gradwire.analysis.transfers import steady_flow_time_s
 from gradwire.controller.process import ControllerProcess
 from gradwire.faults import Fault
 from gradwire.network_namespace import namespace_of
+from gradwire.runner.carrying.processor import Reading as ProcessorReading
 from gradwire.runner.protocol import (
     QUEUES_FILE,
     TASK_FILE,
@@ -184,14 +185,14 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
     with _capture(task, folder, network, plan) as capture:
         before = Reading(network)
         say(ReplayStarted())
-        cpu_before = _cpu_times()
+        processor_before = ProcessorReading.now() if task.clock == "wall" else None
         with (
             _programs(task, folder, network),
             _faults(task, ready) as (mishaps, injection),
             sampling(network.switch_interfaces(), task.queue_period_ns) as sampler,
         ):
             log, summaries = _replay(agents, plan, folder / chosen.file, task.iterations, Iterated, mishaps, injection)
-        cpu_after = _cpu_times()
+        load = ProcessorReading.now().since(processor_before) if processor_before else None
         say(ReplayEnded())
         ready.controller.check_alive()
         counts = Reading(network).since(before)
@@ -205,7 +206,8 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
         agents=summaries,
         counts=counts,
         rate_probe=probe_ratio,
-        cpu_saturation=_saturation(cpu_before, cpu_after) if task.clock == "wall" else 0.0,
+        cpu_saturation=load.busiest if load else 0.0,
+        cpu_wait=load.waited if load else 0.0,
         shaping=f"{'prio' if ready.abilities.has_prio else 'htb'}, {'fq' if ready.abilities.has_fq else 'fifo'}",
         notes=tuple(notes),
         captures=capture.records if capture else (),
@@ -312,27 +314,6 @@ def _choose_plan(task: PointTask, folder: Path, agents: AgentGroup) -> tuple[Pla
     fastest = min(times_s, key=times_s.__getitem__)
     tried = ", ".join(f"{candidate.label}: {time_s:.4f} s" for candidate, time_s in times_s.items())
     return fastest, [f"searched {tried}; kept {fastest.label}"]
-
-
-def _cpu_times() -> list[tuple[int, int]]:
-    """Busy and total time of each CPU so far, in clock ticks (/proc/stat)."""
-    times = []
-    for line in Path("/proc/stat").read_text().splitlines():
-        name, *fields = line.split()
-        if name.startswith("cpu") and name != "cpu":
-            ticks = [int(field) for field in fields]
-            idle = ticks[3] + ticks[4]
-            times.append((sum(ticks[:8]) - idle, sum(ticks[:8])))
-    return times
-
-
-def _saturation(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> float:
-    """Share of the time between two readings that the busiest CPU was busy."""
-    shares = [
-        (busy - busy_before) / max(1, total - total_before)
-        for (busy, total), (busy_before, total_before) in zip(after, before, strict=True)
-    ]
-    return max(shares)
 
 
 def run_inside(job: Callable[[Path], None]) -> int:

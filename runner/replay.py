@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from gradwire.runner.protocol import (
 )
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.machines import Clock, run_job
+from gradwire.vm.owners import temporary_folder
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scaling import scaled_fabric, scaled_plan
 from gradwire.workloads.scenario.schema import TransportSection
@@ -74,8 +74,7 @@ def replay_plans(
     clock = clock or Clock()
     fabric = scaled_fabric(fabric, clock.scale)
     scaled = {name: scaled_plan(plan, clock.scale) for name, plan in plans.items()}
-    with tempfile.TemporaryDirectory(prefix="gradwire-") as temporary:
-        folder = Path(temporary)
+    with temporary_folder() as folder:
         fabric = built_fabric(fabric, scaled.values())
         for number, plan in enumerate(scaled.values()):
             plan.save(folder / _plan_file(number))

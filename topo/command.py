@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 import select
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from gradwire.faults import MachineFault
@@ -95,17 +94,6 @@ def write_sysctl(name: str, value: str) -> None:
         path.write_text(value)
     except OSError as refused:
         raise MachineFault(f"cannot write {value!r} to {path}: {refused.strerror}") from refused
-
-
-@contextmanager
-def sysctl(name: str, value: str) -> Iterator[None]:
-    """Sets a kernel parameter for the duration of the block, then restores its value. Raises MachineFault if that fails."""
-    before = (Path("/proc/sys") / name).read_text().strip()
-    write_sysctl(name, value)
-    try:
-        yield
-    finally:
-        write_sysctl(name, before)
 
 
 def _complaint(stderr: str, text: str) -> str:

@@ -34,6 +34,7 @@ IP_UDP_HEADER_BYTES = 28 + MULTICAST_HEADER_BYTES
 MAX_GSO_BYTES = 65536
 EXACT_TIMER_BURST_S = 2e-6
 LOOSE_TIMER_BURST_BYTES = 65536
+LOOSE_TIMER_BURST_S = 5e-3
 CONTROL_BAND = 0
 """Band of control messages and pure ACKs, which is served before all others."""
 BANDS_MAJOR = 1
@@ -212,11 +213,15 @@ class Fabric(Shape):
         HTB lets a packet go whenever its tokens are not negative, so any burst admits the largest packet. What a larger burst buys is
         forgiveness for a timer that fires late; its price is that it hides as much of a pause. In virtual time (`exact_timers`) 2 us
         are enough: with one frame of 1,600 bytes, calibration gave 1.0006 at 10 Gbit/s and 1.035 at 40 and 100; with 1 us, 1.000. On
-        the wall clock, 64 KiB forgive 2.6 ms at 200 Mbit/s, which is more than a loaded machine's lateness.
+        the wall clock, 64 KiB forgive 2.6 ms at 200 Mbit/s, which is more than a loaded machine's lateness. Slower links forgive 5 ms: of
+        10 Mbit/s, 64 KiB would be 52 ms, and the rate probe came out at 0.980.
         """
         if exact_timers and not math.isinf(rate_bps):
             return max(self.mtu_bytes + ETHERNET_HEADER_BYTES, math.ceil(rate_bps * EXACT_TIMER_BURST_S / 8))
-        return max(LOOSE_TIMER_BURST_BYTES, self.gso_bytes)
+        loose_bytes = LOOSE_TIMER_BURST_BYTES
+        if not math.isinf(rate_bps):
+            loose_bytes = min(loose_bytes, math.ceil(rate_bps * LOOSE_TIMER_BURST_S / 8))
+        return max(loose_bytes, self.gso_bytes, self.mtu_bytes + ETHERNET_HEADER_BYTES)
 
     def grain_s(self, *, exact_timers: bool) -> float:
         """How early a message through idle ports may arrive: a port's burst, and the packet that overdraws it, leave at once."""

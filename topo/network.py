@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,7 +14,7 @@ from mininet.topo import Topo
 from gradwire.faults import MachineFault
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.topo.abilities import Abilities, require_red
-from gradwire.topo.command import attempt, run, sysctl, write_sysctl
+from gradwire.topo.command import attempt, run, write_sysctl
 from gradwire.topo.counters import (
     DatapathCounters,
     PortCounters,
@@ -25,12 +26,14 @@ from gradwire.topo.counters import (
 )
 from gradwire.topo.fabric import Fabric, Port
 from gradwire.topo.nodes import BatchSwitch, OutsideController, QuietHost, QuietLink, QuietMininet
+from gradwire.topo.packet_sockets import enlarge_packet_sockets
 from gradwire.topo.tc import Classify, batch_text, port_commands
 from gradwire.topo.wiring import (
     ECN_SYSCTLS,
     HOST_SYSCTLS,
     KERNEL_SYSCTLS,
     LOSSLESS_SYSCTLS,
+    REORDERING_SYSCTLS,
     Naming,
     bridge_arguments,
     check_interfaces,
@@ -43,10 +46,6 @@ LOG = logging.getLogger(__name__)
 
 CONTROLLER_NAME = "c0"
 OVS_TIMEOUT_S = 30
-USERSPACE_SOCKET_BYTES = "67108864"
-"""The userspace datapath moves packets through packet sockets. With the default of 208 KiB, a datapath that is scheduled 6 ms late drops
-what arrives at 200 Mbit/s, and the deep FIFOs of all ports together hold 90 frames at most, because what waits there counts as unsent.
-A socket takes its size from net.core.*mem_default when it is made, so these are raised for that moment only."""
 LOCAL_EXPERIMENTAL_ETHERTYPE = "88b5"
 
 
@@ -241,6 +240,8 @@ class Network:
             **(LOSSLESS_SYSCTLS if self.fabric.is_lossless else {}),
             **(ECN_SYSCTLS if self.fabric.ecn_bytes else {}),
         }
+        if self.userspace and self.fabric.is_lossless:
+            settings |= REORDERING_SYSCTLS
         for host in range(self.fabric.endpoints):
             with network_namespace(namespace_of(self.host_pid(host))):
                 for name, value in settings.items():
@@ -273,13 +274,10 @@ class Network:
                 name, self._naming, controller_port=self._controller_port, userspace=self.userspace
             )
         ]
-        with ExitStack() as sizes:
-            if self.userspace:
-                for name in ("net/core/rmem_default", "net/core/wmem_default"):
-                    sizes.enter_context(sysctl(name, USERSPACE_SOCKET_BYTES))
-            run(["ovs-vsctl", f"--timeout={OVS_TIMEOUT_S}", *arguments[1:]])
-            if self.userspace:
-                self._open_sending_socket()
+        run(["ovs-vsctl", f"--timeout={OVS_TIMEOUT_S}", *arguments[1:]])
+        if self.userspace:
+            self._open_sending_socket()
+            enlarge_packet_sockets(_switch_process())
         shown = run(["ovs-vsctl", "--format=json", "--columns=name,ofport,error", "list", "Interface"])
         switch_ports = self._interfaces(self.fabric.switch_names())
         check_interfaces(shown, {interface: port.number for interface, port in switch_ports.items()})
@@ -343,6 +341,15 @@ class Network:
         bridges = [self._naming.device(name) for name in self.fabric.switch_names()]
         words = [word for bridge in bridges for word in ("--", "--if-exists", "del-br", bridge)]
         run(["ovs-vsctl", f"--timeout={OVS_TIMEOUT_S}", *words[1:]])
+
+
+def _switch_process() -> int:
+    """Id of the ovs-vswitchd that `ovs-vsctl` talks to. Raises MachineFault if its file is not there."""
+    file = Path(os.environ.get("OVS_RUNDIR", "/var/run/openvswitch"), "ovs-vswitchd.pid")
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError) as error:
+        raise MachineFault(f"{file} does not say which process Open vSwitch is: {error}") from error
 
 
 def _silence_ipv6(scope: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradwire.faults import Fault, InputFault
-from gradwire.vm.host import SCHEMA, system_openvswitch_runs
+from gradwire.vm.host import NAMESPACES, SCHEMA
 from gradwire.vm.kernel import cache_folder, cached_kernel
 from gradwire.vm.kernel_source import BUILD_ROOM_MB, SOURCE_VARIABLE, find_source, missing_tools
 from gradwire.vm.machine import memory_folders, memory_remedy, room_for_memory_mb, room_seen
@@ -25,7 +25,7 @@ KERNEL_MEMORY_MB = 3072
 PROGRAMS = ("tc", "ip", "setpriv", "taskset", "bash")
 """Programs that a run calls."""
 
-WALL_PROGRAMS = ("ethtool",)
+WALL_PROGRAMS = ("ethtool", "unshare", "chrt")
 """Programs that only runs on the wall clock call."""
 
 TEST_PROGRAMS = ("tshark",)
@@ -58,6 +58,9 @@ WALL_PROBES: Mapping[str, tuple[list[str], str]] = {
     ),
 }
 """Features of the machine's own kernel: a command that works only with the feature, and the consequence of lacking it."""
+
+
+PRIVILEGES = "give root all its capabilities: a container needs --privileged"
 
 
 @dataclass(frozen=True)
@@ -195,8 +198,9 @@ def wall_findings(root: bool) -> list[Finding]:
     """What `--clock wall` can do here, tried out in a network namespace that ends with the probe."""
     if not root:
         return [Finding("wall clock", False, "--clock wall needs root", "run as root (only for --clock wall)", False)]
-    daemon = "the machine's own runs" if system_openvswitch_runs() else "a private one is started for each run"
-    findings = [Finding("wall clock: Open vSwitch daemon", True, daemon, required=False)]
+    apart = _works([*NAMESPACES, "true"])
+    detail = "each run has its own" if apart else "cannot be made"
+    findings = [Finding("wall clock: namespaces", apart, detail, "" if apart else PRIVILEGES, False)]
     for part, (probe, meaning) in WALL_PROBES.items():
         ok = _works(["unshare", "--net", *probe])
         findings.append(
@@ -206,6 +210,7 @@ def wall_findings(root: bool) -> list[Finding]:
 
 
 def _works(command: list[str]) -> bool:
-    if any(find_program(program) is None for program in (command[0], command[2])):
+    tried = next(word for word in command[1:] if not word.startswith("-"))
+    if any(find_program(program) is None for program in (command[0], tried)):
         return False
     return subprocess.run(command, capture_output=True, check=False, timeout=10).returncode == 0

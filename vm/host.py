@@ -1,31 +1,30 @@
 """Runs one job as root on the machine's own kernel, in wall-clock time, with the same interface as in virtual time.
 
-The job uses the machine's own Open vSwitch if it runs. Otherwise a private pair of daemons is started in a temporary folder,
-which the job finds through OVS_RUNDIR; they end with the job.
+The job has network, mount and process namespaces of its own, with Open vSwitch daemons of its own in them. It sees no other network of the
+machine and cannot touch one, and the kernel takes down whatever it made when its first process ends, even after `kill -9`.
 """
 
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
-import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from gradwire.faults import MachineFault
+from gradwire.faults import InputFault, MachineFault
+from gradwire.vm.owners import OWNER_VARIABLE, this_process
 from gradwire.vm.packages import install_command
-from gradwire.vm.streaming import FollowEnd, dies_with_parent, follow, kill_group, pipe, process_group
+from gradwire.vm.streaming import FollowEnd, follow, pipe, process_group
 
-SYSTEM_RUNDIR = Path("/var/run/openvswitch")
+INIT = Path(__file__).with_name("host_init.sh")
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
-START_LIMIT_S = 20
+PRIVATE = Path("/run")
+"""Where every run has a folder of its own; what else is there it does not see."""
 END_LIMIT_S = 10.0
-OVS_MAX_IDLE_MS = 3_600_000
-"""How long the datapath keeps an unused flow. The default is 10 s: after longer computations the first packet of a gradient went
-through ovs-vswitchd and the next ones did not, and TCP took the packets that arrived out of order for lost (5 retransmits in 375 MB)."""
+INIT_FAILED = 125
+"""Exit status of host_init.sh if the job could not be started; the last line says why."""
+NAMESPACES = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 
 def require_root() -> None:
@@ -50,50 +49,50 @@ def run_on_host(
 ) -> int:
     """Runs `argv` as root on the machine's own kernel; returns its exit status (128 + n after signal n).
 
-    `env` is the job's whole environment except for PATH (the caller's by default) and the location of Open vSwitch. `cpu` is the one
-    CPU to use, None for all. `memory_mb` has no effect: the job shares the machine's memory. The other parameters and the exceptions
-    are those of `run_virtual`; MachineFault is raised also for users other than root.
+    `env` is the job's whole environment except for PATH (the caller's by default), TMPDIR and the location of Open vSwitch. `cpu` is the
+    one CPU to use, None for all. `memory_mb` has no effect: the job shares the machine's memory. The other parameters and the exceptions
+    are those of `run_virtual`; MachineFault is raised also for users other than root, and where namespaces cannot be made.
 
-    The job has to remove the network devices that it creates: when a run is ended early (or the calling process dies), the job
-    gets SIGTERM, and its process group is killed END_LIMIT_S later.
+    On return no process, interface or mount of the job is left, whatever happened; if the calling process is killed, the job dies with it.
     """
     require_root()
     workdir.mkdir(parents=True, exist_ok=True)
-    command = list(argv) if cpu is None else ["taskset", "-c", str(cpu), *argv]
-    with _openvswitch(needed=openvswitch) as ovs_env:
-        job_env = {"PATH": os.environ["PATH"], "PYTHONUNBUFFERED": "1", "TERM": "dumb", **env, **ovs_env}
-        with (
-            pipe() as (read_end, writer),
-            process_group(command, env=job_env, stdout=writer.fileno(), cwd=workdir, death_signal="TERM") as process,
-            _asked_to_end(process),
-        ):
-            writer.close()
-            # Does not wait for the output to close: shells that Mininet left behind would keep it open.
-            end = follow(
-                {read_end: on_line},
-                time_limit_s=time_limit_s,
-                finished=lambda: process.poll() is not None,
-                stop=stop,
-            )
-            if end is FollowEnd.CLOSED:
-                end = _wait(process, END_LIMIT_S)
-            if end is FollowEnd.TIMED_OUT:
-                raise MachineFault(f"the run was ended after its limit of {time_limit_s:g} s of wall time")
-            if end is FollowEnd.STOPPED:
-                raise MachineFault("the run was stopped before its job had ended")
-            status = process.wait()
+    if workdir.resolve().is_relative_to(PRIVATE):
+        raise InputFault(f"{workdir}: on the wall clock a run has a {PRIVATE} of its own; give another --out")
+    if openvswitch and not SCHEMA.exists():
+        raise MachineFault(f"Open vSwitch is not installed: run `{install_command('openvswitch')}`")
+    pinned = [] if cpu is None else ["taskset", "-c", str(cpu)]
+    command = [*pinned, *NAMESPACES, "bash", str(INIT), str(int(openvswitch)), *argv]
+    own_env = {"TERM": "dumb", "TMPDIR": "/run/tmp", OWNER_VARIABLE: this_process()}
+    job_env = {"PATH": os.environ["PATH"], "PYTHONUNBUFFERED": "1", **own_env, **env}
+    last_line = ""
+
+    def take(line: str) -> None:
+        nonlocal last_line
+        last_line = line
+        on_line(line)
+
+    with (
+        pipe() as (read_end, writer),
+        process_group(command, env=job_env, stdout=writer.fileno(), cwd=workdir) as process,
+    ):
+        writer.close()
+        end = follow(
+            {read_end: take},
+            time_limit_s=time_limit_s,
+            finished=lambda: process.poll() is not None,
+            stop=stop,
+        )
+        if end is FollowEnd.CLOSED:
+            end = _wait(process, END_LIMIT_S)
+        if end is FollowEnd.TIMED_OUT:
+            raise MachineFault(f"the run was ended after its limit of {time_limit_s:g} s of wall time")
+        if end is FollowEnd.STOPPED:
+            raise MachineFault("the run was stopped before its job had ended")
+        status = process.wait()
+    if status == INIT_FAILED or last_line.startswith("unshare: "):
+        raise MachineFault(f"a run on the wall clock cannot begin: {last_line}")
     return status if status >= 0 else 128 - status
-
-
-@contextmanager
-def _asked_to_end(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Sends SIGTERM on exit to a job that still runs, and gives it some seconds to clean up before it is killed."""
-    try:
-        yield
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            _wait(process, END_LIMIT_S)
 
 
 def _wait(process: subprocess.Popen[bytes], limit_s: float) -> FollowEnd:
@@ -102,80 +101,3 @@ def _wait(process: subprocess.Popen[bytes], limit_s: float) -> FollowEnd:
     except subprocess.TimeoutExpired:
         return FollowEnd.TIMED_OUT
     return FollowEnd.FINISHED
-
-
-def system_openvswitch_runs(rundir: Path = SYSTEM_RUNDIR) -> bool:
-    """Whether the machine's own ovsdb-server answers and its ovs-vswitchd is alive."""
-    try:
-        with socket.socket(socket.AF_UNIX) as database:
-            database.connect(str(rundir / "db.sock"))
-        os.kill(int((rundir / "ovs-vswitchd.pid").read_text()), 0)
-    except (OSError, ValueError):
-        return False
-    return True
-
-
-def daemon_commands(folder: Path) -> tuple[list[str], list[str]]:
-    """Commands that run a private ovsdb-server and ovs-vswitchd in the foreground, with all their files in `folder`."""
-    quiet = ["--verbose=console:off", "--pidfile", "--log-file"]
-    database = ["ovsdb-server", f"--remote=punix:{folder}/db.sock", *quiet, str(folder / "conf.db")]
-    return database, ["ovs-vswitchd", *quiet, f"unix:{folder}/db.sock"]
-
-
-@contextmanager
-def _openvswitch(*, needed: bool) -> Iterator[dict[str, str]]:
-    """Yields the environment variables by which the job finds Open vSwitch; a private pair of daemons lives as long as the context."""
-    if not needed or system_openvswitch_runs():
-        yield {}
-        return
-    if not SCHEMA.exists():
-        raise MachineFault(f"Open vSwitch is not installed: run `{install_command('openvswitch')}`")
-    with tempfile.TemporaryDirectory(prefix="gradwire-ovs-") as name:
-        folder = Path(name)
-        places = dict.fromkeys(("OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR", "OVS_SYSCONFDIR"), name)
-        env = {"PATH": os.environ["PATH"], **places}
-        _call(["ovsdb-tool", "create", str(folder / "conf.db"), str(SCHEMA)], env)
-        database, switch = daemon_commands(folder)
-        with _daemon(database, env), _daemon(switch, env) as switch_process:
-            # Returns once the database has the new value and ovs-vswitchd has acted on it: both are up then.
-            _call(
-                [
-                    "ovs-vsctl",
-                    "--retry",
-                    f"--timeout={START_LIMIT_S}",
-                    "set",
-                    "Open_vSwitch",
-                    ".",
-                    "external_ids:owner=gradwire",
-                    f"other_config:max-idle={OVS_MAX_IDLE_MS}",
-                ],
-                env,
-            )
-            try:
-                yield places
-            finally:
-                # Also removes the bridges and the datapath, which would stay in the kernel after a plain kill.
-                _call(["ovs-appctl", f"--timeout={START_LIMIT_S}", "-t", "ovs-vswitchd", "exit", "--cleanup"], env)
-                _wait(switch_process, END_LIMIT_S)
-
-
-@contextmanager
-def _daemon(argv: list[str], env: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Runs a foreground process that is killed when the context ends."""
-    process = subprocess.Popen(
-        dies_with_parent(argv),
-        env=dict(env),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        kill_group(process)
-
-
-def _call(argv: list[str], env: Mapping[str, str]) -> None:
-    completed = subprocess.run(argv, env=dict(env), capture_output=True, text=True, check=False)
-    if completed.returncode != 0:
-        raise MachineFault(f"Open vSwitch: `{' '.join(argv)}` failed: {completed.stderr.strip()}")

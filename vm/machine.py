@@ -22,6 +22,7 @@ from pathlib import Path
 from gradwire.faults import InputFault, MachineFault
 from gradwire.vm.causes import Cause, Ending, KernelFault, Surroundings, kernel_died, last_words
 from gradwire.vm.kernel import cached_kernel
+from gradwire.vm.owners import OWNER_VARIABLE, this_process
 from gradwire.vm.streaming import FollowEnd, follow, pipe, process_group
 
 INIT = Path(__file__).with_name("init.sh")
@@ -98,7 +99,7 @@ def run_virtual(
         )
         console: deque[str] = deque(maxlen=CONSOLE_LINES_KEPT)
         output = TokenWatch(token, on_line)
-        kernel_env = {**KERNEL_ENVIRONMENT, "TMPDIR": str(memory_folder)}
+        kernel_env = {**KERNEL_ENVIRONMENT, "TMPDIR": str(memory_folder), OWNER_VARIABLE: this_process()}
         with process_group(
             command, env=kernel_env, stdin=job_end.fileno(), stdout=console_end.fileno(), cwd=workdir
         ) as process:

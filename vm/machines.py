@@ -19,13 +19,17 @@ from gradwire.vm.machine import JOB_FOLDER, run_virtual
 DEFAULT_MEMORY_MB = 3072
 
 
+MEASURED = 0
+"""Scale of a wall clock that is to be measured (runner/carrying/scale.py)."""
+
+
 @dataclass(frozen=True)
 class Clock:
     """The clock that a point runs on."""
 
     #: "virtual" or "wall".
     name: str = "virtual"
-    #: Divisor of bytes and rates.
+    #: Divisor of bytes and rates; MEASURED until it is known.
     scale: int = 1
 
 

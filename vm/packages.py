@@ -25,6 +25,8 @@ PACKAGES: Mapping[str, Mapping[str, str]] = {
     "openvswitch": {"debian": "openvswitch-switch"},
     "patch": {},
     "setpriv": {"": "util-linux"},
+    "unshare": {"": "util-linux"},
+    "chrt": {"": "util-linux"},
     "strip": {"": "binutils"},
     "tar": {},
     "taskset": {"": "util-linux"},

@@ -30,6 +30,7 @@ from gradwire.vm.machine import (
     job_text,
     knows_seccomp,
 )
+from gradwire.vm.owners import OWNER_VARIABLE, this_process
 from gradwire.vm.streaming import FollowEnd, follow, pipe, process_group
 from gradwire.vm.watching import StallWatch, Watched, places_of
 
@@ -157,7 +158,7 @@ def session(
         )
         with process_group(
             [word.replace(ONE_WAY, TWO_WAY) for word in command],
-            env={**KERNEL_ENVIRONMENT, "TMPDIR": str(memory_folder)},
+            env={**KERNEL_ENVIRONMENT, "TMPDIR": str(memory_folder), OWNER_VARIABLE: this_process()},
             stdin=theirs.fileno(),
             stdout=console_end.fileno(),
             cwd=workdir,

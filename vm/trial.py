@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import struct
-import tempfile
 import time
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from gradwire.faults import MachineFault
 from gradwire.vm.causes import NESTED, Cause, KernelFault, Surroundings
 from gradwire.vm.kernel import renewal
 from gradwire.vm.machine import run_virtual
+from gradwire.vm.owners import temporary_folder
 from gradwire.vm.packages import install_command
 
 HEADLINE = "the virtual-time kernel does not run here"
@@ -43,7 +43,7 @@ def try_kernel(
     begin_s = time.monotonic()
     output: list[str] = []
     try:
-        with tempfile.TemporaryDirectory(prefix="gradwire-") as folder:
+        with temporary_folder() as folder:
             status = run_virtual(
                 ["true"],
                 env={},
@@ -51,7 +51,7 @@ def try_kernel(
                 memory_mb=memory_mb,
                 time_limit_s=time_limit_s,
                 on_line=output.append,
-                workdir=Path(folder),
+                workdir=folder,
                 openvswitch=openvswitch,
                 kernel=kernel,
             )

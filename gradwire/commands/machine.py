@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import typer
+from rich.markup import escape
 
 from gradwire.commands import terminal
 from gradwire.faults import InputFault, MachineFault
 from gradwire.runner.calibrate import calibrate_fabric
+from gradwire.runner.carrying.scale import choose_scale
+from gradwire.runner.cleaning import clean as remove_leavings
 from gradwire.runner.launch.kernel import make_kernel_ready
 from gradwire.runner.proof import proof, trial_on
+from gradwire.runner.stored.run_folder import RUNS
 from gradwire.runner.terminal.listings import calibration_table, findings_table
 from gradwire.runner.terminal.progress import kernel_progress
+from gradwire.topo.fabric import Fabric
 from gradwire.vm.doctor import diagnose
-from gradwire.vm.kernel import build_kernel, cached_kernel
-from gradwire.vm.machines import DEFAULT_MEMORY_MB, Clock
+from gradwire.vm.kernel import build_kernel, cache_folder, cached_kernel
+from gradwire.vm.machines import DEFAULT_MEMORY_MB, MEASURED, Clock
 from gradwire.workloads.scenario.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
 from gradwire.workloads.scenario.units import rate_bps, rate_text
 
 
-def chosen_clock(name: str, scale: int) -> Clock:
-    """The clock of `--clock` and `--scale`. Raises InputFault if they name none."""
+def chosen_clock(name: str, scale: int | None) -> Clock:
+    """The clock of `--clock` and `--scale`; without a scale, the wall clock's is to be measured. Raises InputFault if they name none."""
     if name not in ("virtual", "wall"):
         raise InputFault(f"--clock {name}: must be virtual or wall")
-    if name == "virtual" and scale != 1:
-        raise InputFault("--scale belongs to --clock wall: the virtual clock chooses its own")
-    return Clock(name, scale)
+    if name == "virtual":
+        if scale is not None:
+            raise InputFault("--scale belongs to --clock wall: the virtual clock chooses its own")
+        return Clock()
+    return Clock(name, MEASURED if scale is None else scale)
 
 
 def kernel(*, force: bool, check: bool) -> None:
@@ -41,6 +51,25 @@ def kernel(*, force: bool, check: bool) -> None:
     terminal.console.print(f"kernel: {cached_kernel()}", highlight=False, soft_wrap=True)
 
 
+def clean(folders: Sequence[Path], *, dry_run: bool) -> None:
+    """`gradwire clean`."""
+    for folder in folders:
+        if not folder.is_dir():
+            raise InputFault(f"{folder}: no such folder; give run folders, or folders of them, like {RUNS}")
+    places = list(folders) or [RUNS]
+    removed = 0
+    with terminal.interruptible("interrupted"):
+        for leaving in remove_leavings(places, cache_folder(), dry_run=dry_run):
+            removed += 1
+            verb = "would remove" if dry_run else "removed"
+            terminal.console.print(f"{verb} {leaving.kind} {escape(leaving.what)}", highlight=False, soft_wrap=True)
+    if not removed:
+        looked = ", ".join(map(str, places))
+        terminal.console.print(
+            f"nothing was left behind (runs looked at: {escape(looked)})", highlight=False, soft_wrap=True
+        )
+
+
 def doctor() -> None:
     """`gradwire doctor`."""
     doing = "looking around, booting the kernel, sending a flow"
@@ -52,7 +81,7 @@ def doctor() -> None:
         raise typer.Exit(MachineFault.exit_status)
 
 
-def calibrate(hosts: int, rate: str, clock_name: str, scale: int, *, as_json: bool) -> None:
+def calibrate(hosts: int, rate: str, clock_name: str, scale: int | None, *, as_json: bool) -> None:
     """`gradwire calibrate`."""
     try:
         line_rate_bps = rate_bps(rate)
@@ -66,6 +95,10 @@ def calibrate(hosts: int, rate: str, clock_name: str, scale: int, *, as_json: bo
         make_kernel_ready(terminal.errors)
     with terminal.interruptible("interrupted"), terminal.errors.status("calibrating") as status:
         trial_on(clock)(DEFAULT_MEMORY_MB)
+        if clock.scale == MEASURED:
+            chosen = choose_scale([Fabric(hosts, line_rate_bps)])
+            clock = replace(clock, scale=chosen.number)
+            terminal.errors.print(chosen.announcement(), highlight=False)
         result = calibrate_fabric(hosts, line_rate_bps, clock, lambda name: status.update(f"calibrating: {name} done"))
     if as_json:
         print(json.dumps(result.as_dict(), indent=1))

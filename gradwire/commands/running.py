@@ -74,7 +74,9 @@ def plan(scenario: Path, settings: Sequence[str], draw: Path | None = None) -> N
         drawing.draw(draw, [ResolvedPoint(point.section).fabric for point in found.points])
 
 
-def run(scenario: Path, settings: Sequence[str], where: Where, out: Path | None, clock_name: str, scale: int) -> None:
+def run(
+    scenario: Path, settings: Sequence[str], where: Where, out: Path | None, clock_name: str, scale: int | None
+) -> None:
     """`gradwire run`."""
     clock = machine.chosen_clock(clock_name, scale)
     where.refuse_what_cannot_be(clock)

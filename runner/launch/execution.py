@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import RenderableType
 
@@ -26,6 +26,7 @@ from gradwire.runner.stored.provenance import note_start
 from gradwire.runner.stored.run_folder import write_run_folder
 from gradwire.runner.terminal.progress import LiveProgress
 from gradwire.runner.terminal.screen import Screen
+from gradwire.vm.machines import MEASURED
 
 
 @dataclass(frozen=True)
@@ -47,19 +48,21 @@ def carry_out(prepared: Prepared, where: Where, command: str, screen: Screen) ->
     with ExitStack() as held:
         with writing(folder):
             held.enter_context(locked(folder, command))
-            place_for(prepared.scenario, clock, folder)  # which another command may have taken since
+            # Another command may have taken it since.
+            place_for(prepared.scenario, replace(clock, scale=MEASURED) if prepared.scale_from else clock, folder)
             write_run_folder(folder, prepared.scenario.document, clock)
         if clock.name == "virtual" and make_kernel_ready(screen.errors):
             planned = [run.keyed_anew() for run in planned]
         with writing(folder):
-            note_start(folder, clock, command)
+            note_start(folder, clock, command, prepared.scale_from)
             take_over(planned)
         to_run = [run for run in planned if not run.stored.is_of(run.key)]
         for warning in warnings(to_run):
             screen.warn(warning)
         executor = held.enter_context(where.opened(clock, trial_on(clock), screen.warn, len(planned)))
         screen.results.print(announcement(to_run, executor.jobs), highlight=False)
-        with LiveProgress(screen.results, len(planned), Expectation(to_run, executor.jobs)) as progress:
+        expected = Expectation(to_run, executor.jobs)
+        with LiveProgress(screen.results, len(planned), expected) as progress, writing(folder):
             runs = Campaign(planned, folder, executor, progress).run()
         runs = compared(runs, screen.errors)
         if prepared.scenario.chart == "ranking":

@@ -8,17 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from gradwire.analysis.compare import check_cells
+from gradwire.runner.carrying.scale import choose_scale
 from gradwire.runner.comparing.planning import plan_comparison
 from gradwire.runner.comparing.questions import Asked
 from gradwire.runner.compiling.processes import cores
 from gradwire.runner.launch.out_paths import refuse_unusable
 from gradwire.runner.launch.scenario_files import scenario_path
-from gradwire.runner.planned import PlannedRun, planning, scale_warning, virtual_clock
+from gradwire.runner.planned import PlannedRun, planning, refuse_misfits, scale_warning, virtual_clock
+from gradwire.runner.proof import trial_on
 from gradwire.runner.reporting import printed_cells, without_foreign_values
 from gradwire.runner.stored.place import Place, place_for
-from gradwire.runner.stored.run_folder import RUNS
+from gradwire.runner.stored.provenance import provenance
+from gradwire.runner.stored.run_folder import RUNS, has_valid_points
 from gradwire.runner.terminal.screen import Screen
-from gradwire.vm.machines import Clock
+from gradwire.vm.machines import MEASURED, Clock
+from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.scenario.loading import Scenario, load_scenario, scenario_of
 
 
@@ -30,6 +34,8 @@ class Prepared:
     planned: Sequence[PlannedRun]
     place: Place
     clock: Clock
+    #: What a measured scale of the wall clock was measured from.
+    scale_from: str = ""
 
 
 def loaded(source: Path | Mapping[str, Any], settings: Sequence[str]) -> Scenario:
@@ -51,7 +57,11 @@ def prepare(scenario: Scenario, clock: Clock, out: Path | None, screen: Screen) 
     clock = _scaled(scenario, clock, screen)
     place = _usable_place(scenario, clock, out, screen)
     check_cells([point.parameters for point in scenario.points], printed_cells(scenario))
-    return Prepared(scenario, compiled(scenario, place.folder, clock, screen), place, clock)
+    scale_from = ""
+    if clock.scale == MEASURED:
+        trial_on(clock)(0)
+        clock, scale_from = _measured(scenario, place.folder, screen)
+    return Prepared(scenario, compiled(scenario, place.folder, clock, screen), place, clock, scale_from)
 
 
 def prepare_comparison(
@@ -107,6 +117,18 @@ def _scaled(scenario: Scenario, clock: Clock, screen: Screen) -> Clock:
     if scaled.scale > 1:
         screen.warn(scale_warning(scenario.points, scaled))
     return scaled
+
+
+def _measured(scenario: Scenario, folder: Path, screen: Screen) -> tuple[Clock, str]:
+    """The wall clock at the scale of a run folder that has valid points, or else at one that is measured now; and from what it was."""
+    refuse_misfits(scenario.points)
+    starts = provenance(folder).starts
+    if starts and has_valid_points(folder):
+        return starts[-1].clock, starts[-1].scale_from
+    with screen.errors.status("measuring what this machine carries"):
+        chosen = choose_scale([ResolvedPoint(point.section).fabric for point in scenario.points])
+    screen.results.print(chosen.announcement(), highlight=False)
+    return Clock("wall", chosen.number), chosen.measured
 
 
 def _usable_place(scenario: Scenario, clock: Clock, out: Path | None, screen: Screen) -> Place:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from gradwire.runner.programs.commands import started_beside
-from gradwire.runner.programs.ended import ENDED_FILE, PROGRAMS_FILE
-from gradwire.runner.programs.figures import FIGURES_FOLDER, make_figures_folders
+from gradwire.runner.programs.ended import PROGRAMS_FILE
+from gradwire.runner.programs.figures import make_figures_folders
 from gradwire.runner.programs.launch import programs
-from gradwire.runner.programs.outputs import OUTPUT_FOLDER
 from gradwire.runner.programs.protocol import Task, place_name, write_task
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.machine import JOB_FOLDER
@@ -29,12 +27,3 @@ def write_programs(folder: Path, sections: Mapping[str, ProgramSection], fabric:
     )
     write_task(folder / PROGRAMS_FILE, task)
     make_figures_folders(folder, [place_name(each.name, names[host]) for each in started for host in each.started_on])
-
-
-def clear_programs(folder: Path) -> None:
-    """Removes what programs of an earlier run left in a point's folder."""
-    for name in (PROGRAMS_FILE, ENDED_FILE):
-        (folder / name).unlink(missing_ok=True)
-    for name in (OUTPUT_FOLDER, FIGURES_FOLDER):
-        if (folder / name).exists():
-            shutil.rmtree(folder / name)

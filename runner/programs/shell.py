@@ -10,7 +10,6 @@ import os
 import readline
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -42,6 +41,7 @@ from gradwire.runner.programs.protocol import (
     write_task,
 )
 from gradwire.topo.fabric import Fabric
+from gradwire.vm.owners import temporary_folder
 from gradwire.vm.session import KernelDied, Session
 from gradwire.vm.streaming import FollowEnd
 
@@ -211,8 +211,7 @@ class Shell(cmd.Cmd):
 
 def run_shell(fabric: Fabric, memory_mb: int, on_ready: Callable[[], None]) -> None:
     """Boots the network and reads commands until the input ends. Raises a Fault; leaves no process and no file but the history."""
-    with tempfile.TemporaryDirectory(prefix="gradwire-") as temporary:
-        folder = Path(temporary)
+    with temporary_folder() as folder:
         env = shared_environment(fabric, range(fabric.hosts), os.environ)
         write_task(folder / TASK_FILE, Task(fabric_json=fabric.to_json(), folder=str(Path.cwd()), env=env))
         with job("shell_job", memory_mb, folder) as running:

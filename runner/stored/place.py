@@ -25,7 +25,7 @@ from gradwire.runner.stored.run_folder import (
     stored_scenario,
 )
 from gradwire.runner.stored.stored_run import StoredRun
-from gradwire.vm.machines import Clock
+from gradwire.vm.machines import MEASURED, Clock
 
 SET_WORDS_MAX = 60
 """Characters of a folder's name that say what `--set` has set."""
@@ -89,7 +89,9 @@ def default_name(scenario: Resolved, clock: Clock) -> str:
     """The scenario's name, then what was set, and the clock if it is not the virtual one: geryon-table2-vgg19-25gbit."""
     words = [scenario.name, *map(_set_word, scenario.settings)]
     name = "-".join(word for word in words if word)[: len(scenario.name) + SET_WORDS_MAX].rstrip("-.")
-    return name if clock.name == "virtual" else f"{name}-{clock.name}-{clock.scale}"
+    if clock.name == "virtual":
+        return name
+    return f"{name}-{clock.name}" if clock.scale == MEASURED else f"{name}-{clock.name}-{clock.scale}"
 
 
 def _set_word(setting: str) -> str:
@@ -118,7 +120,7 @@ def _difference(folder: Path, scenario: Resolved, clock: Clock) -> str:
         return "holds runs of a scenario that this version of gradwire cannot read"
     if _sections(held) != _sections(scenario):
         return f"holds the runs of another scenario, '{held.title}'"
-    if held_clock != clock:
+    if held_clock.name != clock.name or clock.scale not in (held_clock.scale, MEASURED):
         return f"holds runs of this scenario on another clock ({held_clock.name}, scale {held_clock.scale})"
     return ""
 

@@ -43,6 +43,8 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     #: Name of the virtual-time kernel, or the release of the machine's own on the wall clock.
     kernel: str = ""
     clock: Clock
+    #: What a measured scale of the wall clock was measured from.
+    scale_from: str = ""
     #: Model of the processor.
     processor: str = ""
     python: str = ""
@@ -61,11 +63,15 @@ def typed_command(words: Sequence[str]) -> str:
     return shlex.join([Path(name).name.replace("__main__.py", "gradwire"), *arguments])
 
 
-def note_start(folder: Path, clock: Clock, command: str) -> None:
+def note_start(folder: Path, clock: Clock, command: str, scale_from: str = "") -> None:
     """Notes that a run begins in a run folder. command: what began it. Raises InputFault for a damaged note."""
     known = provenance(folder).starts
     with replacing(folder / PROVENANCE_FILE) as partial:
-        write_json(partial, Provenance((*known, _start(clock, command))), indent=1)
+        write_json(
+            partial,
+            Provenance((*known, msgspec.structs.replace(_start(clock, command), scale_from=scale_from))),
+            indent=1,
+        )
 
 
 def provenance(folder: Path) -> Provenance:
@@ -82,12 +88,16 @@ def facts(noted: Provenance, clock: Clock | None) -> list[tuple[str, str]]:
     start = noted.starts[-1] if noted.starts else None
     clock = start.clock if start else clock
     divided = "not divided" if clock and clock.scale == 1 else f"divided by {clock.scale}" if clock else NOT_RECORDED
+    measured = start.scale_from if start else ""
     shown = [
         ("run on", _when(noted)),
         ("command", start.command if start else ""),
         ("gradwire", _version(start) if start else ""),
         ("kernel", start.kernel if start else ""),
-        ("clock", f"{clock.name}; bytes and rates are {divided}" if clock else ""),
+        (
+            "clock",
+            f"{clock.name}; bytes and rates are {divided}{f' ({measured})' if measured else ''}" if clock else "",
+        ),
         ("processor", start.processor if start else ""),
         ("Python", start.python if start else ""),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -106,3 +106,13 @@ def stored_clock(folder: Path) -> Clock:
         raise InputFault(f"{folder}: has no clock.json, so no run of it has begun; `gradwire run` completes the folder")
     with reading(path, f"`gradwire run` of the scenario with --out {folder} writes it anew"):
         return Clock(**json.loads(path.read_text()))
+
+
+def has_valid_points(folder: Path) -> bool:
+    """Whether a run folder has a point whose verdict is valid. A verdict that cannot be read is none."""
+    for file in (folder / "points").glob("*/verdict.json"):
+        with suppress(OSError, ValueError):
+            verdict = json.loads(file.read_bytes())
+            if isinstance(verdict, dict) and verdict.get("valid") is True:
+                return True
+    return False

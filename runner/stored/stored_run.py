@@ -18,7 +18,7 @@ from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.runner.protocol import QUEUES_FILE, TASK_FILE, PointTask, built_fabric, read_json, write_json
-from gradwire.runner.stored.files import reading
+from gradwire.runner.stored.files import reading, refuse_changed, seal
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scenario.loading import Point
@@ -104,7 +104,9 @@ class StoredRun:
         if not path.exists():
             return None
         with reading(path):
-            return read_json(path, Completion)
+            completion = read_json(path, Completion)
+        refuse_changed(path)
+        return completion
 
     def is_of(self, key: str) -> bool:
         """Whether a run with this key came to its end here."""
@@ -114,7 +116,9 @@ class StoredRun:
     def task(self) -> PointTask:
         """What the machine was to do."""
         with reading(self.folder / TASK_FILE):
-            return read_json(self.folder / TASK_FILE, PointTask)
+            task = read_json(self.folder / TASK_FILE, PointTask)
+        refuse_changed(self.folder / TASK_FILE)
+        return task
 
     def fabric(self) -> Fabric:
         """The fabric, without its multicast groups."""
@@ -139,17 +143,23 @@ class StoredRun:
         with reading(self.folder / TASK_FILE):
             path = self.folder / task.plan_file(label)
         with reading(path):
-            return Plan.load(path)
+            plan = Plan.load(path)
+        refuse_changed(path)
+        return plan
 
     def log(self) -> OpLog:
         """What every op did."""
         with reading(self.folder / LOG_FILE):
-            return OpLog.load(self.folder / LOG_FILE)
+            log = OpLog.load(self.folder / LOG_FILE)
+        refuse_changed(self.folder / LOG_FILE)
+        return log
 
     def record(self) -> PointRecord:
         """How the run went."""
         with reading(self.folder / RECORD_FILE):
-            return read_json(self.folder / RECORD_FILE, PointRecord)
+            record = read_json(self.folder / RECORD_FILE, PointRecord)
+        refuse_changed(self.folder / RECORD_FILE)
+        return record
 
     def queues(self) -> QueueLengths | None:
         """How long the queues of switches' ports were; None if they were not read."""
@@ -167,13 +177,19 @@ class StoredRun:
         """The verdict that was last written."""
         path = self.folder / VERDICT_FILE
         with reading(path):
-            return read_json(path, Verdict)
+            verdict = read_json(path, Verdict)
+            if verdict.checks and verdict.valid != all(check.ok for check in verdict.checks):
+                raise ValueError("it contradicts its own checks")
+            return verdict
 
 
 def write_completion(folder: Path, completion: Completion) -> None:
-    """Writes completed.json, at once and whole: a run that is killed in between must be able to go on."""
+    """Writes completed.json, at once and whole, since a run that is killed in between must be able to go on; before, what the run left."""
     with replacing(folder / COMPLETION_FILE) as partial:
         write_json(partial, completion, indent=1)
+        plans = [path.name for path in folder.glob("plan-*.npz")]
+        there = [name for name in (TASK_FILE, RECORD_FILE, LOG_FILE, *plans) if (folder / name).exists()]
+        seal(folder, {COMPLETION_FILE: partial.read_bytes()}, there)
 
 
 def in_words(parameters: Mapping[str, str]) -> str:

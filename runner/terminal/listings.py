@@ -17,6 +17,7 @@ from gradwire.analysis.report.tables import rich_table
 from gradwire.runner.calibrate import Calibration
 from gradwire.runner.judged import verdict_of
 from gradwire.runner.planned import PlannedRun
+from gradwire.runner.stored.files import vouched
 from gradwire.runner.stored.named_run import chosen_iteration, slowest_iteration
 from gradwire.runner.stored.stored_run import StoredRun
 from gradwire.vm.doctor import Finding
@@ -98,10 +99,11 @@ def critical_path_shown(stored: StoredRun, iteration: int | None, *, every: bool
     The default is the slowest measured iteration. Raises InputFault for a number that the run does not have.
     """
     plan, fabric, log, record = stored.plan(), stored.built_fabric(), stored.log(), stored.record()
-    chosen = chosen_iteration(iteration, stored.label, plan, log, record)
-    path = critical_path(plan, log, chosen, fabric, record.faults)
-    slowest = ", the slowest that was measured" if path.iteration == slowest_iteration(plan, log, record) else ""
-    notice = list(invalid_notice(stored))
+    with vouched(stored.folder):
+        chosen = chosen_iteration(iteration, stored.label, plan, log, record)
+        path = critical_path(plan, log, chosen, fabric, record.faults)
+        slowest = ", the slowest that was measured" if path.iteration == slowest_iteration(plan, log, record) else ""
+        notice = list(invalid_notice(stored))
     yield Text(f"{stored.label}: iteration {path.iteration}{slowest}, {path.duration_ns / 1e9:.6f} s", style="bold")
     yield from notice
     for table in (parts_table(path), contributions_table(path), path_table(path, None if every else MOST_LINES)):

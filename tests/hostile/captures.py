@@ -30,7 +30,7 @@ def _pcap(folder: Path) -> bytes:
 
 
 @cache
-def _pcapng() -> bytes:
+def sound_pcapng() -> bytes:
     blocks = [pcapng.section("gradwire"), pcapng.interface("h1-eth0", "port", 160, 1e10)]
     blocks += [pcapng.packet(one.time_ns, bytes(one.data)[:160], len(one.data), 1, ("note",)) for one in PACKETS]
     return b"".join(blocks)
@@ -40,7 +40,7 @@ def tried(number: int, folder: Path) -> Outcome:
     """Reads the capture of this number."""
     random = Random(f"capture/{number}")
     path = folder / "hostile.pcapng"
-    sound = _pcapng() if random.random() < 0.6 else _pcap(folder)
+    sound = sound_pcapng() if random.random() < 0.6 else _pcap(folder)
     content = damaged(sound, random)
     path.write_bytes(damaged(content, random) if random.random() < 0.2 else content)
     address = random.choice(("10.0.0.1", None))

@@ -1,14 +1,20 @@
 """What the wall clock needs before it starts anything."""
 
 import os
-import socket
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from gradwire.faults import MachineFault
-from gradwire.vm.host import daemon_commands, run_on_host, system_openvswitch_runs
+from gradwire.vm.host import NAMESPACES, run_on_host
+from gradwire.vm.owners import is_gone, owner_of_process
+
+ROOT = Path(__file__).parents[3]
+NAMESPACES_WORK = subprocess.run([*NAMESPACES, "true"], capture_output=True, check=False).returncode == 0
 
 
 def test_the_wall_clock_is_refused_without_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,32 +23,10 @@ def test_the_wall_clock_is_refused_without_root(tmp_path: Path, monkeypatch: pyt
         run_on_host(["true"], env={}, time_limit_s=1, on_line=print, workdir=tmp_path)
 
 
-def test_the_machines_open_vswitch_counts_only_when_both_daemons_live(tmp_path: Path) -> None:
-    assert not system_openvswitch_runs(tmp_path)
-    (tmp_path / "ovs-vswitchd.pid").write_text(f"{os.getpid()}\n")
-    assert not system_openvswitch_runs(tmp_path)
-    with socket.socket(socket.AF_UNIX) as database:
-        database.bind(str(tmp_path / "db.sock"))
-        database.listen()
-        assert system_openvswitch_runs(tmp_path)
-        (tmp_path / "ovs-vswitchd.pid").write_text("garbage")
-        assert not system_openvswitch_runs(tmp_path)
+as_root = pytest.mark.skipif(os.geteuid() != 0 or not NAMESPACES_WORK, reason="needs root that may make namespaces")
 
 
-def test_private_daemons_keep_to_their_folder() -> None:
-    database, switch = daemon_commands(Path("/tmp/here"))
-    assert "--remote=punix:/tmp/here/db.sock" in database
-    assert database[-1] == "/tmp/here/conf.db"
-    assert switch[-1] == "unix:/tmp/here/db.sock"
-
-
-@pytest.fixture
-def as_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job without Open vSwitch needs nothing of root's."""
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-
-
-@pytest.mark.usefixtures("as_root")
+@as_root
 @pytest.mark.parametrize(("end", "status"), [("exit 7", 7), ("kill -9 $$", 137), ("sleep 1000 & exit 3", 3)])
 def test_output_and_status_come_out_and_what_is_left_in_the_background_is_not_waited_for(
     tmp_path: Path, end: str, status: int
@@ -62,15 +46,94 @@ def test_output_and_status_come_out_and_what_is_left_in_the_background_is_not_wa
     assert lines == [str(workdir), "value"]
 
 
-@pytest.mark.usefixtures("as_root")
-def test_a_job_past_its_time_limit_may_take_down_what_it_made(tmp_path: Path) -> None:
-    script = "trap 'echo gone >taken-down; exit' TERM; sleep 1000 & wait"
-    with pytest.raises(MachineFault, match=r"limit of 0\.3 s"):
-        run_on_host(["sh", "-c", script], env={}, time_limit_s=0.3, on_line=print, workdir=tmp_path, openvswitch=False)
-    assert (tmp_path / "taken-down").read_text() == "gone\n"
+@as_root
+def test_a_job_past_its_time_limit_is_ended_with_all_that_it_made(tmp_path: Path) -> None:
+    script = f"setsid sh -c 'trap \"\" TERM; touch {tmp_path}/here; while :; do sleep 1; done' & wait"
+    with pytest.raises(MachineFault, match=r"limit of 2 s"):
+        run_on_host(["sh", "-c", script], env={}, time_limit_s=2, on_line=print, workdir=tmp_path, openvswitch=False)
+    assert (tmp_path / "here").exists()
+    assert not [pid for pid in _processes() if f"{tmp_path}/here" in _words(pid)]
 
 
-@pytest.mark.usefixtures("as_root")
+@as_root
+def test_a_run_sees_no_network_but_its_own_and_leaves_others_as_they_are(tmp_path: Path) -> None:
+    foreign = f"gwt{os.getpid() % 100_000}"
+    made = [
+        ["ip", "link", "add", foreign, "type", "veth", "peer", "name", f"{foreign}p"],
+        ["ip", "link", "set", foreign, "up"],
+        ["tc", "qdisc", "add", "dev", foreign, "root", "handle", "7:", "htb"],
+    ]
+    try:
+        for command in made:
+            subprocess.run(command, check=True, capture_output=True)
+        before = _foreign(foreign)
+        lines: list[str] = []
+        script = (
+            f"ls /sys/class/net; ip link add {foreign} type veth peer name other && tc qdisc add dev {foreign} root handle 9: htb; "
+            f"ip link del {foreign}; "
+            "ip link add one type veth peer name two; ovs-vsctl add-br s1"
+        )
+        run_on_host(["sh", "-c", script], env={}, time_limit_s=60, on_line=lines.append, workdir=tmp_path)
+        assert foreign not in lines
+        assert _foreign(foreign) == before
+        assert not {"one", "two", "s1"} & {entry.name for entry in Path("/sys/class/net").iterdir()}
+    finally:
+        subprocess.run(["ip", "link", "del", foreign], check=False, capture_output=True)
+
+
+def _foreign(device: str) -> str:
+    shown = [
+        ["ip", "-o", "link", "show", device],
+        ["tc", "qdisc", "show", "dev", device],
+        ["sysctl", "-a", "-r", "^net.core.[rw]mem"],
+    ]
+    return "".join(subprocess.run(words, check=True, capture_output=True, text=True).stdout for words in shown)
+
+
+@as_root
+def test_nothing_outlives_a_caller_that_is_killed(tmp_path: Path) -> None:
+    caller = (
+        "import sys; from pathlib import Path; from gradwire.vm.host import run_on_host\n"
+        "run_on_host(['sh', '-c', 'echo up; sleep 1000'], env={}, time_limit_s=60, workdir=Path(sys.argv[1]),"
+        " on_line=lambda line: print(line, flush=True))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", caller, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert process.stdout is not None
+    with process.stdout:
+        assert process.stdout.readline() == b"up\n"
+        assert [pid for pid in _processes() if _owned_by(pid, process.pid)]
+        process.kill()
+        process.wait(20)
+    deadline_s = time.monotonic() + 20
+    while _left() and time.monotonic() < deadline_s:
+        os.sched_yield()
+    assert not _left()
+
+
+def _owned_by(pid: int, owner: int) -> bool:
+    return (owner_of_process(pid) or "").startswith(f"{owner:010d}.")
+
+
+def _left() -> list[int]:
+    return [pid for pid in _processes() if (owner := owner_of_process(pid)) and is_gone(owner)]
+
+
+def _processes() -> list[int]:
+    return [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
+
+
+def _words(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+@as_root
 def test_a_wall_run_can_be_stopped(tmp_path: Path) -> None:
     stop = threading.Event()
     stop.set()

@@ -30,6 +30,7 @@ from tests.unit.analysis.verdict.sound_run import (
     pushes,
     sound_log,
     sound_record,
+    sound_time_s,
 )
 from tests.unit.docs.test_documentation import checks_in_code
 
@@ -207,6 +208,7 @@ def beside_the_capture(record: PointRecord) -> PointRecord:
 
 SLOWER = on_packets.log_of(round(on_packets.ITERATION_NS * 1.02))
 SAME = on_packets.log_of()
+QUICKER = FluidTimes(np.full(6, sound_time_s() / 1.06), sound_time_s() / 1.06, 1)
 UNSTEADY = FluidTimes(np.array([0.067, 0.041, 0.049, 0.045, 0.047, 0.047]), 0.047, 1)
 
 CASES: dict[str, Callable[[Path], Verdict]] = {
@@ -238,6 +240,8 @@ CASES: dict[str, Callable[[Path], Verdict]] = {
     "message times": past_an_uplink,
     "port rates": fast_for_a_while,
     "CPU saturation": lambda _: judged(replace(sound_record(), clock="wall", cpu_saturation=0.95)),
+    "CPU wait": lambda _: judged(replace(sound_record(), clock="wall", cpu_wait=0.11)),
+    "ideal network": lambda _: judged(replace(sound_record(), clock="wall"), ideal=QUICKER),
     "capture": captured_wrongly(
         lambda record, seen: (on_packets.record_of(seen, seen=len(seen.packets.time_ns) + 1, dropped=1), seen, SAME)
     ),

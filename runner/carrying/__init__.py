@@ -1,0 +1,1 @@
+"""What this machine carries on the wall clock, measured, and the scale that follows from it."""
