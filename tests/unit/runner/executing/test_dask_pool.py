@@ -28,7 +28,7 @@ from gradwire.runner.executing.local import LocalPool  # noqa: E402
 from gradwire.runner.judged import JudgedRun  # noqa: E402
 from gradwire.runner.planned import PlannedRun  # noqa: E402
 from gradwire.runner.stored.stored_run import Completion  # noqa: E402
-from tests.shared.stand_in_machines import replace_machines, take_habit  # noqa: E402
+from tests.unit.runner.executing.stand_in_machines import replace_machines, take_habit  # noqa: E402
 from tests.unit.runner.test_run_loop import GOOD, Silent, machine, planned_runs, rows  # noqa: E402
 from tests.unit.runner.test_run_loop import good_job as local_job  # noqa: E402
 
