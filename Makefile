@@ -19,13 +19,20 @@ TEST_PACKAGES := tshark chromium python3-simgrid
 PROGRAM_PACKAGES := iperf3 openmpi-bin libopenmpi-dev gcc libc6-dev
 TORCH_WHEELS := https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test test-programs test-distributions lint format wheel setup packages test-packages program-packages build-packages kernel clean
+# Other simulators, beside which `make bench` runs.
+BENCH_PACKAGES := libns3-dev libgsl-dev g++ pkg-config python3-simgrid
+
+.PHONY: demo test bench bench-packages test-programs test-distributions lint format wheel setup packages test-packages program-packages build-packages kernel clean
 
 demo: setup
 	$(VENV)/bin/gradwire run geryon-table2
 
 test: setup test-packages
 	$(VENV)/bin/python -m pytest -n auto --dist loadfile
+
+# Half an hour on an idle machine; writes docs/performance.md.
+bench: setup bench-packages
+	$(VENV)/bin/python -m benchmarks.performance --write
 
 # One after the other: each takes a core and up to 8 GiB, and all of them half an hour to two hours.
 test-programs: setup program-packages
@@ -63,6 +70,9 @@ test-packages:
 
 program-packages:
 	@$(call install,$(PROGRAM_PACKAGES))
+
+bench-packages:
+	@$(call install,$(BENCH_PACKAGES))
 
 build-packages:
 	@$(call install,$(BUILD_PACKAGES))

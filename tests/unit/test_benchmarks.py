@@ -2,44 +2,49 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from pathlib import Path
-
 import pytest
 
+from benchmarks import aggregation_sensitivity, faults, fit_compute_time, soak
+from benchmarks.performance import page
+from benchmarks.performance.cost import Cost, Figures, Spread
 from gradwire.workloads.compilation import compile_point
 from gradwire.workloads.faults.section import NEEDS
 from gradwire.workloads.scenario.loading import load_scenario, scenario_of
 
-BENCHMARKS = Path(__file__).resolve().parent.parent.parent / "benchmarks"
-
 
 @pytest.mark.parametrize("seconds", [0.846, 0.846 * 1.01, 1e-5, 2.65])
-def test_a_fitted_time_is_the_points_time(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    sys.modules.pop("fit_compute_time", None)
-    fitting = __import__("fit_compute_time")
-    aggregation = __import__("aggregation_sensitivity")
+def test_a_fitted_time_is_the_points_time(seconds: float) -> None:
     settings = ["model.name=alexnet", "strategy.name=vanilla", "costs.aggregation_rate.value=4GB/s"]
-    (point,) = load_scenario(aggregation.SCENARIO, [*settings, fitting.iteration_time(seconds)]).points
+    time = fit_compute_time.iteration_time(seconds)
+    (point,) = load_scenario(aggregation_sensitivity.SCENARIO, [*settings, time]).points
     assert compile_point(point.section).job.compute.iteration_s == pytest.approx(seconds)
 
 
-def test_every_kind_of_fault_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(BENCHMARKS.parent)
-    benchmark = importlib.import_module("benchmarks.faults")
-    assert {*benchmark.FAULTS, benchmark.DEADLY} == set(NEEDS)
-    (point,) = scenario_of(benchmark.faulty("ring", list(benchmark.FAULTS), benchmark.MOMENTS, 0.02)).points
-    assert len(point.section.fault) == len(benchmark.FAULTS) * len(benchmark.MOMENTS)
-    assert len(scenario_of(benchmark.deadly("ring", benchmark.MOMENTS, 0.02)).points) == len(benchmark.MOMENTS)
+def test_every_kind_of_fault_is_tried() -> None:
+    assert {*faults.FAULTS, faults.DEADLY} == set(NEEDS)
+    (point,) = scenario_of(faults.faulty("ring", list(faults.FAULTS), faults.MOMENTS, 0.02)).points
+    assert len(point.section.fault) == len(faults.FAULTS) * len(faults.MOMENTS)
+    assert len(scenario_of(faults.deadly("ring", faults.MOMENTS, 0.02)).points) == len(faults.MOMENTS)
 
 
-def test_a_soak_has_every_kind_of_fault_that_does_not_end_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(BENCHMARKS.parent)
-    soak = importlib.import_module("benchmarks.soak")
+def test_a_soak_has_every_kind_of_fault_that_does_not_end_a_run() -> None:
     drawn = soak.faults(50, 1000, 1)
     assert drawn == soak.faults(50, 1000, 1)
     assert {fault["kind"] for fault in drawn.values()} == set(NEEDS) - {"dead-worker"}
     (point,) = scenario_of(soak.scenario("ring", 1000, drawn)).points
     assert not compile_point(point.section).fabric.is_lossless
+
+
+def test_the_page_of_costs_says_what_was_measured_and_keeps_its_words() -> None:
+    spread = Spread.of([2.0, 1.0, 4.0])
+    figures = Figures("a machine", start_up=[Cost("8 hosts", spread, Spread.of([0.5]), 0.0, 0)])
+    table = "|  | wall (s) | CPU (s) |\n| --- | --- | --- |\n| 8 hosts | 2 (1 to 4) | 0.5 |"
+    text = "Before.\n<!-- start-up -->\nold\n<!-- end -->\nAfter.\n"
+    once = page.written(text, figures)
+    assert once == f"Before.\n<!-- start-up -->\n{table}\n<!-- end -->\nAfter.\n"
+    assert page.written(once, figures) == once
+
+
+def test_the_page_of_costs_holds_the_figures_that_are_kept() -> None:
+    text = page.PAGE.read_text(encoding="utf-8")
+    assert page.written(text, Figures.load()) == text

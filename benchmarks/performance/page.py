@@ -1,0 +1,85 @@
+"""docs/performance.md: its tables stand between markers and are replaced by those of the last measurement."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from benchmarks.performance.cost import Cost, Figures
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
+MEGA, GIGA = 1e6, 1e9
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """As Markdown."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def side_by_side(figures: Figures) -> str:
+    """Each tool's time, how often it is that of the first, and what it says of the network."""
+    costs = figures.side_by_side
+    rows = [
+        [
+            cost.name,
+            cost.wall_s.text(),
+            cost.cpu_s.text(),
+            f"{cost.cpu_s.median / costs[0].cpu_s.median:.2g}",
+            f"{cost.over_ideal:.3f}",
+        ]
+        for cost in costs
+    ]
+    return table(["", "wall (s)", "CPU (s)", "CPU over the first row's", "time over the ideal"], rows)
+
+
+def growth(figures: Figures) -> str:
+    """A row for each point of each sweep."""
+    rows = []
+    sweeps = {
+        "ring, 64 MB a host": figures.hosts,
+        "all-to-all of 8, 32 MB a flow": figures.rates,
+        "all-to-all of 8, 10 Gbit/s": figures.sizes,
+        "ring of 8, 100 MB a host": figures.messages,
+    }
+    for name, costs in sweeps.items():
+        rows += [
+            [
+                name,
+                cost.name,
+                cost.wall_s.text(),
+                cost.cpu_s.text(),
+                f"{cost.size_bytes / GIGA / cost.cpu_s.median:.2g}",
+                f"{MEGA * cost.cpu_s.median / cost.messages:,.0f}",
+                f"{cost.over_ideal:.3f}",
+            ]
+            for cost in costs
+        ]
+    return table(
+        ["traffic", "", "wall (s)", "CPU (s)", "GB a CPU second", "us of CPU a message", "time over the ideal"], rows
+    )
+
+
+def plain(costs: Sequence[Cost]) -> str:
+    """Wall and CPU time."""
+    return table(["", "wall (s)", "CPU (s)"], [[c.name, c.wall_s.text(), c.cpu_s.text()] for c in costs])
+
+
+PARTS: dict[str, Callable[[Figures], str]] = {
+    "machine": lambda figures: figures.machine,
+    "side-by-side": side_by_side,
+    "growth": growth,
+    "start-up": lambda figures: plain(figures.start_up),
+    "commands": lambda figures: plain(figures.commands),
+}
+
+
+def written(text: str, figures: Figures) -> str:
+    """The page with these figures. Raises KeyError for a marker of no part."""
+    return re.sub(
+        r"(<!-- (?P<part>(?!end)[\w-]+) -->\n).*?(?=<!-- end -->)",
+        lambda match: f"{match[1]}{PARTS[match['part']](figures)}\n",
+        text,
+        flags=re.DOTALL,
+    )
