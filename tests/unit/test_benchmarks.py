@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import start_up
 from gradwire.workloads.compilation import compile_point
-from gradwire.workloads.scenario.loading import load_scenario
+from gradwire.workloads.scenario.loading import load_scenario, scenario_of
 
 BENCHMARKS = Path(__file__).resolve().parent.parent.parent / "benchmarks"
 
@@ -22,3 +23,17 @@ def test_a_fitted_time_is_the_points_time(seconds: float, monkeypatch: pytest.Mo
     settings = ["model.name=alexnet", "strategy.name=vanilla", "costs.aggregation_rate.value=4GB/s"]
     (point,) = load_scenario(aggregation.SCENARIO, [*settings, fitting.iteration_time(seconds)]).points
     assert compile_point(point.section).job.compute.iteration_s == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(("hosts", "leaves"), [(8, 1), (64, 2), (512, 16)])
+def test_start_up_is_measured_on_as_many_hosts_as_asked(hosts: int, leaves: int) -> None:
+    (point,) = scenario_of(start_up.scenario(hosts)).points
+    assert (point.section.cluster.workers, point.section.fabric.leaves) == (hosts, leaves)
+
+
+def test_start_up_takes_the_fastest_round_of_each_stage() -> None:
+    rounds = [dict.fromkeys(start_up.STAGES.values(), (2.0, 1.0)) for _ in range(2)]
+    rounds[1]["boot"] = (1.0, 0.5)
+    assert start_up.line(8, rounds).startswith(
+        "8 hosts: 2.50 s of CPU to the first byte, 5.00 s of wall time (boot 0.50,"
+    )

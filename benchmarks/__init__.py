@@ -1,0 +1,1 @@
+"""Experiments that measure gradwire itself. Each is a command that prints its figures."""
