@@ -1,6 +1,6 @@
 """What a machine costs before its first byte: CPU seconds of each stage from boot to the rate probe, and of the rest around the replay.
 
-    .venv/bin/python -m benchmarks.start_up [HOSTS ...] [--rounds N]
+    .venv/bin/python benchmarks/start_up.py [HOSTS ...] [--rounds N]
 
 HOSTS is a number of hosts (default: 8, 64 and 512). Up to 48 are on one switch, more in leaf/spine with 32 to a leaf. They replay a ring of
 one small model. "boot" ends when the job's own program has been imported: kernel, Open vSwitch and Python. "network" is Mininet, Open
@@ -19,7 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.message_cost import CpuTimes, machine_times
+from message_cost import CpuTimes, machine_times
+
 from gradwire.runner.campaign import Campaign
 from gradwire.runner.judged import JudgedRun
 from gradwire.runner.planned import PlannedRun, plan_runs

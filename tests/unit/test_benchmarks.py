@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import start_up
 from gradwire.workloads.compilation import compile_point
 from gradwire.workloads.scenario.loading import load_scenario, scenario_of
 
@@ -26,12 +25,18 @@ def test_a_fitted_time_is_the_points_time(seconds: float, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(("hosts", "leaves"), [(8, 1), (64, 2), (512, 16)])
-def test_start_up_is_measured_on_as_many_hosts_as_asked(hosts: int, leaves: int) -> None:
+def test_start_up_is_measured_on_as_many_hosts_as_asked(
+    hosts: int, leaves: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    start_up = __import__("start_up")
     (point,) = scenario_of(start_up.scenario(hosts)).points
     assert (point.section.cluster.workers, point.section.fabric.leaves) == (hosts, leaves)
 
 
-def test_start_up_takes_the_fastest_round_of_each_stage() -> None:
+def test_start_up_takes_the_fastest_round_of_each_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    start_up = __import__("start_up")
     rounds = [dict.fromkeys(start_up.STAGES.values(), (2.0, 1.0)) for _ in range(2)]
     rounds[1]["boot"] = (1.0, 0.5)
     assert start_up.line(8, rounds).startswith(

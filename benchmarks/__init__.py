@@ -1,1 +1,0 @@
-"""Experiments that measure gradwire itself. Each is a command that prints its figures."""
