@@ -148,12 +148,14 @@ class ReplayLoop:
         return f"rank {self._rank[op]} waits for {what} from rank {self._rank[send]} in iteration {iteration}"
 
     def _set_timer(self, start_ns: int) -> None:
-        times = (
-            self._interpreter.next_timer_ns(),
-            self._multicast.next_timer_ns(),
-            self._perils.next_ns() if self._perils is not None else None,
-        )
-        next_ns = min((time_ns for time_ns in times if time_ns is not None), default=None)
+        next_ns = self._interpreter.next_timer_ns()
+        if self._multicast.senders or self._perils is not None:
+            times = (
+                next_ns,
+                self._multicast.next_timer_ns(),
+                self._perils.next_ns() if self._perils is not None else None,
+            )
+            next_ns = min((time_ns for time_ns in times if time_ns is not None), default=None)
         self._timer.set(None if next_ns is None else next_ns + start_ns)
 
     def answer_until(self, descriptor: int, start_ns: int) -> None:
@@ -173,20 +175,15 @@ class ReplayLoop:
         self._poll.unregister(descriptor)
 
     def _turn(self, events: list[tuple[int, int]], now_ns: int) -> None:
-        interpreter = self._interpreter
+        interpreter, receivers = self._interpreter, self._receivers
         interpreter.advance(now_ns)  # First: timers that woke up late belong before messages that arrived later.
         for descriptor, event_mask in events:
-            if descriptor in self._receivers:
-                for arrival in self._receivers[descriptor].pump(now_ns):
-                    header = arrival.header
+            receiver = receivers.get(descriptor)
+            if receiver is not None:
+                for header, begun_ns in receiver.pump(now_ns):
                     self.messages_received += 1
                     interpreter.arrived(
-                        header.message,
-                        header.dst_rank,
-                        header.iteration,
-                        header.contributions,
-                        arrival.start_ns,
-                        now_ns,
+                        header.message, header.dst_rank, header.iteration, header.contributions, begun_ns, now_ns
                     )
             elif descriptor in self._sender_by_fd:
                 self._hear(self._sender_by_fd[descriptor], event_mask, now_ns)
@@ -234,8 +231,8 @@ class ReplayLoop:
                 flow.begin(message.iteration, message.op, head, self._size[message.op], now_ns)
                 self._pump_multicast(flow, now_ns)
                 continue
-            sender = self._senders[self._connection_of_send[message.op]]
-            connection = self._connections[self._connection_of_send[message.op]]
+            number = self._connection_of_send[message.op]
+            sender, connection = self._senders[number], self._connections[number]
             head = self._framing.pack(self._header(message, connection.dst))
             sender.begin(message.iteration, message.op, head, self._size[message.op], now_ns)
             self._pump(sender, now_ns)

@@ -11,8 +11,8 @@ from __future__ import annotations
 import mmap
 import os
 import socket
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from gradwire.agents.departures import ASK, NUMBERS, ErrorQueue, Line
 from gradwire.agents.wire.framing import HELLO, Framing, Header
@@ -101,8 +101,7 @@ class Sender:
         return None
 
 
-@dataclass
-class Arrival:
+class Arrival(NamedTuple):
     """A message that has arrived completely."""
 
     header: Header
@@ -132,32 +131,32 @@ class Receiver:
         self._start_ns = 0
         self._low_water = 1
 
-    def pump(self, now_ns: int) -> Iterator[Arrival]:
-        """Receives with a single call; yields the messages that are complete after it."""
+    def pump(self, now_ns: int) -> Sequence[Arrival]:
+        """Receives with a single call; returns the messages that are complete after it."""
         try:
             if self._header is not None and not self._buffer:
-                yield from self._skip()
-            else:
-                yield from self._read(now_ns)
+                return self._skip()
+            return self._read(now_ns)
         except BlockingIOError:
-            return
+            return ()
         except ConnectionResetError as error:
             raise MachineFault(f"the connection from {self.peer} broke in the middle of the run: {error}") from error
 
-    def _skip(self) -> Iterator[Arrival]:
+    def _skip(self) -> Sequence[Arrival]:
         skipped_bytes = discard(self.sock, self._left)
         self._raise_if_closed(skipped_bytes == 0)
         self.bytes_received += skipped_bytes
         self._left -= skipped_bytes
-        if not self._left:
-            yield self._complete()
+        arrivals = () if self._left else (self._complete(),)
         self._set_low_water()
+        return arrivals
 
-    def _read(self, now_ns: int) -> Iterator[Arrival]:
+    def _read(self, now_ns: int) -> Sequence[Arrival]:
         data = self.sock.recv(READ_BYTES)
         self._raise_if_closed(not data)
         self.bytes_received += len(data)
         data = self._buffer + data
+        arrivals = []
         at, header_bytes = 0, self._framing.header_bytes
         while len(data) - at >= header_bytes:
             self._header = self._framing.unpack(data[at : at + header_bytes])
@@ -168,9 +167,10 @@ class Receiver:
             self._left = self._header.size_bytes - buffered_bytes
             if self._left:
                 break
-            yield self._complete()
+            arrivals.append(self._complete())
         self._buffer = data[at:]
         self._set_low_water()
+        return arrivals
 
     def _complete(self) -> Arrival:
         assert self._header is not None

@@ -125,7 +125,7 @@ def measure(settings: list[str], iterations: int) -> str:
         (judged,) = Campaign(planned, folder, LocalPool(1), meter).run()
         if not judged.result.valid:
             sys.exit(f"{judged.label}: {judged.result.verdict}")
-        (plan,) = planned[0].plans.values()
+        plan = judged.stored.plan()
         log = OpLog.load(planned[0].folder / "ops.npz")
     times_s = iteration_times_s(plan, log, iterations + 1)[1:]
     spent = meter.at_iteration[iterations + 1].since(meter.at_iteration[1])

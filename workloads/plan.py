@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -281,8 +281,7 @@ class Plan:
         return Plan(ops=ops, **own, **tuples, **scalars)
 
 
-@dataclass(frozen=True)
-class Contributions:
+class Contributions(NamedTuple):
     """The contributions to a chunk that a message carries or a rank has summed."""
 
     iteration: int

@@ -11,7 +11,7 @@ The header is big-endian and has 48 bytes. One bit per worker follows, rounded u
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,8 +47,7 @@ _MASK_BYTES_AT = 6
 _SIZE_AT = 40
 
 
-@dataclass(frozen=True)
-class Header:
+class Header(NamedTuple):
     """One message's header."""
 
     iteration: int

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import gradwire.agents.connections
@@ -142,7 +141,7 @@ def header_changed(change: Callable[[Header], Header]) -> Callable[[], None]:
 
 
 def of_everybody(header: Header) -> Header:
-    return replace(header, contributions=Contributions(header.contributions.iteration, 0b111))
+    return header._replace(contributions=Contributions(header.contributions.iteration, 0b111))
 
 
 def logged(change: Callable[..., tuple[int, int, int]]) -> Callable[[], None]:

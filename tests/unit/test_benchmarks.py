@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import aggregation_sensitivity, faults, fit_compute_time, soak
+from benchmarks import aggregation_sensitivity, faults, fit_compute_time, soak, start_up
 from benchmarks.performance import page
 from benchmarks.performance.cost import Cost, Figures, Spread
 from gradwire.workloads.compilation import compile_point
@@ -48,3 +48,19 @@ def test_the_page_of_costs_says_what_was_measured_and_keeps_its_words() -> None:
 def test_the_page_of_costs_holds_the_figures_that_are_kept() -> None:
     text = page.PAGE.read_text(encoding="utf-8")
     assert page.written(text, Figures.load()) == text
+
+
+@pytest.mark.parametrize(("hosts", "leaves"), [(8, 1), (64, 2), (512, 16)])
+def test_start_up_is_measured_on_as_many_hosts_as_asked(hosts: int, leaves: int) -> None:
+    (point,) = scenario_of(start_up.scenario(hosts)).points
+    assert (point.section.cluster.workers, point.section.fabric.leaves) == (hosts, leaves)
+
+
+def test_start_up_takes_the_fastest_round_of_each_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    start_up = __import__("start_up")
+    rounds = [dict.fromkeys(start_up.STAGES.values(), (2.0, 1.0)) for _ in range(2)]
+    rounds[1]["boot"] = (1.0, 0.5)
+    assert start_up.line(8, rounds).startswith(
+        "8 hosts: 2.50 s of CPU to the first byte, 5.00 s of wall time (boot 0.50,"
+    )

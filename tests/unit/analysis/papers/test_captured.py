@@ -61,7 +61,7 @@ def passing(op: int, within_ns: tuple[int, int]) -> list[Packet]:
     outbound = op == PUSH
     line = Line() if outbound else Line(src=2, dst=1)
     ranks = (0, 1) if outbound else (1, 0)
-    heads = [replace(header(op, SIZE_BYTES, iteration, *ranks), chunk=0, tensor=0) for iteration in range(ITERATIONS)]
+    heads = [header(op, SIZE_BYTES, iteration, *ranks)._replace(chunk=0, tensor=0) for iteration in range(ITERATIONS)]
     piece = -(-(SIZE_BYTES + HEADER_BYTES) // PIECES)
     begun, *sent = line.packets(heads, 0, [piece] * (PIECES - 1) + [SIZE_BYTES + HEADER_BYTES - piece * (PIECES - 1)])
     greeting, *pieces = sent
