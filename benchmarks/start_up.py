@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.message_cost import CpuTimes, machine_times
-
 from gradwire.runner.campaign import Campaign
+from gradwire.runner.executing.local import LocalPool
 from gradwire.runner.judged import JudgedRun
 from gradwire.runner.planned import PlannedRun, plan_runs
 from gradwire.runner.protocol import (
@@ -95,7 +95,7 @@ def measure(hosts: int) -> dict[str, tuple[float, float]]:
     with tempfile.TemporaryDirectory(prefix="gradwire-") as name:
         folder = Path(name)
         (judged,) = Campaign(
-            plan_runs(scenario_of(scenario(hosts)).points, folder, Clock()), folder, 1, stopwatch
+            plan_runs(scenario_of(scenario(hosts)).points, folder, Clock()), folder, LocalPool(1), stopwatch
         ).run()
     if not judged.result.valid:
         sys.exit(f"{hosts} hosts: {judged.result.verdict}")

@@ -15,7 +15,10 @@ from gradwire.faults import MachineFault
 from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.topo.abilities import Abilities, require_red
 from gradwire.topo.command import attempt, run, write_sysctl
-from gradwire.topo.counters import (
+from gradwire.topo.fabric import Fabric, Port
+from gradwire.topo.nodes import BatchSwitch, OutsideController, QuietHost, QuietLink, QuietMininet
+from gradwire.topo.packet_sockets import enlarge_packet_sockets
+from gradwire.topo.reading.counters import (
     DatapathCounters,
     PortCounters,
     TcpCounters,
@@ -24,9 +27,6 @@ from gradwire.topo.counters import (
     parse_table_misses,
     parse_tcp,
 )
-from gradwire.topo.fabric import Fabric, Port
-from gradwire.topo.nodes import BatchSwitch, OutsideController, QuietHost, QuietLink, QuietMininet
-from gradwire.topo.packet_sockets import enlarge_packet_sockets
 from gradwire.topo.tc import Classify, batch_text, port_commands
 from gradwire.topo.wiring import (
     ECN_SYSCTLS,

@@ -16,7 +16,7 @@ import numpy as np
 from gradwire.agents.records import QueueLengths
 from gradwire.agents.timer import Timer
 from gradwire.faults import MachineFault
-from gradwire.topo.queue_lengths import QueueReader
+from gradwire.topo.reading.queue_lengths import QueueReader
 
 END_S = 60.0
 """How long the thread may take to end, on a busy machine; it looks for its end at every reading."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import aggregation_sensitivity, faults, fit_compute_time, soak, start_up
+from benchmarks import faults, soak, start_up
+from benchmarks.fitting import aggregation_sensitivity, fit_compute_time
 from benchmarks.performance import page
 from benchmarks.performance.cost import Cost, Figures, Spread
 from gradwire.workloads.compilation import compile_point
@@ -56,9 +57,7 @@ def test_start_up_is_measured_on_as_many_hosts_as_asked(hosts: int, leaves: int)
     assert (point.section.cluster.workers, point.section.fabric.leaves) == (hosts, leaves)
 
 
-def test_start_up_takes_the_fastest_round_of_each_stage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    start_up = __import__("start_up")
+def test_start_up_takes_the_fastest_round_of_each_stage() -> None:
     rounds = [dict.fromkeys(start_up.STAGES.values(), (2.0, 1.0)) for _ in range(2)]
     rounds[1]["boot"] = (1.0, 0.5)
     assert start_up.line(8, rounds).startswith(

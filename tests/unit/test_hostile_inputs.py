@@ -1,6 +1,6 @@
 """Whatever a scenario, a captured packet or a message's header has in it, it is taken or refused with one message, and soon.
 
-`python -m benchmarks.hostile_inputs --inputs 100000` tries many more.
+`python -m benchmarks.hostile.inputs --inputs 100000` tries many more.
 """
 
 from __future__ import annotations

@@ -57,6 +57,7 @@ FILE_NAME = re.compile(r"`(?P<path>(?:[\w.-]+/)*[\w-]+\.(?:py|toml|md|sh|svg|png
 QUOTED = re.compile(r"`(?P<name>[A-Z][A-Z_]+)` = (?P<value>\d[\d.,]*\d|\d)")
 QUOTED_FROM = (
     "gradwire.analysis.verdict.verdict",
+    "gradwire.analysis.verdict.loss_checks",
     "gradwire.analysis.verdict.byte_checks",
     "gradwire.analysis.verdict.line_checks",
     "gradwire.analysis.verdict.steady_check",

@@ -1,6 +1,6 @@
 """Whatever a file has in it, an import ends with a workload or with one message, soon and in little memory.
 
-`python -m benchmarks.hostile_traces --inputs 100000` tries many more.
+`python -m benchmarks.hostile.traces --inputs 100000` tries many more.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 
 from gradwire.faults import MachineFault
-from gradwire.topo.counters import (
+from gradwire.topo.fabric import Port
+from gradwire.topo.reading.counters import (
     BandCounters,
     DatapathCounters,
     PortCounters,
@@ -14,7 +15,6 @@ from gradwire.topo.counters import (
     parse_table_misses,
     parse_tcp,
 )
-from gradwire.topo.fabric import Port
 
 PORT = Port("s1", 1)
 # As `tc -s -j qdisc show` of iproute2 6.1 prints a switch port with two bands, after three pings in band 1.

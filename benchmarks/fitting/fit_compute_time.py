@@ -1,10 +1,10 @@
 """Infers a model's single-GPU iteration time from one printed efficiency, by the secant method on emulated runs.
 
-    .venv/bin/python benchmarks/fit_compute_time.py SCENARIO MODEL STRATEGY EFFICIENCY FIRST_GUESS_S
+    .venv/bin/python benchmarks/fitting/fit_compute_time.py SCENARIO MODEL STRATEGY EFFICIENCY FIRST_GUESS_S
 
 Geryon prints no single-GPU times, so gradwire's k40 times come from the vanilla column of Table II, one a model:
 
-    .venv/bin/python benchmarks/fit_compute_time.py scenarios/geryon-table2.toml vgg19 vanilla 0.269 1.7
+    .venv/bin/python benchmarks/fitting/fit_compute_time.py scenarios/geryon-table2.toml vgg19 vanilla 0.269 1.7
 """
 
 from __future__ import annotations

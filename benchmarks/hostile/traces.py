@@ -1,4 +1,4 @@
-"""Imports many hostile traces and says how each kind ended: `python -m benchmarks.hostile_traces [--inputs N] [--only FORMAT] [--first N]`.
+"""Imports many hostile traces and says how each kind ended: `python -m benchmarks.hostile.traces [--inputs N] [--only FORMAT] [--first N]`.
 
 Every input must end with a workload or with one message, within 5 s of the processor and 2 GiB of memory. What does not is printed with its
 number, which makes the same input again, and makes the command end with status 1.

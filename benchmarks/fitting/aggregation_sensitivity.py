@@ -1,6 +1,6 @@
 """How much Table II's predictions depend on the assumed aggregation rate.
 
-    .venv/bin/python -m benchmarks.aggregation_sensitivity [RATE ...]
+    .venv/bin/python -m benchmarks.fitting.aggregation_sensitivity [RATE ...]
 
 For each rate (default: 1.5GB/s and 4GB/s) the compute times are inferred from the vanilla cells anew, and the other cells predicted.
 """
@@ -10,12 +10,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from benchmarks.fit_compute_time import efficiency, fit, iteration_time
+from benchmarks.fitting.fit_compute_time import efficiency, fit, iteration_time
 from gradwire.workloads.models import model
 from gradwire.workloads.models.devices import compute_time
 from gradwire.workloads.scenario.loading import load_scenario
 
-SCENARIO = Path(__file__).resolve().parent.parent / "scenarios" / "geryon-table2.toml"
+SCENARIO = Path(__file__).resolve().parents[2] / "scenarios" / "geryon-table2.toml"
 PREDICTED = ("partition-slicing", "geryon")
 
 

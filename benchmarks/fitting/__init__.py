@@ -1,0 +1,1 @@
+"""Constants that are fitted, and how much results depend on those that are assumed."""

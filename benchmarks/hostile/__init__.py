@@ -1,0 +1,1 @@
+"""Inputs made to hurt, by the hundred thousand."""
