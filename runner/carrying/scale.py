@@ -114,7 +114,7 @@ def _rounded(scale: float) -> int:
     """Up to two digits, so that small differences between measurements do not make another scale."""
     if scale <= 10:
         return math.ceil(scale)
-    step = 10 ** (math.floor(math.log10(scale)) - 1)
+    step: int = 10 ** (math.floor(math.log10(scale)) - 1)
     return math.ceil(scale / step - 1e-9) * step
 
 

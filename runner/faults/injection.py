@@ -59,12 +59,13 @@ class Patient:
         fabric = self._network.fabric
         for fault in faults:
             if fault.kind == "tenant":
-                ends = (
+                source, destination = (
                     HostEntry(host, fabric.host_ip(host), namespace_of(self._network.host_pid(host)))
                     for host in (fault.source, fault.destination)
                 )
                 payload_bps = fault.value * fabric.goodput_share()
-                self._tenants[fault.name] = Tenant(*ends, payload_bps, band_of_class(TENANTS_CLASS), options)
+                band = band_of_class(TENANTS_CLASS)
+                self._tenants[fault.name] = Tenant(source, destination, payload_bps, band, options)
 
     def sent_bytes(self, fault: PlannedFault) -> int:
         """The payload of a tenant that has ended; 0 for other faults."""
