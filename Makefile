@@ -22,13 +22,17 @@ TORCH_WHEELS := https://download.pytorch.org/whl/cpu
 # Other simulators, beside which `make bench` runs.
 BENCH_PACKAGES := libns3-dev libgsl-dev g++ pkg-config python3-simgrid
 
-.PHONY: demo test bench bench-packages test-programs test-distributions lint format wheel setup packages test-packages program-packages build-packages kernel clean
+.PHONY: demo test test-long bench bench-packages test-programs test-distributions lint format wheel setup packages test-packages program-packages build-packages kernel clean
 
 demo: setup
 	$(VENV)/bin/gradwire run geryon-table2
 
 test: setup test-packages
 	$(VENV)/bin/python -m pytest -n auto --dist loadfile
+
+# What `make test` leaves out because it takes minutes: the papers' quick reproduction, the notebooks, a large model whole. A quarter of an hour.
+test-long: setup test-packages
+	$(VENV)/bin/python -m pytest -m long -v tests/end_to_end
 
 # Half an hour on an idle machine; writes docs/performance.md.
 bench: setup bench-packages

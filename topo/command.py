@@ -11,6 +11,7 @@ import os
 import select
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from gradwire.faults import MachineFault
@@ -42,8 +43,9 @@ def run_promptly(command: Sequence[str], text: str = "") -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        process.stdin.write(text)
-        process.stdin.close()
+        with suppress(BrokenPipeError):  # it ended without reading; its status says whether that was right
+            process.stdin.write(text)
+            process.stdin.close()
         if not ends_within(process.pid, TIMEOUT_S):
             process.kill()
             raise _hung(command)

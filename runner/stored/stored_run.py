@@ -28,8 +28,6 @@ RECORD_FILE = "record.json"
 LOG_FILE = "ops.npz"
 VERDICT_FILE = "verdict.json"
 ITERATIONS_FILE = "iterations.csv"
-RESULT_FILES = (COMPLETION_FILE, RECORD_FILE, LOG_FILE, VERDICT_FILE, ITERATIONS_FILE, QUEUES_FILE)
-"""What only a run that came to its end has, and what is made of that."""
 NEEDED_FILES = (TASK_FILE, COMPLETION_FILE, RECORD_FILE, LOG_FILE)
 """What a run that came to its end cannot lack."""
 

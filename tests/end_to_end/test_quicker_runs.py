@@ -34,6 +34,7 @@ def test_a_divided_run_is_off_by_less_than_was_asked_for(tmp_path: Path, strateg
     assert "fidelity: bytes and rates of 1 point are divided by" in (tmp_path / "divided" / "table.md").read_text()
 
 
+@pytest.mark.long
 def test_a_few_blocks_say_what_all_of_them_take(tmp_path: Path) -> None:
     """BERT-large on four GPUs of two machines, ranked by 8 of its 24 blocks, and run with all of them."""
     asked: dict[str, Any] = {"model": "bert-large", "parallel": "data=2,tensor=2", "device": "h100", "rate": "100gbit"}

@@ -1,4 +1,4 @@
-"""`gradwire reproduce --quick`, as continuous integration runs it: what held must go on to hold, and nothing runs twice."""
+"""`gradwire reproduce --quick`, as `make test-long` runs it: what held must go on to hold, and nothing runs twice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from gradwire import PACKAGE
 
-pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
+pytestmark = [pytest.mark.kernel, pytest.mark.long, pytest.mark.usefixtures("virtual_kernel")]
 QUICK_LIMIT_S = 1800.0
 """Three times what it takes on two free cores."""
 

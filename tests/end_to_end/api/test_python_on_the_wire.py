@@ -47,6 +47,7 @@ def test_a_run_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert 0.5 < np.max(carried_gbps) <= 10.1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_and_its_saved_outputs_are_those_of_today(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
