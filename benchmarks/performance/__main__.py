@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.performance import chart, commands, growth, side_by_side, start_up
 from benchmarks.performance.cost import Cost, Figures
-from benchmarks.performance.page import PAGE, written
+from benchmarks.performance.page import PAGE, WORDS, written
 
 PARTS: dict[str, Callable[[int], Iterator[Cost]]] = {
     "side_by_side": side_by_side.compared,
@@ -54,7 +54,7 @@ def main() -> None:
         if arguments.write:
             figures.save()
     if arguments.write:
-        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), figures), encoding="utf-8")
+        PAGE.write_text(written(WORDS.read_text(encoding="utf-8"), figures), encoding="utf-8")
         chart.draw(figures)
 
 

@@ -1,4 +1,4 @@
-"""docs/performance.md: its tables stand between markers and are replaced by those of the last measurement."""
+"""docs/performance.md: the words of page.md, with tables of what was measured where it has markers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from benchmarks.performance.cost import Cost, Figures
 
+WORDS = Path(__file__).with_name("page.md")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
 MEGA, GIGA = 1e6, 1e9
 
@@ -76,7 +77,7 @@ PARTS: dict[str, Callable[[Figures], str]] = {
 
 
 def written(text: str, figures: Figures) -> str:
-    """The page with these figures. Raises KeyError for a marker of no part."""
+    """The words with these figures at their markers. Raises KeyError for a marker of no part."""
     return re.sub(
         r"(<!-- (?P<part>(?!end)[\w-]+) -->\n).*?(?=<!-- end -->)",
         lambda match: f"{match[1]}{PARTS[match['part']](figures)}\n",
