@@ -30,9 +30,10 @@ demo: setup
 test: setup test-packages
 	$(VENV)/bin/python -m pytest -n auto --dist loadfile
 
-# What `make test` leaves out because it takes minutes: the papers' quick reproduction, the notebooks, a large model whole. A quarter of an hour.
+# What `make test` leaves out because it takes minutes: the papers' quick reproduction, the notebooks, a large model whole,
+# and clusters whose workers die. A quarter of an hour.
 test-long: setup test-packages
-	$(VENV)/bin/python -m pytest -m long -v tests/end_to_end
+	$(VENV)/bin/python -m pytest -m long -v tests
 
 # Half an hour on an idle machine; writes docs/performance.md.
 bench: setup bench-packages

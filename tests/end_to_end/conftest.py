@@ -10,17 +10,6 @@ import pytest
 from gradwire.faults import MachineFault
 from gradwire.vm.kernel import ensure_kernel
 
-LONG = "long"
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves what takes minutes to `make test-long`."""
-    if LONG in config.option.markexpr:
-        return
-    for item in items:
-        if item.get_closest_marker(LONG):
-            item.add_marker(pytest.mark.skip(reason="minutes of two cores: make test-long"))
-
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_core() -> None:

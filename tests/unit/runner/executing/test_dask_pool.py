@@ -32,6 +32,7 @@ from tests.unit.runner.executing.stand_in_machines import replace_machines, take
 from tests.unit.runner.test_run_loop import GOOD, Silent, machine, planned_runs, rows  # noqa: E402
 from tests.unit.runner.test_run_loop import good_job as local_job  # noqa: E402
 
+pytestmark = pytest.mark.long
 BATCHES = "model.batch=[32,64,128,256]"
 LIMIT_S = 300.0
 
