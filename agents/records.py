@@ -109,6 +109,11 @@ class BandCount:
     #: Packets that were marked (ECN), and those that arrived where the queue was longer than the threshold.
     marks: int = 0
     above_threshold: int = 0
+    #: Of a switch's queue that drops or marks, as the kernel has it: the most that it holds, the length from which
+    #: it marks some packets, and the length from which it marks all. 0 for what it has not.
+    limit_bytes: int = 0
+    threshold_bytes: int = 0
+    all_marked_bytes: int = 0
 
 
 @dataclass(frozen=True)

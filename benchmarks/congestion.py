@@ -1,15 +1,18 @@
 """Incast of seven senders to one, with cubic, DCTCP and BBR, in buffers of 100 KB, of 1 MB, and in deep ones.
 
-    python -m benchmarks.congestion [--size 2MB] [--iterations 4] [--out FOLDER] [--chart docs/congestion.svg]
+    python -m benchmarks.congestion [--sizes 2MB,2.01MB] [--iterations 4] [--out FOLDER] [--chart docs/congestion.svg]
 
 Seven workers push a tensor each to one parameter server at 10 Gbit/s, past one switch, and pull it again. Prints a row for each congestion
 control and buffer: the iteration time, the times of the pushes, what was dropped, marked and sent again, and how long the queue in front of
-the server was while pushes were under way. Draws the queue over time. Points that ran in the folder before do not run again.
+the server was while pushes were under way. Which packet finds a full buffer depends on nanoseconds before it, so a row is of several
+tensors of nearly the same size: the median, and the least and the most where they differ. Draws the queue over time, for the first size.
+Points that ran in the folder before do not run again.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +45,8 @@ CONTROLS = ("cubic", "dctcp", "bbr")
 PORT = f"s1-eth{SENDERS + 1}"
 """The switch's port to the server."""
 SAMPLE = "50us"
+SIZES = "2MB,2.01MB,2.02MB,2.03MB,2.04MB"
+HEAD = "| | buffer | iteration, ms | push, ms | slowest push, ms | drops | marks | sent again | timers | queue, KB | 99 %, KB | valid |"
 DRAWN_S = 0.025
 
 
@@ -85,7 +90,8 @@ def scenario(control: str, buffer: str, size: str, iterations: int) -> dict[str,
 
 def measure(control: str, buffer: str, size: str, iterations: int, out: Path) -> Measured:
     """Runs a point, or takes what it left before. Raises InputFault if it did not come to its end."""
-    found = gradwire.run(scenario(control, buffer, size, iterations), out=out / f"{control}-{buffer}", progress=False)
+    folder = out / f"{control}-{buffer}-{size}"
+    found = gradwire.run(scenario(control, buffer, size, iterations), out=folder, progress=False)
     iteration_s, verdict = float(found.points["iteration_time_s"].iloc[0]), str(found.points["verdict"].iloc[0])
     stored = StoredRun(next((found.folder / "points").iterdir()))
     pushes = _pushes(found.ops())
@@ -113,24 +119,29 @@ def _pushes(ops: pd.DataFrame) -> pd.DataFrame:
     return begun.astype({"rank": "int64"}).merge(ended, on=["iteration", "rank"])
 
 
-def row(measured: Measured) -> str:
-    """A line of the table."""
-    bands, pushes_ms = measured.counts.bands, measured.pushes_s * 1e3
+def row(measured: Sequence[Measured]) -> str:
+    """A line of the table, of one congestion control with one buffer and tensors of several sizes."""
+    bands = [each.counts.bands for each in measured]
     cells = [
-        f"`{measured.control}`",
-        measured.buffer,
-        f"{measured.iteration_s * 1e3:.1f}",
-        f"{pushes_ms.mean():.1f}",
-        f"{pushes_ms.max():.1f}",
-        str(sum(band.drops for band in bands)),
-        str(sum(band.marks for band in bands)),
-        str(measured.counts.tcp_retransmits),
-        str(measured.counts.tcp_timeouts),
-        f"{measured.use.mean_bytes / 1e3:.0f}",
-        f"{measured.use.p99_bytes / 1e3:.0f}",
-        measured.verdict,
+        f"`{measured[0].control}`",
+        measured[0].buffer,
+        _spread([each.iteration_s * 1e3 for each in measured], 1),
+        _spread([each.pushes_s.mean() * 1e3 for each in measured], 1),
+        _spread([each.pushes_s.max() * 1e3 for each in measured], 1),
+        _spread([sum(band.drops for band in each) for each in bands]),
+        _spread([sum(band.marks for band in each) for each in bands]),
+        _spread([each.counts.tcp_retransmits for each in measured]),
+        _spread([each.counts.tcp_timeouts for each in measured]),
+        _spread([each.use.mean_bytes / 1e3 for each in measured]),
+        _spread([each.use.p99_bytes / 1e3 for each in measured]),
+        f"{sum(each.verdict == 'valid' for each in measured)} of {len(measured)}",
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def _spread(values: Sequence[float], digits: int = 0) -> str:
+    least, middle, most = (f"{value:.{digits}f}" for value in (min(values), float(np.median(values)), max(values)))
+    return middle if least == most else f"{middle} ({least} to {most})"
 
 
 def chart(measured: Sequence[Measured]) -> Figure:
@@ -165,24 +176,24 @@ def _panel(axes: Axes, buffer: str, measured: Sequence[Measured]) -> None:
 def main() -> None:
     """Prints the table as it grows, and draws the chart."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", default="2MB")
+    parser.add_argument("--sizes", default=SIZES, help="of a tensor, separated by commas")
     parser.add_argument("--iterations", type=int, default=4)
     parser.add_argument("--out", type=Path, default=None)
     parser.add_argument("--chart", type=Path, default=None)
     chosen = parser.parse_args()
-    print(
-        "| | buffer | iteration, ms | push, ms | slowest push, ms | drops | marks | sent again | timers | queue, KB | 99 %, KB | |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|---|---|", flush=True)
-    measured = []
+    print(HEAD)
+    print(re.sub(r"[^|]+", "---", HEAD), flush=True)
+    drawn = []
     with tempfile.TemporaryDirectory() as temporary:
         for buffer in BUFFERS:
             for control in CONTROLS:
                 out = chosen.out or Path(temporary)
-                measured.append(measure(control, buffer, chosen.size, chosen.iterations, out))
-                print(row(measured[-1]), flush=True)
+                sizes = chosen.sizes.split(",")
+                measured = [measure(control, buffer, size, chosen.iterations, out) for size in sizes]
+                drawn.append(measured[0])
+                print(row(measured), flush=True)
     if chosen.chart is not None:
-        chosen.chart.write_text(svg_text(chart(measured)))
+        chosen.chart.write_text(svg_text(chart(drawn)))
 
 
 if __name__ == "__main__":

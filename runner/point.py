@@ -101,6 +101,9 @@ class Reading:
                     counted.drops,
                     counted.marks,
                     counted.above_threshold,
+                    counted.limit_bytes,
+                    counted.threshold_bytes,
+                    counted.all_marked_bytes,
                 )
                 for port in ports
                 for band, counted in enumerate(port.bands)

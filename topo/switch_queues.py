@@ -13,8 +13,6 @@ import math
 
 from gradwire.topo.fabric import Fabric
 
-NO_LIMIT_BYTES = 2**31 - 1
-"""Stands for the deep queue of a lossless fabric where a qdisc counts bytes: 1.7 s at 10 Gbit/s."""
 MOST_AVERAGED = 1000
 """So many packets that a multiple of their size can still be as close to a threshold as tc wants it."""
 UNSHAPED_BPS = 10**12
@@ -27,10 +25,9 @@ def switch_queue(fabric: Fabric, rate_bps: float) -> list[str]:
     tc counts bytes as it sees frames, without preamble, FCS and gap. RED is told not to drop what cannot be marked, such as datagrams: the
     buffer alone drops.
     """
-    limit = str(fabric.buffer_bytes or NO_LIMIT_BYTES)
+    limit, threshold = map(str, fabric.switch_queue_bytes)
     if not fabric.ecn_bytes:
         return ["bfifo", "limit", limit]
-    threshold = str(fabric.ecn_bytes)
     packets, packet_bytes = averaged_packets(fabric)
     rate = f"{UNSHAPED_BPS if math.isinf(rate_bps) else round(rate_bps)}bit"
     average = ["avpkt", str(packet_bytes), "burst", str(packets), "bandwidth", rate]

@@ -221,7 +221,13 @@ class _Reading:
         start = start_ns if start_ns is not None else int(rows[0, 0]) if len(rows) else 0
         time_ns, outbound, band, frames, frame_bytes, stream_bytes = rows.T.copy()
         packets = Packets(time_ns - start, outbound.astype(np.bool_), band, frames, frame_bytes, stream_bytes)
-        return Capture(packets, _messages(self._seen, start), self._trails.lost)
+        try:
+            messages = _messages(self._seen, start)
+        except OverflowError as error:
+            raise InputFault(
+                f"{self._path}: cannot be read as a capture: a header in it tells of a message beyond 63 bits of bytes"
+            ) from error
+        return Capture(packets, messages, self._trails.lost)
 
 
 def _messages(seen: list[tuple[Seen, bool]], start_ns: int) -> Messages:

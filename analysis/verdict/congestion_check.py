@@ -2,24 +2,58 @@
 
 from __future__ import annotations
 
-from gradwire.agents.records import PointRecord
+from collections import Counter
+
+from gradwire.agents.records import BandCount, PointRecord
 from gradwire.agents.wire.flows import connections_of
 from gradwire.analysis.verdict.checks import Check
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
 
+QUEUES_MEANING = (
+    "Switches' queues hold or mark something else than the scenario asks for, so another network was measured."
+)
 CONTROL_MEANING = "Connections had another congestion control than the one asked for, so another network was measured."
 MARKS_MEANING = (
     "Switches did not mark what they should, or marks did not reach the hosts, so senders did not learn of the queues."
 )
 
+UNBOUNDED = (0, 0, 0)
+"""Of a queue that neither drops nor marks, as records have it."""
+
 
 def congestion_checks(plan: Plan, fabric: Fabric, record: PointRecord, congestion: str) -> list[Check]:
     """The checks that there is ground for. congestion: what was asked for, "" for the kernel's default."""
     return [
+        *([_queues(fabric, record)] if fabric.has_switch_queues else []),
         *([_control(plan, record, congestion)] if congestion else []),
         *([_marks(plan, fabric, record)] if fabric.ecn_bytes else []),
     ]
+
+
+def _queues(fabric: Fabric, record: PointRecord) -> Check:
+    """Every queue of a switch's port has the buffer and the threshold asked for, and no host's queue has any, as read back from tc."""
+    hosts = {f"{host}-eth0" for host in fabric.host_names()}
+    at_switches = Counter(_bounds(band) for band in record.counts.bands if band.port not in hosts)
+    at_hosts = Counter(_bounds(band) for band in record.counts.bands if band.port in hosts)
+    limit_bytes, threshold_bytes = fabric.switch_queue_bytes
+    asked = (limit_bytes, threshold_bytes, threshold_bytes)
+    others = sorted((at_switches - Counter({asked: at_switches[asked]})).items())
+    told = "".join(
+        f"; {count} hold {limit}, mark from {some} and all from {all_}" for (limit, some, all_), count in others
+    )
+    bounded_hosts = at_hosts.total() - at_hosts[UNBOUNDED]
+    return Check(
+        "switch queues",
+        f"{at_switches[asked]} of {at_switches.total()} as asked for{told}; {bounded_hosts} at hosts",
+        f"each holds {limit_bytes} bytes and marks from {threshold_bytes} (0: never); none at hosts",
+        not others and not bounded_hosts,
+        QUEUES_MEANING,
+    )
+
+
+def _bounds(band: BandCount) -> tuple[int, int, int]:
+    return band.limit_bytes, band.threshold_bytes, band.all_marked_bytes
 
 
 def _control(plan: Plan, record: PointRecord, congestion: str) -> Check:

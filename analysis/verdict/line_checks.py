@@ -90,7 +90,8 @@ def _send_times(
 
     The agent adds what the last packet takes on the line, so that a port that is ahead by a packet does not show. What fits into a frame
     ends when the socket has it (agents/transfer.py). Where a fault loses packets at the host's own port, these never get to the line, and
-    the last one may leave at once: such SENDs are not looked at.
+    where a delay ends there, packets that come after its end overtake those that it still holds. The last one may leave at once: such SENDs
+    are not looked at.
     """
     ops = plan.ops
     framed_bytes = ops.size_bytes + Framing(len(plan.workers)).header_bytes
@@ -102,10 +103,10 @@ def _send_times(
     )
     line_ns = ops.size_bytes[sends] / goodput * 8e9 / _fastest_bps(fabric, fabric.rate_bps)
     early_ns = (line_ns - burst_ns)[None, :] - (logged.end[:, sends] - logged.start[:, sends])
-    lossy = _at_lossy_ports(plan, fabric, logged, sends, faults)
-    early_ns[lossy] = -np.inf
+    faulty = _at_faulty_ports(plan, fabric, logged, sends, faults)
+    early_ns[faulty] = -np.inf
     wrong = int((early_ns > 0).sum())
-    value = f"none of {early_ns.size - int(lossy.sum())} SENDs shorter"
+    value = f"none of {early_ns.size - int(faulty.sum())} SENDs shorter"
     if wrong:
         iteration, place = divmod(int(early_ns.argmax()), len(sends))
         which = f"{Names(plan).message(int(sends[place]))} in iteration {iteration}"
@@ -119,21 +120,25 @@ def _send_times(
     )
 
 
-def _at_lossy_ports(plan: Plan, fabric: Fabric, logged: LoggedOps, sends: Int64, faults: Sequence[FaultRecord]) -> Bool:
-    """Which of these SENDs, by iteration, were under way while a fault lost packets at their host's own link."""
+def _at_faulty_ports(
+    plan: Plan, fabric: Fabric, logged: LoggedOps, sends: Int64, faults: Sequence[FaultRecord]
+) -> Bool:
+    """Which of these SENDs, by iteration, were under way while a fault at their host's own link lost packets, or a delay of it ended."""
     host = plan.rank_host[plan.ops.rank[sends]]
-    lossy = np.zeros((len(logged.end), len(sends)), np.bool_)
+    faulty = np.zeros((len(logged.end), len(sends)), np.bool_)
     for record in faults:
-        if record.fault.kind not in LOSING or record.due_ns < 0:
+        delay_ns = record.fault.value * 1e9 if record.fault.kind == "delay" and record.ended_ns >= 0 else 0.0
+        if record.due_ns < 0 or not (record.fault.kind in LOSING or delay_ns):
             continue
         place = record.fault.place
         ends = [(link.a, link.b) for link in fabric.links()[: fabric.hosts]]
         at = [place in (near.interface, far.interface, far.device) for near, far in ends]
         ended_ns = record.ended_ns if record.ended_ns >= 0 else np.inf
         # It begins between when it is due and when its commands have been carried out.
-        meanwhile = (logged.start[:, sends] < ended_ns) & (logged.end[:, sends] > record.due_ns)
-        lossy |= meanwhile & np.array(at)[host][None, :]
-    return lossy
+        begun_ns = ended_ns - delay_ns if delay_ns else record.due_ns
+        meanwhile = (logged.start[:, sends] < ended_ns) & (logged.end[:, sends] > begun_ns)
+        faulty |= meanwhile & np.array(at)[host][None, :]
+    return faulty
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,16 @@ COMMON: dict[str, Any] = {
     },
     "run": {"warmup": 1, "iterations": 3, "seed": 1},
 }
+INCAST = {"cluster": {"workers": 3, "servers": 1, "colocated": False}}
+SHALLOW = {"rate": "10gbit", "buffer": "100KB"}
+DCTCP = {"transport": {"congestion": "dctcp"}}
 LEAF_SPINE = {"rate": "10gbit", "topology": "leaf-spine", "leaves": 2, "spines": 2}
 BASES: Mapping[str, dict[str, Any]] = {
     STAR: {"strategy": {"name": "geryon"}},
     "priorities": {"strategy": {"name": "p3", "options": {"slice_parameters": 20_000}}, "fabric": {"rate": "2gbit"}},
     "counters": {"strategy": {"name": "tictac", "options": {"order": "reverse"}}, "fabric": {"rate": "2gbit"}},
+    "marks": {"strategy": {"name": "kvstore"}, **INCAST, "fabric": {**SHALLOW, "ecn": "30KB"}, **DCTCP},
+    "drops": {"strategy": {"name": "kvstore"}, **INCAST, "fabric": SHALLOW},
     "tree": {"strategy": {"name": "multicast-ps"}, "cluster": {"workers": 4}, "fabric": LEAF_SPINE},
 }
 """What differs from COMMON."""

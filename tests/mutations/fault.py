@@ -29,6 +29,7 @@ FAMILIES: Mapping[str, Place] = {
     "plans": Place.PLAN,
     "agents": Place.AGENTS,
     "tc": Place.NETWORK,
+    "queues": Place.NETWORK,
     "flows": Place.CONTROLLER,
     "logs": Place.RECORD,
 }

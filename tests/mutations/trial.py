@@ -95,7 +95,9 @@ def judged(base: str, plan: Plan, log: OpLog, record: PointRecord) -> Ran:
     ideal = ideal_times(plan, fabric, rule_of(point.section.transport))
     departs = point.section.transport.unsent_bytes is None
     spine_of = Spines(built_fabric(fabric, [plan])).spine_of
-    return Ran(judge(plan, fabric, log, record, (), ideal, departs=departs, spine_of=spine_of), log, record)
+    congestion = point.section.congestion
+    found = judge(plan, fabric, log, record, (), ideal, departs=departs, spine_of=spine_of, congestion=congestion)
+    return Ran(found, log, record)
 
 
 @lru_cache(maxsize=8)

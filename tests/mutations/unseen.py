@@ -17,6 +17,9 @@ REASONS: Mapping[tuple[str, str], str] = {
     ),
     ("tc", "bands are FIFOs"): HOW_QUEUES_SERVE,
     ("tc", "fair queues have their fast path"): HOW_QUEUES_SERVE,
+    ("queues", "the average is of many packets"): (
+        "tc does not tell what it made of the words for it. Tests of the argument lists do (`tests/unit/topo/test_switch_queues.py`)"
+    ),
     ("tc", "a switch's port is half as fast after the probe"): (
         "A log shows that a message was too fast, but not that it could have been faster. For that there is the comparison "
         "[beside an ideal network](trust.md#beside-an-ideal-network), which warns above 3 %"

@@ -25,6 +25,11 @@ class BandCounters:
     #: Packets that were marked (ECN), and those that arrived where the queue was longer than the threshold.
     marks: int = 0
     above_threshold: int = 0
+    #: Of a switch's queue that drops or marks (topo/switch_queues.py), as the kernel has it: the most that it holds, the length from which
+    #: it marks some packets, and the length from which it marks all. 0 for what it has not.
+    limit_bytes: int = 0
+    threshold_bytes: int = 0
+    all_marked_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,9 @@ class PortCounters:
                     now.requeues - then.requeues,
                     now.marks - then.marks,
                     now.above_threshold - then.above_threshold,
+                    now.limit_bytes,
+                    now.threshold_bytes,
+                    now.all_marked_bytes,
                 )
                 for now, then in pairs
             ),
@@ -131,6 +139,7 @@ def parse_qdiscs(text: str, ports: Mapping[str, Port], bands: int) -> list[PortC
 def _band(entry: dict[str, Any], marking: dict[str, Any]) -> BandCounters:
     """The counters of a band. marking: its queue, which is below that of faults if they have one."""
     is_red = marking["kind"] == "red"
+    bounds = marking["options"] if is_red or marking["kind"] == "bfifo" else {}
     return BandCounters(
         entry["bytes"],
         entry["packets"],
@@ -139,6 +148,9 @@ def _band(entry: dict[str, Any], marking: dict[str, Any]) -> BandCounters:
         entry["requeues"],
         marking["marked"] if is_red else 0,
         marking["overlimits"] if is_red else 0,
+        bounds.get("limit", 0),
+        bounds.get("min", 0),
+        bounds.get("max", 0),
     )
 
 

@@ -73,3 +73,17 @@ def test_a_send_that_is_too_short_is_found_unless_its_port_lost_packets(
     record = replace(sound_record(), faults=(FaultRecord(fault, 0, 0, int(log.end_ns.max()), 2),))
     checks = {each.name: each for each in line_checks(plan, FABRIC, replace(log, end_ns=end_ns), record, departs=True)}
     assert checks["send times"].ok is not is_looked_at
+
+
+@pytest.mark.parametrize(("after_ns", "is_looked_at"), [(50, False), (-2_000_000, True)], ids=["under way", "before"])
+def test_packets_overtake_those_that_a_delay_still_holds_at_its_end(after_ns: int, is_looked_at: bool) -> None:
+    plan, log = pushes(), sound_log()
+    sends = np.flatnonzero(plan.is_remote() & (plan.ops.rank == 0))
+    at = np.flatnonzero((log.op == sends[0]) & (log.iteration == 1))
+    end_ns = log.end_ns.copy()
+    end_ns[at] = log.start_ns[at] + 100
+    delay = PlannedFault("x", "delay", 0, place="h1-eth0", value=0.001)
+    ended_ns = int(log.start_ns[at][0]) + after_ns
+    record = replace(sound_record(), faults=(FaultRecord(delay, 0, 0, ended_ns, 2),))
+    checks = {each.name: each for each in line_checks(plan, FABRIC, replace(log, end_ns=end_ns), record, departs=True)}
+    assert checks["send times"].ok is not is_looked_at

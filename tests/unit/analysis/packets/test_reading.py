@@ -178,3 +178,11 @@ def test_periods_are_those_of_each_workers_first_message(tmp_path: Path) -> None
     assert np.isnan(worker_periods_s(found, np.array([0, 7]), 3)[:, 1]).all()
     assert timed_workers(plan, 1, found).tolist() == [1]
     assert timed_workers(plan, 2, found).tolist() == [0, 1], "no worker is at the server's host"
+
+
+def test_a_header_with_a_size_beyond_63_bits_is_refused(tmp_path: Path) -> None:
+    taken = [(one.time_ns / 1e9, bytes(one.data)) for one in Line().packets([header(0, 3000)], 10**9, [4000])]
+    lying = [(second, frame.replace((3000).to_bytes(8, "big"), b"\xff" * 8)) for second, frame in taken]
+    assert lying != taken
+    with pytest.raises(InputFault, match="beyond 63 bits"):
+        read_capture(written(tmp_path / "lying.pcap", lying), 1500, address="10.0.0.1")

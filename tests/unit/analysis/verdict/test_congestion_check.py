@@ -9,7 +9,7 @@ import pytest
 from gradwire.agents.records import BandCount, PointRecord
 from gradwire.analysis.verdict.verdict import Verdict, judge
 from gradwire.topo.fabric import Fabric
-from tests.unit.analysis.verdict.sound_run import FABRIC, pushes, sound_log, sound_record
+from tests.unit.analysis.verdict.sound_run import FABRIC, MESSAGES, pushes, sound_log, sound_record
 from tests.unit.analysis.verdict.test_every_check import controlled
 
 FRAME_BYTES = 1514
@@ -44,6 +44,8 @@ def test_a_finite_buffer_may_drop_any_number_that_tcp_sends_again() -> None:
     assert failed(judged(FINITE, counted(FINITE, drops=500, again=500))) == []
     assert failed(judged(FINITE, counted(FINITE, drops=500, again=520))) == []
     assert failed(judged(FINITE, counted(FINITE, drops=500, again=499))) == ["TCP retransmits"]
+    assert failed(judged(FINITE, counted(FINITE, drops=500, again=1000 + MESSAGES))) == []
+    assert failed(judged(FINITE, counted(FINITE, drops=500, again=1001 + MESSAGES))) == ["TCP retransmits"]
 
 
 def test_hosts_drop_nothing_even_so() -> None:
@@ -68,6 +70,21 @@ def test_what_was_sent_again_is_allowed_for_where_it_was_counted_and_no_more() -
 
     assert failed(judged(FINITE, with_more(again * FRAME_BYTES))) == []
     assert "bytes by class" in failed(judged(FINITE, with_more(3 * again * FRAME_BYTES)))
+
+
+@pytest.mark.parametrize(
+    ("port", "changes"),
+    [
+        (INCAST, {"limit_bytes": 200_000}),
+        (INCAST, {"threshold_bytes": 300_000}),
+        (INCAST, {"all_marked_bytes": 90_000}),
+        (INCAST, {"limit_bytes": 0, "threshold_bytes": 0, "all_marked_bytes": 0}),
+        ("h1-eth0", {"limit_bytes": 100_000}),
+    ],
+    ids=["another buffer", "another threshold", "marks by chance", "none", "at a host"],
+)
+def test_queues_are_those_asked_for_at_switches_and_nowhere_else(port: str, changes: dict[str, int]) -> None:
+    assert failed(judged(MARKING, counted(MARKING, port=port, **changes))) == ["switch queues"]
 
 
 @pytest.mark.parametrize(

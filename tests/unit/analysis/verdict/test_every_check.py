@@ -56,8 +56,8 @@ def counted(**changes: int) -> PointRecord:
     return replace(record, counts=replace(record.counts, **changes))  # type: ignore[arg-type]
 
 
-def with_bands(change: Callable[[BandCount], BandCount], *more: BandCount) -> PointRecord:
-    record = sound_record()
+def with_bands(change: Callable[[BandCount], BandCount], *more: BandCount, fabric: Fabric = FABRIC) -> PointRecord:
+    record = sound_record(fabric)
     bands = (*map(change, record.counts.bands), *more)
     return replace(record, counts=replace(record.counts, bands=bands))
 
@@ -258,7 +258,10 @@ CASES: dict[str, Callable[[Path], Verdict]] = {
         pushes(), FABRIC, sound_log(), sound_record(), faults=[PlannedFault("cut", "link-down", 5, place="h1-eth0")]
     ),
     "congestion control": lambda _: judged_with("bbr", controlled("cubic")),
-    "ECN marks": lambda _: judge(pushes(), MARKING, sound_log(), with_bands(above_the_threshold), departs=True),
+    "switch queues": lambda _: judge(pushes(), MARKING, sound_log(), sound_record(), departs=True),
+    "ECN marks": lambda _: judge(
+        pushes(), MARKING, sound_log(), with_bands(above_the_threshold, fabric=MARKING), departs=True
+    ),
     "run": lambda _: failed_run("rank 3 died"),
 }
 

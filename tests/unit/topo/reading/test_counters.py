@@ -81,7 +81,7 @@ def test_a_port_that_lost_a_band_is_rejected(changes: dict[str, str]) -> None:
 
 
 def test_marks_are_those_of_the_queue_also_below_a_fault() -> None:
-    marking = {"kind": "red", "marked": 7, "overlimits": 9}
+    marking = {"kind": "red", "marked": 7, "overlimits": 9, "options": {"limit": 100_000, "min": 30_000, "max": 40_000}}
     (port,) = parse_qdiscs(qdiscs(**marking), {"s1-eth1": PORT}, bands=2)
     assert (port.bands[1].marks, port.bands[1].above_threshold) == (7, 9)
     (earlier,) = parse_qdiscs(qdiscs(**{**marking, "marked": 3}), {"s1-eth1": PORT}, bands=2)
@@ -89,6 +89,10 @@ def test_marks_are_those_of_the_queue_also_below_a_fault() -> None:
     entries = [*json.loads(qdiscs(kind="netem")), {"dev": "s1-eth1", "parent": "101:1", **marking}]
     (impaired,) = parse_qdiscs(json.dumps(entries), {"s1-eth1": PORT}, bands=2)
     assert (impaired.bands[1].sent_bytes, impaired.bands[1].marks) == (294, 7)
+    assert [*vars(impaired.bands[1]).values()][-3:] == [100_000, 30_000, 40_000]
+    assert [*vars(port.bands[0]).values()][-3:] == [0, 0, 0]
+    (fifo,) = parse_qdiscs(qdiscs(kind="bfifo", options={"limit": 50_000}), {"s1-eth1": PORT}, bands=2)
+    assert [*vars(fifo.bands[1]).values()][-3:] == [50_000, 0, 0]
 
 
 def test_since_subtracts_all_but_the_backlog() -> None:
