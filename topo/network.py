@@ -103,6 +103,7 @@ class Network:
         self.fabric = fabric
         self._abilities = abilities
         self._naming = Naming(fabric, switch_prefix)
+        self._names = fabric.endpoint_names()
         self._controller_port = controller_port
         self._owns_kernel = owns_kernel
         self._impaired = impaired
@@ -153,7 +154,7 @@ class Network:
 
     def host_pid(self, host: int) -> int:
         """Id of a process in the network namespace of endpoint index `host`."""
-        pid: int = self._mininet().hosts[host].pid
+        pid: int = self._mininet()[self._names[host]].pid  # by name, for Mininet's own order has aggregators before hosts
         return pid
 
     def interface(self, port: Port) -> str:
