@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from gradwire.faults import InputFault, MachineFault
 from gradwire.topo.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port
@@ -79,12 +80,23 @@ class Naming:
 
     def is_switch(self, name: str) -> bool:
         """Whether a device of the fabric is a switch."""
-        return name in self.fabric.switch_names()
+        return name in self._switches
 
     def ports_of(self, device: str) -> list[Port]:
         """The ports of a device, by number."""
-        ports = [port for port, _ in self.fabric.ports() if port.device == device]
-        return sorted(ports, key=lambda port: port.number)
+        return self._ports.get(device, [])
+
+    @cached_property
+    def _ports(self) -> dict[str, list[Port]]:
+        """The ports of all devices, by number: going through all ports for each of 512 hosts would take seconds."""
+        found: dict[str, list[Port]] = {}
+        for port, _ in sorted(self.fabric.ports(), key=lambda each: each[0].number):
+            found.setdefault(port.device, []).append(port)
+        return found
+
+    @cached_property
+    def _switches(self) -> frozenset[str]:
+        return frozenset(self.fabric.switch_names())
 
     def switch_interfaces(self) -> list[str]:
         """All interfaces in the machine's initial network namespace."""
