@@ -38,11 +38,15 @@ MANY_HOSTS_CAPACITY_BPS = VIRTUAL_CAPACITY_BPS / 2
 """Of more hosts than that, which wait for each other at every burst: 512 with 2.6 Tbit/s together took 1.0164 of the ideal time."""
 
 
+def virtual_capacity_bps(hosts: int) -> float:
+    """The rate of so many hosts together that the virtual clock carries exactly."""
+    return VIRTUAL_CAPACITY_BPS if hosts <= MANY_HOSTS else MANY_HOSTS_CAPACITY_BPS
+
+
 def virtual_scale(fabric: Fabric) -> int:
     """Returns the number, 1 or a power of 2, by which a fabric's bytes and rates are divided so that the virtual clock can carry it."""
     scale = 1
-    capacity_bps = VIRTUAL_CAPACITY_BPS if fabric.hosts <= MANY_HOSTS else MANY_HOSTS_CAPACITY_BPS
-    while fabric.hosts * fabric.rate_bps / scale > capacity_bps:
+    while fabric.hosts * fabric.rate_bps / scale > virtual_capacity_bps(fabric.hosts):
         scale *= 2
     return scale
 
