@@ -32,21 +32,12 @@ VIRTUAL_CAPACITY_BPS = 3.3e12
 """The rate of all hosts together that the virtual clock is known to carry: 33 hosts at 100 Gbit/s, each sending to the next, came within
 0.35 % of the ideal time (`gradwire calibrate --hosts 33 --rate 100gbit`). Reading that clock takes virtual time, and hosts read it one
 after the other, about twice per burst (vm/kernel_source.py). More hosts at a higher rate would eventually slow each other down."""
-MANY_HOSTS = 256
-"""So many hosts are known to be carried at nearly that rate: 256 at 10 Gbit/s, 2.6 Tbit/s, within the rate probe's limit of 1.5 %."""
-MANY_HOSTS_CAPACITY_BPS = VIRTUAL_CAPACITY_BPS / 2
-"""Of more hosts than that, which wait for each other at every burst: 512 with 2.6 Tbit/s together took 1.0164 of the ideal time."""
-
-
-def virtual_capacity_bps(hosts: int) -> float:
-    """The rate of so many hosts together that the virtual clock carries exactly."""
-    return VIRTUAL_CAPACITY_BPS if hosts <= MANY_HOSTS else MANY_HOSTS_CAPACITY_BPS
 
 
 def virtual_scale(fabric: Fabric) -> int:
     """Returns the number, 1 or a power of 2, by which a fabric's bytes and rates are divided so that the virtual clock can carry it."""
     scale = 1
-    while fabric.hosts * fabric.rate_bps / scale > virtual_capacity_bps(fabric.hosts):
+    while fabric.hosts * fabric.rate_bps / scale > VIRTUAL_CAPACITY_BPS:
         scale *= 2
     return scale
 

@@ -12,7 +12,7 @@ from gradwire.vm.machines import DEFAULT_MEMORY_MB
 from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.lineup.strategies import LEAVES, SPINES
 from gradwire.workloads.programs.loading import load_programs
-from gradwire.workloads.scaling import virtual_capacity_bps
+from gradwire.workloads.scaling import VIRTUAL_CAPACITY_BPS
 from gradwire.workloads.scenario.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
 from gradwire.workloads.scenario.loading import load_scenario
 from gradwire.workloads.scenario.reading import has_programs, read_document
@@ -54,12 +54,11 @@ class Bench:
 def capacity_warning(fabric: Fabric) -> str:
     """What to say of a network that is larger than the virtual clock carries exactly; "" for one that is not."""
     total_bps = fabric.hosts * fabric.rate_bps
-    capacity_bps = virtual_capacity_bps(fabric.hosts)
-    if total_bps <= capacity_bps:
+    if total_bps <= VIRTUAL_CAPACITY_BPS:
         return ""
     return (
         f"{fabric.hosts} hosts at {rate_text(fabric.rate_bps)} can send {rate_text(total_bps)} together, and the virtual "
-        f"clock is calibrated to {rate_text(capacity_bps)}: beyond that, hosts slow each other down. Programs' bytes cannot be "
+        f"clock is calibrated to {rate_text(VIRTUAL_CAPACITY_BPS)}: beyond that, hosts slow each other down. Programs' bytes cannot be "
         "scaled; use fewer hosts or a lower rate"
     )
 
