@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from gradwire.controller import ryu_compat as ryu
-from gradwire.controller.flows import FlowRule, GroupRule, SwitchRules, switch_rules
+from gradwire.controller.flows import PAIR_TABLE, FlowRule, GroupRule, SwitchRules, switch_rules
 from gradwire.files import replacing
 from gradwire.topo.fabric import Fabric
 
 ADD_OR_MODIFY = 0x8000
 """Open vSwitch's OFPGC11_ADD_OR_MOD, for a group that may exist (include/openflow/openflow-1.1.h). OpenFlow's ADD would be refused."""
+ALL_BITS = 2**64 - 1
+"""Mask of metadata that is written as a whole."""
 FAILED = 3
 """Exit status after anything that leaves a switch without its rules."""
 
@@ -87,14 +89,25 @@ def flow_message(datapath: Any, rule: FlowRule) -> Any:
         actions.append(parser.OFPActionGroup(rule.group_id))
     fields: dict[str, Any] = {}
     if rule.match is not None:
-        fields = {"eth_type": 0x0800, "ipv4_dst": rule.match.destination_ip, "ip_dscp": rule.match.dscp}
-        if rule.match.source_ip is not None:
-            fields["ipv4_src"] = rule.match.source_ip
+        wanted = {
+            "metadata": rule.match.turn,
+            "ip_dscp": rule.match.dscp,
+            "ipv4_src": rule.match.source_ip,
+            "ipv4_dst": rule.match.destination_ip,
+        }
+        fields = {"eth_type": 0x0800} | {name: value for name, value in wanted.items() if value is not None}
+    instructions = [parser.OFPInstructionActions(protocol.OFPIT_APPLY_ACTIONS, actions)] if actions else []
+    if rule.turn is not None:
+        instructions += [
+            parser.OFPInstructionWriteMetadata(rule.turn, ALL_BITS),
+            parser.OFPInstructionGotoTable(PAIR_TABLE),
+        ]
     return parser.OFPFlowMod(
         datapath=datapath,
+        table_id=rule.table,
         priority=rule.priority,
         match=parser.OFPMatch(**fields),
-        instructions=[parser.OFPInstructionActions(protocol.OFPIT_APPLY_ACTIONS, actions)] if actions else [],
+        instructions=instructions,
     )
 
 

@@ -2,7 +2,11 @@
 
 Every pair of hosts has its path in every band before traffic starts; no rule floods or learns. A rule matches no more fields than its
 decision needs. Where the next hop depends only on the destination (on the way down), all sources share one rule and so one entry of the
-datapath cache, which takes one upcall for all of them instead of one for each. On the way up, pairs of hosts have rules of their own.
+datapath cache, which takes one upcall for all of them instead of one for each.
+
+On the way up the next hop depends on both ends of a pair, and a rule for each pair would be 700,000 rules for 512 hosts. So the decision
+has two steps: a first table has a rule for each source, which sets the band, writes the source's turn (see SummitChoice) as metadata and
+goes on to a second table, and that has a rule for each turn and destination. There are as many turns as summits.
 
 Unmarked packets (DSCP 0: a ping, a tool of the user's) travel with control, as they do at a host's own port. Packets with any other
 unknown DSCP match only the table-miss rule, which drops and counts them.
@@ -16,6 +20,7 @@ as table misses.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gradwire.topo.fabric import CONTROL_BAND, Fabric, MulticastGroup, dscp_of_band
@@ -26,9 +31,12 @@ IGMP_DSCP = 48
 """Linux marks IGMP reports with CS6, "internetwork control"."""
 MULTICAST_PRIORITY = 300
 PAIR_PRIORITY = 200
-"""Rules that match source and destination."""
+"""Rules of the second table, which match a source's turn and the destination."""
 DESTINATION_PRIORITY = 100
+SOURCE_PRIORITY = 50
+"""Rules for what no rule by destination is meant for, which leave the rest to the second table."""
 MISS_PRIORITY = 0
+FIRST_TABLE, PAIR_TABLE = 0, 1
 
 
 @dataclass(frozen=True)
@@ -36,21 +44,32 @@ class Match:
     """IPv4 packets with these fields; None matches anything."""
 
     source_ip: str | None
-    destination_ip: str
-    dscp: int
+    destination_ip: str | None
+    dscp: int | None
+    #: What the first table wrote as metadata.
+    turn: int | None = None
+
+    def takes(self, source_ip: str, destination_ip: str, dscp: int, turn: int | None) -> bool:
+        """Whether a packet with these fields matches."""
+        packet = (source_ip, destination_ip, dscp, turn)
+        wanted = (self.source_ip, self.destination_ip, self.dscp, self.turn)
+        return all(field in (None, value) for field, value in zip(wanted, packet, strict=True))
 
 
 @dataclass(frozen=True)
 class FlowRule:
-    """Sends matching packets through a band of a switch port, or to a group; drops them if it has neither."""
+    """Sends matching packets through a band of a switch port, to a group, or on to the second table; drops them if it has none of these."""
 
     priority: int
     #: None for the table-miss rule.
     match: Match | None
-    #: The tc band of the port.
+    #: The tc band of the port; None for the one that the first table chose.
     band: int | None = None
     output_port: int | None = None
     group_id: int | None = None
+    table: int = FIRST_TABLE
+    #: What to write as metadata before the second table has its say.
+    turn: int | None = None
 
 
 @dataclass(frozen=True)
@@ -102,7 +121,9 @@ def switch_rules(fabric: Fabric) -> list[SwitchRules]:
             fabric, {number: tree[switch] for number, tree in enumerate(trees) if switch in tree}
         )
         reports = [_drop_reports()] if fabric.groups and switch < leaves else []
-        rules.append(SwitchRules(switch + 1, name, (*to_groups, *reports, *flows, _table_miss()), tuple(groups)))
+        rules.append(
+            SwitchRules(switch + 1, name, (*to_groups, *reports, *flows, *_table_misses(flows)), tuple(groups))
+        )
     return rules
 
 
@@ -161,6 +182,7 @@ class SummitChoice:
         self._fabric = fabric
         #: Place on the leaf, in the leaf's own order.
         self._rank: dict[int, int] = {}
+        self._firsts: dict[tuple[str, int, int], int] = {}
         for leaf, members in enumerate(fabric.hosts_of_leaves):
             shuffled = sorted(members, key=lambda host: (_stable_hash(fabric.seed, "host", host), host))
             self._rank.update({host: rank for rank, host in enumerate(shuffled)})
@@ -173,11 +195,26 @@ class SummitChoice:
         near, far = sorted((self._fabric.switch_of(source), self._fabric.switch_of(destination)))
         number = self._rank[source] + self._rank[destination]
         if tree.pod_of(near) == tree.pod_of(far):
-            return tree.summit(near, far, _stable_hash(self._fabric.seed, "leaves", near, far) + number)
-        first = _stable_hash(self._fabric.seed, "pods", tree.pod_of(near), tree.pod_of(far))
+            return tree.summit(near, far, self._first("leaves", near, far) + number)
+        first = self._first("pods", tree.pod_of(near), tree.pod_of(far))
         # The order of hosts in a pod: those of its first leaf come first.
         number += (near % tree.leaves + far % tree.leaves) * self._fabric.hosts_per_leaf
         return tree.summit(near, far, first + number)
+
+    def turn(self, endpoint: int) -> int:
+        """What of an endpoint decides its ways up: two on the same leaf with the same turn reach any other leaf over the same summits.
+
+        So do two in the same pod, on the way to other pods. There are as many turns as a pod has ways to another leaf or pod.
+        """
+        tree, leaf = self._fabric.tree, self._fabric.switch_of(endpoint)
+        place = self._rank[endpoint] + leaf % tree.leaves * self._fabric.hosts_per_leaf
+        return place % (tree.spines * max(1, tree.cores_per_spine))
+
+    def _first(self, word: str, near: int, far: int) -> int:
+        """The first way between two leaves or pods."""
+        if (word, near, far) not in self._firsts:
+            self._firsts[word, near, far] = _stable_hash(self._fabric.seed, word, near, far)
+        return self._firsts[word, near, far]
 
 
 def trace(fabric: Fabric, rules: list[SwitchRules], source: int, destination: int, dscp: int) -> list[Hop]:
@@ -191,14 +228,15 @@ def trace(fabric: Fabric, rules: list[SwitchRules], source: int, destination: in
     here = fabric.switch_names()[fabric.switch_of(source)]
     hops: list[Hop] = []
     while here in by_name:
-        rule = _lookup(by_name[here], fabric.host_ip(source), fabric.host_ip(destination), dscp)
-        if rule is None or rule.output_port is None or rule.band is None:
+        passed = _lookup(by_name[here], fabric.host_ip(source), fabric.host_ip(destination), dscp)
+        bands = [rule.band for rule in passed if rule.band is not None]
+        if not passed or passed[-1].output_port is None or not bands:
             return hops
         looped = any(hop.switch == here for hop in hops)
-        hops.append(Hop(here, rule.band, rule.output_port))
+        hops.append(Hop(here, bands[-1], passed[-1].output_port))
         if looped:
             return hops
-        here = far_end[here, rule.output_port]
+        here = far_end[here, hops[-1].output_port]
     return hops
 
 
@@ -218,11 +256,11 @@ def trace_group(fabric: Fabric, rules: list[SwitchRules], group: int, dscp: int)
             continue
         visited.add(here)
         switch = by_name[here]
-        rule = _lookup(switch, fabric.host_ip(source), fabric.group_ip(group), dscp)
+        passed = _lookup(switch, fabric.host_ip(source), fabric.group_ip(group), dscp)
         entries = {entry.group_id: entry for entry in switch.groups}
-        if rule is None or rule.group_id is None:
+        if not passed or passed[-1].group_id is None:
             continue
-        copies = [Hop(here, bucket.band, bucket.output_port) for bucket in entries[rule.group_id].buckets]
+        copies = [Hop(here, bucket.band, bucket.output_port) for bucket in entries[passed[-1].group_id].buckets]
         hops += copies
         waiting += [far_end[here, copy.output_port] for copy in copies]
     return hops
@@ -247,19 +285,37 @@ def _leaf_flows(fabric: Fabric, leaf: int, summit_of: SummitChoice) -> list[Flow
         remote += [fabric.aggregator_of(other) for other in range(tree.leaf_count) if other != leaf]
         spines = range(len(fabric.spine_names()))
         up = {fabric.aggregator_of(tree.leaf_count + spine): fabric.hosts_per_leaf + spine + 1 for spine in spines}
-    own = [rule for endpoint, port in {**local, **up}.items() for rule in _rules_to(fabric, None, endpoint, port)]
-    pairs = [
-        rule
-        for source in local
-        for destination in remote
-        for rule in _rules_to(fabric, source, destination, _way_up(fabric, leaf, summit_of(source, destination)))
+    own = [rule for endpoint, port in {**local, **up}.items() for rule in _rules_to(fabric, endpoint, port)]
+    if not remote:
+        return own
+    port_of = {
+        summit: tree.trunks[tree.climb(leaf, summit)[0]].lower_port
+        for summit in range(tree.spine_count + tree.cores)
+        if tree.pod_of(tree.leaf_count + summit) in (-1, tree.pod_of(leaf))
+    }
+    return own + _up_flows(fabric, list(local), remote, summit_of, port_of)
+
+
+def _up_flows(
+    fabric: Fabric, sources: list[int], destinations: list[int], summit_of: SummitChoice, port_of: Mapping[int, int]
+) -> list[FlowRule]:
+    """Rules for packets from these sources to destinations elsewhere. port_of: by summit, for those that are above this switch."""
+    example: dict[int, int] = {summit_of.turn(source): source for source in reversed(sources)}
+    by_turn = [
+        FlowRule(
+            PAIR_PRIORITY, Match(None, fabric.host_ip(destination), None, turn), None, port_of[summit], table=PAIR_TABLE
+        )
+        for turn, source in sorted(example.items())
+        for destination in destinations
+        if (summit := summit_of(source, destination)) in port_of
     ]
-    return own + pairs
-
-
-def _way_up(fabric: Fabric, switch: int, summit: int) -> int:
-    """Port of a switch through which a packet leaves towards a summit above."""
-    return fabric.tree.trunks[fabric.tree.climb(switch, summit)[0]].lower_port
+    by_source = [
+        FlowRule(SOURCE_PRIORITY, Match(fabric.host_ip(source), None, dscp), band, turn=summit_of.turn(source))
+        for source in sources
+        for dscp, band in _band_of_dscp(fabric).items()
+    ]
+    # The second table comes first: a packet that the first one sends on finds its rule there.
+    return by_turn + by_source
 
 
 def _upper_flows(fabric: Fabric, switch: int, summit_of: SummitChoice) -> list[FlowRule]:
@@ -278,49 +334,48 @@ def _upper_flows(fabric: Fabric, switch: int, summit_of: SummitChoice) -> list[F
     if fabric.aggregators:
         ports |= {fabric.aggregator_of(leaf): leaf + 1 for leaf in leaves}
         ports[fabric.aggregator_of(switch)] = fabric.aggregator_port(switch)
-    down = [rule for endpoint, port in sorted(ports.items()) for rule in _rules_to(fabric, None, endpoint, port)]
-    return down + _spine_pairs(fabric, switch, sorted(ports), summit_of)
+    down = [rule for endpoint, port in sorted(ports.items()) for rule in _rules_to(fabric, endpoint, port)]
+    if not tree.cores or pod < 0:
+        return down
+    outside = [host for host in range(fabric.hosts) if tree.pod_of(fabric.leaf_of(host)) != pod]
+    cores = {trunk.upper - tree.leaf_count: trunk.lower_port for trunk in tree.trunks if trunk.lower == switch}
+    return down + _up_flows(fabric, sorted(ports), outside, summit_of, cores)
 
 
-def _spine_pairs(fabric: Fabric, switch: int, inside: list[int], summit_of: SummitChoice) -> list[FlowRule]:
-    """Rules of a spine for the pairs of hosts of its pod with others whose core it leads to."""
-    tree = fabric.tree
-    if not tree.cores or tree.pod_of(switch) < 0:
-        return []
-    uplinks = {trunk.upper: trunk.lower_port for trunk in tree.trunks if trunk.lower == switch}
-    outside = [host for host in range(fabric.hosts) if tree.pod_of(fabric.leaf_of(host)) != tree.pod_of(switch)]
-    cores = {(a, b): tree.leaf_count + summit_of(a, b) for a in inside for b in outside}
-    return [rule for pair, core in cores.items() if core in uplinks for rule in _rules_to(fabric, *pair, uplinks[core])]
-
-
-def _rules_to(fabric: Fabric, source: int | None, destination: int, output_port: int) -> list[FlowRule]:
+def _rules_to(fabric: Fabric, destination: int, output_port: int) -> list[FlowRule]:
     """One rule per band, and one for unmarked packets."""
-    source_ip = None if source is None else fabric.host_ip(source)
-    priority = DESTINATION_PRIORITY if source is None else PAIR_PRIORITY
-    band_of_dscp = {dscp_of_band(band): band for band in range(fabric.bands)} | {UNMARKED_DSCP: CONTROL_BAND}
     return [
-        FlowRule(priority, Match(source_ip, fabric.host_ip(destination), dscp), band, output_port)
-        for dscp, band in band_of_dscp.items()
+        FlowRule(DESTINATION_PRIORITY, Match(None, fabric.host_ip(destination), dscp), band, output_port)
+        for dscp, band in _band_of_dscp(fabric).items()
     ]
 
 
-def _table_miss() -> FlowRule:
-    return FlowRule(MISS_PRIORITY, None)
+def _band_of_dscp(fabric: Fabric) -> dict[int, int]:
+    return {dscp_of_band(band): band for band in range(fabric.bands)} | {UNMARKED_DSCP: CONTROL_BAND}
 
 
-def _lookup(switch: SwitchRules, source_ip: str, destination_ip: str, dscp: int) -> FlowRule | None:
-    """The rule that an OpenFlow table would pick."""
-    matching = [
-        rule
-        for rule in switch.flows
-        if rule.match is None
-        or (
-            rule.match.source_ip in (None, source_ip)
-            and rule.match.destination_ip == destination_ip
-            and rule.match.dscp == dscp
-        )
-    ]
-    return max(matching, key=lambda rule: rule.priority, default=None)
+def _table_misses(flows: list[FlowRule]) -> list[FlowRule]:
+    """A rule that drops and counts what matches nothing else, for each table that has rules. The first table's is the last of all."""
+    tables = {FIRST_TABLE, *(rule.table for rule in flows)}
+    return [FlowRule(MISS_PRIORITY, None, table=table) for table in sorted(tables, reverse=True)]
+
+
+def _lookup(switch: SwitchRules, source_ip: str, destination_ip: str, dscp: int) -> list[FlowRule]:
+    """The rules that OpenFlow tables would pick, one of each table that the packet comes to."""
+    picked: list[FlowRule] = []
+    table, turn = FIRST_TABLE, None
+    while True:
+        rules = [
+            rule
+            for rule in switch.flows
+            if rule.table == table and (rule.match is None or rule.match.takes(source_ip, destination_ip, dscp, turn))
+        ]
+        if not rules:
+            return picked
+        picked.append(max(rules, key=lambda rule: rule.priority))
+        table, turn = PAIR_TABLE, picked[-1].turn
+        if turn is None:
+            return picked
 
 
 def _stable_hash(*words: int | str) -> int:

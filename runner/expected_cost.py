@@ -14,8 +14,9 @@ from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.plan import OpKind
 from gradwire.workloads.strategy import STATE_BYTES
 
-BOOT_S, HOST_S = 2.5, 0.25
-"""From the start of a machine to its first byte: with 8 hosts 4 to 5 s, with 32 hosts 10 s, on one core of a current server."""
+BOOT_S, HOST_S = 4.0, 0.06
+"""From the start of a machine to its first byte: with 8 hosts 4 to 5 s, with 64 hosts 7 s, with 128 hosts 12 s (benchmarks/start_up.py), on
+one core of a current server."""
 PAYLOAD_BYTES_PER_S = 1.6e9
 """Of large messages; Table II's points give 1.2 to 2 GB/s on one such core."""
 MESSAGE_S = 150e-6

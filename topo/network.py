@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection
+import socket
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +17,9 @@ from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.topo.abilities import Abilities, require_red
 from gradwire.topo.command import attempt, run, write_sysctl
 from gradwire.topo.fabric import Fabric, Port
+from gradwire.topo.netlink.addresses import host_requests, neighbour_requests
+from gradwire.topo.netlink.messages import Kernel, Request
+from gradwire.topo.netlink.qdiscs import Part, can_be_copied, copying, parts, shown
 from gradwire.topo.nodes import BatchSwitch, OutsideController, QuietHost, QuietLink, QuietMininet
 from gradwire.topo.packet_sockets import enlarge_packet_sockets
 from gradwire.topo.reading.counters import (
@@ -37,7 +41,6 @@ from gradwire.topo.wiring import (
     Naming,
     bridge_arguments,
     check_interfaces,
-    host_commands,
     link_command,
     near_end,
 )
@@ -100,6 +103,7 @@ class Network:
         self.fabric = fabric
         self._abilities = abilities
         self._naming = Naming(fabric, switch_prefix)
+        self._names = fabric.endpoint_names()
         self._controller_port = controller_port
         self._owns_kernel = owns_kernel
         self._impaired = impaired
@@ -150,7 +154,9 @@ class Network:
 
     def host_pid(self, host: int) -> int:
         """Id of a process in the network namespace of endpoint index `host`."""
-        pid: int = self._mininet().hosts[host].pid
+        pid: int = self._mininet()[
+            self._names[host]
+        ].pid  # by name, for Mininet's own order has aggregators before hosts
         return pid
 
     def interface(self, port: Port) -> str:
@@ -181,14 +187,19 @@ class Network:
     def counters(self) -> list[PortCounters]:
         """What every port has sent since the network was built: first the ports of hosts, in order, then those of switches.
 
-        Runs one process per host. Raises MachineFault if something has replaced a port's qdiscs.
+        Raises MachineFault if something has replaced a port's qdiscs.
         """
-        command = ["tc", "-s", "-j", "qdisc", "show"]
         counters = []
         for host, name in enumerate(self.fabric.endpoint_names()):
             with network_namespace(namespace_of(self.host_pid(host))):
-                counters += parse_qdiscs(run(command), self._interfaces([name]), self.fabric.bands)
-        return counters + parse_qdiscs(run(command), self._interfaces(self.fabric.switch_names()), self.fabric.bands)
+                counters += self._counters_here(self._interfaces([name]))
+        return counters + self._counters_here(self._interfaces(self.fabric.switch_names()))
+
+    def _counters_here(self, ports: dict[str, Port]) -> list[PortCounters]:
+        """What the ports of the network namespace that the caller is in have sent."""
+        names = {socket.if_nametoindex(name): name for name in ports}
+        with Kernel() as kernel:
+            return parse_qdiscs(shown(kernel, names), ports, self.fabric.bands)
 
     def datapath_counters(self) -> DatapathCounters:
         """Datapath and table counters, read after Open vSwitch has collected its statistics (up to half a second).
@@ -258,10 +269,14 @@ class Network:
         run(["ip", "-batch", "-"], batch_text([["link", "set", n, "up"] for n in self._naming.switch_interfaces()]))
 
     def _configure_hosts(self) -> None:
+        neighbours: dict[int, list[Request]] = {}
         for host, name in enumerate(self.fabric.endpoint_names()):
             (interface,) = self._interfaces([name])
-            with network_namespace(namespace_of(self.host_pid(host))):
-                run(["ip", "-batch", "-"], batch_text(host_commands(host, self.fabric, interface)))
+            with network_namespace(namespace_of(self.host_pid(host))), Kernel() as kernel:
+                index = socket.if_nametoindex(interface)
+                if index not in neighbours:
+                    neighbours[index] = neighbour_requests(self.fabric, index)
+                kernel.do(host_requests(host, self.fabric, index, neighbours[index]))
                 if self.userspace:
                     # AF_PACKET hands packets without their checksum to the userspace datapath, which never computes it.
                     run(["ethtool", "-K", interface, "tx", "off"])
@@ -318,14 +333,28 @@ class Network:
                     bounded=is_switch,
                 )
             )
-        for place, batch in commands.items():
-            if place is None:
-                run(["tc", "-batch", "-"], batch_text(batch))
-            else:
-                with network_namespace(namespace_of(self.host_pid(place))):
-                    run(["tc", "-batch", "-"], batch_text(batch))
+        run(["tc", "-batch", "-"], batch_text(commands.pop(None)))
+        self._shape_hosts({place: batch for place, batch in commands.items() if place is not None})
         if self.fabric.loss > 0 and not self._abilities.has_netem_seed:
             LOG.warning("tc or the kernel does not know netem's seed: losses differ from run to run")
+
+    def _shape_hosts(self, commands: Mapping[int, list[list[str]]]) -> None:
+        """Runs the commands of each host's port.
+
+        In a kernel of the run's own, a port gets a copy of what tc has made of the same commands at another, without another process of tc.
+        """
+        models: dict[str, tuple[list[Part], list[Part]]] = {}
+        for host, batch in commands.items():
+            (interface,) = self._interfaces([self.fabric.endpoint_names()[host]])
+            text = batch_text(batch).replace(interface, "port")
+            with network_namespace(namespace_of(self.host_pid(host))), Kernel() as kernel:
+                index = socket.if_nametoindex(interface)
+                if text in models:
+                    kernel.do(copying(*models[text], index, interface))
+                    continue
+                run(["tc", "-batch", "-"], batch_text(batch))
+                if self._owns_kernel and can_be_copied(qdiscs := parts(kernel, index)):
+                    models[text] = qdiscs, parts(kernel, index, classes=True)
 
     def _end_nodes(self) -> None:
         """Ends the hosts with their processes. Shells that nobody opened are left alone, unlike in Mininet's own nodes."""

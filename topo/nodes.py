@@ -1,7 +1,7 @@
 """Mininet's nodes and links with their work deferred and batched. Only topo/network.py may import this, because it imports mininet.
 
 Mininet starts a shell for every node and types each command into it: about twenty processes per host. In the virtual-time kernel a
-process costs tens of milliseconds, so here a host is one process, links are made by one `ip` call, switches by one `ovs-vsctl`
+process costs tens of milliseconds, so here a host is a thread that sleeps, links are made by one `ip` call, switches by one `ovs-vsctl`
 call, and a shell is started only when somebody wants one (`node.cmd`, the Mininet command line). Mininet's program mnexec, which few
 distributions package, is not needed. What a node, an interface or a link *is* remains Mininet's.
 """
@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 import pty
 import select
-import signal
 import subprocess
 import sys
 import termios
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,6 +33,7 @@ from gradwire.network_namespace import fresh_network_namespace
 
 PROMPT = chr(127)
 STOP_S = 5.0
+STACK_BYTES = 1 << 18
 
 
 class LateShell:
@@ -83,8 +84,35 @@ class LateShell:
         return []
 
 
+class Holder(threading.Thread):
+    """A thread that sleeps, until it is ended, in the namespaces that whoever starts it is in."""
+
+    def __init__(self) -> None:
+        super().__init__(name="namespace", daemon=True)
+        self._sleep = threading.Lock()
+        self._sleep.acquire()
+
+    def start(self) -> None:
+        """Starts the thread, with a small stack: stacks count as the process's data, which has a limit."""
+        usual_bytes = threading.stack_size(STACK_BYTES)
+        try:
+            super().start()
+        finally:
+            threading.stack_size(usual_bytes)
+
+    def run(self) -> None:
+        """Sleeps."""
+        self._sleep.acquire()
+
+    def end(self) -> None:
+        """Ends the thread; may be called twice."""
+        if self.is_alive():
+            self._sleep.release()
+            self.join(STOP_S)
+
+
 class QuietHost(LateShell, Host):  # type: ignore[misc]
-    """A host is one sleeping process that holds a network namespace; `pid` is its id."""
+    """A host is a network namespace held by a sleeping thread, whose id is `pid`: to /proc, and so to ip and nsenter, as a process's."""
 
     isSetup = True  # noqa: N815
 
@@ -92,24 +120,19 @@ class QuietHost(LateShell, Host):  # type: ignore[misc]
         """Makes the namespace, which exists when this returns; raises MachineFault where that is forbidden."""
         super().startShell()
         with fresh_network_namespace():
-            self.holder = subprocess.Popen(
-                ["sleep", "infinity"],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-        self.pid = self.holder.pid
+            self.holder = Holder()
+            self.holder.start()
+        assert self.holder.native_id is not None
+        self.pid = self.holder.native_id
 
     def config(self, **_parameters: Any) -> dict[str, Any]:
         """Nothing: the network sets the addresses of all hosts at once."""
         return {}
 
     def terminate(self) -> None:
-        """Ends the host's processes, by id, and with them its namespace."""
+        """Ends the host's shell, by id, and the thread that holds its namespace."""
         super().terminate()
-        if self.holder.poll() is None:
-            self.holder.send_signal(signal.SIGKILL)
-            self.holder.wait(STOP_S)
+        self.holder.end()
 
     def _enter_command(self) -> list[str]:
         """A sysfs shows the devices of the network namespace that it was mounted in, so what a person runs here gets one of its own."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from gradwire.faults import InputFault, MachineFault
 from gradwire.topo.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port
@@ -42,8 +43,6 @@ REORDERING_SYSCTLS: Mapping[str, str] = {
 }
 """Parameters for hosts of a fabric without losses whose switch is Open vSwitch's userspace datapath. The first packets of a flow, which
 wait for a rule, are overtaken there by those behind them, and TCP sent them again: 1 to 24 in a run of VGG-19 on eight busy hosts."""
-STARVATION = "20s"
-"""How long a class may be held back before TCP retransmits."""
 KERNEL_SYSCTLS: Mapping[str, str] = {
     "net/core/rmem_max": "67108864",
     "net/core/wmem_max": "67108864",
@@ -81,12 +80,23 @@ class Naming:
 
     def is_switch(self, name: str) -> bool:
         """Whether a device of the fabric is a switch."""
-        return name in self.fabric.switch_names()
+        return name in self._switches
 
     def ports_of(self, device: str) -> list[Port]:
         """The ports of a device, by number."""
-        ports = [port for port, _ in self.fabric.ports() if port.device == device]
-        return sorted(ports, key=lambda port: port.number)
+        return self._ports.get(device, [])
+
+    @cached_property
+    def _ports(self) -> dict[str, list[Port]]:
+        """The ports of all devices, by number: going through all ports for each of 512 hosts would take seconds."""
+        found: dict[str, list[Port]] = {}
+        for port, _ in sorted(self.fabric.ports(), key=lambda each: each[0].number):
+            found.setdefault(port.device, []).append(port)
+        return found
+
+    @cached_property
+    def _switches(self) -> frozenset[str]:
+        return frozenset(self.fabric.switch_names())
 
     def switch_interfaces(self) -> list[str]:
         """All interfaces in the machine's initial network namespace."""
@@ -124,33 +134,6 @@ def _interface_options(fabric: Fabric) -> list[str]:
     if fabric.gso_bytes < 2 * fabric.mtu_bytes:
         options += ["gso_max_segs", "1"]
     return options
-
-
-def host_commands(host: int, fabric: Fabric, interface: str) -> list[list[str]]:
-    """The `ip` commands, to be run in a host's namespace, that set its address and the MAC addresses of all other hosts."""
-    neighbours = [
-        ["neigh", "add", fabric.host_ip(other), "lladdr", fabric.host_mac(other), "dev", interface, "nud", "permanent"]
-        for other in range(fabric.endpoints)
-        if other != host
-    ]
-    return [
-        ["link", "set", "lo", "up"],
-        ["addr", "add", f"{fabric.host_ip(host)}/16", "dev", interface],
-        ["link", "set", interface, "up"],
-        *_patient_route(host, fabric, interface),
-        *neighbours,
-    ]
-
-
-def _patient_route(host: int, fabric: Fabric, interface: str) -> list[list[str]]:
-    """On a lossless fabric nothing is lost however long it waits, so TCP must not retransmit what a higher class holds back.
-
-    With Linux's 0.2 s, TCP would take a starved class for lost. A fabric with losses keeps TCP's own timers.
-    """
-    if not fabric.is_lossless:
-        return []
-    network = ["10.0.0.0/16", "dev", interface, "src", fabric.host_ip(host)]
-    return [["route", "replace", *network, "proto", "kernel", "scope", "link", "rto_min", STARVATION]]
 
 
 def bridge_arguments(switch: str, naming: Naming, *, controller_port: int, userspace: bool) -> list[str]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,12 +115,12 @@ class TcpCounters:
         )
 
 
-def parse_qdiscs(text: str, ports: Mapping[str, Port], bands: int) -> list[PortCounters]:
-    """Reads `tc -s -j qdisc show` of a network namespace, in which the qdisc below a band's class (topo/tc.py) counts that band.
+def parse_qdiscs(entries: Iterable[Mapping[str, Any]], ports: Mapping[str, Port], bands: int) -> list[PortCounters]:
+    """Reads the entries of `tc -s -j qdisc show` of a network namespace; the qdisc below a band's class (topo/tc.py) counts that band.
 
     ports: the fabric's port of each interface to read. Raises MachineFault if a band has no qdisc, because something replaced it.
     """
-    leaves = {(entry["dev"], entry["parent"]): entry for entry in json.loads(text) if "parent" in entry}
+    leaves = {(entry["dev"], entry["parent"]): entry for entry in entries if "parent" in entry}
     counters = []
     for interface, port in ports.items():
         band_qdiscs = [leaves.get((interface, class_of_band(band))) for band in range(bands)]
@@ -136,7 +135,7 @@ def parse_qdiscs(text: str, ports: Mapping[str, Port], bands: int) -> list[PortC
     return counters
 
 
-def _band(entry: dict[str, Any], marking: dict[str, Any]) -> BandCounters:
+def _band(entry: Mapping[str, Any], marking: Mapping[str, Any]) -> BandCounters:
     """The counters of a band. marking: its queue, which is below that of faults if they have one."""
     is_red = marking["kind"] == "red"
     bounds = marking["options"] if is_red or marking["kind"] == "bfifo" else {}

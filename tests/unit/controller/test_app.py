@@ -60,6 +60,19 @@ def test_a_rule_for_any_source_does_not_match_on_it(datapath: Any) -> None:
     assert "ipv4_src" not in dict(message.match.items())
 
 
+def test_a_rule_by_source_leaves_the_rest_to_the_second_table(datapath: Any) -> None:
+    up = app.flow_message(datapath, FlowRule(50, Match("10.0.0.1", None, 45), band=1, turn=3))
+    pair = app.flow_message(datapath, FlowRule(200, Match(None, "10.0.0.2", None, 3), output_port=7, table=1))
+    for message in (up, pair):
+        message.serialize()
+    assert "ipv4_dst" not in dict(up.match.items())
+    set_queue, written, onwards = up.instructions
+    assert [next(iter(action.to_jsondict())) for action in set_queue.actions] == ["OFPActionSetQueue"]
+    assert (written.metadata, onwards.table_id, pair.table_id) == (3, 1, 1)
+    assert dict(pair.match.items()) == {"eth_type": 0x0800, "metadata": 3, "ipv4_dst": "10.0.0.2"}
+    assert [next(iter(action)) for action in actions_of(pair)] == ["OFPActionOutput"]
+
+
 def test_table_miss_matches_all_and_does_nothing(datapath: Any) -> None:
     message = app.flow_message(datapath, FlowRule(0, None))
     message.serialize()

@@ -144,8 +144,13 @@ def test_trace_tells_a_loop() -> None:
 @pytest.mark.parametrize("fabric", [SINGLE, LEAF_SPINE])
 def test_every_switch_drops_what_no_rule_is_meant_for(fabric: Fabric) -> None:
     for switch in switch_rules(fabric):
-        assert [rule for rule in switch.flows if rule.match is None] == [FlowRule(0, None)]
-        assert all(rule.output_port is not None for rule in switch.flows if rule.match is not None)
+        tables = {rule.table for rule in switch.flows}
+        assert switch.flows[-len(tables) :] == tuple(
+            FlowRule(0, None, table=table) for table in sorted(tables, reverse=True)
+        )
+        for rule in switch.flows[: -len(tables)]:
+            assert rule.match is not None
+            assert (rule.output_port is None) == (rule.turn is not None), "it goes out, or on to the second table"
 
 
 def test_dpids_follow_the_names() -> None:
@@ -158,7 +163,33 @@ def test_rules_look_at_the_source_only_where_it_matters() -> None:
     by_name = {switch.name: switch.flows for switch in switch_rules(LEAF_SPINE)}
     per_destination = LEAF_SPINE.bands + 1
     assert len(by_name["s5"]) == 16 * per_destination + 1
-    assert len(by_name["s1"]) == (4 + 4 * 12) * per_destination + 1
+    turns = LEAF_SPINE.spines
+    assert len(by_name["s1"]) == (4 + 4) * per_destination + turns * 12 + 2
+
+
+def test_rules_grow_with_hosts_and_not_with_pairs_of_hosts() -> None:
+    fabric = Fabric(512, 10e9, Topology.LEAF_SPINE, leaves=16, spines=2, classes=2)
+    per_destination = fabric.bands + 1
+    rules = switch_rules(fabric)
+    assert {len(switch.flows) for switch in rules[:16]} == {(32 + 32) * per_destination + 2 * 480 + 2}
+    assert {len(switch.flows) for switch in rules[16:]} == {512 * per_destination + 1}
+
+
+@given(fabrics())
+@settings(max_examples=40, deadline=None)
+def test_hosts_of_a_leaf_with_the_same_turn_reach_every_leaf_over_the_same_summits(fabric: Fabric) -> None:
+    if not fabric.spines:
+        return
+    choice = SummitChoice(fabric)
+    for members in fabric.hosts_of_leaves:
+        ways: dict[int, list[int]] = {}
+        for source in members:
+            far = [
+                choice(source, other)
+                for other in range(fabric.hosts)
+                if fabric.leaf_of(other) != fabric.leaf_of(source)
+            ]
+            assert ways.setdefault(choice.turn(source), far) == far
 
 
 def test_the_pairs_of_two_pods_load_every_core_alike() -> None:

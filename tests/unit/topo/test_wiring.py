@@ -4,7 +4,7 @@ import pytest
 
 from gradwire.faults import InputFault, MachineFault
 from gradwire.topo.fabric import Fabric, Topology
-from gradwire.topo.wiring import Naming, bridge_arguments, check_interfaces, host_commands, link_command, near_end
+from gradwire.topo.wiring import Naming, bridge_arguments, check_interfaces, link_command, near_end
 
 SINGLE = Fabric(hosts=3, rate_bps=10e9)
 LEAF_SPINE = Fabric(hosts=4, rate_bps=10e9, topology=Topology.LEAF_SPINE, leaves=2, spines=2)
@@ -40,15 +40,6 @@ def test_packet_by_packet_limits_segments() -> None:
 def test_impossible_gso_sizes_are_rejected(gso_bytes: int) -> None:
     with pytest.raises(InputFault, match="gso"):
         replace(SINGLE, gso_bytes=gso_bytes)
-
-
-def test_every_host_knows_every_other_and_not_itself() -> None:
-    text = [" ".join(command) for command in host_commands(1, SINGLE, "h2-eth0")]
-    assert "addr add 10.0.0.2/16 dev h2-eth0" in text
-    assert [line for line in text if line.startswith("neigh")] == [
-        "neigh add 10.0.0.1 lladdr 02:00:00:00:00:01 dev h2-eth0 nud permanent",
-        "neigh add 10.0.0.3 lladdr 02:00:00:00:00:03 dev h2-eth0 nud permanent",
-    ]
 
 
 def test_names_longer_than_linux_allows_are_rejected() -> None:

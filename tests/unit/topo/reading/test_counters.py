@@ -57,20 +57,20 @@ IpExt: 0 0 4
 """
 
 
-def qdiscs(**changes: Any) -> str:
+def qdiscs(**changes: Any) -> list[dict[str, Any]]:
     """QDISCS with the leaf of band 1 changed."""
-    entries = json.loads(QDISCS)
+    entries: list[dict[str, Any]] = json.loads(QDISCS)
     next(entry for entry in entries if entry.get("parent") == "1:2").update(changes)
-    return json.dumps(entries)
+    return entries
 
 
 def test_bands_are_the_leaves_below_major_number_1() -> None:
-    (port,) = parse_qdiscs(QDISCS, {"s1-eth1": PORT}, bands=2)
+    (port,) = parse_qdiscs(json.loads(QDISCS), {"s1-eth1": PORT}, bands=2)
     assert port == PortCounters(PORT, (BandCounters(0, 0, 0, 0, 0), BandCounters(294, 3, 0, 0, 0)))
 
 
 def test_interfaces_on_the_machine_are_given_back_as_the_fabrics_ports() -> None:
-    (port,) = parse_qdiscs(QDISCS.replace("s1-eth1", "gws1-eth1"), {"gws1-eth1": PORT}, bands=2)
+    (port,) = parse_qdiscs(json.loads(QDISCS.replace("s1-eth1", "gws1-eth1")), {"gws1-eth1": PORT}, bands=2)
     assert port.port == PORT
 
 
@@ -86,8 +86,8 @@ def test_marks_are_those_of_the_queue_also_below_a_fault() -> None:
     assert (port.bands[1].marks, port.bands[1].above_threshold) == (7, 9)
     (earlier,) = parse_qdiscs(qdiscs(**{**marking, "marked": 3}), {"s1-eth1": PORT}, bands=2)
     assert port.since(earlier).bands[1].marks == 4
-    entries = [*json.loads(qdiscs(kind="netem")), {"dev": "s1-eth1", "parent": "101:1", **marking}]
-    (impaired,) = parse_qdiscs(json.dumps(entries), {"s1-eth1": PORT}, bands=2)
+    entries = [*qdiscs(kind="netem"), {"dev": "s1-eth1", "parent": "101:1", **marking}]
+    (impaired,) = parse_qdiscs(entries, {"s1-eth1": PORT}, bands=2)
     assert (impaired.bands[1].sent_bytes, impaired.bands[1].marks) == (294, 7)
     assert [*vars(impaired.bands[1]).values()][-3:] == [100_000, 30_000, 40_000]
     assert [*vars(port.bands[0]).values()][-3:] == [0, 0, 0]

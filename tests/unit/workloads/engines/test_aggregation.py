@@ -14,8 +14,9 @@ from gradwire.analysis.bounds import bounds
 from gradwire.controller.flows import switch_rules, trace
 from gradwire.faults import InputFault
 from gradwire.topo.fabric import Fabric, Topology, dscp_of_band
+from gradwire.topo.netlink.addresses import neighbour_requests
 from gradwire.topo.tc import Classify, port_commands
-from gradwire.topo.wiring import Naming, host_commands, link_command
+from gradwire.topo.wiring import Naming, link_command
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
@@ -48,8 +49,8 @@ def test_aggregators_are_wired_as_hosts() -> None:
     command = " ".join(link_command(SINGLE.links()[-1], Naming(SINGLE), pids))
     assert command.startswith("link add s1-eth4 ")
     assert command.endswith("peer name a1-eth0 mtu 1500 gso_max_size 65536 address 02:00:00:00:00:04 netns 103")
-    neighbours = [command for command in host_commands(0, SINGLE, "h1-eth0") if command[0] == "neigh"]
-    assert [words[2] for words in neighbours] == ["10.0.0.2", "10.0.0.3", "10.0.0.4"]
+    neighbours = [each.words.split()[3] for each in neighbour_requests(SINGLE, 2)]
+    assert neighbours == ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"]
 
 
 @pytest.mark.parametrize("has_prio", [True, False])

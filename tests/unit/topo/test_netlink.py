@@ -1,0 +1,103 @@
+import socket
+import struct
+
+import pytest
+
+from gradwire.faults import MachineFault
+from gradwire.topo.fabric import Fabric
+from gradwire.topo.netlink.addresses import host_requests, neighbour_requests
+from gradwire.topo.netlink.messages import HEADER, Kernel, attribute, attributes, request
+from gradwire.topo.netlink.qdiscs import TC_H_ROOT, TC_MESSAGE, Part, can_be_copied, copying, entry
+
+FABRIC = Fabric(3, 10e9)
+HTB = Part("htb", 0x50000, TC_H_ROOT, attribute(2, struct.pack("=IIIII", 0x30011, 10, 1, 0, 7)), b"")
+LINE = Part("htb", 0x50001, TC_H_ROOT, attribute(1, b"rate"), b"")
+PRIO = Part("prio", 0x10000, 0x50001, b"bands", b"")
+LEAVES = [Part("fq", 0x80030000 + (n << 16), 0x10000 + n, b"turns", b"") for n in (1, 2)]
+
+
+def words(fabric: Fabric, host: int) -> list[str]:
+    return [each.words for each in host_requests(host, fabric, 2, neighbour_requests(fabric, 2))]
+
+
+def test_every_host_knows_every_other_and_not_itself() -> None:
+    told = words(FABRIC, 1)
+    assert told[:3] == ["ip link set lo up", "ip addr add 10.0.0.2/16", "ip link set h2-eth0 up"]
+    assert [line for line in told if "neigh" in line] == [
+        "ip neigh add 10.0.0.1 lladdr 02:00:00:00:00:01 nud permanent",
+        "ip neigh add 10.0.0.3 lladdr 02:00:00:00:00:03 nud permanent",
+    ]
+
+
+def test_only_a_lossless_fabric_waits_with_its_retransmissions() -> None:
+    assert any("rto_min" in line for line in words(FABRIC, 0))
+    assert not any("rto_min" in line for line in words(Fabric(3, 10e9, loss=0.01), 0))
+
+
+def test_attributes_are_read_as_they_are_written() -> None:
+    assert attributes(attribute(1, b"abc") + attribute(0x8002, b"")) == {1: b"abc", 2: b""}
+
+
+def test_what_is_copied_comes_after_what_it_is_below() -> None:
+    requests = copying([*LEAVES, PRIO, HTB], [LINE, Part("prio", 0x10001, 0x10000, b"", b"")], 9, "h2-eth0")
+    places = [TC_MESSAGE.unpack_from(each.data, HEADER.size) for each in requests]
+    assert [(index, handle, parent) for _, index, handle, parent, _ in places] == [
+        (9, HTB.handle, TC_H_ROOT),
+        (9, LINE.handle, TC_H_ROOT),
+        (9, PRIO.handle, LINE.handle),
+        (9, 0, 0x10001),
+        (9, 0, 0x10002),
+    ]
+    assert requests[3].words == "tc qdisc add dev h2-eth0 parent 1:1 fq"
+
+
+def test_htb_is_asked_for_by_its_major_version() -> None:
+    (shaper,) = copying([HTB], [], 9, "h2-eth0")
+    told = attributes(attributes(shaper.data[HEADER.size + TC_MESSAGE.size :])[2])
+    assert struct.unpack("=IIIII", told[2]) == (3, 10, 1, 0, 7)
+
+
+def test_qdiscs_that_the_kernel_describes_in_another_form_are_not_copied() -> None:
+    netem = Part("netem", 0x1000000, 0x10001, b"", b"")
+    assert can_be_copied([HTB, PRIO, *LEAVES])
+    assert not can_be_copied([HTB, PRIO, netem])
+    with pytest.raises(ValueError, match="netem"):
+        copying([HTB, PRIO, netem], [LINE], 9, "h2-eth0")
+    with pytest.raises(ValueError, match="below no qdisc"):
+        copying([HTB, *LEAVES], [LINE], 9, "h2-eth0")
+
+
+def test_an_entry_has_the_names_of_tc() -> None:
+    basic, queue = attribute(1, struct.pack("=QI", 294, 3)), attribute(3, struct.pack("=IIIII", 2, 500, 1, 4, 9))
+    red = Part("red", 0x80010000, 0x1010001, b"", basic + queue + attribute(4, struct.pack("=IIII", 0, 0, 0, 7)))
+    assert entry(red, "s1-eth1") == {
+        "kind": "red",
+        "dev": "s1-eth1",
+        "parent": "101:1",
+        "bytes": 294,
+        "packets": 3,
+        "drops": 1,
+        "overlimits": 9,
+        "requeues": 4,
+        "marked": 7,
+        "backlog": 500,
+        "qlen": 2,
+    }
+    many = Part("fq", 0x80010000, 0x10001, b"", basic + queue + attribute(8, struct.pack("=Q", 2**32 + 3)))
+    assert entry(many, "h1-eth0")["packets"] == 2**32 + 3
+
+
+def test_a_request_that_the_kernel_refuses_is_told_in_its_words() -> None:
+    """Deleting an interface that does not exist; between requests that are as hopeless and come later."""
+    gone = [
+        request(f"ip link del #{index}", 17, 0, struct.pack("=BxHiII", 0, 0, index, 0, 0)) for index in (99998, 99999)
+    ]
+    with Kernel() as kernel, pytest.raises(MachineFault, match="refused `ip link del #99998`"):
+        kernel.do(gone)
+
+
+def test_interfaces_are_listed() -> None:
+    with Kernel() as kernel:
+        told = kernel.dump(18, struct.pack("=BxHiII", socket.AF_UNSPEC, 0, 0, 0, 0))
+    names = {attributes(body[16:])[3].rstrip(b"\0").decode() for body in told}
+    assert names == {name for _, name in socket.if_nameindex()}

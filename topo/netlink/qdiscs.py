@@ -1,0 +1,122 @@
+"""Queues of ports by rtnetlink (linux/pkt_sched.h, linux/gen_stats.h): what they count, and copies of a port's queues at another port."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from gradwire.topo.netlink.messages import NLM_F_CREATE, NLM_F_EXCL, Kernel, Request, attribute, attributes, request
+
+RTM_NEWQDISC, RTM_GETQDISC, RTM_NEWTCLASS, RTM_GETTCLASS = 36, 38, 40, 42
+TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
+TCA_STATS_BASIC, TCA_STATS_QUEUE, TCA_STATS_APP, TCA_STATS_PKT64 = 1, 3, 4, 8
+TCA_HTB_INIT = 2
+TC_H_ROOT = 0xFFFFFFFF
+FIRST_FREE_HANDLE = 0x8000 << 16
+"""From here on handles are the kernel's choice, for qdiscs that were given none."""
+TC_MESSAGE = struct.Struct("=BxxxiIII")
+BASIC = struct.Struct("=QI")
+QUEUE = struct.Struct("=IIIII")
+"""struct gnet_stats_queue: qlen, backlog, drops, requeues, overlimits."""
+RED_MARKED = 12
+"""Offset of `marked` in struct tc_red_xstats."""
+COPIED = frozenset({"htb", "prio", "fq", "pfifo"})
+"""Qdiscs that the kernel describes in the form, or nearly, in which it wants to be asked for them."""
+
+
+class Part(NamedTuple):
+    """A qdisc or a class of a port, as the kernel describes it."""
+
+    kind: str
+    handle: int
+    parent: int
+    options: bytes
+    stats: bytes
+
+
+def parts(kernel: Kernel, index: int, *, classes: bool = False) -> list[Part]:
+    """The qdiscs, or the classes, of the interface of this index."""
+    return [part for at, part in _dumped(kernel, index, RTM_GETTCLASS if classes else RTM_GETQDISC) if at == index]
+
+
+def _dumped(kernel: Kernel, index: int, question: int) -> list[tuple[int, Part]]:
+    told = []
+    for message in kernel.dump(question, TC_MESSAGE.pack(0, index, 0, 0, 0)):
+        _, at, handle, parent, _ = TC_MESSAGE.unpack_from(message)
+        found = attributes(message[TC_MESSAGE.size :])
+        kind = found[TCA_KIND].rstrip(b"\0").decode()
+        told.append((at, Part(kind, handle, parent, found.get(TCA_OPTIONS, b""), found.get(TCA_STATS2, b""))))
+    return told
+
+
+def can_be_copied(qdiscs: Sequence[Part]) -> bool:
+    """Whether the kernel would take its own description of all qdiscs as a request for the same."""
+    return {part.kind for part in qdiscs} <= COPIED
+
+
+def copying(qdiscs: Sequence[Part], classes: Iterable[Part], index: int, name: str) -> list[Request]:
+    """What makes the same qdiscs and classes at another interface, which has none yet: each after what it is below.
+
+    Raises ValueError for qdiscs that cannot be copied.
+    """
+    if not can_be_copied(qdiscs):
+        raise ValueError(f"cannot copy {', '.join(part.kind for part in qdiscs)}")
+    waiting, made = [*qdiscs], {TC_H_ROOT >> 16}
+    of_htb = [part for part in classes if part.kind == "htb"]
+    requests: list[Request] = []
+    while waiting:
+        ready = [part for part in waiting if part.parent >> 16 in made]
+        if not ready:
+            raise ValueError(f"below no qdisc of the port: {', '.join(part.kind for part in waiting)}")
+        for part in ready:
+            requests.append(_make("qdisc", part, index, name))
+            if part.handle < FIRST_FREE_HANDLE:
+                made.add(part.handle >> 16)
+                requests += [
+                    _make("class", below, index, name) for below in of_htb if below.handle >> 16 == part.handle >> 16
+                ]
+        waiting = [part for part in waiting if part not in ready]
+    return requests
+
+
+def _make(what: str, part: Part, index: int, name: str) -> Request:
+    handle = part.handle if part.handle < FIRST_FREE_HANDLE else 0
+    body = TC_MESSAGE.pack(0, index, handle, part.parent, 0)
+    options = _as_asked(part) if what == "qdisc" else part.options
+    body += attribute(TCA_KIND, part.kind.encode() + b"\0") + attribute(TCA_OPTIONS, options)
+    words = f"tc {what} add dev {name} parent {part.parent >> 16:x}:{part.parent & 0xFFFF:x} {part.kind}"
+    return request(words, RTM_NEWQDISC if what == "qdisc" else RTM_NEWTCLASS, NLM_F_CREATE | NLM_F_EXCL, body)
+
+
+def _as_asked(qdisc: Part) -> bytes:
+    """The options with which to ask for a qdisc. HTB tells its version in full and wants to be asked for the major one (HTB_VER)."""
+    if qdisc.kind != "htb":
+        return qdisc.options
+    told = attributes(qdisc.options)
+    (version,) = struct.unpack_from("=I", told[TCA_HTB_INIT])
+    told[TCA_HTB_INIT] = struct.pack("=I", version >> 16) + told[TCA_HTB_INIT][4:]
+    return b"".join(attribute(kind, payload) for kind, payload in told.items())
+
+
+def shown(kernel: Kernel, names: dict[int, str]) -> list[dict[str, Any]]:
+    """What the qdiscs of interfaces count, under the names that `tc -s -j qdisc show` has for it. names: by index of the interface."""
+    return [
+        entry(part, names[at])
+        for at, part in _dumped(kernel, 0, RTM_GETQDISC)
+        if at in names and part.parent != TC_H_ROOT
+    ]
+
+
+def entry(part: Part, name: str) -> dict[str, Any]:
+    """What a qdisc counts."""
+    stats = attributes(part.stats)
+    size_bytes, packets = BASIC.unpack_from(stats[TCA_STATS_BASIC])
+    if TCA_STATS_PKT64 in stats:
+        (packets,) = struct.unpack_from("=Q", stats[TCA_STATS_PKT64])
+    queued, backlog, drops, requeues, overlimits = QUEUE.unpack_from(stats[TCA_STATS_QUEUE])
+    counted = {"bytes": size_bytes, "packets": packets, "drops": drops, "overlimits": overlimits, "requeues": requeues}
+    if part.kind == "red":
+        (counted["marked"],) = struct.unpack_from("=I", stats[TCA_STATS_APP], RED_MARKED)
+    parent = f"{part.parent >> 16:x}:{part.parent & 0xFFFF:x}"
+    return {"kind": part.kind, "dev": name, "parent": parent, **counted, "backlog": backlog, "qlen": queued}
