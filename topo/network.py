@@ -154,9 +154,8 @@ class Network:
 
     def host_pid(self, host: int) -> int:
         """Id of a process in the network namespace of endpoint index `host`."""
-        pid: int = self._mininet()[
-            self._names[host]
-        ].pid  # by name, for Mininet's own order has aggregators before hosts
+        # By name, for Mininet's own order has aggregators before hosts.
+        pid: int = self._mininet()[self._names[host]].pid
         return pid
 
     def interface(self, port: Port) -> str:

@@ -19,6 +19,11 @@ TC_MESSAGE = struct.Struct("=BxxxiIII")
 BASIC = struct.Struct("=QI")
 QUEUE = struct.Struct("=IIIII")
 """struct gnet_stats_queue: qlen, backlog, drops, requeues, overlimits."""
+FIFO_LIMIT = struct.Struct("=I")
+"""The beginning of struct tc_fifo_qopt."""
+TCA_RED_PARMS = 1
+RED_BOUNDS = struct.Struct("=III")
+"""The beginning of struct tc_red_qopt: limit, qth_min, qth_max."""
 RED_MARKED = 12
 """Offset of `marked` in struct tc_red_xstats."""
 COPIED = frozenset({"htb", "prio", "fq", "pfifo"})
@@ -116,7 +121,19 @@ def entry(part: Part, name: str) -> dict[str, Any]:
         (packets,) = struct.unpack_from("=Q", stats[TCA_STATS_PKT64])
     queued, backlog, drops, requeues, overlimits = QUEUE.unpack_from(stats[TCA_STATS_QUEUE])
     counted = {"bytes": size_bytes, "packets": packets, "drops": drops, "overlimits": overlimits, "requeues": requeues}
+    bounds = _bounds(part)
     if part.kind == "red":
         (counted["marked"],) = struct.unpack_from("=I", stats[TCA_STATS_APP], RED_MARKED)
     parent = f"{part.parent >> 16:x}:{part.parent & 0xFFFF:x}"
-    return {"kind": part.kind, "dev": name, "parent": parent, **counted, "backlog": backlog, "qlen": queued}
+    told = {"kind": part.kind, "dev": name, "parent": parent, **({"options": bounds} if bounds else {})}
+    return {**told, **counted, "backlog": backlog, "qlen": queued}
+
+
+def _bounds(part: Part) -> dict[str, int]:
+    """What a queue that drops or marks holds, and from which length it marks (topo/switch_queues.py); nothing for other qdiscs."""
+    if part.kind == "bfifo":
+        return {"limit": FIFO_LIMIT.unpack_from(part.options)[0]}
+    if part.kind == "red":
+        told = RED_BOUNDS.unpack_from(attributes(part.options)[TCA_RED_PARMS])
+        return dict(zip(("limit", "min", "max"), told, strict=True))
+    return {}

@@ -69,11 +69,13 @@ def test_qdiscs_that_the_kernel_describes_in_another_form_are_not_copied() -> No
 
 def test_an_entry_has_the_names_of_tc() -> None:
     basic, queue = attribute(1, struct.pack("=QI", 294, 3)), attribute(3, struct.pack("=IIIII", 2, 500, 1, 4, 9))
-    red = Part("red", 0x80010000, 0x1010001, b"", basic + queue + attribute(4, struct.pack("=IIII", 0, 0, 0, 7)))
+    options = attribute(1, struct.pack("=IIIBBBB", 100_000, 30_000, 30_000, 1, 21, 1, 9))
+    red = Part("red", 0x80010000, 0x1010001, options, basic + queue + attribute(4, struct.pack("=IIII", 0, 0, 0, 7)))
     assert entry(red, "s1-eth1") == {
         "kind": "red",
         "dev": "s1-eth1",
         "parent": "101:1",
+        "options": {"limit": 100_000, "min": 30_000, "max": 30_000},
         "bytes": 294,
         "packets": 3,
         "drops": 1,
@@ -83,6 +85,8 @@ def test_an_entry_has_the_names_of_tc() -> None:
         "backlog": 500,
         "qlen": 2,
     }
+    finite = Part("bfifo", 0x80010000, 0x10001, struct.pack("=I", 50_000), basic + queue)
+    assert entry(finite, "s1-eth1")["options"] == {"limit": 50_000}
     many = Part("fq", 0x80010000, 0x10001, b"", basic + queue + attribute(8, struct.pack("=Q", 2**32 + 3)))
     assert entry(many, "h1-eth0")["packets"] == 2**32 + 3
 
