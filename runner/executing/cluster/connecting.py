@@ -10,6 +10,7 @@ from pathlib import Path
 from distributed import Client, LocalCluster
 
 from gradwire.faults import InputFault, MachineFault
+from gradwire.runner.executing.cluster import uninterrupted
 
 PATIENCE_S = 20.0
 """How long a scheduler may take to answer."""
@@ -32,6 +33,7 @@ def connected(scheduler: str | Client | None, cores: int) -> Iterator[Client]:
                 threads_per_worker=1,
                 memory_limit=0,  # machines' memory lies in a tmpfs, which a worker's own limit does not see
                 dashboard_address=None,
+                preload=uninterrupted.__name__,
                 silence_logs=logging.CRITICAL,  # what concerns a point is told with the point
             ) as cluster,
             Client(cluster, set_as_default=False) as client,
