@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from distributed import Client, LocalCluster
+from distributed.security import Security
 
 from gradwire.faults import InputFault, MachineFault
 from gradwire.runner.executing.cluster import uninterrupted
@@ -46,6 +47,11 @@ def connected(scheduler: str | Client | None, cores: int) -> Iterator[Client]:
 
 def _client(scheduler: str) -> Client:
     """A client of the scheduler at an address, or of the one that wrote a file."""
+    if scheduler.startswith("tls://") and not Security().get_connection_args("client").get("ssl_context"):
+        raise InputFault(
+            f"--scheduler {scheduler}: needs a certificate, and Dask's configuration names none (distributed.comm.tls); "
+            "docs/many-machines.md shows the lines"
+        )
     try:
         if Path(scheduler).is_file():
             return Client(scheduler_file=scheduler, timeout=PATIENCE_S, set_as_default=False)
