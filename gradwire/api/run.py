@@ -140,6 +140,11 @@ class Run:
         frame = pd.DataFrame(rows, columns=[INDEX, "check", "value", "limit", "meaning", "passed"])
         return frame.astype({INDEX: "category", "check": "category", "passed": "bool"})
 
+    @property
+    def figures(self) -> pd.DataFrame:
+        """What programs of the user's own reported, of scenarios of programs alone. Raises InputFault for others."""
+        raise InputFault(f"{self.folder}: its runs are of strategies; `points` and `iterations` are their results")
+
     def ops(self, point: str = "", **where: Value) -> pd.DataFrame:
         """What a point's ops were and when they were done: one row per op and iteration, from the plan and the log.
 
@@ -251,13 +256,17 @@ class Run:
         return stored
 
     def _warn_of_invalid(self) -> None:
-        for judged in self._judged:
-            if not judged.result.valid:
-                _warn(f"{judged.label}: {judged.verdict.summary.splitlines()[0]}: its numbers are no results")
+        for label, summary in self._invalid:
+            _warn(f"{label}: {summary.splitlines()[0]}: its numbers are no results")
+
+    @property
+    def _invalid(self) -> list[tuple[str, str]]:
+        """Invalid points, each with what is wrong."""
+        return [(judged.label, judged.verdict.summary) for judged in self._judged if not judged.result.valid]
 
     def __repr__(self) -> str:
         """What a console shows."""
-        return f"<gradwire.Run {self.folder}: {self.conclusion}>"
+        return f"<gradwire.{type(self).__name__} {self.folder}: {self.conclusion}>"
 
     def _repr_html_(self) -> str:
         """The conclusion and the table of points, for notebooks."""

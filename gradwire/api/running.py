@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
 
 from gradwire.api.plans import Plans
+from gradwire.api.program_run import ProgramRun
 from gradwire.api.run import Run
 from gradwire.api.settings import Settings, settings_of
 from gradwire.faults import InputFault
@@ -19,9 +21,18 @@ from gradwire.runner.executing.choice import Where
 from gradwire.runner.expected_cost import warnings
 from gradwire.runner.launch.execution import carry_out
 from gradwire.runner.launch.preparation import Prepared, compiled, loaded, prepare, prepare_comparison
-from gradwire.runner.stored.run_folder import RUNS, run_folder
+from gradwire.runner.launch.programs import (
+    carry_out_programs,
+    is_of_programs,
+    loaded_programs,
+    place_of_programs,
+    refuse_elsewhere,
+)
+from gradwire.runner.stored.run_folder import RUNS, holds_programs, run_folder
+from gradwire.runner.terminal.programs import tell_ended
 from gradwire.runner.terminal.screen import Screen
 from gradwire.vm.machines import Clock
+from gradwire.workloads.programs.loading import ProgramScenario
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -49,17 +60,26 @@ def run(
     workers of a Dask cluster. scheduler: that cluster's scheduler, as an address, as the file that it wrote, or as a distributed.Client;
     by default a cluster of this machine for this call. progress: whether to print each point as it ends.
 
+    A scenario of programs gives a `ProgramRun`, which has `figures`: what programs reported.
+
     An invalid point raises nothing: see `Run.valid`. Raises InputFault for whatever is wrong in the scenario or the settings,
     before anything boots, and MachineFault for what would hit every point. After an interruption, the same call goes on from there.
     """
     settings = settings_of(set)
     screen = _screen(progress)
     where = _where(jobs, executor, scheduler)
-    read = loaded(source_of(scenario), settings)
+    said = "..." if isinstance(scenario, Mapping) else repr(os.fspath(scenario))
+    command = f"gradwire.run({said}{f', set={list(settings)}' if settings else ''})"
+    source = source_of(scenario)
+    if is_of_programs(source):
+        refuse_elsewhere(where)
+        return _of_programs(
+            loaded_programs(source, settings), where, None if out is None else Path(out), command, screen
+        )
+    read = loaded(source, settings)
     where.refuse_what_cannot_be(Clock(), read.points)
     prepared = prepare(read, Clock(), None if out is None else Path(out), screen)
-    said = "..." if isinstance(scenario, Mapping) else repr(os.fspath(scenario))
-    return _carried_out(prepared, where, f"gradwire.run({said}{f', set={list(settings)}' if settings else ''})", screen)
+    return _carried_out(prepared, where, command, screen)
 
 
 def compare(
@@ -123,7 +143,8 @@ def open(folder: str | os.PathLike[str]) -> Run:  # noqa: A001 (it is used as gr
 
     Raises InputFault if there is none.
     """
-    return Run(run_folder(Path(folder)))
+    found = run_folder(Path(folder))
+    return ProgramRun(found) if holds_programs(found) else Run(found)
 
 
 def source_of(scenario: Scenario) -> Path | Mapping[str, Any]:
@@ -156,3 +177,9 @@ def _where(jobs: int | None, executor: str, scheduler: str | Client | None) -> W
 def _carried_out(prepared: Prepared, where: Where, command: str, screen: Screen) -> Run:
     done = carry_out(prepared, where, command, screen)
     return Run(prepared.place.folder, list(done.runs))
+
+
+def _of_programs(scenario: ProgramScenario, where: Where, out: Path | None, command: str, screen: Screen) -> ProgramRun:
+    folder = place_of_programs(scenario, out, screen).folder
+    on_ended = partial(tell_ended, screen.results)
+    return ProgramRun(folder, carry_out_programs(scenario, folder, where.jobs, command, screen, on_ended).results)

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import typer
 from rich.markup import escape
 
 from gradwire.analysis.programs.report import FIGURES_FILE, POINTS_FILE
-from gradwire.analysis.programs.results import ProgramResult
 from gradwire.commands import terminal
-from gradwire.commands.programs import ROOT_WARNING, warn_of_kernel
 from gradwire.faults import InputFault
-from gradwire.runner.compiling.processes import cores
-from gradwire.runner.launch.kernel import make_kernel_ready
-from gradwire.runner.launch.out_paths import refuse_unusable, writing
-from gradwire.runner.programs.points.campaign import run_programs
-from gradwire.runner.programs.points.planned import PlannedPrograms, plan_programs
+from gradwire.runner.launch.out_paths import writing
+from gradwire.runner.launch.programs import carry_out_programs, place_of_programs
+from gradwire.runner.programs.points.planned import plan_programs
 from gradwire.runner.programs.points.reporting import judge_stored_programs, report_programs
-from gradwire.runner.programs.size import capacity_warning
-from gradwire.runner.proof import trial_on
-from gradwire.runner.stored.lock import locked
-from gradwire.runner.stored.place import place_for
-from gradwire.runner.stored.provenance import note_start, typed_command
-from gradwire.runner.stored.run_folder import RUNS, stored_programs, write_run_folder
+from gradwire.runner.stored.provenance import typed_command
+from gradwire.runner.stored.run_folder import RUNS, stored_programs
+from gradwire.runner.terminal.programs import tell_ended
 from gradwire.vm.machines import Clock
-from gradwire.workloads.programs.loading import ProgramScenario, load_programs
+from gradwire.workloads.programs.loading import load_programs
 from gradwire.workloads.scenario.units import rate_text
 
 RESUMES = "interrupted; what was complete is kept, and the same command goes on from there"
@@ -39,59 +31,17 @@ def run(scenario: Path, settings: Sequence[str], jobs: int | None, out: Path | N
     """`gradwire run` of a scenario of programs."""
     if clock.name != "virtual":
         raise InputFault("--clock wall: programs run on the virtual clock only; leave it out")
+    screen = terminal.screen()
     loaded = load_programs(scenario, settings)
-    place = place_for(loaded, clock, out)
-    refuse_unusable(place.folder)
-    if place.others:
-        held = ", ".join(map(str, place.others))
-        terminal.console.print(f"{held}: other settings ran there; this goes to {place.folder}", highlight=False)
-    plan_programs(loaded.points, place.folder)  # refuses what cannot run before anything is written
+    place = place_of_programs(loaded, out, screen)
     with terminal.interruptible(RESUMES):
-        results = _carry_out(loaded, place.folder, jobs or cores())
-    if not all(result.valid for result in results):
+        done = carry_out_programs(
+            loaded, place.folder, jobs, typed_command(sys.argv), screen, partial(tell_ended, screen.results)
+        )
+    terminal.console.print(done.shown)
+    _name_files(place.folder)
+    if not all(result.valid for result in done.results):
         raise typer.Exit(1)
-
-
-def _carry_out(loaded: ProgramScenario, folder: Path, jobs: int) -> list[ProgramResult]:
-    clock, command = Clock(), typed_command(sys.argv)
-    with ExitStack() as held:
-        with writing(folder):
-            held.enter_context(locked(folder, command))
-            place_for(loaded, clock, folder)  # which another command may have taken since
-            write_run_folder(folder, loaded.document, clock)
-        _warn(loaded)
-        make_kernel_ready(terminal.errors)
-        warn_of_kernel()
-        with writing(folder):
-            note_start(folder, clock, command)
-        planned = plan_programs(loaded.points, folder)
-        with terminal.console.status(f"{len(planned)} points"):
-            results = run_programs(planned, min(jobs, len(planned)), _tell, trial_on(clock))
-        with writing(folder):
-            shown = report_programs(loaded, results, folder)
-    terminal.console.print(shown)
-    _name_files(folder)
-    return results
-
-
-def _warn(loaded: ProgramScenario) -> None:
-    warnings = [capacity_warning(point.fabric) for point in loaded.points]
-    for warning in dict.fromkeys(filter(None, [*warnings, ROOT_WARNING if os.geteuid() == 0 else ""])):
-        terminal.screen().warn(warning)
-
-
-def _tell(point: PlannedPrograms, result: ProgramResult, reused: bool) -> None:
-    """A line for a point that has ended."""
-    if not result.valid:
-        first_line, _, _ = result.verdict.summary.partition("\n")
-        terminal.console.print(f"[red]✗[/red] {escape(point.label)}: {escape(first_line)}", highlight=False)
-        return
-    how = "already there" if reused else f"{result.wall_s:.0f} s of wall time"
-    rows = f"{len(result.figures)} {'row' if len(result.figures) == 1 else 'rows'} of figures"
-    terminal.console.print(
-        f"[green]✓[/green] {escape(point.label)}: {result.duration_s or 0.0:.6f} s of virtual time, {rows} ({how})",
-        highlight=False,
-    )
 
 
 def plan(scenario: Path, settings: Sequence[str]) -> None:

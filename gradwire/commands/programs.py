@@ -18,6 +18,7 @@ from gradwire.commands import terminal
 from gradwire.faults import InputFault
 from gradwire.runner.launch.kernel import make_kernel_ready
 from gradwire.runner.launch.out_paths import refuse_unusable, writing
+from gradwire.runner.launch.programs import ROOT_WARNING, warn_of_kernel
 from gradwire.runner.programs.execution import Request, Summary, execute, new_folder
 from gradwire.runner.programs.launch import Launch, Started
 from gradwire.runner.programs.outputs import output_file
@@ -27,15 +28,10 @@ from gradwire.runner.programs.size import Bench, Size, bench_of, chosen_hosts, m
 from gradwire.runner.programs.verdict import NO_PLAN, busiest, checks, line_bytes, line_use
 from gradwire.runner.stored.run_folder import RUNS
 from gradwire.topo.fabric import Fabric
-from gradwire.vm.kernel import cached_kernel
-from gradwire.vm.watching import unwatched
 from gradwire.workloads.scenario.units import rate_text
 
 BUSIEST_SHOWN = 8
 """Ports in the summary; summary.json has all."""
-ROOT_WARNING = (
-    "you are root, so programs may change every file of this machine except those in /dev, /proc, /run and /sys"
-)
 
 
 @dataclass(frozen=True)
@@ -118,14 +114,7 @@ def _get_ready(bench: Bench) -> None:
     if os.geteuid() == 0:
         terminal.screen().warn(ROOT_WARNING)
     make_kernel_ready(terminal.errors)
-    warn_of_kernel()
-
-
-def warn_of_kernel() -> None:
-    """Says what programs lack on the kernel that is there."""
-    kernel = cached_kernel()
-    if kernel is not None and (warning := unwatched(kernel)):
-        terminal.screen().warn(warning)
+    warn_of_kernel(terminal.screen())
 
 
 def _launch(name: str) -> Launch:

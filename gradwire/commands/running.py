@@ -19,12 +19,13 @@ from gradwire.commands import drawing, machine, program_points, terminal
 from gradwire.faults import InputFault
 from gradwire.runner.comparing.questions import Asked
 from gradwire.runner.compiling.processes import cores
-from gradwire.runner.executing.choice import LOCAL, Where
+from gradwire.runner.executing.choice import Where
 from gradwire.runner.expected_cost import announcement, warnings
 from gradwire.runner.launch.execution import carry_out
 from gradwire.runner.launch.kernel import make_kernel_ready
 from gradwire.runner.launch.out_paths import writing
 from gradwire.runner.launch.preparation import Prepared, loaded, prepare, prepare_comparison
+from gradwire.runner.launch.programs import refuse_elsewhere
 from gradwire.runner.launch.scenario_files import scenario_path
 from gradwire.runner.planned import PlannedRun, planning
 from gradwire.runner.proof import trial_on
@@ -82,8 +83,7 @@ def run(
     where.refuse_what_cannot_be(clock)
     file = scenario_path(scenario)
     if has_programs(read_document(file)):
-        if where.executor != LOCAL:
-            raise InputFault(f"--executor {where.executor}: scenarios of programs run on this machine; leave it out")
+        refuse_elsewhere(where)
         program_points.run(file, settings, where.jobs, out, clock)
         return
     with terminal.interruptible("interrupted; nothing has run"):

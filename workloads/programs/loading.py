@@ -13,7 +13,7 @@ from gradwire.topo.fabric import Fabric
 from gradwire.workloads.programs.schema import ProgramFileSection, ProgramPointSection
 from gradwire.workloads.programs.section import ProgramSection, hosts_of
 from gradwire.workloads.scenario.expansion import Expansion
-from gradwire.workloads.scenario.loading import first_names_of, parameter_names
+from gradwire.workloads.scenario.loading import GIVEN, first_names_of, name_of_title, parameter_names, toml_content
 from gradwire.workloads.scenario.reading import read_document
 from gradwire.workloads.scenario.settings import apply_setting, setting_words
 from gradwire.workloads.scenario.units import rate_text
@@ -92,7 +92,20 @@ def load_programs(path: Path, settings: Sequence[str] = ()) -> ProgramScenario:
     Raises InputFault, naming the file, the key and what would be right for everything that is wrong. What settings replace has to be right
     as well.
     """
-    document = first_names_of(read_document(path), str(path))
+    return _with_settings(first_names_of(read_document(path), str(path)), str(path), path.stem, settings)
+
+
+def programs_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> ProgramScenario:
+    """The scenario with this content, as `load_programs` gives that of a file with the same content; its name is made of its title.
+
+    Raises InputFault for everything that is wrong.
+    """
+    document = toml_content(content)
+    return _with_settings(first_names_of(document, GIVEN), GIVEN, name_of_title(document), settings)
+
+
+def _with_settings(document: dict[str, Any], origin: str, name: str, settings: Sequence[str]) -> ProgramScenario:
+    """Applies settings to a document and resolves it."""
     overridden = _defects(_expansion(document)) if settings else []
     refused = []
     for setting in settings:
@@ -101,10 +114,10 @@ def load_programs(path: Path, settings: Sequence[str] = ()) -> ProgramScenario:
         except InputFault as fault:
             refused.append(str(fault))
     if refused:
-        raise InputFault("\n".join([*(f"{path}: {line}" for line in dict.fromkeys(overridden)), *refused]))
+        raise InputFault("\n".join([*(f"{origin}: {line}" for line in dict.fromkeys(overridden)), *refused]))
     if settings and isinstance(document.get("title"), str):
         document["title"] += f", with {', '.join(map(setting_words, settings))}"
-    return _resolved(document, str(path), path.stem, overridden, tuple(settings))
+    return _resolved(document, origin, name, overridden, tuple(settings))
 
 
 def _expansion(document: Mapping[str, Any]) -> Expansion[ProgramFileSection, ProgramPointSection]:

@@ -106,19 +106,25 @@ def scenario_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> Sce
     Files that it names are looked for in the working directory. Raises InputFault for everything that is wrong, and for values that TOML
     does not have, such as None.
     """
+    document = toml_content(content)
+    _refuse_programs(document, GIVEN)
+    return _with_settings(document, GIVEN, name_of_title(document), settings, Path())
+
+
+def toml_content(content: Mapping[str, Any]) -> dict[str, Any]:
+    """A mapping as TOML would have it. Raises InputFault for values that TOML does not have, such as None."""
     try:
-        document = tomllib.loads(tomli_w.dumps(content))
+        return tomllib.loads(tomli_w.dumps(content))
     except (TypeError, ValueError) as error:
         raise InputFault(
             f"{GIVEN}: {error}; a scenario has what TOML has: tables, lists, texts, numbers and truth"
         ) from error
-    _refuse_programs(document, GIVEN)
-    return _with_settings(document, GIVEN, _slug(document.get("title", "")), settings, Path())
 
 
-def _slug(title: Any) -> str:
-    """A title as a file's name: lower-case words with dashes between them."""
-    return "-".join(re.findall(r"[a-z0-9.]+", str(title).lower()))[:SLUG_MAX].strip("-.") or "scenario"
+def name_of_title(document: Mapping[str, Any]) -> str:
+    """A document's title as a file's name: lower-case words with dashes between them."""
+    title = str(document.get("title", ""))
+    return "-".join(re.findall(r"[a-z0-9.]+", title.lower()))[:SLUG_MAX].strip("-.") or "scenario"
 
 
 def _with_settings(

@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from distributed import Client, LocalCluster
+from distributed.security import Security
 
 from gradwire.faults import InputFault, MachineFault
+from gradwire.runner.executing.cluster import uninterrupted
 
 PATIENCE_S = 20.0
 """How long a scheduler may take to answer."""
@@ -32,6 +34,7 @@ def connected(scheduler: str | Client | None, cores: int) -> Iterator[Client]:
                 threads_per_worker=1,
                 memory_limit=0,  # machines' memory lies in a tmpfs, which a worker's own limit does not see
                 dashboard_address=None,
+                preload=uninterrupted.__name__,
                 silence_logs=logging.CRITICAL,  # what concerns a point is told with the point
             ) as cluster,
             Client(cluster, set_as_default=False) as client,
@@ -44,6 +47,11 @@ def connected(scheduler: str | Client | None, cores: int) -> Iterator[Client]:
 
 def _client(scheduler: str) -> Client:
     """A client of the scheduler at an address, or of the one that wrote a file."""
+    if scheduler.startswith("tls://") and not Security().get_connection_args("client").get("ssl_context"):
+        raise InputFault(
+            f"--scheduler {scheduler}: needs a certificate, and Dask's configuration names none (distributed.comm.tls); "
+            "docs/many-machines.md shows the lines"
+        )
     try:
         if Path(scheduler).is_file():
             return Client(scheduler_file=scheduler, timeout=PATIENCE_S, set_as_default=False)

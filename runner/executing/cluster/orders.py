@@ -37,6 +37,11 @@ class Order:
     clock: Clock
     limits: Limits
 
+    @property
+    def full_name(self) -> str:
+        """A name that no order of another command has."""
+        return f"{self.topic}/{self.name}"
+
 
 @dataclass(frozen=True)
 class Lacking:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -80,10 +81,17 @@ class DaskPool:
             done = self._done(order, files, stop)
         finally:
             del self._watched[order.name]
+            if stop.is_set():
+                self._withdraw(order)
         _write(planned.folder, done.files)
         if isinstance(done, Failed):
             raise MachineFault(done.reason)
         return done.ended
+
+    def _withdraw(self, order: Order) -> None:
+        """Tells every worker that the point is not wanted, whichever has it. A cluster that is gone has ended its machines."""
+        with suppress(Exception):
+            self._asking.directly(at_worker.withdraw, order.full_name, workers=self._asking.present())
 
     def _order(self, planned: PlannedRun) -> tuple[Order, dict[str, Path]]:
         """The order for a point, and the files of its plans by their digests."""

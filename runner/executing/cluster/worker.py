@@ -36,6 +36,8 @@ CAUSES_OF_THE_MACHINE = ("memory: folder full", "memory: limit", "killed")
 """Deaths of a kernel that come from what else runs on its machine, or from the machine's limits (vm/causes.py)."""
 ROOM_BYTES = 1 << 20
 """A disk with less room is full."""
+UNDER_WAY = ("executing", "long-running")
+"""States of a task whose thread goes on while somebody waits for it; in others it was cancelled, or its result is of another worker."""
 POLL_S = 0.3
 """How often a worker looks whether a point is still wanted, or a CPU has become free."""
 
@@ -80,7 +82,7 @@ def carry_out(order: Order) -> Answer:
     if lacking:
         return Lacking(worker.address, kernel=False, plans=lacking)
     try:
-        with tempfile.TemporaryDirectory(prefix="gradwire-", dir=local) as name, _stop_of(worker) as stop:
+        with tempfile.TemporaryDirectory(prefix="gradwire-", dir=local) as name, _stop_of(worker, order) as stop:
             return _run(order, worker, Path(name), stop)
     except OSError as error:
         return Unable(worker.address, f"its disk {'is full' if error.errno in FULL else 'failed'}: {error}")
@@ -128,16 +130,30 @@ def _left_in(folder: Path, order: Order) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in names.items() if name not in brought}
 
 
+_withdrawn: set[str] = set()
+"""Orders that the command has said it no longer wants. Their names hold the topic, which no other command has."""
+
+
+def withdraw(order: str) -> None:
+    """Ends the machine of an order (`Order.full_name`) that runs here, and keeps one from booting that arrives later."""
+    _withdrawn.add(order)
+
+
 @contextmanager
-def _stop_of(worker: Worker) -> Iterator[threading.Event]:
-    """An event that is set once nobody wants the result of this task any more: the command was interrupted, or is gone."""
+def _stop_of(worker: Worker, order: Order) -> Iterator[threading.Event]:
+    """An event that is set once nobody wants the result of this task any more: the command was interrupted, or is gone.
+
+    Dask's states tell of a command that is gone. An interrupted one says so itself, for of a task that executes Dask promises nothing.
+    """
     key, stop, over = worker.get_current_task(), threading.Event(), threading.Event()
 
     def watch() -> None:
-        while not over.wait(POLL_S):
+        while True:
             task = worker.state.tasks.get(key)
-            if task is None or task.state == "cancelled":
+            if order.full_name in _withdrawn or task is None or task.state not in UNDER_WAY:
                 stop.set()
+                return
+            if over.wait(POLL_S):
                 return
 
     watching = threading.Thread(target=watch, daemon=True)

@@ -14,6 +14,7 @@ from nbclient import NotebookClient
 
 import gradwire
 from gradwire import PACKAGE
+from gradwire.faults import InputFault
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 
@@ -26,6 +27,33 @@ SCENARIO = {
     "strategy": {"name": "kvstore"},
     "run": {"iterations": 1, "capture": ["h1"]},
 }
+
+
+PROGRAMS = {
+    "title": "echo",
+    "cluster": {"workers": 2},
+    "fabric": {"rate": "10gbit"},
+    "program": {"echo": {"command": "echo '{\"answer\": 42}' >>$GRADWIRE_FIGURES", "hosts": "h1"}},
+}
+
+
+def test_programs_run_from_python_and_are_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = gradwire.run(PROGRAMS)
+    assert isinstance(run, gradwire.ProgramRun)
+    assert run.valid
+    assert run.figures["answer"].tolist() == [42]
+    assert run.points["verdict"].tolist() == ["valid"]
+    assert run.verdicts["passed"].all()
+    with pytest.raises(InputFault, match="runs are of programs"):
+        run.ops()
+    assert "already there" not in capsys.readouterr().out
+    other = gradwire.run(PROGRAMS, out="runs/other")
+    assert "already there" in capsys.readouterr().out
+    assert other.figures.equals(run.figures)
+    assert gradwire.open("runs/other").figures.equals(run.figures)
 
 
 def test_a_run_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

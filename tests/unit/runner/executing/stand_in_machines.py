@@ -12,12 +12,13 @@ from typing import Any
 
 from distributed import get_worker
 
+from gradwire.files import replacing
 from gradwire.runner.executing import machine
 from gradwire.runner.executing.cluster import identity, orders, worker
 from gradwire.vm.machines import Clock
 from tests.unit.runner.test_run_loop import good_job
 
-LONG_S = 60.0
+LONG_S = 600.0
 TRUE_HERE, TRUE_DONE = identity.Identity.here, worker._done
 of_machine: Any = machine
 of_worker: Any = worker
@@ -35,7 +36,11 @@ def replace_machines(notes: Path) -> None:
         if "full" in habits:
             raise OSError(errno.ENOSPC, "No space left on device", str(folder))
         if "slow" in habits:
-            (notes / f"stopped-{os.getpid()}").write_text(str(stop.wait(LONG_S)))
+            told = stop.wait(LONG_S)
+            with replacing(
+                notes / f"stopped-{os.getpid()}"
+            ) as partial:  # whole at once: a test reads it as soon as it is there
+                partial.write_text(str(told))
         time.sleep(0.1)  # so that both workers get points
         return good_job(folder, on_line)
 

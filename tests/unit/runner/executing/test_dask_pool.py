@@ -196,6 +196,28 @@ def test_an_interrupt_stops_the_machines_and_leaves_the_cluster(client: Any, tmp
     assert [row["verdict"] for row in rows(tmp_path / "out")] == ["valid"] * len(watcher.judged)
 
 
+def test_a_withdrawal_alone_ends_a_machine(
+    client: Any, tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one whose cancelling Dask never heard of."""
+    monkeypatch.setattr(distributed.Future, "cancel", lambda *_, **__: None)
+    client.run(take_habit, "slow")
+
+    def interrupt() -> None:
+        for worker in workers(client):
+            until_begun(notes, worker)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        campaign(client, tmp_path / "out", planned_runs(tmp_path / "out", BATCHES))
+    end_s = time.monotonic() + LIMIT_S
+    while len(stopped := list(notes.glob("stopped-*"))) < 2:
+        assert time.monotonic() < end_s, "the machines were not told to stop"
+        time.sleep(0.05)
+    assert [note.read_text() for note in stopped] == ["True", "True"]
+
+
 def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gradwire.runner.executing.cluster.connecting.PATIENCE_S", 0.5)
     for address, fault in (
