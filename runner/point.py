@@ -17,12 +17,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gradwire.agents.capture.process import CaptureProcess
-from gradwire.agents.capture.recorder import CaptureSettings, PortEntry
 from gradwire.agents.connections import HostEntry, SocketOptions
 from gradwire.agents.process import UNHARMED, AgentGroup, Mishaps
 from gradwire.agents.records import (
-    CAPTURE_FOLDER,
     AgentSummary,
     BandCount,
     NetworkCounts,
@@ -36,6 +33,8 @@ from gradwire.controller.process import ControllerProcess
 from gradwire.faults import Fault
 from gradwire.network_namespace import namespace_of
 from gradwire.runner.carrying.processor import Reading as ProcessorReading
+from gradwire.runner.ports.capturing import capturing
+from gradwire.runner.ports.sampling import sampling
 from gradwire.runner.protocol import (
     QUEUES_FILE,
     TASK_FILE,
@@ -57,7 +56,6 @@ from gradwire.runner.protocol import (
     say,
     write_json,
 )
-from gradwire.runner.queues.sampling import sampling
 from gradwire.topo.abilities import Abilities, probe_kernel
 from gradwire.topo.fabric import Fabric
 from gradwire.topo.fault_commands import impaired_ports
@@ -185,7 +183,9 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
     probe_ratio = _probe_rate(task, folder, agents)
     chosen, notes = _choose_plan(task, folder, agents)
     plan = Plan.load(folder / chosen.file)
-    with _capture(task, folder, network, plan) as capture:
+    with capturing(
+        network, task.capture, folder, snaplen_bytes=task.capture_snaplen, workers=len(plan.workers)
+    ) as capture:
         before = Reading(network)
         say(ReplayStarted())
         processor_before = ProcessorReading.now() if task.clock == "wall" else None
@@ -244,28 +244,6 @@ def _faults(task: PointTask, ready: Bench) -> Iterator[tuple[Mishaps, Injection 
     of_workers = tuple(fault for fault in task.faults if fault.is_of_worker)
     with ended_by_name(task.faults, injection):
         yield Mishaps(of_workers, task.stall_limit_ns, injection.begin), injection
-
-
-def _capture(
-    task: PointTask, folder: Path, network: Network, plan: Plan
-) -> AbstractContextManager[CaptureProcess | None]:
-    """Captures the ports that the task names, or nothing."""
-    fabric = task.fabric
-    ports = fabric.ports_named(task.capture)
-    if not ports:
-        return nullcontext()
-    (folder / CAPTURE_FOLDER).mkdir(exist_ok=True)
-    entries = tuple(
-        PortEntry(
-            port.interface,
-            network.interface(port),
-            network.namespace_of_port(port),
-            fabric.rate_of(port),
-            str(folder / CAPTURE_FOLDER / f"{port.interface}.pcapng"),
-        )
-        for port in ports
-    )
-    return CaptureProcess(CaptureSettings(entries, task.capture_snaplen, len(plan.workers)), folder)
 
 
 def _replay(

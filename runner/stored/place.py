@@ -130,14 +130,18 @@ def _sections(scenario: Resolved) -> set[str]:
 
 
 def take_over(planned: Sequence[PlannedRun]) -> int:
-    """Copies points that ran before in other folders of runs/, so that they need not run again; returns how many."""
+    """Copies points that ran before in other folders of runs/, so that they need not run again; returns how many.
+
+    What else lies in the folder of a point that is replaced is removed: files of another run would be read as this one's.
+    """
     taken = 0
     for run in planned:
         if run.stored.is_of(run.key):
             continue
         for there in sorted(RUNS.glob(f"*/points/{glob.escape(run.folder.name)}")):
-            if there != run.folder and _can_be_taken(there, run):
-                shutil.copytree(there, run.folder, dirs_exist_ok=True)
+            if there.resolve() != run.folder.resolve() and _can_be_taken(there, run):
+                shutil.rmtree(run.folder, ignore_errors=True)
+                shutil.copytree(there, run.folder)
                 taken += 1
                 break
     return taken

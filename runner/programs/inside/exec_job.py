@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
+from gradwire.runner.ports.capturing import capturing
 from gradwire.runner.programs.inside.channel import Channel
 from gradwire.runner.programs.inside.lab import Lab
 from gradwire.runner.programs.inside.processes import Processes
@@ -18,7 +17,6 @@ from gradwire.runner.programs.protocol import Report, Task, hosts_file
 
 SNAPLEN_BYTES = 160
 """Kept of each captured packet, as for points (run.capture_snaplen)."""
-CAPTURE_FOLDER = "capture"
 MESSAGE_BYTES = 8192
 """Room for one message of the kernel (Documentation/ABI/testing/dev-kmsg)."""
 
@@ -29,7 +27,7 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         hosts_file(name).write_text("".join(f"{lab.hosts[host].name} slots=1\n" for host in hosts))
     classes = {each.traffic_class for each in task.programs if each.traffic_class is not None}
     make_classes([host.name for host in lab.hosts], [host.pid for host in lab.hosts], classes)
-    with _captured(task, folder, lab):
+    with capturing(lab.network, task.capture, folder, snaplen_bytes=SNAPLEN_BYTES, workers=1):
         before, killed_before = lab.read(), _killed_for_memory()
         begin_s = time.monotonic()
         processes = Processes(lab.hosts, channel)
@@ -63,32 +61,6 @@ def _run(task: Task, processes: Processes, begin_s: float) -> bool:
         return all(program.background for program in left)
 
     return schedule.follow(processes, is_over, begin_s + task.time_limit_s)
-
-
-@contextmanager
-def _captured(task: Task, folder: Path, lab: Lab) -> Iterator[None]:
-    """Writes the packets of the ports that the task names to files."""
-    ports = lab.network.fabric.ports_named(task.capture)
-    if not ports:
-        yield
-        return
-    from gradwire.agents.capture.process import CaptureProcess  # noqa: PLC0415 (numpy: half a second without need)
-    from gradwire.agents.capture.recorder import CaptureSettings, PortEntry  # noqa: PLC0415
-
-    (folder / CAPTURE_FOLDER).mkdir(exist_ok=True)
-    network = lab.network
-    entries = tuple(
-        PortEntry(
-            port.interface,
-            network.interface(port),
-            network.namespace_of_port(port),
-            network.fabric.rate_of(port),
-            str(folder / CAPTURE_FOLDER / f"{port.interface}.pcapng"),
-        )
-        for port in ports
-    )
-    with CaptureProcess(CaptureSettings(entries, SNAPLEN_BYTES, workers=1), folder):
-        yield
 
 
 def _killed_for_memory() -> int:

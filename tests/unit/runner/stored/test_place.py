@@ -170,7 +170,10 @@ def test_points_that_ran_in_another_folder_are_copied_and_do_not_run_again(monke
     Campaign(ran, Path("runs/first"), LocalPool(1), Silent()).run()
     wanted = [run.moved_to(Path("runs/second")) for run in ran]
     (ran[1].folder / "completed.json").write_text("damaged")
+    wanted[0].folder.mkdir(parents=True)
+    (wanted[0].folder / "queues.npz").write_bytes(b"of another run")
     assert take_over(wanted) == len(wanted) - 1
+    assert not (wanted[0].folder / "queues.npz").exists()
     watcher = Silent()
     Campaign(wanted, Path("runs/second"), LocalPool(1), watcher).run()
     assert [run.folder for run in watcher.begun] == [wanted[1].folder]

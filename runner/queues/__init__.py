@@ -1,1 +1,0 @@
-"""How long the queues of a network are while a point runs."""
