@@ -43,7 +43,7 @@ def diff(first: Path, second: Path, gates: Sequence[str], *, every: bool, as_jso
     if (one / CLAIMS_FILE).exists() != (other / CLAIMS_FILE).exists():
         raise InputFault(f"{one} and {other}: one is a reproduction and the other a run; give two of a kind")
     claims = _claims(one, other) if (one / CLAIMS_FILE).exists() else []
-    found = {name: differences(_facts(a), _facts(b)) for name, (a, b) in _runs(one, other).items()}
+    found = {name: differences(facts_of(a), facts_of(b)) for name, (a, b) in _runs(one, other).items()}
     failures = [line for each in found.values() for line in _failures(each, wanted)]
     if as_json:
         print(json.dumps(_as_json(found, claims, failures), indent=1, default=str))
@@ -73,18 +73,19 @@ def _runs(one: Path, other: Path) -> dict[str, tuple[Path, Path]]:
     return {name: (one / "runs" / name, other / "runs" / name) for name in names if (other / "runs" / name).exists()}
 
 
-def _facts(folder: Path) -> list[RunFacts]:
+def facts_of(folder: Path) -> list[RunFacts]:
+    """What is compared of each point of a run folder. Raises InputFault for a folder that cannot be read."""
     scenario, clock = stored_scenario(folder), stored_clock(folder)
     starts = provenance(folder).starts
     origin = {"kernel": starts[-1].kernel, "gradwire": _version(starts[-1])} if starts else {}
-    facts = []
+    found = []
     for point, stored in zip(scenario.points, runs_of(folder, scenario.points), strict=True):
         judged = judge_stored(stored, point, clock)
         completion = stored.completion()
-        facts.append(
+        found.append(
             RunFacts(judged.result, judged.fabric, _settings(stored), origin, completion.key if completion else "")
         )
-    return facts
+    return found
 
 
 def _version(start: Any) -> str:

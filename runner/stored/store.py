@@ -16,6 +16,7 @@ from filelock import FileLock, Timeout
 from gradwire.faults import MachineFault
 from gradwire.runner.judged import JudgedRun, judge_kept
 from gradwire.runner.planned import PlannedRun, plan_run, source_key
+from gradwire.runner.stored.files import reading
 from gradwire.runner.stored.stored_run import StoredRun
 from gradwire.vm.machines import Clock
 from gradwire.workloads.scenario.loading import Point
@@ -42,9 +43,16 @@ class PointStore:
         return planned
 
     def judge_point(self, point: Point) -> JudgedRun | None:
-        """The point's run, judged anew; None if its key is not remembered or it did not come to its end."""
+        """The point's run, judged anew; None if its key is not remembered or it did not come to its end.
+
+        Raises InputFault for a note or a run that cannot be read.
+        """
         note = self._key_note(point)
-        return self.judge_key(note.read_text(), point) if note.exists() else None
+        if not note.exists():
+            return None
+        with reading(note, remedy="remove the file, and the next `gradwire reproduce` writes it anew"):
+            key = note.read_text(encoding="ascii")
+        return self.judge_key(key, point)
 
     def judge_key(self, key: str, point: Point) -> JudgedRun | None:
         """The run with this key, judged anew; None if it did not come to its end."""

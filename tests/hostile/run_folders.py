@@ -13,7 +13,9 @@ from typing import Any
 
 from rich.console import Console
 
+from gradwire.analysis.difference import differences
 from gradwire.api.running import open as open_run
+from gradwire.commands.difference import facts_of
 from gradwire.faults import InputFault
 from gradwire.runner.judged import judge_kept, judge_stored
 from gradwire.runner.stored.files import SEALS_FILE
@@ -73,7 +75,14 @@ def resumed(folder: Path) -> Times:
     return found
 
 
-READERS: tuple[Callable[[Path], Times], ...] = (report, why, trace, opened, resumed)
+def compared(folder: Path) -> Times:
+    """What `gradwire diff` reads, beside the sound run."""
+    for each in (folder, folder.parent / "sound"):
+        differences(facts_of(each), facts_of(folder))
+    return {}
+
+
+READERS: tuple[Callable[[Path], Times], ...] = (report, why, trace, opened, resumed, compared)
 
 
 @cache

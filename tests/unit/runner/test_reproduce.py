@@ -15,6 +15,7 @@ from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.faults import InputFault, MachineFault
 from gradwire.runner import judged, planned, reproduce
 from gradwire.runner.executing.local import LocalPool
+from gradwire.runner.planned import source_key
 from gradwire.runner.reproduce import Reproduction, model_facts, wanted_scenarios
 from gradwire.runner.stored.store import PointStore
 from gradwire.vm.machines import Clock
@@ -205,6 +206,17 @@ def test_another_process_that_runs_the_same_point_is_waited_for(tmp_path: Path) 
     holder.join()
     with store.locked("key", threading.Event()):
         pass
+
+
+def test_a_damaged_note_of_a_key_is_named(tmp_path: Path) -> None:
+    (point, *_) = reproduction(tmp_path, BOTH[0]).files["first"].points
+    store = PointStore(tmp_path / "store", Clock())
+    assert store.judge_point(point) is None
+    note = tmp_path / "store" / "keys" / source_key(point, Clock())
+    note.parent.mkdir(parents=True)
+    note.write_bytes(b"\xff\xfe")
+    with pytest.raises(InputFault, match=f"{note.name}: is damaged.*remove the file"):
+        store.judge_point(point)
 
 
 def test_facts_of_a_model(tmp_path: Path) -> None:
