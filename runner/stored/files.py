@@ -29,6 +29,9 @@ DAMAGED = (
 OTHERWISE_WRITTEN = (KeyError, TypeError, AttributeError, ValueError, OverflowError)
 """What is raised for a whole file with other fields or values than this version writes; so is msgspec.ValidationError."""
 
+MOST_SAID = 200
+"""Characters of an error that a message repeats."""
+
 
 @contextmanager
 def reading(path: Path, remedy: str = "") -> Iterator[None]:
@@ -47,13 +50,20 @@ def reading(path: Path, remedy: str = "") -> Iterator[None]:
     except msgspec.ValidationError as error:
         raise InputFault(_otherwise_written(path, error, remedy)) from error
     except DAMAGED as error:
-        raise InputFault(f"{path}: is damaged: {error}; {remedy}") from error
+        raise InputFault(f"{path}: is damaged: {_brief(error)}; {remedy}") from error
     except OTHERWISE_WRITTEN as error:
         raise InputFault(_otherwise_written(path, error, remedy)) from error
 
 
+def _brief(error: Exception) -> str:
+    """What an error says, without the rest of what may be a whole file: zipfile repeats the name that a damaged archive gives."""
+    text = str(error)
+    return text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}..."
+
+
 def _otherwise_written(path: Path, error: Exception, remedy: str) -> str:
-    return f"{path}: was made by another version of gradwire, or changed ({type(error).__name__}: {error}); {remedy}"
+    said = f"{type(error).__name__}: {_brief(error)}"
+    return f"{path}: was made by another version of gradwire, or changed ({said}); {remedy}"
 
 
 def _real_folder(path: Path) -> Path:
@@ -102,7 +112,7 @@ def vouched(folder: Path) -> Iterator[None]:
         if (folder / SEALS_FILE).exists():
             raise
         raise InputFault(
-            f"{folder}: its files contradict each other ({type(error).__name__}: {error}); remove it, and the next `gradwire run` runs "
+            f"{folder}: its files contradict each other ({type(error).__name__}: {_brief(error)}); remove it, and the next `gradwire run` runs "
             "the point anew"
         ) from error
 

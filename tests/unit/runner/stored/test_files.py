@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from gradwire.faults import InputFault, InternalFault
-from gradwire.runner.stored.files import refuse_changed, seal, vouched
+from gradwire.runner.stored.files import reading, refuse_changed, seal, vouched
 
 
 def test_a_changed_file_is_refused_and_others_are_not(tmp_path: Path) -> None:
@@ -33,3 +34,9 @@ def test_what_does_not_fit_together_is_the_folders_fault_only_where_nothing_vouc
     seal(tmp_path, {}, [])
     with pytest.raises(InternalFault, match="lacks op 3"), vouched(tmp_path):
         raise InternalFault("the op log lacks op 3")
+
+
+def test_what_a_damaged_file_repeats_of_itself_is_cut(tmp_path: Path) -> None:
+    with pytest.raises(InputFault, match="is damaged: names differ") as refused, reading(tmp_path / "ops.npz"):
+        raise zipfile.BadZipFile("names differ: " + "ab " * 10_000)
+    assert len(str(refused.value)) < 600
