@@ -112,8 +112,8 @@ def vouched(folder: Path) -> Iterator[None]:
         if (folder / SEALS_FILE).exists():
             raise
         raise InputFault(
-            f"{folder}: its files contradict each other ({type(error).__name__}: {_brief(error)}); remove it, and the next `gradwire run` runs "
-            "the point anew"
+            f"{folder}: its files contradict each other ({type(error).__name__}: {_brief(error)}); remove it, and the next `gradwire run` "
+            "runs the point anew"
         ) from error
 
 
