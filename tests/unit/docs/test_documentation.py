@@ -15,8 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import dask
 import pytest
 import typer
+from distributed.security import Security
 
 from gradwire import command_line
 from gradwire.runner.comparing.questions import Given, Network, question_of
@@ -50,7 +52,7 @@ from tests.unit.test_layout import FROZEN
 from tests.unit.workloads.traces.small_traces import ddp_step, imported
 
 SHELL = ("sh", "console")
-LANGUAGES = (*SHELL, "python", "toml")
+LANGUAGES = (*SHELL, "python", "toml", "yaml")
 README, TRUST = ROOT / "README.md", ROOT / "docs" / "trust.md"
 LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 FILE_NAME = re.compile(r"`(?P<path>(?:[\w.-]+/)*[\w-]+\.(?:py|toml|md|sh|svg|png|lua|config)|(?:[\w.-]+/)+)`")
@@ -148,6 +150,19 @@ def test_every_block_is_in_a_language_that_is_carried_out() -> None:
 @blocks("python")
 def test_python_runs(home: Path, snippet: Snippet) -> None:
     exec(compile(snippet.text, snippet.place, "exec"), {"__name__": "snippet"})
+
+
+@blocks("yaml")
+def test_yaml_is_dasks_configuration_of_certificates(tmp_path: Path, snippet: Snippet) -> None:
+    (tmp_path / "tls.yaml").write_text(snippet.text)
+    with dask.config.set(dask.config.merge(dask.config.config, dask.config.collect([str(tmp_path)], env={}))):
+        for role in ("scheduler", "worker", "client"):
+            assert Security().get_tls_config_for_role(role) == {
+                "ca_file": "ca.pem",
+                "cert": "cert.pem",
+                "key": "key.pem",
+                "ciphers": None,
+            }
 
 
 @blocks("toml")
