@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-HOW_QUEUES_SERVE = (
-    "Counters do not tell how a queue serves its flows. Tests of the argument lists do (`tests/unit/topo/test_tc.py`), "
-    "and one of flows that start together (`tests/end_to_end/test_fair_from_the_start.py`)"
+COULD_BE_FASTER = (
+    "A log shows that a message was too fast, but not that it could have been faster. For that there is the comparison "
+    "[beside an ideal network](trust.md#beside-an-ideal-network), which warns above 3 %"
 )
 REASONS: Mapping[tuple[str, str], str] = {
     ("plans", "a message is half as large as its chunk"): (
@@ -15,14 +15,10 @@ REASONS: Mapping[tuple[str, str], str] = {
     ("plans", "priorities are the other way round"): (
         "It is another plan, and a sound one. Which order a strategy's paper means is for the strategy's own tests"
     ),
-    ("tc", "bands are FIFOs"): HOW_QUEUES_SERVE,
-    ("tc", "fair queues have their fast path"): HOW_QUEUES_SERVE,
+    ("tc", "a port delays its packets by 50 us"): COULD_BE_FASTER,
     ("queues", "the average is of many packets"): (
         "tc does not tell what it made of the words for it. Tests of the argument lists do (`tests/unit/topo/test_switch_queues.py`)"
     ),
-    ("tc", "a switch's port is half as fast after the probe"): (
-        "A log shows that a message was too fast, but not that it could have been faster. For that there is the comparison "
-        "[beside an ideal network](trust.md#beside-an-ideal-network), which warns above 3 %"
-    ),
+    ("tc", "a switch's port is half as fast after the probe"): COULD_BE_FASTER,
 }
 """By family and name of the fault."""
