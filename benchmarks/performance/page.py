@@ -76,11 +76,18 @@ PARTS: dict[str, Callable[[Figures], str]] = {
 }
 
 
+def _told(part: str, figures: Figures) -> str:
+    """What a marker's part says of the figures; where it has none yet, how to get them."""
+    if part == "commands" and not figures.commands:
+        return "Not measured on this machine yet: `python -m benchmarks.performance commands --write`."
+    return PARTS[part](figures)
+
+
 def written(text: str, figures: Figures) -> str:
     """The words with these figures at their markers. Raises KeyError for a marker of no part."""
     return re.sub(
         r"(<!-- (?P<part>(?!end)[\w-]+) -->\n).*?(?=<!-- end -->)",
-        lambda match: f"{match[1]}{PARTS[match['part']](figures)}\n",
+        lambda match: f"{match[1]}{_told(match['part'], figures)}\n",
         text,
         flags=re.DOTALL,
     )
