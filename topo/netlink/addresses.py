@@ -15,7 +15,7 @@ LOOPBACK_INDEX = 1
 """LOOPBACK_IFINDEX: of the loopback interface in every network namespace."""
 IFA_ADDRESS, IFA_LOCAL = 1, 2
 RTA_DST, RTA_OIF, RTA_PREFSRC, RTA_METRICS = 1, 4, 7, 8
-RTAX_RTO_MIN = 13
+RTAX_LOCK, RTAX_RTO_MIN = 1, 13
 RT_TABLE_MAIN, RTPROT_KERNEL, RT_SCOPE_LINK, RTN_UNICAST = 254, 2, 253, 1
 NDA_DST, NDA_LLADDR = 1, 2
 NUD_PERMANENT = 0x80
@@ -75,6 +75,8 @@ def _patient_route(host: int, fabric: Fabric, index: int) -> list[Request]:
     body = ROUTE.pack(socket.AF_INET, PREFIX_BITS, 0, 0, RT_TABLE_MAIN, RTPROT_KERNEL, RT_SCOPE_LINK, RTN_UNICAST, 0)
     body += attribute(RTA_DST, socket.inet_aton("10.0.0.0")) + attribute(RTA_OIF, struct.pack("=i", index))
     body += attribute(RTA_PREFSRC, socket.inet_aton(fabric.host_ip(host)))
-    body += attribute(RTA_METRICS, attribute(RTAX_RTO_MIN, struct.pack("=I", STARVATION_MS)))
-    words = f"ip route replace 10.0.0.0/{PREFIX_BITS} src {fabric.host_ip(host)} rto_min {STARVATION_MS}ms"
+    # TCP heeds a route's shortest timeout only where it is locked (tcp_rto_min()): a bit of RTAX_LOCK for each locked metric.
+    locked = attribute(RTAX_LOCK, struct.pack("=I", 1 << RTAX_RTO_MIN))
+    body += attribute(RTA_METRICS, locked + attribute(RTAX_RTO_MIN, struct.pack("=I", STARVATION_MS)))
+    words = f"ip route replace 10.0.0.0/{PREFIX_BITS} src {fabric.host_ip(host)} rto_min lock {STARVATION_MS}ms"
     return [request(words, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, body)]

@@ -43,6 +43,7 @@ for impaired in ((), (Port("h2", 0),)):
                 "classes": [{"class": line} for line in said(host, "tc", "class", "show", "dev", f"{host.name}-eth0").splitlines()],
                 "address": here(host, "ip", "-j", "address", "show", f"{host.name}-eth0"),
                 "routes": here(host, "ip", "-j", "-d", "route"),
+                "route": said(host, "ip", "route"),
                 "neighbours": here(host, "ip", "-j", "neigh"),
             }))
         first = network.net["h1"]
@@ -129,6 +130,7 @@ def test_a_host_has_its_address_and_a_patient_route(shown: list[dict[str, Any]])
         "link",
     )
     assert route["metrics"] == [{"rto_min": 20000}]
+    assert "rto_min lock 20s" in host["route"]  # in words; ip's JSON leaves the lock out
 
 
 def test_a_host_knows_every_other_for_good_and_not_itself(shown: list[dict[str, Any]]) -> None:
