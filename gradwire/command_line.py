@@ -16,7 +16,7 @@ import typer.core
 
 from gradwire import comparison_commands, program_commands, trace_commands
 from gradwire.faults import STATUSES, Fault, InputFault
-from gradwire.runner.launch.scenario_files import scenario_names
+from gradwire.runner.launch.scenario_files import refuse_unreadable, scenario_names
 
 PURPOSE = "Measures what communication strategies do to distributed training, on real networks in virtual time."
 
@@ -129,11 +129,12 @@ def run(
     fidelity: Fidelity = None,
 ) -> None:
     """Runs a scenario's points and reports on them; resumes a run folder where it stopped."""
+    chosen = _with_fidelity(settings, fidelity)
+    refuse_unreadable(scenario, chosen)
     from gradwire.commands import running
     from gradwire.runner.executing.choice import Where
 
-    where = Where(jobs, executor, scheduler)
-    running.run(scenario, _with_fidelity(settings, fidelity), where, out, clock, scale)
+    running.run(scenario, chosen, Where(jobs, executor, scheduler), out, clock, scale)
 
 
 comparison_commands.add_to(app)
@@ -154,9 +155,10 @@ def plan(
     ] = None,
 ) -> None:
     """Compiles and checks every point of a scenario and prints the plans, without running them."""
-    from gradwire.commands import running
+    refuse_unreadable(scenario, settings or [])
+    from gradwire.commands import planning
 
-    running.plan(scenario, settings or [], draw)
+    planning.plan(scenario, settings or [], draw)
 
 
 @app.command()
@@ -175,6 +177,7 @@ def estimate(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
     """Estimates every point of a scenario on an ideal network, in milliseconds to seconds: a model, not a run."""
+    refuse_unreadable(scenario, settings or [])
     from gradwire.commands import estimating
 
     estimating.estimate(scenario, settings or [], jobs, send_ends, out, as_json=as_json)
@@ -288,11 +291,11 @@ def reproduce(
     ] = None,
 ) -> None:
     """Runs the papers' evaluations and says which of their claims hold; nothing runs twice, and Ctrl-C loses nothing."""
-    from gradwire.commands import running
+    from gradwire.commands import reproducing
     from gradwire.runner.executing.choice import Where
 
-    where, written = Where(jobs, executor, scheduler), running.Pages(pages, moved_from)
-    running.reproduce(names or [], where, out, written, quick=quick, check=check, accept=accept)
+    where, written = Where(jobs, executor, scheduler), reproducing.Pages(pages, moved_from)
+    reproducing.reproduce(names or [], where, out, written, quick=quick, check=check, accept=accept)
 
 
 @app.command()

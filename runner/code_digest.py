@@ -1,14 +1,23 @@
-"""A hash of the code that a point's result depends on, so that a change of a comment, or of other code, runs nothing anew."""
+"""A hash of the code that a point's result depends on, so that a change of a comment, or of other code, runs nothing anew.
+
+To parse all this code takes a second or more, which each command would take, so what a source means is kept in the cache, by its text.
+"""
 
 from __future__ import annotations
 
 import ast
 import functools
 import hashlib
+import platform
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+import msgspec
+
 from gradwire import PACKAGE
+from gradwire.files import replacing
+from gradwire.vm.kernel import cache_folder
 
 SOURCE_ROOT = PACKAGE.parent
 RUN_MODULES = (
@@ -28,6 +37,15 @@ NAMES_MODULES = ("gradwire",)
 BOOT_FILES = ("gradwire/vm/init.sh", "gradwire/vm/host_init.sh")
 PLAN_FOLDER = "gradwire/workloads"
 """The code that compiles plans. The whole folder counts, for strategies are looked up by name and not imported."""
+
+
+class Source(msgspec.Struct, frozen=True):
+    """What a module's text comes down to."""
+
+    #: Hash of its syntax tree without docstrings, which layout and comments do not change.
+    meaning: str
+    #: Modules that it may import: those that it names, and what it takes from them, which may be modules too.
+    imports: tuple[str, ...]
 
 
 @functools.cache
@@ -61,7 +79,7 @@ def imported_sources(modules: Sequence[str]) -> dict[str, Path]:
         if module in sources or module in (*BUILD_MODULES, *FAULT_MODULES, *NAMES_MODULES) or path is None:
             continue
         sources[module] = path
-        waiting += _imports(ast.parse(path.read_text()))
+        waiting += _source(path.read_text()).imports
     return sources
 
 
@@ -71,6 +89,34 @@ def _path_of(module: str) -> Path | None:
     return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.exists()), None)
 
 
+def _meaning(path: Path) -> str:
+    return _source(path.read_text()).meaning
+
+
+@functools.cache
+def _source(text: str) -> Source:
+    """What a module's text comes down to: from the cache, or parsed, which other versions of Python and of this module do differently."""
+    reader = f"{platform.python_version()}\0{Path(__file__).read_text()}"
+    path = cache_folder() / "sources" / hashlib.sha256(f"{reader}\0{text}".encode()).hexdigest()[:32]
+    with suppress(OSError, msgspec.DecodeError):
+        return msgspec.json.decode(path.read_bytes(), type=Source)
+    found = _parsed(text)
+    with suppress(OSError):  # without it, the next one to ask parses it again
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as partial:
+            partial.write_bytes(msgspec.json.encode(found))
+    return found
+
+
+def _parsed(text: str) -> Source:
+    tree = ast.parse(text)
+    imports = tuple(_imports(tree))
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            node.body = [statement for statement in node.body if not _is_text(statement)] or [ast.Pass()]
+    return Source(_hash([ast.dump(tree)]), imports)
+
+
 def _imports(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -78,15 +124,6 @@ def _imports(tree: ast.Module) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def _meaning(path: Path) -> str:
-    """A source's syntax tree without docstrings, which layout and comments do not change."""
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            node.body = [statement for statement in node.body if not _is_text(statement)] or [ast.Pass()]
-    return ast.dump(tree)
 
 
 def _is_text(statement: ast.stmt) -> bool:

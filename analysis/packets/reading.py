@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scapy.error import Scapy_Exception
-from scapy.utils import RawPcapNgReader, RawPcapReader
 
 from gradwire.agents.records import Int64
 from gradwire.agents.wire.datagrams import DATA, FIRST, HELLO, REPORT_PORT, datagram_bytes
@@ -133,6 +131,9 @@ class RawPacket(NamedTuple):
 
 def raw_packets(path: Path) -> Iterator[RawPacket]:
     """Yields all packets of a pcap or pcapng file. Raises InputFault if it is neither, or not of Ethernet."""
+    from scapy.error import Scapy_Exception  # noqa: PLC0415 (a fifth of a second that few commands need)
+    from scapy.utils import RawPcapNgReader, RawPcapReader  # noqa: PLC0415
+
     try:
         with RawPcapReader(str(path)) as reader:
             for data, metadata in reader:

@@ -11,6 +11,7 @@ import typer
 from rich.markup import escape
 
 from gradwire.commands import terminal
+from gradwire.commands.clock import chosen_clock
 from gradwire.faults import InputFault, MachineFault
 from gradwire.runner.calibrate import calibrate_fabric
 from gradwire.runner.carrying.scale import choose_scale
@@ -23,20 +24,9 @@ from gradwire.runner.terminal.progress import kernel_progress
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.doctor import diagnose
 from gradwire.vm.kernel import build_kernel, cache_folder, cached_kernel
-from gradwire.vm.machines import DEFAULT_MEMORY_MB, MEASURED, Clock
+from gradwire.vm.machines import DEFAULT_MEMORY_MB, MEASURED
 from gradwire.workloads.scenario.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
 from gradwire.workloads.scenario.units import rate_bps, rate_text
-
-
-def chosen_clock(name: str, scale: int | None) -> Clock:
-    """The clock of `--clock` and `--scale`; without a scale, the wall clock's is to be measured. Raises InputFault if they name none."""
-    if name not in ("virtual", "wall"):
-        raise InputFault(f"--clock {name}: must be virtual or wall")
-    if name == "virtual":
-        if scale is not None:
-            raise InputFault("--scale belongs to --clock wall: the virtual clock chooses its own")
-        return Clock()
-    return Clock(name, MEASURED if scale is None else scale)
 
 
 def kernel(*, force: bool, check: bool) -> None:

@@ -14,6 +14,7 @@ from gradwire.runner.terminal.screen import Screen
 
 PLAIN_COLUMNS = 120
 """Width of tables if the output is not a terminal."""
+RESUMES = "interrupted; what was complete is kept, and the same command goes on from there"
 
 console = Console(width=None if sys.stdout.isatty() else PLAIN_COLUMNS)
 errors = Console(stderr=True, soft_wrap=True)

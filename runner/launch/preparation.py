@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from gradwire.analysis.compare import check_cells
-from gradwire.runner.carrying.scale import choose_scale
 from gradwire.runner.comparing.planning import plan_comparison
 from gradwire.runner.comparing.questions import Asked
 from gradwire.runner.compiling.processes import cores
@@ -121,6 +120,8 @@ def _scaled(scenario: Scenario, clock: Clock, screen: Screen) -> Clock:
 
 def _measured(scenario: Scenario, folder: Path, screen: Screen) -> tuple[Clock, str]:
     """The wall clock at the scale of a run folder that has valid points, or else at one that is measured now; and from what it was."""
+    from gradwire.runner.carrying.scale import choose_scale  # noqa: PLC0415 (it builds networks, which few runs do here)
+
     refuse_misfits(scenario.points)
     starts = provenance(folder).starts
     if starts and has_valid_points(folder):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from pathlib import Path
 
 from gradwire import PACKAGE
@@ -28,3 +29,18 @@ def scenario_path(path: Path) -> Path:
             f"{path}: no such file, and no such scenario{hint} `gradwire scenarios` lists those that gradwire brings"
         )
     return built_in
+
+
+def refuse_unreadable(path: Path, settings: Sequence[str]) -> None:
+    """Raises InputFault for a scenario that is wrong: before a command loads all that it runs one with, which takes seconds."""
+    from gradwire.workloads.scenario.reading import has_programs, read_document  # noqa: PLC0415 (`--help` does not need it)
+
+    file = scenario_path(path)
+    if has_programs(read_document(file)):
+        from gradwire.workloads.programs.loading import load_programs  # noqa: PLC0415
+
+        load_programs(file, settings)
+        return
+    from gradwire.workloads.scenario.loading import load_scenario  # noqa: PLC0415
+
+    load_scenario(file, settings)

@@ -1,12 +1,10 @@
-"""What commands show that run no points: plans, strategies, calibrations, what a machine lacks, and critical paths."""
+"""What commands show that run no points: calibrations, what a machine lacks, and critical paths."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -16,51 +14,10 @@ from gradwire.analysis.path.tables import MOST_LINES, contributions_table, parts
 from gradwire.analysis.report.tables import rich_table
 from gradwire.runner.calibrate import Calibration
 from gradwire.runner.judged import verdict_of
-from gradwire.runner.planned import PlannedRun
 from gradwire.runner.stored.files import vouched
 from gradwire.runner.stored.named_run import chosen_iteration, slowest_iteration
 from gradwire.runner.stored.stored_run import StoredRun
 from gradwire.vm.doctor import Finding
-from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.scenario.effective import common_settings, used_settings
-from gradwire.workloads.scenario.loading import Point
-from gradwire.workloads.summary import summary_lines
-
-
-def shared_settings(points: Sequence[Point]) -> dict[str, str]:
-    """The settings that all points have alike, defaults included. Raises InputFault for options that their strategy does not take."""
-    return common_settings([used_settings(point.section, ResolvedPoint(point.section).options) for point in points])
-
-
-def settings_lines(shared: Mapping[str, str], points: int) -> Iterator[str]:
-    """The settings that all points share, a line for each section, in rich's markup."""
-    whose = "the point" if points == 1 else f"all {points} points"
-    yield f"[bold]settings of {whose}[/bold], defaults included"
-    for section, members in itertools.groupby(shared.items(), key=lambda setting: setting[0].partition(".")[0]):
-        yield f"  {escape(f'[{section}]')} {escape(_listed((key.partition('.')[2], text) for key, text in members))}"
-
-
-def _listed(settings: Iterable[tuple[str, str]]) -> str:
-    return ", ".join(f"{key} = {text}" for key, text in settings)
-
-
-def plan_lines(planned: PlannedRun, shared: Mapping[str, str]) -> Iterator[str]:
-    """A point with the settings that not all points share, and its compiled plans, in rich's markup."""
-    resolved = ResolvedPoint(planned.point.section)
-    chosen, job = resolved.strategy, resolved.job
-    used = used_settings(planned.point.section, resolved.options)
-    own = {key: text for key, text in used.items() if key not in shared}
-    yield f"[bold]{escape(planned.label)}[/bold]  {escape(chosen.summary)} [dim]({escape(chosen.source)})[/dim]"
-    if own:
-        yield f"  its own settings: {escape(_listed(own.items()))}"
-    yield f"  compute {job.compute_s:.4f} s an iteration: {escape(job.compute.source)}"
-    yield f"  iterations: {planned.window.warmup} of warm-up, {planned.window.iterations} measured"
-    if planned.division.number > 1:
-        yield f"  bytes and rates are divided by {planned.division.number}: off by up to {planned.division.error:.2%} of the iteration time"
-    for label, plan in planned.plans.items():
-        yield f"  plan '{escape(label)}', digest {plan.digest()}"
-        for line in summary_lines(plan, planned.fabric):
-            yield f"    {escape(line)}"
 
 
 def calibration_table(result: Calibration) -> Table:

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from gradwire import command_line
 from gradwire.commands import machine as machine_commands
-from gradwire.commands import running, terminal
+from gradwire.commands import reproducing, terminal
 from gradwire.runner.executing.local import Trial, no_trial
 from gradwire.runner.launch import execution
 
@@ -29,6 +29,6 @@ def gradwire_says(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 
 def needs_no_kernel(monkeypatch: pytest.MonkeyPatch, trial: Trial = no_trial) -> None:
     """Points of commands and of `gradwire.run` need no kernel, and `trial` is what the machine is tried with before the first."""
-    for module in (running, machine_commands, execution):
+    for module in (reproducing, machine_commands, execution):
         monkeypatch.setattr(module, "make_kernel_ready", lambda _: False)
         monkeypatch.setattr(module, "trial_on", lambda _: trial)
