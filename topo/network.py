@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,7 +17,7 @@ from gradwire.topo.abilities import Abilities, require_red
 from gradwire.topo.command import attempt, run, write_sysctl
 from gradwire.topo.fabric import Fabric, Port
 from gradwire.topo.netlink.addresses import host_requests, neighbour_requests
-from gradwire.topo.netlink.messages import Kernel, Request
+from gradwire.topo.netlink.messages import Kernel, Request, index_of, known_index
 from gradwire.topo.netlink.qdiscs import Part, can_be_copied, copying, parts, shown
 from gradwire.topo.nodes import BatchSwitch, OutsideController, QuietHost, QuietLink, QuietMininet
 from gradwire.topo.packet_sockets import enlarge_packet_sockets
@@ -153,7 +152,7 @@ class Network:
         self._cleanup.close()
 
     def host_pid(self, host: int) -> int:
-        """Id of a process in the network namespace of endpoint index `host`."""
+        """Id of the thread that holds the network namespace of endpoint index `host`; a signal to it would reach this process."""
         # By name, for Mininet's own order has aggregators before hosts.
         pid: int = self._mininet()[self._names[host]].pid
         return pid
@@ -196,7 +195,7 @@ class Network:
 
     def _counters_here(self, ports: dict[str, Port]) -> list[PortCounters]:
         """What the ports of the network namespace that the caller is in have sent."""
-        names = {socket.if_nametoindex(name): name for name in ports}
+        names = {index: name for name in ports if (index := index_of(name)) is not None}
         with Kernel() as kernel:
             return parse_qdiscs(shown(kernel, names), ports, self.fabric.bands)
 
@@ -272,7 +271,7 @@ class Network:
         for host, name in enumerate(self.fabric.endpoint_names()):
             (interface,) = self._interfaces([name])
             with network_namespace(namespace_of(self.host_pid(host))), Kernel() as kernel:
-                index = socket.if_nametoindex(interface)
+                index = known_index(interface)
                 if index not in neighbours:
                     neighbours[index] = neighbour_requests(self.fabric, index)
                 kernel.do(host_requests(host, self.fabric, index, neighbours[index]))
@@ -347,12 +346,13 @@ class Network:
             (interface,) = self._interfaces([self.fabric.endpoint_names()[host]])
             text = batch_text(batch).replace(interface, "port")
             with network_namespace(namespace_of(self.host_pid(host))), Kernel() as kernel:
-                index = socket.if_nametoindex(interface)
+                index = known_index(interface)
                 if text in models:
                     kernel.do(copying(*models[text], index, interface))
                     continue
                 run(["tc", "-batch", "-"], batch_text(batch))
-                if self._owns_kernel and can_be_copied(qdiscs := parts(kernel, index)):
+                is_whole = self.classify is Classify.SKB_PRIORITY  # the other way has filters, which are not read
+                if self._owns_kernel and is_whole and can_be_copied(qdiscs := parts(kernel, index)):
                     models[text] = qdiscs, parts(kernel, index, classes=True)
 
     def _end_nodes(self) -> None:

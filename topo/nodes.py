@@ -29,6 +29,7 @@ from mininet.link import Intf, Link
 from mininet.net import Mininet
 from mininet.node import Host, OVSSwitch, RemoteController
 
+from gradwire.faults import InternalFault, MachineFault
 from gradwire.network_namespace import fresh_network_namespace
 
 PROMPT = chr(127)
@@ -97,6 +98,8 @@ class Holder(threading.Thread):
         usual_bytes = threading.stack_size(STACK_BYTES)
         try:
             super().start()
+        except RuntimeError as error:
+            raise MachineFault(f"a network namespace needs a thread to hold it: {error}; see `ulimit -u`") from error
         finally:
             threading.stack_size(usual_bytes)
 
@@ -109,6 +112,8 @@ class Holder(threading.Thread):
         if self.is_alive():
             self._sleep.release()
             self.join(STOP_S)
+            if self.is_alive():
+                raise InternalFault(f"thread {self.native_id}, which holds a network namespace, did not end")
 
 
 class QuietHost(LateShell, Host):  # type: ignore[misc]

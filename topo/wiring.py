@@ -111,7 +111,7 @@ def near_end(link: Link, naming: Naming) -> Port:
 def link_command(link: Link, naming: Naming, host_pids: Mapping[str, int]) -> list[str]:
     """The `ip` command, without "ip", that makes a link's veth pair, with a host's end directly in its network namespace.
 
-    host_pids: a process in each host's network namespace, by name of the host. Raises InputFault for an impossible GSO size.
+    host_pids: a thread or a process in each host's network namespace, by name of the host. Raises InputFault for an impossible GSO size.
     """
     fabric = naming.fabric
     near = near_end(link, naming)

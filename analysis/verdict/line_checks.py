@@ -134,8 +134,10 @@ def _at_faulty_ports(
         ends = [(link.a, link.b) for link in fabric.links()[: fabric.hosts]]
         at = [place in (near.interface, far.interface, far.device) for near, far in ends]
         ended_ns = record.ended_ns if record.ended_ns >= 0 else np.inf
-        # It begins between when it is due and when its commands have been carried out.
-        begun_ns = ended_ns - delay_ns if delay_ns else record.due_ns
+        # It begins, and ends, between when it is due and when its commands have been carried out.
+        lasts_ns = record.fault.duration_ns
+        end_due_ns = record.due_ns + lasts_ns if lasts_ns >= 0 else ended_ns
+        begun_ns = min(ended_ns, end_due_ns) - delay_ns if delay_ns else record.due_ns
         meanwhile = (logged.start[:, sends] < ended_ns) & (logged.end[:, sends] > begun_ns)
         faulty |= meanwhile & np.array(at)[host][None, :]
     return faulty

@@ -21,7 +21,6 @@ from gradwire.runner.launch.scenario_files import scenario_path
 from gradwire.runner.programs.points.campaign import OnEnded, run_programs
 from gradwire.runner.programs.points.planned import plan_programs
 from gradwire.runner.programs.points.reporting import report_programs
-from gradwire.runner.programs.points.taking_over import take_over_programs
 from gradwire.runner.programs.size import capacity_warning
 from gradwire.runner.proof import trial_on
 from gradwire.runner.stored.lock import locked
@@ -98,8 +97,6 @@ def carry_out_programs(
         with writing(folder):
             note_start(folder, clock, command)
         planned = plan_programs(scenario.points, folder)
-        with writing(folder):
-            take_over_programs(planned)
         with screen.results.status(f"{len(planned)} points"):
             results = run_programs(planned, min(jobs or cores(), len(planned)), on_ended, trial_on(clock))
         with writing(folder):

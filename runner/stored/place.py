@@ -140,11 +140,19 @@ def take_over(planned: Sequence[PlannedRun]) -> int:
             continue
         for there in sorted(RUNS.glob(f"*/points/{glob.escape(run.folder.name)}")):
             if there.resolve() != run.folder.resolve() and _can_be_taken(there, run):
-                shutil.rmtree(run.folder, ignore_errors=True)
+                _remove(run.folder)
                 shutil.copytree(there, run.folder)
                 taken += 1
                 break
     return taken
+
+
+def _remove(folder: Path) -> None:
+    """Removes a point's folder, which may be missing, or a link into a store."""
+    if folder.is_symlink():
+        folder.unlink()
+    elif folder.exists():
+        shutil.rmtree(folder)
 
 
 def _can_be_taken(there: Path, run: PlannedRun) -> bool:

@@ -29,7 +29,10 @@ STARVATION_MS = 20_000
 
 
 def neighbour_requests(fabric: Fabric, index: int) -> list[Request]:
-    """What tells a host the MAC address of each endpoint of the fabric, by index. index: of the host's interface."""
+    """What tells a host the MAC address of each endpoint of the fabric, by index. index: of the host's interface.
+
+    Hosts share these, so they name no interface.
+    """
     flags = NLM_F_CREATE | NLM_F_EXCL
     head = NEIGHBOUR.pack(socket.AF_INET, index, NUD_PERMANENT, 0, 0)
     told = []
@@ -50,11 +53,12 @@ def host_requests(host: int, fabric: Fabric, index: int, neighbours: Sequence[Re
     address = (
         ADDRESS.pack(socket.AF_INET, PREFIX_BITS, 0, 0, index) + attribute(IFA_LOCAL, ip) + attribute(IFA_ADDRESS, ip)
     )
-    words = f"ip addr add {fabric.host_ip(host)}/{PREFIX_BITS}"
+    name = f"{fabric.endpoint_names()[host]}-eth0"
+    words = f"ip addr add {fabric.host_ip(host)}/{PREFIX_BITS} dev {name}"
     return [
         _raised("lo", LOOPBACK_INDEX),
         request(words, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, address),
-        _raised(f"{fabric.endpoint_names()[host]}-eth0", index),
+        _raised(name, index),
         *_patient_route(host, fabric, index),
         *neighbours[:host],
         *neighbours[host + 1 :],
@@ -78,5 +82,5 @@ def _patient_route(host: int, fabric: Fabric, index: int) -> list[Request]:
     # TCP heeds a route's shortest timeout only where it is locked (tcp_rto_min()): a bit of RTAX_LOCK for each locked metric.
     locked = attribute(RTAX_LOCK, struct.pack("=I", 1 << RTAX_RTO_MIN))
     body += attribute(RTA_METRICS, locked + attribute(RTAX_RTO_MIN, struct.pack("=I", STARVATION_MS)))
-    words = f"ip route replace 10.0.0.0/{PREFIX_BITS} src {fabric.host_ip(host)} rto_min lock {STARVATION_MS}ms"
+    words = f"ip route replace 10.0.0.0/{PREFIX_BITS} src {fabric.host_ip(host)} rto_min {STARVATION_MS // 1000}s"
     return [request(words, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, body)]

@@ -90,7 +90,9 @@ def _make(what: str, part: Part, index: int, name: str) -> Request:
     body = TC_MESSAGE.pack(0, index, handle, part.parent, 0)
     options = _as_asked(part) if what == "qdisc" else part.options
     body += attribute(TCA_KIND, part.kind.encode() + b"\0") + attribute(TCA_OPTIONS, options)
-    words = f"tc {what} add dev {name} parent {part.parent >> 16:x}:{part.parent & 0xFFFF:x} {part.kind}"
+    below = "root" if part.parent == TC_H_ROOT else f"parent {part.parent >> 16:x}:{part.parent & 0xFFFF:x}"
+    itself = f" classid {part.handle >> 16:x}:{part.handle & 0xFFFF:x}" if what == "class" else ""
+    words = f"tc {what} add dev {name} {below}{itself} {part.kind}"
     return request(words, RTM_NEWQDISC if what == "qdisc" else RTM_NEWTCLASS, NLM_F_CREATE | NLM_F_EXCL, body)
 
 

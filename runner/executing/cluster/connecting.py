@@ -47,11 +47,8 @@ def connected(scheduler: str | Client | None, cores: int) -> Iterator[Client]:
 
 def _client(scheduler: str) -> Client:
     """A client of the scheduler at an address, or of the one that wrote a file."""
-    if scheduler.startswith("tls://") and not Security().get_connection_args("client").get("ssl_context"):
-        raise InputFault(
-            f"--scheduler {scheduler}: needs a certificate, and Dask's configuration names none (distributed.comm.tls); "
-            "docs/many-machines.md shows the lines"
-        )
+    if scheduler.startswith("tls://"):
+        _refuse_missing_certificates(scheduler)
     try:
         if Path(scheduler).is_file():
             return Client(scheduler_file=scheduler, timeout=PATIENCE_S, set_as_default=False)
@@ -63,4 +60,22 @@ def _client(scheduler: str) -> Client:
     except (ValueError, KeyError) as error:
         raise InputFault(
             f"--scheduler {scheduler}: is no address of a Dask scheduler, like tcp://10.0.0.1:8786, and no file that one wrote: {error}"
+        ) from error
+
+
+def _refuse_missing_certificates(scheduler: str) -> None:
+    """Raises InputFault if Dask's configuration names no certificate for the command, or one that cannot be read."""
+    where = "Dask's configuration (distributed.comm.tls)"
+    named = Security().get_tls_config_for_role("client")
+    if not named.get("cert"):
+        raise InputFault(
+            f"--scheduler {scheduler}: needs a certificate, and {where} names none; docs/many-machines.md shows the lines"
+        )
+    try:
+        Security().get_connection_args("client")
+    except OSError as error:  # ssl.SSLError is one
+        files = ", ".join(str(value) for key, value in named.items() if value and key in ("ca_file", "cert", "key"))
+        raise InputFault(
+            f"--scheduler {scheduler}: cannot use the certificates that {where} names ({files}): {error.strerror or error}; "
+            "names that do not begin with / count from the current folder"
         ) from error

@@ -107,7 +107,7 @@ def _run_on(hosts: Sequence[Host], pids: Sequence[int], task: Task, folder: Path
 
 @contextmanager
 def programs_beside(folder: Path, pids: Sequence[int]) -> Iterator[None]:
-    """Runs the programs of a point's folder during the block. pids: of processes in the network namespaces of the hosts.
+    """Runs the programs of a point's folder during the block. pids: of threads in the network namespaces of the hosts.
 
     Raises MachineFault if they cannot be run.
     """

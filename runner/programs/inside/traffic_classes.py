@@ -21,7 +21,7 @@ CGROUPS = FOLDER / "classes"
 def make_classes(names: Sequence[str], pids: Sequence[int], classes: Collection[int]) -> None:
     """Makes a cgroup per traffic class, and has every host's port mark what these send. Nothing is made for no class.
 
-    names, pids: of the hosts, and of a process in the network namespace of each. Raises MachineFault for a kernel that was built without
+    names, pids: of the hosts, and of a thread in the network namespace of each. Raises MachineFault for a kernel that was built without
     what this needs.
     """
     if not classes:

@@ -40,7 +40,7 @@ for impaired in ((), (Port("h2", 0),)):
                 "name": host.name,
                 "impaired": bool(impaired),
                 "qdiscs": here(host, "tc", "-j", "qdisc", "show", "dev", f"{host.name}-eth0"),
-                "classes": [{"class": line} for line in said(host, "tc", "class", "show", "dev", f"{host.name}-eth0").splitlines()],
+                "classes": [{"class": line} for line in said(host, "tc", "-d", "class", "show", "dev", f"{host.name}-eth0").splitlines()],
                 "address": here(host, "ip", "-j", "address", "show", f"{host.name}-eth0"),
                 "routes": here(host, "ip", "-j", "-d", "route"),
                 "route": said(host, "ip", "route"),

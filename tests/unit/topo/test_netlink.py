@@ -5,8 +5,8 @@ import pytest
 
 from gradwire.faults import MachineFault
 from gradwire.topo.fabric import Fabric
-from gradwire.topo.netlink.addresses import host_requests, neighbour_requests
-from gradwire.topo.netlink.messages import HEADER, Kernel, attribute, attributes, request
+from gradwire.topo.netlink.addresses import ADDRESS, NEIGHBOUR, ROUTE, host_requests, neighbour_requests
+from gradwire.topo.netlink.messages import HEADER, Kernel, attribute, attributes, index_of, known_index, request
 from gradwire.topo.netlink.qdiscs import TC_H_ROOT, TC_MESSAGE, Part, can_be_copied, copying, entry
 
 FABRIC = Fabric(3, 10e9)
@@ -22,7 +22,7 @@ def words(fabric: Fabric, host: int) -> list[str]:
 
 def test_every_host_knows_every_other_and_not_itself() -> None:
     told = words(FABRIC, 1)
-    assert told[:3] == ["ip link set lo up", "ip addr add 10.0.0.2/16", "ip link set h2-eth0 up"]
+    assert told[:3] == ["ip link set lo up", "ip addr add 10.0.0.2/16 dev h2-eth0", "ip link set h2-eth0 up"]
     assert [line for line in told if "neigh" in line] == [
         "ip neigh add 10.0.0.1 lladdr 02:00:00:00:00:01 nud permanent",
         "ip neigh add 10.0.0.3 lladdr 02:00:00:00:00:03 nud permanent",
@@ -32,6 +32,29 @@ def test_every_host_knows_every_other_and_not_itself() -> None:
 def test_only_a_lossless_fabric_waits_with_its_retransmissions() -> None:
     assert any("rto_min" in line for line in words(FABRIC, 0))
     assert not any("rto_min" in line for line in words(Fabric(3, 10e9, loss=0.01), 0))
+
+
+def asked(fabric: Fabric, host: int, words: str) -> bytes:
+    """What is asked of the kernel by the request whose words begin so."""
+    (found,) = (
+        each for each in host_requests(host, fabric, 2, neighbour_requests(fabric, 2)) if each.words.startswith(words)
+    )
+    return found.data[HEADER.size :]
+
+
+def test_what_the_kernel_is_asked_for() -> None:
+    address = asked(FABRIC, 1, "ip addr")
+    assert ADDRESS.unpack_from(address) == (socket.AF_INET, 16, 0, 0, 2)
+    assert attributes(address[ADDRESS.size :]) == {1: bytes([10, 0, 0, 2]), 2: bytes([10, 0, 0, 2])}
+    route = asked(FABRIC, 1, "ip route")
+    assert ROUTE.unpack_from(route) == (socket.AF_INET, 16, 0, 0, 254, 2, 253, 1, 0)
+    told = attributes(route[ROUTE.size :])
+    assert (told[1], told[4], told[7]) == (bytes([10, 0, 0, 0]), struct.pack("=i", 2), bytes([10, 0, 0, 2]))
+    # RTAX_RTO_MIN, and the lock on it, without which TCP heeds no shortest timeout.
+    assert attributes(told[8]) == {1: struct.pack("=I", 1 << 13), 13: struct.pack("=I", 20_000)}
+    neighbour = asked(FABRIC, 1, "ip neigh add 10.0.0.3")
+    assert NEIGHBOUR.unpack_from(neighbour) == (socket.AF_INET, 2, 0x80, 0, 0)
+    assert attributes(neighbour[NEIGHBOUR.size :]) == {1: bytes([10, 0, 0, 3]), 2: bytes([2, 0, 0, 0, 0, 3])}
 
 
 def test_attributes_are_read_as_they_are_written() -> None:
@@ -98,6 +121,22 @@ def test_a_request_that_the_kernel_refuses_is_told_in_its_words() -> None:
     ]
     with Kernel() as kernel, pytest.raises(MachineFault, match="refused `ip link del #99998`"):
         kernel.do(gone)
+
+
+def test_a_refusal_has_the_kernels_reason() -> None:
+    """A qdisc of no known kind, at the loopback interface: refused before anything is done."""
+    unknown = TC_MESSAGE.pack(0, 1, 0, TC_H_ROOT, 0) + attribute(1, b"nothing\0")
+    with (
+        Kernel() as kernel,
+        pytest.raises(MachineFault, match=r"refused `tc qdisc`: .* \(.*(kind|unknown|perm).*\)|not permitted"),
+    ):
+        kernel.do([request("tc qdisc", 36, 0x600, unknown)])
+
+
+def test_an_interface_that_is_gone_is_named() -> None:
+    assert index_of("nothing-here") is None
+    with pytest.raises(MachineFault, match="interface nothing-here is gone: another program"):
+        known_index("nothing-here")
 
 
 def test_interfaces_are_listed() -> None:
