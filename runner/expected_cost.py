@@ -14,20 +14,23 @@ from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.plan import OpKind
 from gradwire.workloads.strategy import STATE_BYTES
 
-BOOT_S, HOST_S = 4.0, 0.06
-"""From the start of a machine to its first byte: with 8 hosts 4 to 5 s, with 64 hosts 7 s, with 128 hosts 12 s (benchmarks/start_up.py), on
-one core of a current server."""
+BOOT_S, HOST_S, LATER_HOST_S = 3.3, 0.03, 0.13
+"""From the start of a machine to its first byte, on one core of a current server (benchmarks/start_up.py): with 8 hosts 3.5 to 4.3 s, with
+64 hosts 5.1 to 5.5 s, with 128 hosts 12 s, with 512 hosts 64 s."""
+FEW_HOSTS = 64
+"""So many cost less each than those beyond."""
 PAYLOAD_BYTES_PER_S = 1.6e9
 """Of large messages; Table II's points give 1.2 to 2 GB/s on one such core."""
-MESSAGE_S = 150e-6
-"""What a message costs beside its bytes, within a host as well (benchmarks/message_cost.py: 100 to 214 us)."""
+MESSAGE_S = 200e-6
+"""What a message costs beside its bytes, within a host as well: 190 to 220 us (docs/performance.md), 100 to 214 us elsewhere."""
 
 
 def expected_s(planned: PlannedRun) -> float:
     """Expected wall time of a point on one core."""
     messages = max(int((plan.ops.kind == OpKind.SEND).sum()) for plan in planned.plans.values()) * planned.iterations
     hosts = planned.fabric.hosts
-    return BOOT_S + HOST_S * hosts + planned.cost_bytes / PAYLOAD_BYTES_PER_S + MESSAGE_S * messages
+    start_s = BOOT_S + HOST_S * min(hosts, FEW_HOSTS) + LATER_HOST_S * max(0, hosts - FEW_HOSTS)
+    return start_s + planned.cost_bytes / PAYLOAD_BYTES_PER_S + MESSAGE_S * messages
 
 
 class Expectation:

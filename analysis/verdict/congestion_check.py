@@ -32,7 +32,7 @@ def congestion_checks(plan: Plan, fabric: Fabric, record: PointRecord, congestio
 
 
 def _queues(fabric: Fabric, record: PointRecord) -> Check:
-    """Every queue of a switch's port has the buffer and the threshold asked for, and no host's queue has any, as read back from tc."""
+    """Every queue of a switch's port has the buffer and the threshold asked for, and no host's queue has any, as the kernel tells it."""
     hosts = {f"{host}-eth0" for host in fabric.host_names()}
     at_switches = Counter(_bounds(band) for band in record.counts.bands if band.port not in hosts)
     at_hosts = Counter(_bounds(band) for band in record.counts.bands if band.port in hosts)

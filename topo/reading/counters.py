@@ -116,7 +116,7 @@ class TcpCounters:
 
 
 def parse_qdiscs(entries: Iterable[Mapping[str, Any]], ports: Mapping[str, Port], bands: int) -> list[PortCounters]:
-    """Reads the entries of `tc -s -j qdisc show` of a network namespace; the qdisc below a band's class (topo/tc.py) counts that band.
+    """Reads the queues of a network namespace, as entries of `tc -s -j qdisc show`; the one below a band's class (topo/tc.py) counts it.
 
     ports: the fabric's port of each interface to read. Raises MachineFault if a band has no qdisc, because something replaced it.
     """

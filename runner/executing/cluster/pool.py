@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -23,6 +23,10 @@ from gradwire.runner.executing.machine import Ended, Limits
 from gradwire.runner.planned import PlannedRun
 from gradwire.runner.protocol import TASK_FILE, PointTask, heard, read_json
 from gradwire.vm.machines import Clock
+
+LOG = logging.getLogger(__name__)
+WITHDRAWAL_S = 5.0
+"""How long an interrupted command may take to tell workers which points it no longer wants."""
 
 
 class DaskPool:
@@ -89,9 +93,19 @@ class DaskPool:
         return done.ended
 
     def _withdraw(self, order: Order) -> None:
-        """Tells every worker that the point is not wanted, whichever has it. A cluster that is gone has ended its machines."""
-        with suppress(Exception):
-            self._asking.directly(at_worker.withdraw, order.full_name, workers=self._asking.present())
+        """Tells every worker that the point is not wanted, whichever has it.
+
+        Not for longer than WITHDRAWAL_S: a worker that is suspended, or out of reach, hears of it from the scheduler later.
+        """
+        telling = threading.Thread(target=self._tell_all, args=(order.full_name,), daemon=True)
+        telling.start()
+        telling.join(WITHDRAWAL_S)
+
+    def _tell_all(self, name: str) -> None:
+        try:
+            self._asking.directly(at_worker.withdraw, name, workers=self._asking.present())
+        except Exception as error:  # noqa: BLE001 (the cluster may be ending, and its machines with it)
+            LOG.info("workers were not told that %s is not wanted: %s", name, error)
 
     def _order(self, planned: PlannedRun) -> tuple[Order, dict[str, Path]]:
         """The order for a point, and the files of its plans by their digests."""

@@ -158,9 +158,9 @@ def test_yaml_is_dasks_configuration_of_certificates(tmp_path: Path, snippet: Sn
     with dask.config.set(dask.config.merge(dask.config.config, dask.config.collect([str(tmp_path)], env={}))):
         for role in ("scheduler", "worker", "client"):
             assert Security().get_tls_config_for_role(role) == {
-                "ca_file": "ca.pem",
-                "cert": "cert.pem",
-                "key": "key.pem",
+                "ca_file": "/etc/dask/ca.pem",
+                "cert": "/etc/dask/cert.pem",
+                "key": "/etc/dask/key.pem",
                 "ciphers": None,
             }
 
