@@ -57,15 +57,26 @@ class Bounds:
         }
 
 
-def bounds(plan: Plan, fabric: Fabric, grain_s: float = 0.0) -> Bounds:
+def bounds(plan: Plan, fabric: Fabric, early_s: float = 0.0) -> Bounds:
     """All bounds of one steady iteration of `plan` on `fabric`. Raises InternalFault if the plan has a cycle.
 
-    `grain_s` is how early an emulated message may arrive (Fabric.grain_s); 0 gives the bounds of a real network. A busy port makes up
+    `early_s` is how early an emulated message may arrive (`grain_s`); 0 gives the bounds of a real network. A busy port makes up
     for it with its next packet, so it shortens the bandwidth bound once, but the critical path at every message.
     """
     compute_s, aggregation_s = _stream_bounds_s(plan)
-    bandwidth_s = max(0.0, _bandwidth_bound_s(plan, fabric) - grain_s)
-    return Bounds(compute_s, bandwidth_s, critical_path_s(plan, fabric, grain_s), aggregation_s)
+    bandwidth_s = max(0.0, _bandwidth_bound_s(plan, fabric) - early_s)
+    return Bounds(compute_s, bandwidth_s, critical_path_s(plan, fabric, early_s), aggregation_s)
+
+
+def slowest_bps(fabric: Fabric) -> float:
+    """Rate of the slowest ports that a message may pass, which may be those between switches."""
+    return min([fabric.rate_bps, *(tier.rate_bps for tier in fabric.tree.tiers)])
+
+
+def grain_s(fabric: Fabric, *, exact_timers: bool) -> float:
+    """How early a message through idle ports may arrive, the slowest included: `Fabric.grain_s`, which is of hosts' ports, for any port."""
+    rate_bps = slowest_bps(fabric)
+    return (fabric.burst_bytes(rate_bps, exact_timers=exact_timers) + fabric.gso_bytes) * 8 / rate_bps
 
 
 def _stream_bounds_s(plan: Plan) -> tuple[float, float]:
@@ -185,13 +196,13 @@ def _tier_bound_s(fabric: Fabric, tier: Tier, moved: Transfers, line: Float64) -
     return float(max(up.max(initial=0.0), down.max(initial=0.0))) * 8 / tier.total_bps
 
 
-def critical_path_s(plan: Plan, fabric: Fabric, grain_s: float = 0.0) -> float:
+def critical_path_s(plan: Plan, fabric: Fabric, early_s: float = 0.0) -> float:
     """Time from one end boundary to the next in the steady state if nothing ever waited for a shared link, queue or stream.
 
     Iterations are chained from a cold start until two in a row take the same time; if a plan's iterations keep alternating, the last
     AVERAGED_ITERATIONS are averaged. Raises InternalFault if the plan has a cycle.
     """
-    levels = _levels(plan, np.maximum(message_ns(plan, fabric) - grain_s * 1e9, 0.0))
+    levels = _levels(plan, np.maximum(message_ns(plan, fabric) - early_s * 1e9, 0.0))
     ends: Float64 | None = None
     boundary_ns: list[float] = []
     for _ in range(MAX_CHAINED_ITERATIONS):

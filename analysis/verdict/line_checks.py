@@ -13,7 +13,7 @@ import numpy as np
 
 from gradwire.agents.records import FaultRecord, Int64, OpLog, PointRecord
 from gradwire.agents.wire.framing import Framing
-from gradwire.analysis.bounds import Bool, message_ns, parts_of
+from gradwire.analysis.bounds import Bool, message_ns, parts_of, slowest_bps
 from gradwire.analysis.iterations import Float64
 from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.names import Names
@@ -63,9 +63,9 @@ def _message_times(plan: Plan, fabric: Fabric, logged: LoggedOps, exact_timers: 
     """From a SEND's first byte to its RECV's end, a message takes at least its bytes over the slowest line on its way."""
     recvs = np.flatnonzero(plan.ops.kind == OpKind.RECV)
     sends = plan.ops.message[recvs]
-    slowest_bps = min([fabric.rate_bps, *(tier.rate_bps for tier in fabric.tree.tiers)])
-    grain_ns = _ahead_bytes(fabric, slowest_bps, exact_timers=exact_timers) * 8e9 / slowest_bps
-    rounded = slowest_bps / _fastest_bps(fabric, slowest_bps)
+    rate_bps = slowest_bps(fabric)
+    grain_ns = _ahead_bytes(fabric, rate_bps, exact_timers=exact_timers) * 8e9 / rate_bps
+    rounded = rate_bps / _fastest_bps(fabric, rate_bps)
     least_ns = np.maximum(message_ns(plan, fabric)[sends] * rounded - grain_ns, 0.0)
     early_ns = least_ns[None, :] - (logged.end[:, recvs] - logged.start[:, sends])
     wrong = int((early_ns > 0).sum())

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from gradwire.analysis.bounds import slowest_bps
 from gradwire.analysis.fluid.estimate import Buffered, SendEnds, estimate
 from gradwire.files import replacing
 from gradwire.runner.code_digest import sources_digest
@@ -73,11 +74,12 @@ def division_for(plans: Mapping[str, Plan], fabric: Fabric, send_ends: SendEnds,
 def division_error(plan: Plan, fabric: Fabric, send_ends: SendEnds, number: int) -> float:
     """What dividing a plan's bytes and its fabric's rates by `number` may do to its iteration time, as a share of it.
 
-    Bursts of the divided network, in its own time: messages arrive one late, or early by what idle ports let through at once. On top come
-    the headers of messages, and with `Buffered` that sockets, which are not divided, hold more of an iteration.
+    Bursts of the divided network, in its own time: messages arrive one late, as its slowest ports pass it on, or early by what idle ports
+    let through at once. On top come the headers of messages, and with `Buffered` that sockets, which are not divided, hold more of an
+    iteration.
     """
     divided = scaled_fabric(fabric, number, keep_burst=True)
-    burst_s = divided.gso_bytes * 8 / divided.rate_bps
+    burst_s = divided.gso_bytes * 8 / slowest_bps(divided)
     # In bytes of the undivided network, which the plan has.
     early_bytes = divided.grain_s(exact_timers=True) * fabric.rate_bps / 8 * fabric.goodput_share()
     rules = [Buffered(send_ends.unsent_bytes * number)] if isinstance(send_ends, Buffered) else []
