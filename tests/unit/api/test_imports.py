@@ -29,6 +29,19 @@ def test_the_command_lines_help_loads_no_tables() -> None:
     assert loaded_after("import gradwire.command_line") & (SLOW - {"rich"}) == set()
 
 
+def test_a_scenario_is_read_before_what_runs_it_is_loaded() -> None:
+    """A mistake in it is answered at once."""
+    read = "from pathlib import Path\nfrom gradwire.runner.launch.scenario_files import refuse_unreadable as read\n"
+    loaded = loaded_after(f"{read}read(Path('geryon-table2'), ['run.iterations=1'])")
+    assert "pydantic" in loaded
+    assert loaded & {"pandas", "matplotlib", "scipy", "numba", "scapy", "mininet"} == set()
+
+
+def test_a_plan_needs_no_charts() -> None:
+    loaded = loaded_after("import gradwire.commands.planning")
+    assert loaded & {"pandas", "matplotlib", "scapy", "mininet"} == set()
+
+
 def test_what_runs_in_the_machine_loads_no_pandas() -> None:
     """Their boot takes virtual and wall time for every point."""
     statement = "import importlib\nfor name in " + repr(RUN_MODULES) + ": importlib.import_module(name)"
