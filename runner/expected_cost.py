@@ -22,7 +22,7 @@ FEW_HOSTS = 64
 PAYLOAD_BYTES_PER_S = 1.6e9
 """Of large messages; Table II's points give 1.2 to 2 GB/s on one such core."""
 MESSAGE_S = 200e-6
-"""What a message costs beside its bytes, within a host as well: 190 to 220 us (docs/performance.md), 100 to 214 us elsewhere."""
+"""What a message costs beside its bytes, within a host as well: 150 to 300 us (docs/performance.md), 100 to 214 us on a faster machine."""
 
 
 def expected_s(planned: PlannedRun) -> float:
