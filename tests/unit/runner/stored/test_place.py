@@ -178,3 +178,19 @@ def test_points_that_ran_in_another_folder_are_copied_and_do_not_run_again(monke
     Campaign(wanted, Path("runs/second"), LocalPool(1), watcher).run()
     assert [run.folder for run in watcher.begun] == [wanted[1].folder]
     assert take_over(wanted) == 0
+
+
+def test_a_point_in_the_place_of_a_link_is_copied_and_the_link_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`gradwire reproduce` has links to its store where other commands have points."""
+    machine(monkeypatch, good_job)
+    ran = planned_runs(Path("runs/first"))
+    Campaign(ran, Path("runs/first"), LocalPool(1), Silent()).run()
+    wanted = [run.moved_to(Path("runs/second")) for run in ran]
+    stored = Path("store")
+    stored.mkdir()
+    (stored / "log.txt").write_text("of a store")
+    wanted[0].folder.parent.mkdir(parents=True)
+    wanted[0].folder.symlink_to(stored.resolve())
+    assert take_over(wanted) == len(wanted)
+    assert not wanted[0].folder.is_symlink()
+    assert (stored / "log.txt").read_text() == "of a store"
