@@ -37,9 +37,10 @@ PROGRAMS = {
 }
 
 
-def test_programs_run_from_python_and_are_taken_over(
+def test_programs_run_from_python_and_again_in_another_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """They are not copied like points of strategies: what programs read besides is in no key."""
     monkeypatch.chdir(tmp_path)
     run = gradwire.run(PROGRAMS)
     assert isinstance(run, gradwire.ProgramRun)
@@ -50,8 +51,10 @@ def test_programs_run_from_python_and_are_taken_over(
     with pytest.raises(InputFault, match="runs are of programs"):
         run.ops()
     assert "already there" not in capsys.readouterr().out
-    other = gradwire.run(PROGRAMS, out="runs/other")
+    assert gradwire.run(PROGRAMS).figures.equals(run.figures)
     assert "already there" in capsys.readouterr().out
+    other = gradwire.run(PROGRAMS, out="runs/other")
+    assert "already there" not in capsys.readouterr().out
     assert other.figures.equals(run.figures)
     assert gradwire.open("runs/other").figures.equals(run.figures)
 
