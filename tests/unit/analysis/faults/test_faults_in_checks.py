@@ -75,15 +75,26 @@ def test_a_send_that_is_too_short_is_found_unless_its_port_lost_packets(
     assert checks["send times"].ok is not is_looked_at
 
 
-@pytest.mark.parametrize(("after_ns", "is_looked_at"), [(50, False), (-2_000_000, True)], ids=["under way", "before"])
-def test_packets_overtake_those_that_a_delay_still_holds_at_its_end(after_ns: int, is_looked_at: bool) -> None:
+@pytest.mark.parametrize(
+    ("delay_s", "due_ns", "ended_ns", "is_looked_at"),
+    [
+        pytest.param(1e-3, 50, 50, False, id="under way"),
+        pytest.param(1e-3, -2_000_000, -2_000_000, True, id="before"),
+        pytest.param(20e-6, 0, 80_000, False, id="ended late"),
+        pytest.param(20e-6, -100_000, -80_000, True, id="ended late, and before"),
+    ],
+)
+def test_packets_overtake_those_that_a_delay_still_holds_at_its_end(
+    delay_s: float, due_ns: int, ended_ns: int, is_looked_at: bool
+) -> None:
+    """due_ns, ended_ns: when the end was due, and when its commands had been carried out, after a SEND of 100 ns began."""
     plan, log = pushes(), sound_log()
     sends = np.flatnonzero(plan.is_remote() & (plan.ops.rank == 0))
     at = np.flatnonzero((log.op == sends[0]) & (log.iteration == 1))
     end_ns = log.end_ns.copy()
     end_ns[at] = log.start_ns[at] + 100
-    delay = PlannedFault("x", "delay", 0, place="h1-eth0", value=0.001)
-    ended_ns = int(log.start_ns[at][0]) + after_ns
-    record = replace(sound_record(), faults=(FaultRecord(delay, 0, 0, ended_ns, 2),))
+    begun_ns = int(log.start_ns[at][0])
+    delay = PlannedFault("x", "delay", 0, duration_ns=begun_ns + due_ns, place="h1-eth0", value=delay_s)
+    record = replace(sound_record(), faults=(FaultRecord(delay, 0, 0, begun_ns + ended_ns, 2),))
     checks = {each.name: each for each in line_checks(plan, FABRIC, replace(log, end_ns=end_ns), record, departs=True)}
     assert checks["send times"].ok is not is_looked_at
