@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -49,6 +50,9 @@ def _panel(axes: Axes, costs: Sequence[Cost], title: str, label: str) -> None:
     axes.set_ylabel("seconds an iteration")
     axes.set_xscale("log", base=2 if label == "hosts" else 10)
     axes.set_yscale("log")
+    # Whole decades: an axis without a label at its end makes little of much, and much of little.
+    seconds = [value for cost in costs for spread in (cost.cpu_s, cost.wall_s) for value in (spread.least, spread.most)]
+    axes.set_ylim(10 ** math.floor(math.log10(min(seconds))), 10 ** math.ceil(math.log10(max(seconds))))
     axes.set_xticks(at, [f"{each:,.0f}" for each in at])
     axes.minorticks_off()
     axes.grid(visible=True, axis="y", linewidth=0.4, alpha=0.6)
