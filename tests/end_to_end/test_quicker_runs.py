@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 ASKED = 0.01
 
 
-@pytest.mark.parametrize("strategy", ["ring", "vanilla"])
+@pytest.mark.parametrize("strategy", ["ring", pytest.param("vanilla", marks=pytest.mark.long)])
 def test_a_divided_run_is_off_by_less_than_was_asked_for(tmp_path: Path, strategy: str) -> None:
     scenario = {
         "title": "divided",
