@@ -60,7 +60,7 @@ class Bounds:
 def bounds(plan: Plan, fabric: Fabric, early_s: float = 0.0) -> Bounds:
     """All bounds of one steady iteration of `plan` on `fabric`. Raises InternalFault if the plan has a cycle.
 
-    `early_s` is how early an emulated message may arrive (`grain_s`); 0 gives the bounds of a real network. A busy port makes up
+    `early_s` is how early an emulated message may arrive (Fabric.grain_s); 0 gives the bounds of a real network. A busy port makes up
     for it with its next packet, so it shortens the bandwidth bound once, but the critical path at every message.
     """
     compute_s, aggregation_s = _stream_bounds_s(plan)
@@ -71,12 +71,6 @@ def bounds(plan: Plan, fabric: Fabric, early_s: float = 0.0) -> Bounds:
 def slowest_bps(fabric: Fabric) -> float:
     """Rate of the slowest ports that a message may pass, which may be those between switches."""
     return min([fabric.rate_bps, *(tier.rate_bps for tier in fabric.tree.tiers)])
-
-
-def grain_s(fabric: Fabric, *, exact_timers: bool) -> float:
-    """How early a message through idle ports may arrive, the slowest included: `Fabric.grain_s`, which is of hosts' ports, for any port."""
-    rate_bps = slowest_bps(fabric)
-    return (fabric.burst_bytes(rate_bps, exact_timers=exact_timers) + fabric.gso_bytes) * 8 / rate_bps
 
 
 def _stream_bounds_s(plan: Plan) -> tuple[float, float]:

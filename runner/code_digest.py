@@ -96,8 +96,7 @@ def _meaning(path: Path) -> str:
 @functools.cache
 def _source(text: str) -> Source:
     """What a module's text comes down to: from the cache, or parsed, which other versions of Python and of this module do differently."""
-    reader = f"{platform.python_version()}\0{Path(__file__).read_text()}"
-    path = cache_folder() / "sources" / hashlib.sha256(f"{reader}\0{text}".encode()).hexdigest()[:32]
+    path = cache_folder() / "sources" / hashlib.sha256(f"{_reader()}\0{text}".encode()).hexdigest()[:32]
     with suppress(OSError, msgspec.DecodeError):
         return msgspec.json.decode(path.read_bytes(), type=Source)
     found = _parsed(text)
@@ -106,6 +105,12 @@ def _source(text: str) -> Source:
         with replacing(path) as partial:
             partial.write_bytes(msgspec.json.encode(found))
     return found
+
+
+@functools.cache
+def _reader() -> str:
+    """What reads sources: this version of Python, and this module."""
+    return f"{platform.python_version()}\0{Path(__file__).read_text()}"
 
 
 def _parsed(text: str) -> Source:

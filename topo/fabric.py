@@ -230,9 +230,13 @@ class Fabric(Shape):
             loose_bytes = min(loose_bytes, math.ceil(rate_bps * LOOSE_TIMER_BURST_S / 8))
         return max(loose_bytes, self.gso_bytes, self.mtu_bytes + ETHERNET_HEADER_BYTES)
 
-    def grain_s(self, *, exact_timers: bool) -> float:
-        """How early a message through idle ports may arrive: a port's burst, and the packet that overdraws it, leave at once."""
-        return (self.burst_bytes(self.rate_bps, exact_timers=exact_timers) + self.gso_bytes) * 8 / self.rate_bps
+    def grain_s(self, *, exact_timers: bool, rate_bps: float | None = None) -> float:
+        """How early a message through idle ports may arrive: a port's burst, and the packet that overdraws it, leave at once.
+
+        rate_bps: of the slowest port on its way; by default, hosts' ports.
+        """
+        port_bps = self.rate_bps if rate_bps is None else rate_bps
+        return (self.burst_bytes(port_bps, exact_timers=exact_timers) + self.gso_bytes) * 8 / port_bps
 
     def host_names(self) -> list[str]:
         """Names of the hosts, by index."""

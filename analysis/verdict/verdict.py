@@ -14,7 +14,7 @@ import numpy as np
 
 from gradwire.agents.records import OpLog, PlannedFault, PointRecord
 from gradwire.agents.wire.flows import connections_of
-from gradwire.analysis.bounds import bounds, grain_s
+from gradwire.analysis.bounds import bounds, slowest_bps
 from gradwire.analysis.fluid.estimate import FluidTimes
 from gradwire.analysis.fluid.paths import SpineOf
 from gradwire.analysis.iterations import iteration_times_s
@@ -251,7 +251,7 @@ def _lateness(record: PointRecord, mean_s: float, meaning: str) -> Check:
 
 def _lower_bound(plan: Plan, fabric: Fabric, mean_s: float, exact_timers: bool, meaning: str) -> Check:
     """The mean of the measured iterations is not shorter than computation, bytes and dependencies allow, up to the grain of the ports."""
-    lower = bounds(plan, fabric, grain_s(fabric, exact_timers=exact_timers))
+    lower = bounds(plan, fabric, fabric.grain_s(exact_timers=exact_timers, rate_bps=slowest_bps(fabric)))
     limit_s = lower.lower_bound_s * BOUND_SLACK
     return Check(
         "lower bound",

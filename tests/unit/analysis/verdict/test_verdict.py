@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gradwire.agents.records import OpLog, PointRecord
-from gradwire.analysis.bounds import bounds, grain_s, slowest_bps
+from gradwire.analysis.bounds import bounds, slowest_bps
 from gradwire.analysis.frames.points import write_points_csv
 from gradwire.analysis.points import (
     PointResult,
@@ -243,10 +243,10 @@ def test_ports_between_switches_forgive_for_longer_if_they_are_slower() -> None:
     """A burst of 64 KiB is 52 us at 10 Gbit/s, and at an oversubscribed uplink's rate four times that."""
     tree = Fabric(8, 10e9, topology=Topology.LEAF_SPINE, leaves=2, spines=2, oversubscription=8.0)
     assert slowest_bps(tree) == 2.5e9
-    early_s = grain_s(tree, exact_timers=True)
+    early_s = tree.grain_s(exact_timers=True, rate_bps=slowest_bps(tree))
     assert early_s == pytest.approx((65536 + 1514) * 8 / 2.5e9, rel=0.01)
     assert early_s == pytest.approx(4 * tree.grain_s(exact_timers=True), rel=0.05)
-    assert grain_s(FABRIC, exact_timers=True) == FABRIC.grain_s(exact_timers=True)
+    assert FABRIC.grain_s(exact_timers=True, rate_bps=slowest_bps(FABRIC)) == FABRIC.grain_s(exact_timers=True)
 
 
 def test_verdict_round_trip(tmp_path: Path) -> None:
