@@ -1,4 +1,4 @@
-"""An agent process, which carries the ranks of one or more hosts: `python -m gradwire.agents HOSTS.json`.
+"""An agent process, which carries the ranks of one or more hosts: `python -m gradwire.agents`.
 
 It reads commands from standard input and answers on standard output, as agents/messages.py says. It ends with its input. Errors go to
 standard error, with exit status 1.
@@ -21,6 +21,7 @@ from gradwire.agents.departures import Line
 from gradwire.agents.loop import ReplayLoop
 from gradwire.agents.messages import (
     AgentSettings,
+    Carry,
     Command,
     Connect,
     CutShort,
@@ -54,14 +55,15 @@ CONNECT_TIMEOUT_S = 30.0
 class Agent:
     """Replays plans, one after another, for its hosts."""
 
-    def __init__(self, hosts: Sequence[HostEntry], fabric: Fabric, options: SocketOptions) -> None:
-        self._hosts = {host.index: host for host in hosts}
-        self._fabric, self._options = fabric, options
+    def __init__(self) -> None:
         self._loop: ReplayLoop | None = None
 
     def obey(self, command: Command) -> None:
         """Carries out a command, and answers."""
         match command:
+            case Carry(path):
+                settings = read_settings(Path(path), AgentSettings)
+                self.carry(settings.hosts, settings.fabric, settings.sockets)
             case Load():
                 self.load(command)
             case Connect():
@@ -70,6 +72,11 @@ class Agent:
                 self.go(start_ns)
             case Finish():
                 self.finish()
+
+    def carry(self, hosts: Sequence[HostEntry], fabric: Fabric, options: SocketOptions) -> None:
+        """Takes these hosts, whose plans follow."""
+        self._hosts = {host.index: host for host in hosts}
+        self._fabric, self._options = fabric, options
 
     def load(self, command: Load) -> None:
         """Reads the plan and listens on every host."""
@@ -153,11 +160,10 @@ class Agent:
 
 def main() -> int:
     """Runs the agent until its standard input ends."""
-    settings = read_settings(Path(sys.argv[1]), AgentSettings)
     # Each flow has a socket, and the usual soft limit is 1,024 files.
     _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
-    agent = Agent(settings.hosts, settings.fabric, settings.sockets)
+    agent = Agent()
     try:
         for line in sys.stdin:
             agent.obey(decode_command(line))

@@ -33,6 +33,13 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
         return Fabric.from_json(self.fabric_json)
 
 
+class Carry(msgspec.Struct, frozen=True, tag_field="command", tag="carry"):
+    """Carry hosts; the first command, and not answered."""
+
+    #: The file of its AgentSettings.
+    settings: str
+
+
 class Load(msgspec.Struct, frozen=True, tag_field="command", tag="load"):
     """Read a plan and listen; answered by Listening."""
 
@@ -63,7 +70,7 @@ class Finish(msgspec.Struct, frozen=True, tag_field="command", tag="finish"):
     """Close all connections; answered by Finished."""
 
 
-Command = Load | Connect | Go | Finish
+Command = Carry | Load | Connect | Go | Finish
 
 
 class Listening(msgspec.Struct, frozen=True, tag_field="event", tag="listening"):

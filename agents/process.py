@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import os
 import selectors
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self, TypeVar
 
-from gradwire import PACKAGE
 from gradwire.agents.connections import HostEntry, SocketOptions
 from gradwire.agents.messages import (
     AgentSettings,
     Answer,
+    Carry,
     Command,
     Connect,
     CutShort,
@@ -38,6 +38,7 @@ from gradwire.agents.messages import (
 )
 from gradwire.agents.perils import last_words
 from gradwire.agents.records import AgentSummary, OpLog, PlannedFault
+from gradwire.child_process import start
 from gradwire.faults import MachineFault
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
@@ -81,25 +82,16 @@ class AgentDied(MachineFault):
 class _Process:
     """One agent process, and the hosts that it carries."""
 
-    def __init__(
-        self, number: int, hosts: list[HostEntry], fabric: Fabric, sockets: SocketOptions, folder: Path
-    ) -> None:
-        self.number, self.hosts = number, hosts
+    def __init__(self, number: int, folder: Path, *, by_fork: bool) -> None:
+        self.number = number
+        self.hosts: Sequence[HostEntry] = ()
         self.ranks: list[int] = []
         self._unread = b""
         self.log_path = folder / f"agent-{number}.npz"
         self.error_path = folder / f"agent-{number}.log"
-        settings_path = folder / f"agent-{number}.json"
-        write_settings(settings_path, AgentSettings(hosts=tuple(hosts), fabric_json=fabric.to_json(), sockets=sockets))
-        with self.error_path.open("w") as errors:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "gradwire.agents", str(settings_path)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                bufsize=0,  # what a dead agent has not read must not be written again when its input is closed
-                cwd=PACKAGE.parent,
-            )
+        self._settings_path = folder / f"agent-{number}.json"
+        with self.error_path.open("wb") as errors:
+            self._process = start("gradwire.agents", [], errors, by_fork=by_fork, talks=True)
 
     @property
     def pid(self) -> int:
@@ -123,6 +115,13 @@ class _Process:
             data = os.read(self.output.fileno(), 1 << 16)
             *lines, self._unread = (self._unread + data).split(b"\n")
         return [decode_answer(line) for line in lines]
+
+    def carry(self, hosts: Sequence[HostEntry], fabric: Fabric, sockets: SocketOptions) -> None:
+        """Gives it its hosts."""
+        self.hosts = hosts
+        settings = AgentSettings(hosts=tuple(hosts), fabric_json=fabric.to_json(), sockets=sockets)
+        write_settings(self._settings_path, settings)
+        self.tell(Carry(str(self._settings_path)))
 
     def tell(self, command: Command) -> None:
         """Sends a command."""
@@ -165,17 +164,17 @@ class _Process:
 class AgentGroup:
     """All agents of a point, as a context manager that ends them whatever happens.
 
+    Entering does not wait, so that their imports run while the network is built; `carrying` gives them their hosts.
+
     per_host: whether each host has a process of its own, or each machine with several NICs; otherwise one process carries all hosts, which
         is faster on one core.
+    by_fork: whether they are forks of this process, which must have one thread then.
     """
 
-    def __init__(
-        self, hosts: list[HostEntry], fabric: Fabric, sockets: SocketOptions, folder: Path, *, per_host: bool = False
-    ) -> None:
-        each = fabric.nics_per_host if per_host else len(hosts)
-        groups = [hosts[first : first + each] for first in range(0, len(hosts), each)]
-        self._folder = folder
-        self._arguments = (groups, fabric, sockets)
+    def __init__(self, fabric: Fabric, folder: Path, *, per_host: bool = False, by_fork: bool = False) -> None:
+        self._fabric, self._folder = fabric, folder
+        self._hosts_each = fabric.nics_per_host if per_host else fabric.endpoints
+        self._by_fork = by_fork
         self._processes: list[_Process] = []
         self._deaths: list[str] = []
         self._cut_short: list[CutShort] = []
@@ -184,23 +183,33 @@ class AgentGroup:
 
     def __enter__(self) -> Self:
         """Starts the processes."""
-        groups, fabric, sockets = self._arguments
         with ExitStack() as undo:
             undo.push(self.__exit__)
-            for number, group in enumerate(groups):
-                self._processes.append(_Process(number, group, fabric, sockets, self._folder))
+            for number in range(math.ceil(self._fabric.endpoints / self._hosts_each)):
+                self._processes.append(_Process(number, self._folder, by_fork=self._by_fork))
             undo.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Ends the processes, at once after an error."""
+        """Ends the processes that run, at once after an error."""
+        ending, self._processes = self._processes, []
         if error is not None:
-            for process in self._processes:
+            for process in ending:
                 process.kill()
-        for process in self._processes:
+        for process in ending:
             process.stop()
+
+    @contextmanager
+    def carrying(self, hosts: Sequence[HostEntry], sockets: SocketOptions) -> Iterator[Self]:
+        """Gives the agents the fabric's hosts. The processes end with the block, at once after an error: before the hosts do."""
+        with ExitStack() as ending:
+            ending.push(self.__exit__)
+            for process in self._processes:
+                first = process.number * self._hosts_each
+                process.carry(hosts[first : first + self._hosts_each], self._fabric, sockets)
+            yield self
 
     def replay(
         self,

@@ -31,7 +31,7 @@ STRATEGIES = ("ring", "p3", "multicast-ps")
 WORKERS = 4
 PROBE = Path(__file__).with_name("leak_probe.py")
 PERIOD_S = 0.25
-WATCHED = ("gradwire.agents", "gradwire.runner.point", "gradwire.controller", "ovs-vswitchd", "ovsdb-server")
+WATCHED = ("gradwire.agents", "gradwire.runner.point", "gradwire.contro", "ovs-vswitchd", "ovsdb-server")
 FIRST = 5
 """The iteration in which the first fault may begin."""
 SETTLED = 1 / 3

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from pathlib import Path
 from types import TracebackType
 
-from gradwire import PACKAGE
+from gradwire.child_process import Child, start
 from gradwire.faults import MachineFault
 from gradwire.topo.fabric import Fabric
 
@@ -21,41 +20,31 @@ class ControllerProcess:
     """Context manager that runs the controller for `fabric` on 127.0.0.1:`port`, with its files in `folder`.
 
     Entering does not wait, so that the controller's imports run while the network is built. `folder` gets fabric.json, controller.log
-    (standard error) and, when all switches have their rules, controller.ready.
+    (standard error) and, when all switches have their rules, controller.ready. by_fork: whether it is a fork of this process, which must
+    have one thread then; a controller that is started again never is, for by then there may be more.
     """
 
-    def __init__(self, fabric: Fabric, port: int, folder: Path) -> None:
+    def __init__(self, fabric: Fabric, port: int, folder: Path, *, by_fork: bool = False) -> None:
         self._fabric = fabric
+        self._by_fork = by_fork
         self._port = port
         self._fabric_path = folder / "fabric.json"
         self._log_path = folder / "controller.log"
         self._ready_path = folder / "controller.ready"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Child | None = None
 
     def __enter__(self) -> ControllerProcess:
         self._fabric_path.write_text(self._fabric.to_json())
         self._ready_path.unlink(missing_ok=True)
         self._log_path.unlink(missing_ok=True)
-        self._start()
+        self._start(by_fork=self._by_fork)
         return self
 
-    def _start(self, *options: str) -> None:
-        command = [
-            sys.executable,
-            "-m",
-            "gradwire.controller",
-            "--fabric",
-            str(self._fabric_path),
-            "--port",
-            str(self._port),
-        ]
+    def _start(self, *options: str, by_fork: bool = False) -> None:
+        files = ["--fabric", str(self._fabric_path), "--ready-file", str(self._ready_path)]
         with self._log_path.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*command, "--ready-file", str(self._ready_path), *options],
-                cwd=PACKAGE.parent,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+            self._process = start(
+                "gradwire.controller", [*files, "--port", str(self._port), *options], log, by_fork=by_fork
             )
 
     def __exit__(
@@ -110,7 +99,7 @@ class ControllerProcess:
                 self._process.wait()
         self._process = None
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running(self) -> Child:
         if self._process is None:
             raise MachineFault("the controller is not running")
         return self._process

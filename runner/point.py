@@ -136,12 +136,17 @@ def bench(
     switch_prefix: str,
     faults: Sequence[PlannedFault] = (),
 ) -> Iterator[Bench]:
-    """Builds the network and installs the flows, then starts the agents; takes everything down at the end.
+    """Starts controller and agents, builds the network and installs the flows; takes everything down at the end.
 
     faults: those that the network has to be made ready for.
     """
     say(NetworkStarted())
-    with ControllerProcess(fabric, CONTROLLER_PORT, folder) as controller:
+    # In virtual time one CPU carries all, and forks save its imports. On the wall clock numpy may have started threads.
+    by_fork = clock == "virtual"
+    with (
+        ControllerProcess(fabric, CONTROLLER_PORT, folder, by_fork=by_fork) as controller,
+        AgentGroup(fabric, folder, per_host=per_host, by_fork=by_fork) as agents,
+    ):
         abilities = probe_kernel()
         network = Network(
             fabric,
@@ -158,7 +163,7 @@ def bench(
                 for index in range(fabric.endpoints)
             ]
             say(AgentsStarted())
-            with AgentGroup(hosts, fabric, sockets, folder, per_host=per_host) as agents:
+            with agents.carrying(hosts, sockets):
                 yield Bench(network, controller, agents, abilities)
 
 

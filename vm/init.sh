@@ -20,11 +20,10 @@ fail() { # Without its first process the kernel stops; the caller finds no statu
 mount -t proc proc /proc || fail "cannot mount /proc"
 mount -t sysfs sysfs /sys || fail "cannot mount /sys"
 mount -t tmpfs tmpfs /run || fail "cannot mount /run"
-mkdir -p /dev/pts /dev/shm /run/openvswitch /run/tmp || fail "cannot make folders in /dev and /run"
+mkdir -p /dev/pts /dev/shm /run/openvswitch /run/tmp /run/job || fail "cannot make folders in /dev and /run"
 mount -t devpts -o ptmxmode=666 devpts /dev/pts || fail "cannot mount /dev/pts"
 mount -t tmpfs tmpfs /dev/shm || fail "cannot mount /dev/shm"
 # To the host this is the folder in which the kernel was started. mount(8) before 2.39 hands the path over bare, later ones want its name.
-mkdir /run/job
 mount -t hostfs -o /proc/self/cwd/. job /run/job 2>/dev/null ||
     mount -t hostfs -o hostfs=/proc/self/cwd/. job /run/job || fail "cannot mount the job's folder"
 # Pages that are freed go back to their neighbours at once, so that what a process gets next is one stretch: see agents/graph.py. Without it
@@ -49,8 +48,7 @@ if [ "$GRADWIRE_OPENVSWITCH" = 1 ]; then
     # Without ovs-ctl: its checks for upgrades, modules and other daemons take longer than both daemons need to start.
     ovsdb-tool create conf.db /usr/share/openvswitch/vswitch.ovsschema &&
         ovsdb-server --remote=punix:/run/openvswitch/db.sock --verbose=console:off --detach --pidfile --log-file conf.db &&
-        ovs-vsctl --no-wait init &&
-        ovs-vsctl --no-wait set Open_vSwitch . other_config:max-idle=3600000 &&
+        ovs-vsctl --no-wait init -- set Open_vSwitch . other_config:max-idle=3600000 &&
         ovs-vswitchd --verbose=console:off --detach --pidfile --log-file ||
         fail "Open vSwitch does not start: $(tail -n 5 /run/openvswitch/*.log)"
 fi

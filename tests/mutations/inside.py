@@ -5,14 +5,15 @@ Faults of agents and of the controller are put into these processes (process.py)
 
 from __future__ import annotations
 
-import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any
+from types import ModuleType
+from typing import IO
 
 import gradwire.agents.process
 import gradwire.controller.process
+from gradwire import child_process
 from gradwire.runner.point import run_inside, run_point
 from tests.mutations.fault import FAMILIES, NOTHING, Place, faults_of
 
@@ -27,13 +28,19 @@ STARTERS: dict[Place, tuple[ModuleType, str]] = {
 def start_through(starter: ModuleType, module: str, family: str, name: str) -> None:
     """Has a module of ours start its process with the fault in it."""
 
-    def started(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-        at = command.index(module)
-        return subprocess.Popen(
-            [*command[:at], "tests.mutations.process", family, name, module, *command[at + 1 :]], **options
-        )
+    def started(
+        started_module: str,
+        arguments: Sequence[str],
+        errors: IO[bytes],
+        *,
+        by_fork: bool = False,
+        talks: bool = False,
+    ) -> child_process.Child:
+        assert started_module == module
+        faulty = [family, name, module, *arguments]
+        return child_process.start("tests.mutations.process", faulty, errors, by_fork=False, talks=talks)
 
-    starter.subprocess = SimpleNamespace(**{**vars(subprocess), "Popen": started})  # type: ignore[attr-defined]
+    starter.start = started  # type: ignore[attr-defined]
 
 
 def main(folder: Path) -> None:

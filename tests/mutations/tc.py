@@ -116,7 +116,7 @@ def later(share: float, interface: str) -> Callable[[], None]:
         def probe(task: PointTask, folder: Path, agents: AgentGroup) -> float:
             ratio = original(task, folder, agents)
             (shaper,) = option("rate", f"{round(_bit_s(shapers[0]) * share)}bit")(shapers)
-            first_host = agents._arguments[0][0][0]
+            first_host = agents._processes[0].hosts[0]
             with network_namespace(first_host.namespace) if interface == FIRST_HOST else nullcontext():
                 run(["tc", *["change" if word == "add" else word for word in shaper]])
             return ratio

@@ -59,12 +59,13 @@ def is_running(pid: int) -> bool:
 @contextlib.contextmanager
 def agents(folder: Path, count: int = 1, *, per_host: bool = False) -> Iterator[tuple[AgentGroup, list[int]]]:
     """A group and its pids; checks that nothing of it is left running, and that ending it was quick."""
-    group = AgentGroup(hosts(count), Fabric(count, 1e9), SOCKETS, folder, per_host=per_host)
+    group = AgentGroup(Fabric(count, 1e9), folder, per_host=per_host)
     pids: list[int] = []
     try:
         with group:
             pids = [process.pid for process in group._processes]
-            yield group, pids
+            with group.carrying(hosts(count), SOCKETS):
+                yield group, pids
     finally:
         assert pids
         assert not any(is_running(pid) for pid in pids)
