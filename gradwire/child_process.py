@@ -159,6 +159,8 @@ def _become(module: str, arguments: Sequence[str], descriptors: Sequence[int]) -
         status = importlib.import_module(f"{module}.__main__").main() or 0
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            sys.stderr.write(f"{end.code}\n")
     except BaseException:  # noqa: BLE001 (the fork must not go on in its parent's place)
         traceback.print_exc()
     finally:

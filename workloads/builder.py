@@ -6,6 +6,7 @@ megabytes and seconds.
 
 from __future__ import annotations
 
+import struct
 from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -24,6 +25,12 @@ minutes and take gigabytes before an agent dies of it."""
 
 Columns = int | Sequence[int] | Int64
 
+ROW = struct.Struct("=" + "".join(np.dtype(dtype).char.replace("l", "q") for dtype in OP_DTYPES.values()))
+"""An op. To pack one takes a fifth of appending to each column."""
+ROW_DTYPE = np.dtype([(name, dtype) for name, dtype in OP_DTYPES.items()])
+ROWS_KEPT_BYTES = 1 << 22
+"""How many bytes of ops wait for their columns."""
+
 
 class PlanBuilder:
     """Collects ranks, queues, chunks, ops and dependencies; `build` freezes them into a Plan."""
@@ -37,6 +44,7 @@ class PlanBuilder:
         self._chunk_bytes, self._chunk_tensor = array("q"), array("q")
         self._tensors: list[str] = []
         self._columns = {column: array(np.dtype(dtype).char) for column, dtype in OP_DTYPES.items()}
+        self._rows = bytearray()
         self._count = 0
         self._deps = array("q"), array("q"), array("q")
         self._produces, self._consumes = (array("q"), array("q")), (array("q"), array("q"))
@@ -119,12 +127,12 @@ class PlanBuilder:
 
     def compute(self, rank: int, duration_s: float = 0.0, *, layer: int = -1, order: int = 0, lane: int = 0) -> int:
         """Adds a COMPUTE op of `duration_s` on the rank's stream `lane`."""
-        return self._add(OpKind.COMPUTE, rank, duration_ns=round(duration_s * 1e9), layer=layer, order=order, lane=lane)
+        return self._add(OpKind.COMPUTE, rank, lane, duration_ns=round(duration_s * 1e9), layer=layer, order=order)
 
     def reduce(self, rank: int, size_bytes: int, rate_bytes_per_s: float, *, chunk: int = -1, lane: int = 1) -> int:
         """Adds a REDUCE op that sums up `size_bytes` at the given rate; an infinite rate makes it free."""
         duration_ns = round(size_bytes / rate_bytes_per_s * 1e9)
-        return self._add(OpKind.REDUCE, rank, duration_ns=duration_ns, size_bytes=size_bytes, chunk=chunk, lane=lane)
+        return self._add(OpKind.REDUCE, rank, lane, duration_ns=duration_ns, size_bytes=size_bytes, chunk=chunk)
 
     def message(
         self,
@@ -200,13 +208,54 @@ class PlanBuilder:
                 "(strategy.options), or fuse small tensors (model.fused_parameters)"
             )
 
-    def _add(self, kind: OpKind, rank: int, **values: int) -> int:
-        defaults = {"lane": -1, "chunk": -1, "peer": -1, "message": -1, "layer": -1, "traffic_class": CONTROL_CLASS}
-        row = {"kind": int(kind), "rank": rank, **defaults, **values}
-        for column, cells in self._columns.items():
-            cells.append(row.get(column, 0))
+    def _add(
+        self,
+        kind: OpKind,
+        rank: int,
+        lane: int = -1,
+        *,
+        duration_ns: int = 0,
+        size_bytes: int = 0,
+        chunk: int = -1,
+        peer: int = -1,
+        group: int = 0,
+        message: int = -1,
+        traffic_class: int = CONTROL_CLASS,
+        order: int = 0,
+        combine: int = 0,
+        layer: int = -1,
+    ) -> int:
+        """Adds an op; returns its number. Raises OverflowError for what its columns cannot hold."""
         self._count_up(1)
+        row = (
+            kind,
+            rank,
+            duration_ns,
+            size_bytes,
+            lane,
+            chunk,
+            peer,
+            group,
+            message,
+            traffic_class,
+            order,
+            combine,
+            layer,
+        )
+        try:
+            self._rows += ROW.pack(*row)
+        except struct.error as error:
+            raise OverflowError(f"a column's integer is too large: {dict(zip(OP_DTYPES, row, strict=True))}") from error
+        if len(self._rows) >= ROWS_KEPT_BYTES:
+            self._turn_rows()
         return self._count - 1
+
+    def _turn_rows(self) -> None:
+        """Moves ops into the columns."""
+        rows = np.frombuffer(bytes(self._rows), ROW_DTYPE)
+        self._rows.clear()
+        for column, cells in self._columns.items():
+            cells.frombytes(np.ascontiguousarray(rows[column]).tobytes())
 
     def add_columns(self, kind: OpKind, count: int, **values: Columns) -> range:
         """Adds `count` ops of one kind at once; returns their numbers.
@@ -225,6 +274,7 @@ class PlanBuilder:
             raise TypeError(f"ops have no column {', '.join(sorted(unknown))}")
         row: dict[str, Columns] = {"kind": int(kind), **defaults, **values}
         self._count_up(count)
+        self._turn_rows()
         for column, cells in self._columns.items():
             block = np.broadcast_to(np.asarray(row.get(column, 0), dtype=OP_DTYPES[column]), (count,))
             cells.frombytes(np.ascontiguousarray(block).tobytes())
@@ -302,6 +352,7 @@ class PlanBuilder:
         `compute_s` is the time that a worker computes in an iteration, undisturbed; `samples` counts those that all workers together
         process in an iteration.
         """
+        self._turn_rows()
         columns: dict[str, Any] = {
             # The columns are not copied, because a million ops take 60 MB. An array whose memory a plan shares can no longer grow.
             name: np.frombuffer(cells, dtype=OP_DTYPES[name]) if cells else np.zeros(0, OP_DTYPES[name])
