@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import socket
 import struct
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from gradwire.faults import MachineFault
 from gradwire.network_namespace import fresh_network_namespace
-from gradwire.topo.command import attempt, run
+from gradwire.topo.command import attempt
+from gradwire.topo.tc import batch_text
 
 LOG = logging.getLogger(__name__)
 
@@ -21,6 +25,7 @@ CTRL_CMD_GETFAMILY = 3
 CTRL_ATTR_FAMILY_NAME = 2
 NLM_F_REQUEST = 1
 NLMSG_ERROR = 2
+NETEM_WITH_SEED = ["handle", "2:", "netem", "loss", "1%", "seed", "1"]
 
 
 @dataclass(frozen=True)
@@ -43,10 +48,10 @@ def probe_kernel() -> Abilities:
     Raises MachineFault without root, without tc, or if a trial fails in an unknown way.
     """
     with fresh_network_namespace():
-        has_prio = _accepts(["handle", "1:", "prio"])
-        has_fq = _accepts(["handle", "3:", "fq"])
-        has_netem_seed = _accepts(["handle", "2:", "netem", "loss", "1%", "seed", "1"]) and _shows_seed()
-    abilities = Abilities(has_prio, has_fq, _has_generic_netlink_family("ovs_datapath"), has_netem_seed)
+        (has_prio, has_fq, _), last = _trials([["handle", "1:", "prio"], ["handle", "3:", "fq"], NETEM_WITH_SEED])
+    # Kernels before 6.6 accept netem's seed silently and ignore it.
+    has_seed = any("seed" in qdisc.get("options", {}) for qdisc in last)
+    abilities = Abilities(has_prio, has_fq, _has_generic_netlink_family("ovs_datapath"), has_seed)
     LOG.info("kernel abilities: %s", asdict(abilities))
     return abilities
 
@@ -55,28 +60,38 @@ def require_red() -> None:
     """Makes sure that queues can mark packets. Raises MachineFault with what to do if they cannot."""
     trial = ["red", "limit", "100000", "min", "30000", "max", "30000", "avpkt", "1500", "burst", "20", "ecn", "nodrop"]
     with fresh_network_namespace():
-        if not _accepts(["handle", "2:", *trial]):
+        (accepted,), _ = _trials([["handle", "2:", *trial]])
+        if not accepted:
             raise MachineFault(
                 "fabric.ecn: this kernel, or its tc, has no sch_red that marks (Linux 5.7 and iproute2 5.7 have): load it with "
                 "`modprobe sch_red`, or use the virtual clock"
             )
 
 
-def _accepts(qdisc: list[str]) -> bool:
-    command = ["tc", "qdisc", "replace", "dev", "lo", "root", *qdisc]
-    result = attempt(command)
-    if result.returncode == 0:
-        return True
-    # The kernel's message for a missing qdisc, and tc's for an unknown option.
-    if "kind is unknown" in result.stderr or "What is" in result.stderr:
-        return False
-    raise MachineFault(f"`{' '.join(command)}` failed in an unknown way: {result.stderr.strip()}")
+def _trials(qdiscs: Sequence[Sequence[str]]) -> tuple[list[bool], list[dict[str, Any]]]:
+    """Which of these qdiscs tc and the kernel accept, one after the other in the same place, and what is there after the last.
+
+    In one process, because each takes tens of milliseconds in the virtual-time kernel. Raises MachineFault.
+    """
+    commands = [
+        *(["qdisc", "replace", "dev", "lo", "root", *qdisc] for qdisc in qdiscs),
+        ["qdisc", "show", "dev", "lo"],
+    ]
+    result = attempt(["tc", "-j", "-force", "-batch", "-"], batch_text(commands))
+    refused = refusals(result.stderr)
+    if result.returncode and not refused:
+        raise MachineFault(f"tc failed in an unknown way: {result.stderr.strip()}")
+    for number, words in refused.items():
+        # The kernel's message for a missing qdisc, and tc's for an unknown option.
+        if "kind is unknown" not in words and "What is" not in words:
+            raise MachineFault(f"`tc {' '.join(commands[number - 1])}` failed in an unknown way: {words}")
+    return [number not in refused for number in range(1, len(commands))], json.loads(result.stdout)
 
 
-def _shows_seed() -> bool:
-    """Whether netem has kept its seed: kernels before 6.6 accept the option silently and ignore it."""
-    qdiscs = json.loads(run(["tc", "-j", "qdisc", "show", "dev", "lo"]))
-    return any("seed" in qdisc.get("options", {}) for qdisc in qdiscs)
+def refusals(stderr: str) -> dict[int, str]:
+    """What `tc -force -batch` says of the lines that failed, by the number of the line: words, and then "Command failed -:3". Pure."""
+    *parts, _ = re.split(r"^Command failed -:(\d+)$", stderr, flags=re.MULTILINE)
+    return {int(number): words.strip() for words, number in zip(parts[::2], parts[1::2], strict=True)}
 
 
 def _has_generic_netlink_family(name: str) -> bool:

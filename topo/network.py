@@ -16,7 +16,7 @@ from gradwire.network_namespace import namespace_of, network_namespace
 from gradwire.topo.abilities import Abilities, require_red
 from gradwire.topo.command import attempt, run, write_sysctl
 from gradwire.topo.fabric import Fabric, Port
-from gradwire.topo.netlink.addresses import host_requests, neighbour_requests
+from gradwire.topo.netlink.addresses import host_requests, neighbour_requests, raised
 from gradwire.topo.netlink.messages import Kernel, Request, index_of, known_index
 from gradwire.topo.netlink.qdiscs import Part, can_be_copied, copying, parts, shown
 from gradwire.topo.nodes import BatchSwitch, OutsideController, QuietHost, QuietLink, QuietMininet
@@ -123,7 +123,8 @@ class Network:
         if self.fabric.ecn_bytes:
             require_red()
         with ExitStack() as undo:
-            self._check_names_are_free()
+            if not self._owns_kernel:
+                self._check_names_are_free()
             self.net = QuietMininet(
                 topo=FabricTopo(self._naming),
                 host=QuietHost,
@@ -264,7 +265,8 @@ class Network:
         run(["ip", "-batch", "-"], batch_text(commands))
         for name in self._naming.switch_interfaces():
             _silence_ipv6(name)
-        run(["ip", "-batch", "-"], batch_text([["link", "set", n, "up"] for n in self._naming.switch_interfaces()]))
+        with Kernel() as kernel:
+            kernel.do([raised(name, known_index(name)) for name in self._naming.switch_interfaces()])
 
     def _configure_hosts(self) -> None:
         neighbours: dict[int, list[Request]] = {}

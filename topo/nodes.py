@@ -28,6 +28,7 @@ if sys.version_info < (3, 12):
 from mininet.link import Intf, Link
 from mininet.net import Mininet
 from mininet.node import Host, OVSSwitch, RemoteController
+from mininet.util import numCores
 
 from gradwire.faults import InternalFault, MachineFault
 from gradwire.network_namespace import fresh_network_namespace
@@ -214,8 +215,9 @@ class OutsideController(LateShell, RemoteController):  # type: ignore[misc]
 
 
 class QuietMininet(Mininet):  # type: ignore[misc]
-    """Mininet without its first step, which raises limits of the whole machine (fixLimits) and never restores them."""
+    """Mininet without its first steps: fixLimits, which raises limits of the whole machine for good, and counting CPUs by a process."""
 
     def __init__(self, **options: Any) -> None:
         Mininet.inited = True
+        numCores.ncores = os.cpu_count()
         super().__init__(**options)

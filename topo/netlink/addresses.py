@@ -56,16 +56,17 @@ def host_requests(host: int, fabric: Fabric, index: int, neighbours: Sequence[Re
     name = f"{fabric.endpoint_names()[host]}-eth0"
     words = f"ip addr add {fabric.host_ip(host)}/{PREFIX_BITS} dev {name}"
     return [
-        _raised("lo", LOOPBACK_INDEX),
+        raised("lo", LOOPBACK_INDEX),
         request(words, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, address),
-        _raised(name, index),
+        raised(name, index),
         *_patient_route(host, fabric, index),
         *neighbours[:host],
         *neighbours[host + 1 :],
     ]
 
 
-def _raised(name: str, index: int) -> Request:
+def raised(name: str, index: int) -> Request:
+    """What raises an interface."""
     return request(f"ip link set {name} up", RTM_NEWLINK, 0, LINK.pack(socket.AF_UNSPEC, 0, index, IFF_UP, IFF_UP))
 
 
