@@ -16,7 +16,7 @@ from gradwire.workloads.strategy import STATE_BYTES
 
 BOOT_S, HOST_S, LATER_HOST_S = 1.5, 0.03, 0.05
 """From the start of a machine to its first byte, on one core of a current server (benchmarks/start_up.py): with 8 hosts 1.7 to 2.2 s, with
-64 hosts 3.3 to 3.9 s, with 512 hosts 26 s."""
+64 hosts 3.3 to 3.9 s, with 512 hosts 26 to 27 s."""
 FEW_HOSTS = 64
 """So many cost less each than those beyond."""
 PAYLOAD_BYTES_PER_S = 1.6e9
