@@ -6,6 +6,7 @@ standard error, with exit status 1.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import resource
@@ -16,6 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
+from gradwire.agents.compiled.library import load as load_compiled
+from gradwire.agents.compiled.replay import CompiledReplay, can_replay
 from gradwire.agents.connections import HostEntry, SocketOptions, connect, join, listen
 from gradwire.agents.departures import Line
 from gradwire.agents.loop import ReplayLoop
@@ -56,7 +59,9 @@ class Agent:
     """Replays plans, one after another, for its hosts."""
 
     def __init__(self) -> None:
-        self._loop: ReplayLoop | None = None
+        self._compiled: ctypes.CDLL | None = None
+        self._replay: CompiledReplay | None = None
+        self._loop: ReplayLoop | CompiledReplay | None = None
 
     def obey(self, command: Command) -> None:
         """Carries out a command, and answers."""
@@ -64,6 +69,8 @@ class Agent:
             case Carry(path):
                 settings = read_settings(Path(path), AgentSettings)
                 self.carry(settings.hosts, settings.fabric, settings.sockets)
+                if settings.compiled_agent:
+                    self._compiled = load_compiled(Path(settings.compiled_agent))
             case Load():
                 self.load(command)
             case Connect():
@@ -87,7 +94,11 @@ class Agent:
         own = [fault for fault in command.faults if workers[fault.worker] in ranks]
         self._pace = Pace(own, workers) if own else None
         self._perils = Perils(own, workers, ranks, command.stall_limit_ns) if command.stall_limit_ns else None
-        self._interpreter = Interpreter(self._plan, ranks, command.iterations, self._pace)
+        if self._compiled and can_replay(self._plan) and not own and self._perils is None:
+            self._replay = CompiledReplay(self._compiled, self._plan, ranks, command.iterations)
+        else:
+            self._replay = None
+            self._interpreter = Interpreter(self._plan, ranks, command.iterations, self._pace)
         self._connections = connections_of(self._plan)
         self._listeners = [listen(host, self._options) for host in self._hosts.values()]
         self._multicast = Multicast(self._plan, self._hosts, self._fabric, self._options)
@@ -107,28 +118,35 @@ class Agent:
         line_of = {host: Line.of_tcp(self._fabric, host) for host in self._hosts} if ends_by_departure else {}
         self._windows = Windows(outgoing) if self._options.congestion else None
         self._accepted = sorted({congestion_of(sock) for sock in incoming.values()}) if self._windows else []
-        self._loop = ReplayLoop(
-            self._plan,
-            self._interpreter,
-            sends,
-            self._connections,
-            outgoing,
-            incoming,
-            self._multicast,
-            line_of,
-            self._perils,
-        )
+        if self._replay is not None:
+            self._replay.connect(self._connections, sends, outgoing, incoming, line_of)
+            self._loop = self._replay
+        else:
+            self._loop = ReplayLoop(
+                self._plan,
+                self._interpreter,
+                sends,
+                self._connections,
+                outgoing,
+                incoming,
+                self._multicast,
+                line_of,
+                self._perils,
+            )
         say(Ready())
 
     def go(self, start_ns: int) -> None:
         """Replays the plan, beginning at `start_ns` of the monotonic clock, and writes the log."""
         assert self._loop is not None
         gc.disable()
-        self._loop.run(start_ns, self._iterated, lambda what: say(Died(what)))
+        if isinstance(self._loop, ReplayLoop):
+            self._loop.run(start_ns, self._iterated, lambda what: say(Died(what)))
+        else:
+            self._loop.run(start_ns, self._iterated)
         ended_ns = time.monotonic_ns() - start_ns
         gc.enable()
-        self._interpreter.log.freeze().save(self._log)
-        lateness = np.array(self._interpreter.lateness_ns or [0])
+        self._loop.log.save(self._log)
+        lateness = self._loop.lateness_ns if len(self._loop.lateness_ns) else np.zeros(1, np.int64)
         summary = AgentSummary(
             hosts=tuple(self._hosts),
             messages_sent=self._loop.messages_sent,
@@ -141,9 +159,11 @@ class Agent:
             faults=self._pace.records(ended_ns) if self._pace is not None else (),
             sockets=self._windows.states(self._connections) if self._windows is not None else (),
             accepted_congestion=tuple(self._accepted),
+            code="python" if self._replay is None else "compiled",
         )
         say(Done(summary))
-        self._loop.answer_until(sys.stdin.fileno(), start_ns)
+        if isinstance(self._loop, ReplayLoop):
+            self._loop.answer_until(sys.stdin.fileno(), start_ns)
 
     def _iterated(self, done: int) -> None:
         if self._windows is not None:

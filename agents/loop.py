@@ -8,16 +8,19 @@ import socket
 import time
 from collections.abc import Callable
 
+import numpy as np
+
 from gradwire.agents.departures import ErrorQueue, Line
 from gradwire.agents.multicast.sockets import FlowSender, Multicast, interest
 from gradwire.agents.perils import Interrupted, Perils
+from gradwire.agents.records import OpLog
 from gradwire.agents.replay.interpreter import Interpreter, Outgoing
 from gradwire.agents.timer import Timer
 from gradwire.agents.transfer import Receiver, Sender, payload_file
 from gradwire.agents.wire.flows import Connection
 from gradwire.agents.wire.framing import Framing, Header
 from gradwire.faults import MachineFault
-from gradwire.workloads.plan import Plan
+from gradwire.workloads.plan import Int64, Plan
 
 
 class ReplayLoop:
@@ -69,6 +72,16 @@ class ReplayLoop:
     def bytes_received(self) -> int:
         """Payload and framing received so far."""
         return sum(receiver.bytes_received for receiver in self._receivers.values()) + self._multicast.bytes_received
+
+    @property
+    def log(self) -> OpLog:
+        """What the ops did so far."""
+        return self._interpreter.log.freeze()
+
+    @property
+    def lateness_ns(self) -> Int64:
+        """Of each timer, how long after its time it was noticed."""
+        return np.array(self._interpreter.lateness_ns, np.int64)
 
     def run(
         self, start_ns: int, on_iteration: Callable[[int], None], on_death: Callable[[str], None] = lambda _: None
@@ -196,6 +209,13 @@ class ReplayLoop:
                 if event_mask & select.EPOLLIN:
                     sender.hear(now_ns)
                 self._pump_multicast(sender, now_ns)
+        # What has come goes before what may go, for the compiled agent's kernel receives from all sockets before the agent goes on.
+        for descriptor, _ in events:
+            if descriptor in receivers:
+                receivers[descriptor].set_low_water()
+        for descriptor, event_mask in events:
+            if event_mask & select.EPOLLOUT and descriptor in self._sender_by_fd:
+                self._pump(self._sender_by_fd[descriptor], now_ns)
         self._multicast.probe(now_ns)
         self._flush(now_ns)
 
@@ -255,8 +275,6 @@ class ReplayLoop:
             raise MachineFault(f"the connection to {sender.peer} broke in the middle of the run")
         if event_mask & select.EPOLLERR and sender.is_leaving:
             self._note_departure(sender, now_ns)
-        if event_mask & select.EPOLLOUT:
-            self._pump(sender, now_ns)
 
     def _note_departure(self, sender: Sender | FlowSender, now_ns: int) -> None:
         on_line_ns = sender.departed_ns(self._errors)

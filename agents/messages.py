@@ -26,6 +26,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     #: The fabric as text (`Fabric.to_json`).
     fabric_json: str
     sockets: SocketOptions
+    #: Where the compiled agent lies; "" to replay in Python.
+    compiled_agent: str = ""
 
     @property
     def fabric(self) -> Fabric:

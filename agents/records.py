@@ -95,6 +95,8 @@ class AgentSummary:
     accepted_congestion: tuple[str, ...] = ()
     #: How long the run's threads waited for a core, all together, as a share of the replay; 0 on the virtual clock.
     cpu_wait: float = 0.0
+    #: Which agent this was: "compiled", or the one in "python".
+    code: str = "python"
 
 
 @dataclass(frozen=True)

@@ -75,20 +75,27 @@ class Sender:
             self._head, self._tail = b"", self._head
 
     def pump(self) -> bool:
-        """Hands over as much as the kernel accepts; returns True once the whole message has been handed over."""
+        """Hands over as much as the kernel accepts; returns True once the whole message has been handed over.
+
+        A piece that it takes in part is not tried again: the socket is full, and epoll says when it has room.
+        """
         try:
-            while self._head:
+            if self._head:
                 more = socket.MSG_MORE if self._left else 0
                 self._head = self._head[self.sock.send(self._head, more) :]
-            while self._left:
-                self._left -= os.sendfile(self.sock.fileno(), self._payload, 0, min(self._left, PAYLOAD_FILE_BYTES))
-            while self._tail:
+            while self._left and not self._head:
+                piece_bytes = min(self._left, PAYLOAD_FILE_BYTES)
+                taken_bytes = os.sendfile(self.sock.fileno(), self._payload, 0, piece_bytes)
+                self._left -= taken_bytes
+                if taken_bytes < piece_bytes:
+                    break
+            if self._tail and not self._head and not self._left:
                 self._tail = self._tail[self.sock.sendmsg([self._tail], ASK) :]
         except BlockingIOError:
             return False
         except (BrokenPipeError, ConnectionResetError) as error:
             raise MachineFault(f"the connection to {self.peer} broke while sending: {error}") from error
-        return True
+        return not (self._head or self._left or self._tail)
 
     def departed_ns(self, errors: ErrorQueue) -> int | None:
         """Reads the timestamps of a message that is leaving: for how long its last packet is still on the line; None if it has none yet."""
@@ -132,7 +139,7 @@ class Receiver:
         self._low_water = 1
 
     def pump(self, now_ns: int) -> Sequence[Arrival]:
-        """Receives with a single call; returns the messages that are complete after it."""
+        """Receives with a single call; returns the messages that are complete after it. Then call `set_low_water`."""
         try:
             if self._header is not None and not self._buffer:
                 return self._skip()
@@ -147,9 +154,7 @@ class Receiver:
         self._raise_if_closed(skipped_bytes == 0)
         self.bytes_received += skipped_bytes
         self._left -= skipped_bytes
-        arrivals = () if self._left else (self._complete(),)
-        self._set_low_water()
-        return arrivals
+        return () if self._left else (self._complete(),)
 
     def _read(self, now_ns: int) -> Sequence[Arrival]:
         data = self.sock.recv(READ_BYTES)
@@ -169,7 +174,6 @@ class Receiver:
                 break
             arrivals.append(self._complete())
         self._buffer = data[at:]
-        self._set_low_water()
         return arrivals
 
     def _complete(self) -> Arrival:
@@ -178,7 +182,8 @@ class Receiver:
         self._header = None
         return arrival
 
-    def _set_low_water(self) -> None:
+    def set_low_water(self) -> None:
+        """After `pump`: says how much must wait before epoll reports the socket again."""
         low_water = min(self._left, LOW_WATER_BYTES) if self._left > LOW_WATER_BYTES // 8 else 1
         if low_water != self._low_water:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, low_water)

@@ -25,6 +25,7 @@ from gradwire.runner.planned import PlannedRun, rename_older_folder
 from gradwire.runner.programs.beside import write_programs
 from gradwire.runner.protocol import TASK_FILE, PlanFile, PointTask, write_json
 from gradwire.runner.stored.stored_run import Completion, Speed, write_completion
+from gradwire.vm.machine import COMPILED_AGENT
 from gradwire.vm.machines import Clock
 from gradwire.workloads.faults.planned import planned_faults
 from gradwire.workloads.scenario.schema import PointSection
@@ -166,10 +167,16 @@ def _write_task(planned: PlannedRun) -> None:
         faults=planned_faults(section.fault, planned.fabric),
         stall_limit_ns=round(section.run.stall_limit * 1e9) if section.fault else 0,
         queue_period_ns=round((section.run.queue_sample or 0.0) * 1e9),
+        compiled_agent=_compiled_agent(section, planned.clock),
     )
     write_json(planned.folder / TASK_FILE, task)
     if section.program:
         write_programs(planned.folder, section.program, planned.fabric)
+
+
+def _compiled_agent(section: PointSection, clock: Clock) -> str:
+    """Where the machine has the compiled agent; "" on the wall clock, whose kernel does not serve it."""
+    return COMPILED_AGENT if clock.name == "virtual" and section.transport.agent_code == "compiled" else ""
 
 
 def _sockets(section: PointSection, clock: Clock) -> SocketOptions:

@@ -134,11 +134,13 @@ def bench(
     clock: str,
     per_host: bool,
     switch_prefix: str,
+    compiled_agent: str = "",
     faults: Sequence[PlannedFault] = (),
 ) -> Iterator[Bench]:
     """Starts controller and agents, builds the network and installs the flows; takes everything down at the end.
 
-    faults: those that the network has to be made ready for.
+    compiled_agent: where this machine has the compiled agent, if agents are to use it. faults: those that the network has to be made
+        ready for.
     """
     say(NetworkStarted())
     # In virtual time one CPU carries all, and forks save its imports. On the wall clock numpy may have started threads.
@@ -163,7 +165,7 @@ def bench(
                 for index in range(fabric.endpoints)
             ]
             say(AgentsStarted())
-            with agents.carrying(hosts, sockets):
+            with agents.carrying(hosts, sockets, compiled_agent):
                 yield Bench(network, controller, agents, abilities)
 
 
@@ -177,6 +179,7 @@ def run_point(folder: Path) -> None:
         clock=task.clock,
         per_host=task.per_host,
         switch_prefix=task.switch_prefix,
+        compiled_agent=task.compiled_agent,
         faults=task.faults,
     ) as ready:
         _replay_and_record(task, folder, ready)

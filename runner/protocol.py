@@ -91,6 +91,8 @@ class PointTask(msgspec.Struct, frozen=True, kw_only=True):
     stall_limit_ns: int = 0
     #: How often the queues of switches' ports are read during the replay; 0 for never.
     queue_period_ns: int = 0
+    #: Where the machine has the compiled agent; "" if agents are to be in Python.
+    compiled_agent: str = ""
 
     @property
     def fabric(self) -> Fabric:
@@ -115,6 +117,8 @@ class ReplayTask(msgspec.Struct, frozen=True, kw_only=True):
     sockets: SocketOptions
     #: Read the network's counters before and after each plan.
     count: bool
+    #: As for a point.
+    compiled_agent: str = ""
 
 
 class ReplayNote(msgspec.Struct, frozen=True):

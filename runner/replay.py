@@ -29,6 +29,7 @@ from gradwire.runner.protocol import (
     write_json,
 )
 from gradwire.topo.fabric import Fabric
+from gradwire.vm.machine import COMPILED_AGENT
 from gradwire.vm.machines import Clock, run_job
 from gradwire.vm.owners import temporary_folder
 from gradwire.workloads.plan import Plan
@@ -85,6 +86,7 @@ def replay_plans(
             clock=clock.name,
             sockets=sockets,
             count=count,
+            compiled_agent=COMPILED_AGENT if clock.name == "virtual" else "",
         )
         write_json(folder / REPLAY_TASK_FILE, task)
         output = _Output(list(scaled), on_plan)
@@ -139,7 +141,15 @@ def _replay_all(folder: Path) -> None:
     """The job inside the machine."""
     task = read_json(folder / REPLAY_TASK_FILE, ReplayTask)
     fabric = Fabric.from_json(task.fabric_json)
-    with bench(fabric, task.sockets, folder, clock=task.clock, per_host=False, switch_prefix="gr") as ready:
+    with bench(
+        fabric,
+        task.sockets,
+        folder,
+        clock=task.clock,
+        per_host=False,
+        switch_prefix="gr",
+        compiled_agent=task.compiled_agent,
+    ) as ready:
         for number in range(task.plans):
             path = folder / _plan_file(number)
             before = Reading(ready.network) if task.count else None

@@ -21,6 +21,8 @@ from gradwire.vm.kernel_source import (
     SOURCE_FOLDER,
     SOURCE_VARIABLE,
     Source,
+    agent_command,
+    attach_agent,
     build_fault,
     check_tools,
     compiled_object,
@@ -199,6 +201,9 @@ class _Build:
         self._step("compiling", self._make(f"-j{len(os.sched_getaffinity(0))}", "linux"), self._count)
         part = self._folder / target.name
         self._step("stripping", ["strip", "-o", str(part), str(self._tree / "linux")])
+        agent = self._folder / "agent.so"
+        self._step("compiling the agent", agent_command(agent))
+        attach_agent(part, agent)
         part.replace(target)
         self._report(COMPILED_OBJECTS, COMPILED_OBJECTS, f"kernel {self._source.version_text} is built")
 

@@ -1,4 +1,8 @@
-"""The ingredients of the virtual-time kernel: the distribution's source, the config, the patches, the tools. Builds nothing itself."""
+"""The ingredients of the virtual-time kernel: the distribution's source, the config, the patches, the tools. Builds nothing itself.
+
+The compiled agent (agents/compiled) is one of them: it makes a system call that only this kernel has, and lies at the end of the kernel's
+file. So the two are built, cached, shipped and handed to other machines as one, and neither is found without the other.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import os
 import platform
 import re
 import shutil
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +35,18 @@ COMPILER_FLAGS = "-mcmodel=small"
 PATCHES = Path(__file__).with_name("patches")
 """Patches to the kernel's source, each with its reason. Those in a folder named after a version apply to that version only, the others to
 all versions."""
+
+AGENT = Path(__file__).parent.parent / "agents" / "compiled"
+"""The compiled agent's source, beside this folder both in the package and in the repository."""
+AGENT_FLAGS = (
+    *("-std=gnu11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden"),
+    # Without a C library, so that any distribution's Python can load it.
+    *("-ffreestanding", "-nostdlib", "-fno-stack-protector"),
+    *("-Wl,--build-id=none", "-s"),
+)
+AGENT_MAGIC = b"gradwire agent 1"
+_AGENT_TRAILER = struct.Struct("<Q16s")
+"""The last bytes of a kernel's file: how many bytes of agent come before them, and AGENT_MAGIC."""
 
 TOOLS = ("bc", "bison", "flex", "gcc", "make", "patch", "strip", "tar", "xz")
 """Programs that a build calls."""
@@ -117,12 +134,45 @@ def patches_for(version: tuple[int, ...]) -> list[Path]:
 
 
 def config_digest(config_text: str) -> str:
-    """Eight hex digits over the config's options, the compiler flags and the patches, without the comments in these files."""
+    """Eight hex digits over the config's options, compiler flags and patches, without their comments, and over the compiled agent."""
     options = sorted(f"{name}={value}" for name, value in wanted_options(config_text).items())
     changes = [
         f"{path.relative_to(PATCHES)}\n{_without_reason(path.read_text())}" for path in sorted(PATCHES.rglob("*.patch"))
     ]
-    return _digest("\n".join([COMPILER_FLAGS, *options, *changes]))
+    agent = [*AGENT_FLAGS, *(f"{path.name}\n{path.read_text()}" for path in agent_sources())]
+    return _digest("\n".join([COMPILER_FLAGS, *options, *changes, *agent]))
+
+
+def agent_sources() -> list[Path]:
+    """The files that the compiled agent is made from."""
+    return sorted((*AGENT.glob("*.c"), *AGENT.glob("*.h")))
+
+
+def agent_command(target: Path) -> list[str]:
+    """The command that compiles the agent."""
+    code = [str(path) for path in agent_sources() if path.suffix == ".c"]
+    return ["gcc", *AGENT_FLAGS, "-o", str(target), *code]
+
+
+def attach_agent(kernel: Path, agent: Path) -> None:
+    """Puts the compiled agent at the end of a kernel's file, which is a program as before."""
+    content = agent.read_bytes()
+    with kernel.open("ab") as file:
+        file.write(content + _AGENT_TRAILER.pack(len(content), AGENT_MAGIC))
+
+
+def agent_in(kernel: Path) -> bytes | None:
+    """The compiled agent in a kernel's file; None if it has none. Raises OSError."""
+    with kernel.open("rb") as file:
+        end = file.seek(0, os.SEEK_END) - _AGENT_TRAILER.size
+        if end < 0:
+            return None
+        file.seek(end)
+        size_bytes, magic = _AGENT_TRAILER.unpack(file.read())
+        if magic != AGENT_MAGIC or size_bytes > end:
+            return None
+        file.seek(end - size_bytes)
+        return file.read(size_bytes)
 
 
 def _without_reason(patch: str) -> str:

@@ -22,6 +22,7 @@ from pathlib import Path
 from gradwire.faults import InputFault, MachineFault
 from gradwire.vm.causes import Cause, Ending, KernelFault, Surroundings, kernel_died, last_words
 from gradwire.vm.kernel import cached_kernel
+from gradwire.vm.kernel_source import agent_in
 from gradwire.vm.owners import OWNER_VARIABLE, this_process
 from gradwire.vm.streaming import FollowEnd, follow, pipe, process_group
 
@@ -30,6 +31,9 @@ BOX_NAME = ".kernel"
 """Folder inside the job's folder through which caller and kernel exchange data; always removed at the end."""
 JOB_FOLDER = "/run/job"
 """Path inside the kernel of the folder that the job starts in, whatever its path outside."""
+AGENT_FILE = "agent.so"
+COMPILED_AGENT = f"{JOB_FOLDER}/{BOX_NAME}/{AGENT_FILE}"
+"""Path inside the kernel of the compiled agent, if the kernel's file has one."""
 HELP_LIMIT_S = 20.0
 CONSOLE_LINES_KEPT = 200
 """Must be large: a panic before the console is ready repeats all earlier messages of the kernel after the line with the reason."""
@@ -89,6 +93,8 @@ def run_virtual(
     token = secrets.token_hex(16)
     with _box(workdir) as box, pipe() as (job_read, job_end), pipe() as (console_read, console_end):
         (box / "job").write_bytes(job_text(argv, {**JOB_DEFAULTS, **env}))
+        if agent := agent_in(kernel):
+            (box / AGENT_FILE).write_bytes(agent)
         command = boot_command(
             kernel,
             cpu=cpu,

@@ -289,6 +289,15 @@ class Contributions(NamedTuple):
     workers: int
 
 
+def contradiction(combine: Combine, arrived: Contributions, total: Contributions) -> str:
+    """Why arrived contributions do not add up with a sum, in words."""
+    if combine == Combine.COPY:
+        return f"{arrived} is to be copied, but is not complete"
+    if not arrived.workers:
+        return f"{arrived} contributes nothing"
+    return f"{arrived} on top of {total} would count twice or too late"
+
+
 class Ledger:
     """What every rank holds of every chunk: the sum under way and the last complete value.
 
@@ -318,18 +327,17 @@ class Ledger:
 
         Contributions to a newer iteration than the rank's sum start a new sum.
         """
+        total = self._sum.get((rank, chunk), Contributions(-1, 0))
         if combine == Combine.COPY:
             if arrived.workers != self._whole(chunk):
-                return f"{arrived} is to be copied, but is not complete"
+                return contradiction(combine, arrived, total)
             self._complete[rank, chunk] = arrived.iteration
-            return None
-        total = self._sum.get((rank, chunk), Contributions(-1, 0))
-        if not arrived.workers:
-            return f"{arrived} contributes nothing"
-        if arrived.iteration > total.iteration:
+        elif not arrived.workers:
+            return contradiction(combine, arrived, total)
+        elif arrived.iteration > total.iteration:
             self._store(rank, chunk, arrived)
         elif arrived.iteration < total.iteration or arrived.workers & total.workers:
-            return f"{arrived} on top of {total} would count twice or too late"
+            return contradiction(combine, arrived, total)
         else:
             self._store(rank, chunk, Contributions(total.iteration, total.workers | arrived.workers))
         return None

@@ -47,7 +47,7 @@ class RankGraph:
 
     def recv_of(self, message: int, rank: int) -> int:
         """The RECV, at one of `ranks`, of the message that SEND `message` sends."""
-        op = self._only_recv[message]
+        op = self.only_recv[message]
         return op if op >= 0 else self._group_recvs[message, rank]
 
     def _index_recvs(self, recvs: Int64) -> None:
@@ -57,7 +57,8 @@ class RankGraph:
         is_grouped = ops.group[ops.message[recvs]] == 1
         single, grouped = recvs[~is_grouped], recvs[is_grouped]
         only_recv[ops.message[single]] = single
-        self._only_recv = column(only_recv)
+        #: Of each SEND to one rank, if that is one of `ranks`: its RECV; otherwise -1.
+        self.only_recv = column(only_recv)
         keys = zip(ops.message[grouped].tolist(), ops.rank[grouped].tolist(), strict=True)
         self._group_recvs = dict(zip(keys, grouped.tolist(), strict=True))
 

@@ -51,7 +51,10 @@ def test_the_page_of_all_keys_is_that_of_today() -> None:
     ("key", "names"),
     [
         ("fabric.rate", ["fabric.rate"]),
-        ("transport", [f"transport.{key}" for key in ("buffer", "send_ends", "unsent", "congestion", "agents")]),
+        (
+            "transport",
+            [f"transport.{key}" for key in ("buffer", "send_ends", "unsent", "congestion", "agents", "agent_code")],
+        ),
         ("title", ["title"]),
         ("costs.copy_rate.value", ["costs.copy_rate.value"]),
         ("p3", [f"strategy.options.{option}" for option in BUILT_IN["p3"].options.model_fields]),
