@@ -38,6 +38,17 @@ static void note_end(struct replay *replay, struct ended end)
 
 /* From WAITING to READY */
 
+static void add_up(struct replay *replay, int32_t iteration, int32_t op, const struct contributions *carried)
+{
+	int32_t slot = replay->given.slot[op];
+
+	if (arrive(replay, slot, replay->given.combine[op], carried) || replay->told.failure)
+		return;
+	copy_contributions(replay, &replay->told.arrived, carried);
+	copy_contributions(replay, &replay->told.total, &replay->sums[slot]);
+	fail(replay, CONTRIBUTIONS, iteration, op, 0, 0, 0);
+}
+
 static void become_ready(struct replay *replay, int32_t iteration, int32_t op, int64_t ready_ns)
 {
 	const struct given *given = &replay->given;
@@ -51,12 +62,8 @@ static void become_ready(struct replay *replay, int32_t iteration, int32_t op, i
 		int64_t start_ns = arrival->start_ns;
 
 		of->arrivals[op] = NULL;
-		if (given->slot[op] >= 0 &&
-		    !arrive(replay, given->slot[op], given->combine[op], &arrival->carried)) {
-			replay->told.arrived = arrival->carried;
-			replay->told.total = replay->sums[given->slot[op]];
-			fail(replay, CONTRIBUTIONS, iteration, op, 0, 0, 0);
-		}
+		if (given->slot[op] >= 0)
+			add_up(replay, iteration, op, &arrival->carried);
 		arrival->next_free = replay->free_arrivals;
 		replay->free_arrivals = arrival;
 		note_end(replay, (struct ended){replay->now_ns, start_ns, start_ns, iteration, op});

@@ -211,6 +211,7 @@ struct replay *open_replay(const struct given *given)
 	int64_t places = 1 + given->receivers + given->senders;
 
 	replay->given = *given;
+	replay->poll = replay->timer = -1;
 	replay->set_words = (given->workers + 63) / 64;
 	replay->told.arrived = new_contributions(replay);
 	replay->told.total = new_contributions(replay);
@@ -259,8 +260,10 @@ const struct told *told_by(const struct replay *replay)
 
 void close_replay(struct replay *replay)
 {
-	system_call(SYS_close, replay->poll, 0, 0, 0, 0, 0);
-	system_call(SYS_close, replay->timer, 0, 0, 0, 0, 0);
+	if (replay->is_begun) {
+		system_call(SYS_close, replay->poll, 0, 0, 0, 0, 0);
+		system_call(SYS_close, replay->timer, 0, 0, 0, 0, 0);
+	}
 	release();
 }
 

@@ -1,0 +1,1 @@
+"""The compiled agent on this machine, without the virtual-time kernel."""
