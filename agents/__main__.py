@@ -43,7 +43,7 @@ from gradwire.agents.messages import (
 )
 from gradwire.agents.multicast.sockets import Multicast
 from gradwire.agents.perils import Interrupted, Perils
-from gradwire.agents.records import AgentSummary
+from gradwire.agents.records import COMPILED, IN_PYTHON, NOT_SERVED, AgentSummary
 from gradwire.agents.replay.interpreter import Interpreter
 from gradwire.agents.replay.pace import Pace
 from gradwire.agents.tcp_state import Windows, congestion_of
@@ -60,6 +60,7 @@ class Agent:
 
     def __init__(self) -> None:
         self._compiled: ctypes.CDLL | None = None
+        self._python = IN_PYTHON
         self._replay: CompiledReplay | None = None
         self._loop: ReplayLoop | CompiledReplay | None = None
 
@@ -71,6 +72,7 @@ class Agent:
                 self.carry(settings.hosts, settings.fabric, settings.sockets)
                 if settings.compiled_agent:
                     self._compiled = load_compiled(Path(settings.compiled_agent))
+                    self._python = IN_PYTHON if self._compiled else NOT_SERVED
             case Load():
                 self.load(command)
             case Connect():
@@ -159,7 +161,7 @@ class Agent:
             faults=self._pace.records(ended_ns) if self._pace is not None else (),
             sockets=self._windows.states(self._connections) if self._windows is not None else (),
             accepted_congestion=tuple(self._accepted),
-            code="python" if self._replay is None else "compiled",
+            code=self._python if self._replay is None else COMPILED,
         )
         say(Done(summary))
         if isinstance(self._loop, ReplayLoop):

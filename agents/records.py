@@ -14,6 +14,10 @@ import numpy.typing as npt
 Int64 = npt.NDArray[np.int64]
 CAPTURE_FOLDER = "capture"
 """Folder of captured packets, inside the point's folder."""
+COMPILED, IN_PYTHON = "compiled", "python"
+"""Kinds of agents."""
+NOT_SERVED = "python, because this kernel does not carry out lists of system calls"
+"""The latter where the former was asked for."""
 TENANTS_CLASS = 0
 """The traffic class of other tenants: that of a strategy with one class, and of the most urgent messages of others."""
 
@@ -95,7 +99,7 @@ class AgentSummary:
     accepted_congestion: tuple[str, ...] = ()
     #: How long the run's threads waited for a core, all together, as a share of the replay; 0 on the virtual clock.
     cpu_wait: float = 0.0
-    #: Which agent this was: "compiled", or the one in "python".
+    #: Which agent this was: COMPILED, IN_PYTHON, or the latter for want of a kernel that serves the former.
     code: str = "python"
 
 

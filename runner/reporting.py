@@ -12,6 +12,7 @@ from typing import Any
 import tomli_w
 from rich.console import RenderableType
 
+from gradwire.agents.records import NOT_SERVED
 from gradwire.analysis.compare import PrintedCell, cells_of_claims
 from gradwire.analysis.congestion.told import congestion_lines
 from gradwire.analysis.faults.times import fault_lines
@@ -113,6 +114,7 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) ->
             *_fault_notes(runs),
             *_congestion_notes(runs),
             *_naming_notes(runs),
+            *_agent_notes(runs),
             *_speed_notes(runs),
         ],
         ranking=ranking_of(scenario, runs, folder),
@@ -251,6 +253,16 @@ def _naming_notes(runs: Sequence[JudgedRun]) -> list[str]:
         f"run by another version of gradwire: {older} of {len(runs)} points, whose folders were found by the parameters in their "
         "names; all other settings are taken to be those of scenario.toml"
     ]
+
+
+def _agent_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    """Where compiled agents were asked for and the kernel did not serve them."""
+    slow = sum(
+        run.result.valid and any(agent.code == NOT_SERVED for agent in run.stored.record().agents) for run in runs
+    )
+    if not slow:
+        return []
+    return [f"agents of {slow} of {len(runs)} points are in {NOT_SERVED}: points take longer, and are the same"]
 
 
 def _speed_notes(runs: Sequence[JudgedRun]) -> list[str]:

@@ -42,7 +42,7 @@ AGENT_FLAGS = (
     *("-std=gnu11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden"),
     # Without a C library, so that any distribution's Python can load it.
     *("-ffreestanding", "-nostdlib", "-fno-stack-protector"),
-    *("-Wl,--build-id=none", "-s"),
+    *("-Wl,--build-id=none", "-Wl,-z,defs", "-s"),
 )
 AGENT_MAGIC = b"gradwire agent 1"
 _AGENT_TRAILER = struct.Struct("<Q16s")

@@ -10,6 +10,7 @@ from pathlib import Path
 from gradwire.faults import MachineFault
 from gradwire.vm.causes import NESTED, Cause, KernelFault, Surroundings
 from gradwire.vm.kernel import renewal
+from gradwire.vm.kernel_source import agent_in
 from gradwire.vm.machine import run_virtual
 from gradwire.vm.owners import temporary_folder
 from gradwire.vm.packages import install_command
@@ -86,6 +87,8 @@ def kernel_file_damage(kernel: Path) -> Cause | None:
             problem = f"was built for another processor than x86-64 (ELF machine {machine})"
         elif len(head) < needed:
             problem = f"is cut short: it has {len(head)} of {needed} bytes"
+        elif agent_in(kernel) is None:
+            problem = "is cut short: the compiled agent at its end is not whole"
     return Cause("kernel file", f"{kernel} {problem}", renewal(kernel)) if problem else None
 
 

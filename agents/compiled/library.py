@@ -40,9 +40,9 @@ class Given(ctypes.Structure):
     """struct given of replay.h."""
 
     _fields_ = (
-        *((name, Long) for name in ("ops", "ranks", "queues", "streams", "slots", "own", "iterations", "workers")),
+        *((name, Long) for name in ("ops", "queues", "streams", "slots", "own", "iterations", "workers")),
         *((name, Long) for name in ("senders", "receivers")),
-        *((name, Pointer) for name in ("kind", "rank", "peer", "lane", "chunk", "order", "duration_ns", "size_bytes")),
+        *((name, Pointer) for name in ("kind", "rank", "lane", "chunk", "order", "duration_ns", "size_bytes")),
         *((name, Pointer) for name in ("combine", "received_as", "is_remote", "tensor", "stream", "slot", "recv")),
         *((name, Pointer) for name in ("sender", "waits_first", "waits_later", "own_ops", "lag")),
         *((name, Lists) for name in ("successors", "produces", "consumes", "needs")),

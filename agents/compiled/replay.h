@@ -33,9 +33,9 @@ struct end {
 
 /* What Python hands over; the fields of `Given` in compiled/replay.py. Columns without a comment are those of the plan's ops. */
 struct given {
-	int64_t ops, ranks, queues, streams, slots, own, iterations, workers, senders, receivers;
+	int64_t ops, queues, streams, slots, own, iterations, workers, senders, receivers;
 	const uint8_t *kind;
-	const int32_t *rank, *peer, *lane, *chunk;
+	const int32_t *rank, *lane, *chunk;
 	const int64_t *order, *duration_ns, *size_bytes;
 	const uint8_t *combine, *received_as, *is_remote;
 	const int32_t *tensor;    /* of each op's chunk; -1 for none */
@@ -258,13 +258,15 @@ void advance(struct replay *replay, int64_t now_ns);
 void sent(struct replay *replay, const struct sender *sender, int64_t on_line_ns);
 void arrived(struct replay *replay, struct receiver *receiver);
 
-/* transfer.c: transfer.py and departures.py */
+/* departures.c */
+void expect_departure(struct call *call, const struct sender *sender);
+int has_departed(struct replay *replay, const struct call *call, struct sender *sender, int64_t *on_line_ns);
+
+/* transfer.c: transfer.py */
 void open_sender(struct replay *replay, struct sender *sender, const struct end *end);
 void open_receiver(struct replay *replay, struct receiver *receiver, const struct end *end);
 void begin_message(struct replay *replay, struct sender *sender, const struct outgoing *message);
 void add_pump(struct replay *replay, struct sender *sender);
 enum progress pumped(struct replay *replay, const struct attempt *attempt);
-void expect_departure(struct call *call, const struct sender *sender);
-int has_departed(struct replay *replay, const struct call *call, struct sender *sender, int64_t *on_line_ns);
 void expect_bytes(struct call *call, struct receiver *receiver);
 void take_bytes(struct replay *replay, const struct call *call, struct receiver *receiver);

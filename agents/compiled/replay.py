@@ -78,9 +78,9 @@ class CompiledReplay:
         ops, kind = plan.ops, plan.ops.kind
         moves = self._is_own & (ops.chunk >= 0) & ((kind == OpKind.SEND) | (kind == OpKind.RECV))
         self._holdings = Holdings.of(plan, moves, self._is_own)
-        given.ops, given.ranks, given.queues = len(ops), len(plan.rank_host), len(plan.queue_rank)
+        given.ops, given.queues = len(ops), len(plan.queue_rank)
         given.own, given.iterations, given.workers = len(graph.own_ops), iterations, len(plan.workers)
-        own = {name: getattr(ops, name) for name in ("kind", "rank", "peer", "lane", "chunk", "combine")}
+        own = {name: getattr(ops, name) for name in ("kind", "rank", "lane", "chunk", "combine")}
         kinds = {"kind": np.uint8, "combine": np.uint8}
         fill(given, self._columns, {name: (values, kinds.get(name, np.int32)) for name, values in own.items()})
         longs = {name: (getattr(ops, name), np.int64) for name in ("order", "duration_ns", "size_bytes")}

@@ -1,12 +1,10 @@
-/* transfer.py and departures.py: how a message is handed over, how it is received, and when its last byte has left. */
+/* transfer.py: how a message is handed over, and how it is received. */
+#include "departures.h"
 #include "memory.h"
 #include "replay.h"
 
-#include <emmintrin.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -21,33 +19,6 @@
 #define MAGIC 0x47574952
 #define VERSION 1
 #define FIXED_BYTES 48
-
-/* departures.py */
-#define SO_TIMESTAMPING_NUMBER 37
-#define TX_SOFTWARE 2
-#define LENGTH_AT 16
-#define AT_ONCE 8
-#define CONTROL_BYTES 112
-#define IP_RECVERR_NUMBER 11
-
-struct message_header {
-	struct msghdr header;
-	unsigned int size_bytes;
-};
-
-/* What asks for a timestamp with a message's last piece, and what timestamps are read into. */
-struct timestamps {
-	struct msghdr asking;
-	struct iovec piece;
-	struct {
-		struct cmsghdr header;
-		uint32_t flags;
-	} __attribute__((aligned(8))) ask;
-	struct message_header messages[AT_ONCE];
-	struct iovec vectors[AT_ONCE];
-	uint8_t packets[AT_ONCE][LENGTH_AT + 2];
-	uint8_t controls[AT_ONCE][CONTROL_BYTES];
-};
 
 static uint8_t zero[1];
 
@@ -79,23 +50,6 @@ static int header_bytes(const struct replay *replay)
 }
 
 /* A sender */
-
-static struct timestamps *new_timestamps(void)
-{
-	struct timestamps *made = memory(sizeof(struct timestamps));
-
-	made->ask.header = (struct cmsghdr){
-		.cmsg_len = sizeof(struct cmsghdr) + sizeof(uint32_t), .cmsg_level = SOL_SOCKET, .cmsg_type = SO_TIMESTAMPING_NUMBER};
-	made->ask.flags = TX_SOFTWARE;
-	made->asking = (struct msghdr){
-		.msg_iov = &made->piece, .msg_iovlen = 1, .msg_control = &made->ask, .msg_controllen = sizeof(made->ask)};
-	for (int number = 0; number < AT_ONCE; number++) {
-		made->vectors[number] = (struct iovec){made->packets[number], sizeof(made->packets[number])};
-		made->messages[number].header = (struct msghdr){
-			.msg_iov = &made->vectors[number], .msg_iovlen = 1, .msg_control = made->controls[number]};
-	}
-	return made;
-}
 
 void open_sender(struct replay *replay, struct sender *sender, const struct end *end)
 {
@@ -262,65 +216,6 @@ enum progress pumped(struct replay *replay, const struct attempt *attempt)
 	return progress;
 }
 
-/* Timestamps */
-
-/* What to call when the sender's socket has something on its error queue. */
-void expect_departure(struct call *call, const struct sender *sender)
-{
-	struct timestamps *timestamps = sender->timestamps;
-
-	call->result = NOT_MADE;
-	call->number = NOTHING;
-	if (!sender->is_leaving)
-		return;
-	for (int number = 0; number < AT_ONCE; number++)
-		timestamps->messages[number].header.msg_controllen = CONTROL_BYTES;
-	*call = call_of(SYS_recvmmsg, (uint64_t)sender->end->descriptor, (uint64_t)timestamps->messages, AT_ONCE, MSG_ERRQUEUE, 0);
-	call->events = EPOLLERR;
-}
-
-/* How long a packet takes on the line, as Line.packet_ns in departures.py. */
-static int64_t packet_ns(const struct end *end, int64_t ip_bytes)
-{
-	int64_t bytes = ip_bytes - end->header_bytes;
-	int64_t frames = larger(1, (bytes + end->payload_bytes - 1) / end->payload_bytes);
-	int64_t on_line_bytes = bytes + frames * (end->header_bytes + end->overhead_bytes);
-
-	return _mm_cvtsd_si64(_mm_set_sd((double)on_line_bytes * end->ns_per_byte));
-}
-
-static uint32_t word_at(const uint8_t *at)
-{
-	uint32_t word;
-
-	memcpy(&word, at, sizeof(word));
-	return word;
-}
-
-/* Whether the message that is leaving has left, and for how long its last packet is still on the line then. */
-int has_departed(struct replay *replay, const struct call *call, struct sender *sender, int64_t *on_line_ns)
-{
-	if (call->result == -EAGAIN)
-		return 0;
-	if (call->result < 0)
-		fail(replay, TIMESTAMPS_UNREADABLE, -call->result, 0, 0, 0, 0);
-	for (int64_t number = 0; number < call->result; number++) {
-		/* After a control message with the time: a cmsghdr, and a sock_extended_err, whose last field is the number */
-		const uint8_t *control = sender->timestamps->controls[number] + 64;
-
-		if (word_at(control + 8) != IPPROTO_IP || word_at(control + 12) != IP_RECVERR_NUMBER) {
-			fail(replay, TIMESTAMP_WITHOUT_NUMBER, word_at(control + 8), word_at(control + 12), 0, 0, 0);
-			return 0;
-		}
-		if (word_at(control + 28) == (uint32_t)(sender->written_bytes - 1)) {
-			sender->is_leaving = 0;
-			*on_line_ns = packet_ns(sender->end, (int64_t)get(sender->timestamps->packets[number] + LENGTH_AT, 2));
-			return 1;
-		}
-	}
-	return 0;
-}
-
 /* A receiver */
 
 void open_receiver(struct replay *replay, struct receiver *receiver, const struct end *end)
@@ -358,9 +253,10 @@ static void set_low_water(struct replay *replay, struct receiver *receiver)
 static int unpack(struct replay *replay, struct receiver *receiver, const uint8_t *at)
 {
 	int64_t magic = (int64_t)get(at, 4), size_bytes = (int64_t)get(at + 40, 8), of_set = (int64_t)get(at + 6, 2);
+	int is_header = magic == MAGIC && at[4] == VERSION && of_set == set_bytes(replay);
 
-	if (magic != MAGIC || at[4] != VERSION || of_set != set_bytes(replay) || size_bytes < 0) {
-		fail(replay, FRAMING_LOST, receiver->end->connection, magic, at[4], of_set, size_bytes);
+	if (!is_header || size_bytes < 0) {
+		fail(replay, FRAMING_LOST, receiver->end->connection, magic, at[4], of_set, is_header ? size_bytes : 0);
 		return 0;
 	}
 	receiver->iteration = (int32_t)get(at + 8, 4);

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,9 +16,11 @@ import pytest
 
 from gradwire.agents.connections import HostEntry, SocketOptions
 from gradwire.agents.process import AgentDied, AgentGroup
+from gradwire.agents.records import NOT_SERVED
 from gradwire.faults import MachineFault
 from gradwire.network_namespace import network_namespace
 from gradwire.topo.fabric import Fabric
+from gradwire.vm.kernel_source import agent_command
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.plan import Plan
@@ -86,6 +90,19 @@ def test_replays_a_plan_and_then_another(tmp_path: Path) -> None:
             assert (np.diff(ends) >= 9_000_000).all()
     assert heard[-1] == 2
     assert 3 in heard
+
+
+@needs_setns
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+def test_where_the_kernel_takes_no_lists_agents_are_in_python_and_say_so(tmp_path: Path) -> None:
+    library = tmp_path / "agent.so"
+    subprocess.run(agent_command(library), check=True)
+    plan = local_plan()
+    plan.save(tmp_path / "plan.npz")
+    group = AgentGroup(Fabric(1, 1e9), tmp_path)
+    with group, group.carrying(hosts(1), SOCKETS, str(library)):
+        _, (summary,) = group.replay(plan, tmp_path / "plan.npz", 2, lambda _: None)
+    assert summary.code == NOT_SERVED
 
 
 def replay(folder: Path, name: str, on_iteration: Callable[[int], None] = lambda _: None) -> None:

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from gradwire.agents.records import COMPILED, IN_PYTHON, NOT_SERVED, AgentSummary
 from gradwire.analysis.report.tables import Constant
 from gradwire.faults import InputFault, MachineFault
 from gradwire.runner import planned, reporting
@@ -123,6 +124,20 @@ def test_a_report_says_which_points_were_found_so(call: Any, ran: list[PlannedRu
     assert (status, err) == (0, "")
     assert "run by another version of gradwire: 2 of 2 points" in " ".join(out.split())
     assert (tmp_path / "runs" / "mine" / "points.csv").read_text().count("valid") == 2
+
+
+def judged_with(code: str, *, valid: bool = True) -> Any:
+    record = SimpleNamespace(agents=[AgentSummary((0,), 0, 0, 0, 0, 0, 0, code=code)])
+    return SimpleNamespace(result=SimpleNamespace(valid=valid), stored=SimpleNamespace(record=lambda: record))
+
+
+def test_a_report_says_where_the_kernel_did_not_serve_compiled_agents() -> None:
+    served = [judged_with(COMPILED), judged_with(IN_PYTHON), judged_with(NOT_SERVED, valid=False)]
+    assert reporting._agent_notes(served) == []
+    assert reporting._agent_notes([*served, judged_with(NOT_SERVED)]) == [
+        "agents of 1 of 4 points are in python, because this kernel does not carry out lists of system calls: points take longer, and "
+        "are the same"
+    ]
 
 
 def test_of_two_that_read_alike_none_is_taken(

@@ -10,6 +10,9 @@ from gradwire.vm import kernel_source
 from gradwire.vm.kernel_source import (
     CONFIG,
     Source,
+    agent_in,
+    agent_sources,
+    attach_agent,
     build_fault,
     compiled_object,
     config_digest,
@@ -139,3 +142,27 @@ def test_other_architectures_are_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
     with pytest.raises(MachineFault, match="aarch64"):
         kernel_source.check_tools()
+
+
+def test_the_agent_at_the_end_of_a_kernels_file(tmp_path: Path) -> None:
+    kernel, agent = tmp_path / "kernel", tmp_path / "agent.so"
+    kernel.write_bytes(b"a program")
+    assert agent_in(kernel) is None
+    agent.write_bytes(b"an agent" * 1000)
+    attach_agent(kernel, agent)
+    assert agent_in(kernel) == agent.read_bytes()
+    whole = kernel.read_bytes()
+    assert whole.startswith(b"a program")
+    for damaged in (b"", whole[:-1], whole[-20:], whole[-2000:]):
+        kernel.write_bytes(damaged)
+        assert agent_in(kernel) is None
+
+
+def test_a_change_of_the_agent_is_a_change_of_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = config_digest("CONFIG_A=y")
+    for path in agent_sources():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    monkeypatch.setattr(kernel_source, "AGENT", tmp_path)
+    assert config_digest("CONFIG_A=y") == before
+    (tmp_path / "loop.c").write_text("int nothing;\n")
+    assert config_digest("CONFIG_A=y") != before

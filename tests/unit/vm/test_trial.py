@@ -10,6 +10,7 @@ import pytest
 from gradwire.faults import MachineFault
 from gradwire.vm import trial
 from gradwire.vm.causes import Cause, KernelFault, Surroundings
+from gradwire.vm.kernel_source import attach_agent
 from gradwire.vm.trial import ELF_HEADER, ELF_SEGMENT, HEADLINE, X86_64, kernel_file_damage, try_kernel
 
 BODY_BYTES = 1000
@@ -27,6 +28,9 @@ def kernel(tmp_path: Path) -> Path:
     path = tmp_path / "kernel"
     path.write_bytes(elf())
     path.chmod(0o755)
+    agent = tmp_path / "agent.so"
+    agent.write_bytes(b"an agent")
+    attach_agent(path, agent)
     return path
 
 
@@ -42,6 +46,7 @@ def test_a_whole_program_is_no_damage(kernel: Path) -> None:
         (elf()[:40], "is not a kernel: it has 40 bytes"),
         (elf()[:-1], f"is cut short: it has {len(elf()) - 1} of {len(elf())} bytes"),
         (elf()[: ELF_HEADER.size + 10], "is cut short"),
+        (elf(), "is cut short: the compiled agent at its end is not whole"),
         (elf(machine=183), "another processor than x86-64 (ELF machine 183)"),
     ],
 )
