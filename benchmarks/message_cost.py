@@ -115,8 +115,35 @@ class Meter:
         """Nothing more."""
 
 
-def measure(settings: list[str], iterations: int) -> str:
-    """Runs a point; one line of what an iteration and a message cost."""
+@dataclass(frozen=True)
+class MessageCost:
+    """What an iteration's messages cost."""
+
+    messages: int
+    size_bytes: int
+    #: Of an iteration.
+    spent: CpuTimes
+    #: Virtual time of each iteration.
+    times_s: tuple[float, ...]
+
+    @property
+    def message_s(self) -> float:
+        """CPU time of a message."""
+        return self.spent.total_s / self.messages
+
+    def text(self) -> str:
+        """In a line."""
+        columns = [f"{seconds:.2f}" for seconds in self.spent.columns()[:4]]
+        return (
+            f"{self.messages} messages, {self.size_bytes / 1e9:.2f} GB an iteration: {self.spent.total_s:.2f} s of CPU "
+            f"({' + '.join(columns)}: kernel user + system, processes user + system), {1e6 * self.message_s:.0f} us and "
+            f"{self.spent.stops / self.messages:.2f} stops a message, {self.size_bytes / 1e9 / self.spent.total_s:.2f} GB/s; "
+            f"iterations take {', '.join(f'{seconds:.6f}' for seconds in self.times_s)} s"
+        )
+
+
+def measure(settings: list[str], iterations: int) -> MessageCost:
+    """Runs a point."""
     loaded = load_scenario(SCENARIO, [*settings, f"run.iterations={iterations}", "run.warmup=1"])
     meter = Meter()
     with tempfile.TemporaryDirectory(prefix="gradwire-") as name:
@@ -130,13 +157,8 @@ def measure(settings: list[str], iterations: int) -> str:
     times_s = iteration_times_s(plan, log, iterations + 1)[1:]
     spent = meter.at_iteration[iterations + 1].since(meter.at_iteration[1])
     messages, size_bytes = int(plan.is_remote().sum()), int(plan.ops.size_bytes[plan.is_remote()].sum())
-    columns = [f"{seconds / iterations:.2f}" for seconds in spent.columns()[:4]]
-    total_s = spent.total_s / iterations
-    return (
-        f"{messages} messages, {size_bytes / 1e9:.2f} GB an iteration: {total_s:.2f} s of CPU ({' + '.join(columns)}: kernel user "
-        f"+ system, processes user + system), {1e6 * total_s / messages:.0f} us and {spent.stops / iterations / messages:.2f} stops "
-        f"a message, {size_bytes / 1e9 / total_s:.2f} GB/s; iterations take {', '.join(f'{seconds:.6f}' for seconds in times_s)} s"
-    )
+    of_one = CpuTimes(*(column / iterations for column in spent.columns()))
+    return MessageCost(messages, size_bytes, of_one, tuple(map(float, times_s)))
 
 
 def main() -> None:
@@ -144,10 +166,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", metavar="POINT or KEY=VALUE")
     parser.add_argument("--iterations", type=int, default=1, help="measured, after a first one")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     settings = [word for word in arguments.what if "=" in word]
     for name in [word for word in arguments.what if "=" not in word] or POINTS:
-        print(f"{name}: {measure([*POINTS[name], *settings], arguments.iterations)}", flush=True)
+        print(f"{name}: {measure([*POINTS[name], *settings], arguments.iterations).text()}", flush=True)
 
 
 if __name__ == "__main__":

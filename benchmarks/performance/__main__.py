@@ -12,16 +12,17 @@ import platform
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks.performance import chart, commands, growth, side_by_side, start_up
-from benchmarks.performance.cost import Cost, Figures
+from benchmarks.performance import agents, chart, commands, growth, side_by_side, start_up
+from benchmarks.performance.cost import Cost, Figures, MessageFigure
 from benchmarks.performance.page import PAGE, WORDS, written
 
-PARTS: dict[str, Callable[[int], Iterator[Cost]]] = {
+PARTS: dict[str, Callable[[int], Iterator[Cost | MessageFigure]]] = {
     "side_by_side": side_by_side.compared,
     "hosts": growth.over_hosts,
     "rates": growth.over_rates,
     "sizes": growth.over_sizes,
     "messages": growth.over_messages,
+    "agents": agents.compared,
     "start_up": start_up.started,
     "commands": commands.timed,
 }
@@ -44,11 +45,10 @@ def main() -> None:
     arguments = parser.parse_args()
     figures = Figures.load()
     for part in arguments.parts or PARTS:
-        costs = []
+        costs: list[Cost | MessageFigure] = []
         for cost in PARTS[part](arguments.rounds):
             costs.append(cost)
-            ideal = f", {cost.over_ideal:.4f} of the ideal time" if cost.over_ideal else ""
-            print(f"{part}: {cost.name}: {cost.wall_s.text()} s, {cost.cpu_s.text()} s of CPU{ideal}", flush=True)
+            print(f"{part}: {cost.text()}", flush=True)
         setattr(figures, part, costs)
         figures.machine = machine()
         if arguments.write:

@@ -45,6 +45,32 @@ class Cost(msgspec.Struct, frozen=True):
     #: The number that a row of a sweep stands for.
     at: float = 0.0
 
+    def text(self) -> str:
+        """In a line."""
+        ideal = f", {self.over_ideal:.4f} of the ideal time" if self.over_ideal else ""
+        return f"{self.name}: {self.wall_s.text()} s, {self.cpu_s.text()} s of CPU{ideal}"
+
+
+class MessageFigure(msgspec.Struct, frozen=True):
+    """What a message cost."""
+
+    #: The traffic that it is of.
+    name: str
+    #: Which agents: "compiled" or "python".
+    code: str
+    #: How often a process stopped for the kernel.
+    stops: float
+    #: CPU time of the kernel, and of the processes in it.
+    kernel_us: float
+    processes_us: float
+    #: Time of an iteration on the virtual clock.
+    iteration_s: float
+
+    def text(self) -> str:
+        """In a line."""
+        cpu_us = self.kernel_us + self.processes_us
+        return f"{self.name}, {self.code}: {cpu_us:.0f} us of CPU and {self.stops:.2f} stops a message, {self.iteration_s:.6f} s"
+
 
 class Figures(msgspec.Struct):
     """All that the page says, by part; a part that has not been measured is empty."""
@@ -55,6 +81,7 @@ class Figures(msgspec.Struct):
     rates: list[Cost] = []
     sizes: list[Cost] = []
     messages: list[Cost] = []
+    agents: list[MessageFigure] = []
     start_up: list[Cost] = []
     commands: list[Cost] = []
 

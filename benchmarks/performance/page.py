@@ -67,10 +67,29 @@ def plain(costs: Sequence[Cost]) -> str:
     return table(["", "wall (s)", "CPU (s)"], [[c.name, c.wall_s.text(), c.cpu_s.text()] for c in costs])
 
 
+def agents(figures: Figures) -> str:
+    """What a message costs, with each kind of agents."""
+    rows = [
+        [
+            each.name,
+            each.code,
+            f"{each.kernel_us + each.processes_us:.0f}",
+            f"{each.kernel_us:.0f}",
+            f"{each.processes_us:.0f}",
+            f"{each.stops:.1f}",
+            f"{each.iteration_s:.4f}",
+        ]
+        for each in figures.agents
+    ]
+    heads = ["messages", "agents", "CPU (us)", "kernel's", "processes'", "stops", "an iteration takes (s)"]
+    return table(heads, rows)
+
+
 PARTS: dict[str, Callable[[Figures], str]] = {
     "machine": lambda figures: figures.machine,
     "side-by-side": side_by_side,
     "growth": growth,
+    "agents": agents,
     "start-up": lambda figures: plain(figures.start_up),
     "commands": lambda figures: plain(figures.commands),
 }
