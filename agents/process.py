@@ -228,9 +228,12 @@ class AgentGroup:
         iterations: int,
         on_iteration: Callable[[int], None],
         mishaps: Mishaps = UNHARMED,
+        *,
+        waits: bool = True,
     ) -> tuple[OpLog, tuple[AgentSummary, ...]]:
         """Replays the plan, stored at `path`; calls `on_iteration` with the number of iterations that all agents have done.
 
+        waits: whether it may begin up to START_GRAIN_NS later; not where something else has begun with it.
         Raises AgentDied, with ranks and hosts, as soon as an agent ends early.
         """
         for process in self._processes:
@@ -242,7 +245,7 @@ class AgentGroup:
         for process in self._processes:
             process.tell(Connect())
         self._collect(Ready)
-        grain_ns = START_GRAIN_NS if self._by_fork else 1
+        grain_ns = START_GRAIN_NS if self._by_fork and waits else 1
         self.start_ns = math.ceil((time.monotonic_ns() + START_DELAY_NS) / grain_ns) * grain_ns
         mishaps.on_start(self.start_ns)
         for process in self._processes:

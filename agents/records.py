@@ -16,7 +16,7 @@ CAPTURE_FOLDER = "capture"
 """Folder of captured packets, inside the point's folder."""
 COMPILED, IN_PYTHON = "compiled", "python"
 """Kinds of agents."""
-NOT_SERVED = "python, because this kernel does not carry out lists of system calls"
+NOT_SERVED = "python, because this kernel has no compiled agent or does not serve it"
 """The latter where the former was asked for."""
 TENANTS_CLASS = 0
 """The traffic class of other tenants: that of a strategy with one class, and of the most urgent messages of others."""

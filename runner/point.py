@@ -202,7 +202,11 @@ def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
             _faults(task, ready) as (mishaps, injection),
             sampling(network.switch_interfaces(), task.queue_period_ns) as sampler,
         ):
-            log, summaries = _replay(agents, plan, folder / chosen.file, task.iterations, Iterated, mishaps, injection)
+            # Programs count from now on, and queues are read from now on.
+            waits = not (task.programs or task.queue_period_ns)
+            log, summaries = _replay(
+                agents, plan, folder / chosen.file, task.iterations, Iterated, mishaps, injection, waits=waits
+            )
         load = ProcessorReading.now().since(processor_before) if processor_before else None
         say(ReplayEnded())
         ready.controller.check_alive()
@@ -262,15 +266,17 @@ def _replay(
     progress: Callable[[int], Event],
     mishaps: Mishaps = UNHARMED,
     injection: Injection | None = None,
+    *,
+    waits: bool = True,
 ) -> tuple[OpLog, tuple[AgentSummary, ...]]:
-    """Replays a plan; `progress` is the event that tells how many iterations are done."""
+    """Replays a plan; `progress` is the event that tells how many iterations are done. waits: as for AgentGroup.replay."""
 
     def iterated(done: int) -> None:
         say(progress(done))
         if injection is not None:
             injection.iterated(done)
 
-    return agents.replay(plan, path, iterations, iterated, mishaps)
+    return agents.replay(plan, path, iterations, iterated, mishaps, waits=waits)
 
 
 def _probe_rate(task: PointTask, folder: Path, agents: AgentGroup) -> float:

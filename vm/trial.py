@@ -87,7 +87,7 @@ def kernel_file_damage(kernel: Path) -> Cause | None:
             problem = f"was built for another processor than x86-64 (ELF machine {machine})"
         elif len(head) < needed:
             problem = f"is cut short: it has {len(head)} of {needed} bytes"
-        elif agent_in(kernel) is None:
+        elif len(head) > needed and agent_in(kernel) is None:
             problem = "is cut short: the compiled agent at its end is not whole"
     return Cause("kernel file", f"{kernel} {problem}", renewal(kernel)) if problem else None
 

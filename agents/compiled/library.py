@@ -78,7 +78,9 @@ class Told(ctypes.Structure):
 
 
 def load(path: Path) -> ctypes.CDLL | None:
-    """The library; None where the kernel does not carry out lists of calls."""
+    """The library; None where the kernel's file has none, or the kernel does not carry out lists of calls."""
+    if not path.exists():
+        return None
     library = ctypes.CDLL(str(path))
     library.open_replay.restype = Pointer
     library.open_replay.argtypes = [ctypes.POINTER(Given)]

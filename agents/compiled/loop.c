@@ -5,6 +5,7 @@
 #include "exported.h"
 #include "memory.h"
 
+#include <errno.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -72,6 +73,19 @@ static void watch(struct replay *replay, int descriptor, uint32_t events, uint64
 	make(replay, call_of(SYS_epoll_ctl, (uint64_t)replay->poll, EPOLL_CTL_ADD, (uint64_t)descriptor, (uint64_t)&wanted, 0));
 }
 
+static void wait_for_start(struct replay *replay)
+{
+	struct call call;
+	struct calls one = {&call, 1, 1};
+
+	do {
+		call = wait_call(replay);
+		carry_out(&one);
+	} while (call.result == -EINTR);
+	if (call.result < 0)
+		fail(replay, CALL_FAILED, SYS_epoll_wait, -call.result, 0, 0, 0);
+}
+
 /* Waits for the start, and then watches all connections. */
 static void start(struct replay *replay)
 {
@@ -82,7 +96,7 @@ static void start(struct replay *replay)
 	replay->timer = (int)make(replay, call_of(SYS_timerfd_create, CLOCK_MONOTONIC, TFD_NONBLOCK, 0, 0, 0));
 	watch(replay, replay->timer, EPOLLIN, TIMERS_PLACE);
 	make(replay, timer_call(replay, 0));
-	make(replay, wait_call(replay));
+	wait_for_start(replay);
 	for (int64_t place = 0; place < given->receivers; place++)
 		watch(replay, given->incoming[place].descriptor, EPOLLIN, (uint64_t)(1 + place));
 	for (int64_t place = 0; place < given->senders; place++)
@@ -183,6 +197,30 @@ static int64_t next_timer_ns(const struct replay *replay)
 	return replay->timers.count ? replay->timers.at[0].key : NEVER;
 }
 
+/* Of the calls that may not fail, whether they did. What became of messages is theirs to note. */
+static void expect_success(struct replay *replay)
+{
+	for (long at = 0; at < replay->list.count; at++) {
+		const struct call *call = &replay->list.at[at];
+		int is_wait = call->number == SYS_epoll_wait;
+
+		if (!is_wait && call->number != SYS_setsockopt && call->number != SYS_timerfd_settime &&
+		    call->number != SYS_clock_gettime)
+			continue;
+		if (call->result < 0 && call->result != NOT_MADE && !(is_wait && call->result == -EINTR))
+			fail(replay, CALL_FAILED, (int64_t)call->number, -call->result, 0, 0, 0);
+	}
+}
+
+static void carry_out_list(struct replay *replay)
+{
+	long ended = carry_out(&replay->list);
+
+	if (ended < 0)
+		fail(replay, CALL_FAILED, CALLS, -ended, 0, 0, 0);
+	expect_success(replay);
+}
+
 /* Carries out the list, and then waits for what comes next unless there is news already. */
 static void turn(struct replay *replay)
 {
@@ -195,8 +233,7 @@ static void turn(struct replay *replay)
 	add_call(&replay->list, wait_call(replay))->waits = 1;
 	add_call(&replay->list, clock_call());
 	add_call(&replay->list, call_of(EACH_READY, (uint64_t)replay->ready, (uint64_t)replay->of_ready, 0, 0, 0));
-	if (carry_out(&replay->list) < 0)
-		fail(replay, CALL_FAILED, CALLS, 0, 0, 0, 0);
+	carry_out_list(replay);
 	ready = replay->list.at[wait].result;
 	if (ready != NOT_MADE)
 		replay->timer_ns = timer_ns;
@@ -242,13 +279,17 @@ enum what go_on(struct replay *replay)
 		start(replay);
 	while (!replay->told.failure) {
 		add_outbox(replay);
-		if (!replay->attempts.count) {
-			if (replay->told.iterations_done != done)
+		if (replay->told.iterations_done != done) {
+			if (!replay->attempts.count)
 				return ITERATED;
-			if (done == given->iterations || !given->own)
-				return FINISHED;
+			/* What the turn has left to do, and no wait: the news comes first */
+			carry_out_list(replay);
+			note_attempts(replay);
+		} else if (!replay->attempts.count && (done == given->iterations || !given->own)) {
+			return FINISHED;
+		} else {
+			turn(replay);
 		}
-		turn(replay);
 	}
 	return FAILED;
 }

@@ -12,6 +12,7 @@
  */
 #define PIECE_BYTES ((size_t)1 << 22)
 #define OUT_OF_MEMORY 3
+#define STANDARD_ERROR 2
 
 struct piece {
 	struct piece *before;
@@ -21,13 +22,23 @@ struct piece {
 static struct piece *last;
 static size_t used_bytes;
 
+static void end_without_memory(void)
+{
+	static const char said[] = "the compiled agent is out of memory: give the machine more with run.memory_mb\n";
+
+	system_call(SYS_write, STANDARD_ERROR, (long)said, sizeof(said) - 1, 0, 0, 0);
+	system_call(SYS_exit_group, OUT_OF_MEMORY, 0, 0, 0, 0, 0);
+}
+
+/* Its pages are there at once, in one stretch: pages that come one by one may be as many mappings. */
 static struct piece *new_piece(size_t size_bytes)
 {
-	long at = system_call(SYS_mmap, 0, (long)size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	long at = system_call(SYS_mmap, 0, (long)size_bytes, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	struct piece *piece = (struct piece *)at;
 
 	if (at < 0 && at > -4096)
-		system_call(SYS_exit_group, OUT_OF_MEMORY, 0, 0, 0, 0, 0);
+		end_without_memory();
 	piece->size_bytes = size_bytes;
 	return piece;
 }

@@ -90,7 +90,7 @@ class CompiledReplay:
         self._give_lanes()
         # Written once before it is used: see OpLogger.
         self._log = np.full((max(1, given.own * iterations), COLUMNS), 0, np.int64)
-        self._lateness_ns = np.zeros(max(1, given.own * iterations), np.int64)
+        self._lateness_ns = np.full(max(1, given.own * iterations), 0, np.int64)
         fill(given, self._columns, {"log": (self._log, np.int64), "lateness_ns": (self._lateness_ns, np.int64)})
         self._told = Told()
 
@@ -166,7 +166,11 @@ class CompiledReplay:
         """Takes the connections of its hosts. line_of: as for ReplayLoop."""
         self._connections, given = connections, self._given
         self._sockets = [*outgoing.values(), *incoming.values()]
-        self._peers = {number: str(sock.getpeername()[0]) for number, sock in (*outgoing.items(), *incoming.items())}
+        self._peers = {
+            (number, ends is outgoing): str(sock.getpeername()[0])
+            for ends in (outgoing, incoming)
+            for number, sock in ends.items()
+        }
         place = {number: place for place, number in enumerate(outgoing)}
         sender = np.full(len(self._plan.ops), -1, np.int32)
         own = [(send, place[number]) for send, number in connection_of_send.items() if number in place]

@@ -30,13 +30,14 @@ class Failure(IntEnum):
 def fault_of(
     told: Told,
     plan: Plan,
-    peers: Mapping[int, str],
+    peers: Mapping[tuple[int, bool], str],
     rank_and_chunk: Callable[[int], tuple[int, int]],
     workers: int,
 ) -> Fault:
     """The fault that ended a replay.
 
-    peers: address of the other end of each connection. rank_and_chunk: whose a place of the ledger is, and of which chunk.
+    peers: address of the other end of each connection, by its number and whether it begins here. rank_and_chunk: whose a place of the
+    ledger is, and of which chunk.
     """
     failure, detail = Failure(told.failure), list(told.detail)
     if failure == Failure.CONTRIBUTIONS:
@@ -46,7 +47,8 @@ def fault_of(
         return not_complete(iteration, op, *rank_and_chunk(place), held, needed)
     if failure in (Failure.TIMESTAMPS_UNREADABLE, Failure.TIMESTAMP_WITHOUT_NUMBER, Failure.CALL_FAILED):
         return _of_the_kernel(failure, detail)
-    return _of_a_connection(failure, detail, peers.get(detail[0], "a peer"))
+    begins_here = failure in (Failure.BROKEN_WHILE_SENDING, Failure.HUNG_UP)
+    return _of_a_connection(failure, detail, peers.get((detail[0], begins_here), "a peer"))
 
 
 def _of_a_connection(failure: Failure, detail: list[int], peer: str) -> Fault:

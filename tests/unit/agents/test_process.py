@@ -99,10 +99,11 @@ def test_where_the_kernel_takes_no_lists_agents_are_in_python_and_say_so(tmp_pat
     subprocess.run(agent_command(library), check=True)
     plan = local_plan()
     plan.save(tmp_path / "plan.npz")
-    group = AgentGroup(Fabric(1, 1e9), tmp_path)
-    with group, group.carrying(hosts(1), SOCKETS, str(library)):
-        _, (summary,) = group.replay(plan, tmp_path / "plan.npz", 2, lambda _: None)
-    assert summary.code == NOT_SERVED
+    for path in (library, tmp_path / "missing.so"):
+        group = AgentGroup(Fabric(1, 1e9), tmp_path)
+        with group, group.carrying(hosts(1), SOCKETS, str(path)):
+            _, (summary,) = group.replay(plan, tmp_path / "plan.npz", 2, lambda _: None)
+        assert summary.code == NOT_SERVED
 
 
 def replay(folder: Path, name: str, on_iteration: Callable[[int], None] = lambda _: None) -> None:

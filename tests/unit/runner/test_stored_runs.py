@@ -135,7 +135,7 @@ def test_a_report_says_where_the_kernel_did_not_serve_compiled_agents() -> None:
     served = [judged_with(COMPILED), judged_with(IN_PYTHON), judged_with(NOT_SERVED, valid=False)]
     assert reporting._agent_notes(served) == []
     assert reporting._agent_notes([*served, judged_with(NOT_SERVED)]) == [
-        "agents of 1 of 4 points are in python, because this kernel does not carry out lists of system calls: points take longer, and "
+        "agents of 1 of 4 points are in python, because this kernel has no compiled agent or does not serve it: points take longer, and "
         "are the same"
     ]
 

@@ -34,7 +34,9 @@ def kernel(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_whole_program_is_no_damage(kernel: Path) -> None:
+def test_a_whole_program_is_no_damage_with_an_agent_or_without(kernel: Path) -> None:
+    assert kernel_file_damage(kernel) is None
+    kernel.write_bytes(elf())
     assert kernel_file_damage(kernel) is None
 
 
@@ -46,7 +48,7 @@ def test_a_whole_program_is_no_damage(kernel: Path) -> None:
         (elf()[:40], "is not a kernel: it has 40 bytes"),
         (elf()[:-1], f"is cut short: it has {len(elf()) - 1} of {len(elf())} bytes"),
         (elf()[: ELF_HEADER.size + 10], "is cut short"),
-        (elf(), "is cut short: the compiled agent at its end is not whole"),
+        (elf() + b"an ag", "is cut short: the compiled agent at its end is not whole"),
         (elf(machine=183), "another processor than x86-64 (ELF machine 183)"),
     ],
 )
