@@ -307,6 +307,6 @@ def _facts(evaluated: Sequence[Evaluated], gathered: Gathered) -> Facts:
         kernel=kernel.name if kernel else "none",
         code=f"{plan_digest()[:8]}-{run_digest()[:8]}",
         points=len(measured),
-        points_s=sum(measured.values()),
+        points_s=round(sum(measured.values()), 1),
         failed={label: reason for label, reason in gathered.failed if label.split()[0] in own},
     )

@@ -42,8 +42,7 @@ class Facts:
 
 def write_facts(path: Path, facts: Facts) -> None:
     """Writes the facts as JSON."""
-    rounded = {**asdict(facts), "points_s": round(facts.points_s, 1)}
-    path.write_text(json.dumps(rounded, indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(asdict(facts), indent=1) + "\n", encoding="utf-8")
 
 
 def read_facts(path: Path) -> Facts:
