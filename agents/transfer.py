@@ -137,28 +137,36 @@ class Receiver:
         self._left = 0
         self._start_ns = 0
         self._low_water = 1
+        #: What `receive` took: bytes to look at, or how many were discarded.
+        self._taken: bytes | int | None = None
 
-    def pump(self, now_ns: int) -> Sequence[Arrival]:
-        """Receives with a single call; returns the messages that are complete after it. Then call `set_low_water`."""
+    def receive(self) -> None:
+        """Takes what is there, with a single call. Then call `arrivals`."""
         try:
             if self._header is not None and not self._buffer:
-                return self._skip()
-            return self._read(now_ns)
+                self._taken = discard(self.sock, self._left)
+            else:
+                self._taken = self.sock.recv(READ_BYTES)
         except BlockingIOError:
-            return ()
+            self._taken = None
+            return
         except ConnectionResetError as error:
             raise MachineFault(f"the connection from {self.peer} broke in the middle of the run: {error}") from error
+        if not self._taken:
+            raise MachineFault(f"the connection from {self.peer} closed in the middle of the run")
 
-    def _skip(self) -> Sequence[Arrival]:
-        skipped_bytes = discard(self.sock, self._left)
-        self._raise_if_closed(skipped_bytes == 0)
-        self.bytes_received += skipped_bytes
-        self._left -= skipped_bytes
+    def arrivals(self, now_ns: int) -> Sequence[Arrival]:
+        """The messages that are complete with what `receive` took, which was there at `now_ns`. Then call `set_low_water`."""
+        taken, self._taken = self._taken, None
+        if taken is None:
+            return ()
+        if isinstance(taken, bytes):
+            return self._read(taken, now_ns)
+        self.bytes_received += taken
+        self._left -= taken
         return () if self._left else (self._complete(),)
 
-    def _read(self, now_ns: int) -> Sequence[Arrival]:
-        data = self.sock.recv(READ_BYTES)
-        self._raise_if_closed(not data)
+    def _read(self, data: bytes, now_ns: int) -> Sequence[Arrival]:
         self.bytes_received += len(data)
         data = self._buffer + data
         arrivals = []
@@ -183,12 +191,8 @@ class Receiver:
         return arrival
 
     def set_low_water(self) -> None:
-        """After `pump`: says how much must wait before epoll reports the socket again."""
+        """After `arrivals`: says how much must wait before epoll reports the socket again."""
         low_water = min(self._left, LOW_WATER_BYTES) if self._left > LOW_WATER_BYTES // 8 else 1
         if low_water != self._low_water:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, low_water)
             self._low_water = low_water
-
-    def _raise_if_closed(self, closed: bool) -> None:
-        if closed:
-            raise MachineFault(f"the connection from {self.peer} closed in the middle of the run")

@@ -231,8 +231,9 @@ static void turn(struct replay *replay)
 		add_call(&replay->list, timer_call(replay, timer_ns))->waits = 1;
 	wait = replay->list.count;
 	add_call(&replay->list, wait_call(replay))->waits = 1;
-	add_call(&replay->list, clock_call());
 	add_call(&replay->list, call_of(EACH_READY, (uint64_t)replay->ready, (uint64_t)replay->of_ready, 0, 0, 0));
+	/* Only now, so that nothing is noted before it has happened: _turn in loop.py */
+	add_call(&replay->list, clock_call());
 	carry_out_list(replay);
 	ready = replay->list.at[wait].result;
 	if (ready != NOT_MADE)

@@ -78,6 +78,7 @@ def replayed(library: ctypes.CDLL, plan: Plan, iterations: int, *, leaves: bool 
         replay.run(time.monotonic_ns(), heard.append)
     assert heard == sorted(heard)
     assert heard[-1] == iterations
+    assert library.drive_early_clocks() == 0
     return replay
 
 
