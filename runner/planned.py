@@ -22,7 +22,7 @@ import numpy as np
 from gradwire.analysis.fluid.steady import Window, steady_window
 from gradwire.faults import InputFault
 from gradwire.runner.code_digest import plan_digest, run_digest, sources_digest
-from gradwire.runner.compiling.fidelity import UNDIVIDED, Division, division_for
+from gradwire.runner.compiling.fidelity import UNDIVIDED, Division, division_by, division_for
 from gradwire.runner.compiling.ideal_times import fluid_digest, ideal_times, rule_of
 from gradwire.runner.compiling.processes import side_by_side
 from gradwire.runner.compiling.shared_plans import SharedPlans, sharing_key
@@ -69,7 +69,7 @@ class PlannedRun:
     window: Window
     #: Hash of everything that decides the result.
     key: str
-    #: For run.fidelity: what bytes and rates are divided by, at least.
+    #: What bytes and rates are divided by on the virtual clock, for run.fidelity or because the clock does not carry more.
     division: Division = UNDIVIDED
 
     @property
@@ -134,7 +134,8 @@ def scale_warning(points: Sequence[Point], clock: Clock) -> str:
     )
     return (
         f"{largest.hosts} hosts at {largest.rate_bps / 1e9:g} Gbit/s send more together than the virtual clock carries exactly: bytes and "
-        f"rates of all points are divided by {clock.scale}, which leaves their times as they are, but for bursts that last longer"
+        f"rates of all points are divided by {clock.scale}, which leaves their times as they are, but for bursts, which last longer. The "
+        "report says what that may do"
     )
 
 
@@ -201,7 +202,7 @@ def plan_run(
     with origin_named(point):
         compiled = compile_point(point.section, shared.of if shared else None)
     division = _division(point, compiled, clock)
-    scale = max(clock.scale, division.number)
+    scale = division.number if clock.name == "virtual" else clock.scale
     fabric = scaled_fabric(compiled.fabric, scale, keep_burst=clock.name == "virtual")
     plans = {label: scaled_plan(plan, scale) for label, plan in compiled.plans.items()}
     window = _window(point.section, fabric, plans)
@@ -222,10 +223,13 @@ def plan_run(
 
 
 def _division(point: Point, compiled: Compiled, clock: Clock) -> Division:
-    """What run.fidelity divides bytes and rates by. Raises InputFault on the wall clock, which has a scale of its own."""
+    """What bytes and rates are divided by on the virtual clock. Raises InputFault for run.fidelity where it cannot be."""
     fidelity = point.section.run.fidelity
+    send_ends = rule_of(point.section.transport)
     if fidelity is None:
-        return UNDIVIDED
+        if clock.name != "virtual" or clock.scale == 1:
+            return UNDIVIDED
+        return division_by(compiled.plans, compiled.fabric, send_ends, clock.scale)
     with origin_named(point):
         if clock.name != "virtual":
             raise InputFault(
@@ -239,7 +243,10 @@ def _division(point: Point, compiled: Compiled, clock: Clock) -> Division:
             raise InputFault(
                 "run.fidelity: TCP would recover from faults in other steps than undivided: leave out one of them"
             )
-    return division_for(compiled.plans, compiled.fabric, rule_of(point.section.transport), fidelity)
+    wanted = division_for(compiled.plans, compiled.fabric, send_ends, fidelity)
+    if wanted.number >= clock.scale:
+        return wanted
+    return division_by(compiled.plans, compiled.fabric, send_ends, clock.scale)
 
 
 def _check_once(plan: Plan, relative_times: Sequence[float]) -> None:

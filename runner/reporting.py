@@ -32,7 +32,7 @@ from gradwire.runner.stored.explanation import explain
 from gradwire.runner.stored.provenance import facts, provenance
 from gradwire.runner.stored.run_folder import CLOCK_FILE, stored_clock
 from gradwire.runner.stored.settings import COST_UNITS, settings_of
-from gradwire.runner.stored.stored_run import ITERATIONS_FILE, RECORD_FILE, VERDICT_FILE
+from gradwire.runner.stored.stored_run import ITERATIONS_FILE, RECORD_FILE, VERDICT_FILE, Completion
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.lineup.strategies import PARTIAL, is_random
@@ -109,7 +109,7 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) ->
         labels=scenario.labels,
         notes=[
             *scenario.notes,
-            *_fidelity_notes(runs),
+            *_division_notes(runs),
             *_program_notes(runs),
             *_fault_notes(runs),
             *_congestion_notes(runs),
@@ -185,24 +185,40 @@ def _computation(run: JudgedRun) -> tuple[float, str]:
     return run.compute_s, f"as it was run; now it would be {compute.iteration_s:.4f} s: {source}"
 
 
-def _fidelity_notes(runs: Sequence[JudgedRun]) -> list[str]:
-    """What bytes and rates were divided by for run.fidelity, and what that may do."""
-    wanted = [run for run in runs if run.point.section.run.fidelity is not None and run.result.valid]
-    completions = [completion for run in wanted if (completion := run.stored.completion())]
-    if not completions:
-        return []
+def _division_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    """What bytes and rates were divided by, for run.fidelity or for the virtual clock, and what that may do."""
+    asked: list[Completion] = []
+    forced: list[Completion] = []
+    for run in runs:
+        completion = run.stored.completion() if run.result.valid else None
+        if completion is None:
+            continue
+        fidelity = run.point.section.run.fidelity
+        if fidelity is not None and completion.division_error <= fidelity:
+            asked.append(completion)
+        elif completion.divided_by > 1:
+            forced.append(completion)
+    notes = []
+    if asked and all(completion.divided_by == 1 for completion in asked):
+        notes.append(
+            "fidelity: no point is divided: even twice as long, bursts would move an iteration by more than was asked for"
+        )
+    elif asked:
+        notes.append(f"fidelity: {_divided(asked)}")
+    if forced:
+        notes.append(f"the virtual clock carries no more: {_divided(forced)}")
+    return notes
+
+
+def _divided(completions: Sequence[Completion]) -> str:
     numbers = [completion.divided_by for completion in completions]
     least, most = min(numbers), max(numbers)
-    if most == 1:
-        return [
-            "fidelity: no point is divided: even twice as long, bursts would move an iteration by more than was asked for"
-        ]
     by = f"{least}" if least == most else f"{least} to {most}"
     worst = max(completion.division_error for completion in completions)
-    return [
-        f"fidelity: bytes and rates of {_points(len(completions))} are divided by {by}; bursts, which are not, move an iteration by up to "
+    return (
+        f"bytes and rates of {_points(len(completions))} are divided by {by}; bursts, which are not, move an iteration by up to "
         f"{worst:.2%} on the ideal network"
-    ]
+    )
 
 
 def _points(count: int) -> str:

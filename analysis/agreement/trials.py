@@ -16,6 +16,7 @@ from gradwire.analysis.agreement.held import Held
 from gradwire.analysis.agreement.ideal import IdealRun
 from gradwire.analysis.agreement.skew import Amplification, amplification
 from gradwire.analysis.agreement.wording import rough
+from gradwire.analysis.bounds import slowest_bps
 from gradwire.analysis.fluid.estimate import Buffered
 from gradwire.analysis.report.quantities import quantity
 
@@ -38,6 +39,8 @@ class Seen:
     grain_bytes: int
     #: What a flow sends before the next one at a port has its turn, at least (topo/tc.py).
     turn_bytes: int
+    #: What bytes and rates were divided by on the virtual clock.
+    divided_by: int = 1
 
 
 def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
@@ -56,6 +59,7 @@ def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
     yield from _with_held_bytes(run, seen)
     yield from _with_copies(deviation, seen)
     yield from _with_jitter(run, deviation, seen)
+    yield from _with_long_bursts(run, seen)
     yield from _with_bursts(run, seen)
 
 
@@ -145,6 +149,18 @@ def _skew_in_words(late: str, alone: Amplification, held: Amplification, held_by
         return words
     waiting = rough(held_bytes, "bytes")
     return f"{words}, and {held.increase:.1%} longer where queues go on with up to {waiting} of a connection not arrived, as they did"
+
+
+def _with_long_bursts(run: IdealRun, seen: Seen) -> Iterator[Trial]:
+    """How late messages may be where bytes and rates were divided: a burst, as in the division's stated error (compiling/fidelity.py)."""
+    if seen.divided_by > 1:
+        late_s = run.fabric.gso_bytes * 8 / slowest_bps(run.fabric)
+        gso = quantity(run.fabric.gso_bytes, "bytes")
+        effect = (
+            f"Bytes and rates were divided by {seen.divided_by}, and bursts of up to {gso} (fabric.gso) were not, so that messages arrive "
+            f"up to {rough(late_s, 's')} late"
+        )
+        yield Trial(Cause.BURSTS, run.time_s(latency_s=late_s), effect, is_bound=True)
 
 
 def _with_bursts(run: IdealRun, seen: Seen) -> Iterator[Trial]:

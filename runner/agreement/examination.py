@@ -49,7 +49,9 @@ def examine(stored: StoredRun, point: Point, ideal_s: float) -> Agreement:
     built = built_fabric(fabric, [plan])
     window, rule = Window(record.warmup, len(times_s)), rule_of(point.section.transport)
     run = IdealRun(plan, built, Spines(built).spine_of, window, rule)
-    return _examined(run, log, record, times_s.tolist(), ideal_s)
+    completion = stored.completion()
+    divided_by = completion.divided_by if completion is not None else 1
+    return _examined(run, log, record, times_s.tolist(), ideal_s, divided_by)
 
 
 def _not_examined(plan: Plan, fabric: Fabric, section: PointSection) -> str:
@@ -63,7 +65,9 @@ def _not_examined(plan: Plan, fabric: Fabric, section: PointSection) -> str:
     return "" if fabric.fair_queues else "its flows do not share ports evenly (fabric.fair_queues = false)"
 
 
-def _examined(run: IdealRun, log: OpLog, record: PointRecord, times_s: list[float], ideal_s: float) -> Agreement:
+def _examined(
+    run: IdealRun, log: OpLog, record: PointRecord, times_s: list[float], ideal_s: float, divided_by: int
+) -> Agreement:
     measured_s, fabric = float(np.mean(times_s)), run.fabric
     typical = record.warmup + int(np.abs(np.array(times_s) - measured_s).argmin())
     deviation = Deviation(measured_s, ideal_s, _late_s(run, log, typical))
@@ -75,6 +79,7 @@ def _examined(run: IdealRun, log: OpLog, record: PointRecord, times_s: list[floa
         copies_apart_s=copies_apart_s(logged, record.warmup),
         grain_bytes=tokens_bytes + fabric.gso_bytes,
         turn_bytes=QUANTUM_BYTES,
+        divided_by=divided_by,
     )
     found = first_cause(deviation, trials(run, deviation, seen))
     if found is None:

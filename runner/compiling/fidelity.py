@@ -1,4 +1,4 @@
-"""By how much a run's bytes and rates may be divided, for a wanted fidelity.
+"""By how much a run's bytes and rates may be divided, for a wanted fidelity, and what a division does.
 
 Bytes and rates divided by the same number leave every time as it is, and cost less to emulate. What does not shrink is the grain of the
 network: bursts of up to fabric.gso, and the headers of messages. So the larger the number, the longer a burst takes beside an iteration.
@@ -52,23 +52,39 @@ def division_for(plans: Mapping[str, Plan], fabric: Fabric, send_ends: SendEnds,
     fidelity: a share of the iteration time. 1 if even that moves it by more, or if messages are no longer than bursts, for then a smaller
     one takes no less time to emulate.
     """
-    path = _path(plans, fabric, send_ends, fidelity)
+
+    def found() -> Division:
+        most = min(_useful(plan, fabric) for plan in plans.values())
+        errors: dict[int, float] = {1: 0.0}
+
+        def fits(number: int) -> bool:
+            errors[number] = max(division_error(plan, fabric, send_ends, number) for plan in plans.values())
+            return errors[number] <= fidelity
+
+        number = _largest(fits, most)
+        return Division(number, errors[number])
+
+    return _kept(_path(plans, fabric, send_ends, repr(fidelity)), found)
+
+
+def division_by(plans: Mapping[str, Plan], fabric: Fabric, send_ends: SendEnds, number: int) -> Division:
+    """The division by `number`, which something else asks for. Raises InternalFault for a plan that gets stuck."""
+
+    def found() -> Division:
+        return Division(number, max(division_error(plan, fabric, send_ends, number) for plan in plans.values()))
+
+    return _kept(_path(plans, fabric, send_ends, f"by {number}"), found)
+
+
+def _kept(path: Path, found: Callable[[], Division]) -> Division:
     with suppress(OSError, msgspec.DecodeError):
         return decoded(path.read_bytes(), Division)
-    most = min(_useful(plan, fabric) for plan in plans.values())
-    errors: dict[int, float] = {1: 0.0}
-
-    def fits(number: int) -> bool:
-        errors[number] = max(division_error(plan, fabric, send_ends, number) for plan in plans.values())
-        return errors[number] <= fidelity
-
-    number = _largest(fits, most)
-    found = Division(number, errors[number])
+    division = found()
     with suppress(OSError):  # without it, the next one to ask computes it again
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as partial:
-            partial.write_bytes(msgspec.json.encode(found))
-    return found
+            partial.write_bytes(msgspec.json.encode(division))
+    return division
 
 
 def division_error(plan: Plan, fabric: Fabric, send_ends: SendEnds, number: int) -> float:
@@ -118,8 +134,8 @@ def _largest(fits: Callable[[int], bool], most: int) -> int:
     return 1 << low
 
 
-def _path(plans: Mapping[str, Plan], fabric: Fabric, send_ends: SendEnds, fidelity: float) -> Path:
+def _path(plans: Mapping[str, Plan], fabric: Fabric, send_ends: SendEnds, wanted: str) -> Path:
     code = sources_digest(("gradwire.runner.compiling.fidelity",))
     digests = [plan.digest() for plan in plans.values()]
-    content = "\0".join([code, fluid_digest(), *digests, repr(fabric.to_json()), repr(send_ends), repr(fidelity)])
+    content = "\0".join([code, fluid_digest(), *digests, repr(fabric.to_json()), repr(send_ends), wanted])
     return cache_folder() / "divisions" / hashlib.sha256(content.encode()).hexdigest()[:24]

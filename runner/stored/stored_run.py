@@ -57,7 +57,7 @@ class Completion(msgspec.Struct, frozen=True):
     #: Label of the plan that was replayed.
     plan: str
     speed: Speed
-    #: What bytes and rates were divided by for run.fidelity, and what that may do to the iteration time, as a share of it.
+    #: What bytes and rates were divided by on the virtual clock, and what that may do to the iteration time, as a share of it.
     divided_by: int = 1
     division_error: float = 0.0
     #: Which worker of a cluster ran it; "" for the machine that the command was given on.

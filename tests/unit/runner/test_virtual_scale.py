@@ -35,7 +35,9 @@ def test_all_points_of_a_scenario_share_one_scale() -> None:
     clock = virtual_clock(both)
     assert clock.scale == 2
     assert "32 hosts at 200 Gbit/s" in scale_warning(both, clock)
-    assert "divided by 2" in scale_warning(both, clock)
+    assert "divided by 2, which leaves their times as they are, but for bursts, which last longer" in scale_warning(
+        both, clock
+    )
 
 
 def test_bursts_stay_as_large_on_the_virtual_clock() -> None:

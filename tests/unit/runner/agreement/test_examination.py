@@ -73,6 +73,7 @@ def stored_run(
     monkeypatch: pytest.MonkeyPatch,
     *settings: str,
     change: Change | None = None,
+    clock: Clock | None = None,
     **effects: Any,
 ) -> JudgedRun:
     """A point that ran on a fluid network with these effects, and whose log was changed then."""
@@ -96,7 +97,7 @@ def stored_run(
     document = tomllib.loads(TEXT)
     for setting in settings:
         apply_setting(document, setting)
-    points = plan_runs(resolve(document, "test.toml", "test").points, folder, Clock())
+    points = plan_runs(resolve(document, "test.toml", "test").points, folder, clock or Clock())
     ((judged,), _) = run(folder, points)
     return judged
 
@@ -285,6 +286,20 @@ def test_rows_get_their_causes_and_what_is_known_is_not_examined_again(
     assert compared([judged]) == [first]
     monkeypatch.setattr(comparing, "kept_agreement", refuse)
     assert compared([first]) == [first]
+
+
+def test_bursts_of_a_divided_network_explain_late_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    burst_s = (64 << 10) * 8 / 2.5e9
+    judged = stored_run(tmp_path, monkeypatch, clock=Clock(scale=4), latency_s=burst_s * 0.98)
+    agreement = examined(judged)
+    assert agreement.cause == Cause.BURSTS
+    assert agreement.sentence.startswith(
+        "bursts explain it as far as can be told. Bytes and rates were divided by 4, and bursts of up to 64 KiB"
+    )
+    completion = judged.stored.completion()
+    assert completion is not None
+    ratio = judged.result.fluid_ratio or 0.0
+    assert 1 < ratio < 1 + completion.division_error
 
 
 def test_what_agrees_is_not_examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

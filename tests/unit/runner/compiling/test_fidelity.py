@@ -11,7 +11,7 @@ import pytest
 from gradwire.analysis.fluid.estimate import Buffered, Departure
 from gradwire.faults import InputFault
 from gradwire.runner.compiling import fidelity
-from gradwire.runner.compiling.fidelity import Division, division_error, division_for
+from gradwire.runner.compiling.fidelity import Division, division_by, division_error, division_for
 from gradwire.runner.planned import PlannedRun, plan_runs
 from gradwire.vm.machines import Clock
 from gradwire.workloads.compilation import Compiled, compile_point
@@ -93,6 +93,20 @@ def test_a_plan_is_divided_and_its_key_knows() -> None:
     assert divided.fabric.gso_bytes == whole.fabric.gso_bytes
     assert divided.key != whole.key
     assert divided.cost_bytes == pytest.approx(whole.cost_bytes / number, rel=1e-4)
+
+
+def test_a_division_that_the_clock_asks_for_is_told_with_its_error() -> None:
+    ring = compiled()
+    error = division_error(ring.plans["ring"], ring.fabric, Departure(), 16)
+    forced = Division(16, error)
+    assert division_by(ring.plans, ring.fabric, Departure(), 16) == forced
+    assert planned(Clock(scale=16)).division == forced
+    small = planned(fidelity="0.1%").division
+    assert small.number < 16
+    assert planned(Clock(scale=16), fidelity="0.1%").division == forced, (
+        "not that of the smaller one, which is asked for"
+    )
+    assert planned(Clock(scale=small.number), fidelity="0.1%").division == small
 
 
 def test_a_fidelity_that_divides_nothing_is_the_same_run() -> None:
