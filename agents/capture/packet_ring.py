@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import select
 import socket
 import struct
 from collections.abc import Iterator
@@ -23,8 +22,6 @@ SO_ATTACH_FILTER = 26
 TPACKET_V3 = 2
 BPF_RETURN_NOTHING = struct.pack("HBBI", 0x06, 0, 0, 0)
 PACKET_OUTGOING = 4
-BLOCK_BYTES = 1 << 20
-"""16 bursts of 64 KiB."""
 FRAME_BYTES = 1 << 11
 """Unused in version 3, which packs packets densely, but the kernel checks it."""
 RETIRE_MS = 100
@@ -54,19 +51,20 @@ class Packet(NamedTuple):
 class PacketRing:
     """All packets of an interface from now on, in both directions. The interface is looked up in the caller's network namespace.
 
-    Raises MachineFault if there is no such interface or the kernel provides no memory.
+    blocks, block_bytes: of the memory; a block holds the largest packet. Raises MachineFault if there is no such interface or the kernel
+    provides no memory.
     """
 
-    def __init__(self, interface: str, blocks: int) -> None:
-        self._blocks, self._next = blocks, 0
+    def __init__(self, interface: str, blocks: int, block_bytes: int) -> None:
+        self._blocks, self._block_bytes, self._next = blocks, block_bytes, 0
         request = struct.pack(
-            "<7I", BLOCK_BYTES, blocks, FRAME_BYTES, blocks * (BLOCK_BYTES // FRAME_BYTES), RETIRE_MS, 0, 0
+            "<7I", block_bytes, blocks, FRAME_BYTES, blocks * (block_bytes // FRAME_BYTES), RETIRE_MS, 0, 0
         )
         try:
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
             self._socket.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V3)
             self._socket.setsockopt(SOL_PACKET, PACKET_RX_RING, request)
-            self._map = mmap.mmap(self._socket.fileno(), blocks * BLOCK_BYTES)
+            self._map = mmap.mmap(self._socket.fileno(), blocks * block_bytes)
             self._socket.bind((interface, ETH_P_ALL))
         except OSError as error:
             raise MachineFault(
@@ -82,7 +80,7 @@ class PacketRing:
         """The packets that are there now."""
         memory = self._memory
         while True:
-            block = self._next * BLOCK_BYTES
+            block = self._next * self._block_bytes
             status, count, first = _BLOCK.unpack_from(memory, block + _BLOCK_AT)
             if not status & OWNED_BY_USER:
                 return
@@ -111,10 +109,3 @@ class PacketRing:
         self._memory.release()
         self._map.close()
         self._socket.close()
-
-
-def ready(rings: list[PacketRing], other: int) -> tuple[list[PacketRing], bool]:
-    """Waits until a ring has packets or descriptor `other` is readable; returns the rings with packets, and whether `other` is."""
-    descriptors: list[PacketRing | int] = [*rings, other]
-    readable, _, _ = select.select(descriptors, [], [])
-    return [ring for ring in rings if ring in readable], other in readable

@@ -11,6 +11,8 @@ bytes would take as much disk as the hosts move data, and 7 s of a core per GB.
 from __future__ import annotations
 
 import json
+import resource
+import selectors
 import sys
 import time
 from contextlib import nullcontext
@@ -21,7 +23,7 @@ from typing import BinaryIO
 import msgspec
 
 from gradwire.agents.capture import pcapng
-from gradwire.agents.capture.packet_ring import BLOCK_BYTES, SETTLE_S, Packet, PacketRing, ready
+from gradwire.agents.capture.packet_ring import SETTLE_S, Packet, PacketRing
 from gradwire.agents.messages import Captured, Listening, say
 from gradwire.agents.records import CaptureRecord
 from gradwire.agents.wire.datagrams import DATA
@@ -33,9 +35,13 @@ from gradwire.network_namespace import network_namespace
 from gradwire.topo.fabric import ETHERNET_HEADER_BYTES
 
 BLOCKS_MAX, BLOCKS_MIN = 32, 4
+BLOCK_BYTES_MAX, BLOCK_BYTES_MIN = 1 << 20, 1 << 17
+"""16 bursts of 64 KiB, and one, which a block must hold."""
 RING_BYTES_MAX = 256 << 20
-"""For all ports together, because the virtual-time kernel has only a few GB of memory."""
-WRITE_BYTES = 1 << 20
+"""For all ports together, because the virtual-time kernel has only a few GB of memory. More than 512 ports take more."""
+WRITE_BYTES_MAX = 1 << 20
+HELD_BYTES_MAX = 64 << 20
+"""For all ports together, of what is not yet written."""
 IPV4_BYTES = 20
 
 
@@ -80,33 +86,60 @@ class CaptureSettings:
 
 
 class PortFile:
-    """Writes one port's packets to a file, with the headers of messages that are cut off. packets: how many so far."""
+    """Writes one port's packets to a file, with the headers of messages that are cut off. packets: how many so far.
 
-    def __init__(self, file: BinaryIO, port: str, rate_bps: float, kept_bytes: int) -> None:
+    It holds up to `held_bytes`, for a buffered file of Python's has a lock, which reads the clock whenever it is taken: 16 ns of virtual
+    time a packet (vm/patches/clock-read.patch). 512 ports sent faster than that.
+    """
+
+    def __init__(
+        self, file: BinaryIO, port: str, rate_bps: float, kept_bytes: int, held_bytes: int = WRITE_BYTES_MAX
+    ) -> None:
         self.packets = 0
-        self._file, self._kept_bytes = file, kept_bytes
-        self._trails = Trails()
+        self._file, self._kept_bytes, self._held_bytes = file, kept_bytes, held_bytes
+        self._held = bytearray()
+        self._trails: Trails | None = Trails()
         about = f"{port}: bursts as they leave and reach the port; their first {kept_bytes} bytes are kept"
-        file.write(pcapng.section(APPLICATION))
-        file.write(pcapng.interface(port, about, kept_bytes, rate_bps))
+        self._held += pcapng.section(APPLICATION)
+        self._held += pcapng.interface(port, about, kept_bytes, rate_bps)
 
     def write(self, packet: Packet) -> None:
         """Adds a packet, whose data must be complete."""
         data = packet.data
         comments: list[str] = []
         segment = read_segment(data)
-        if segment is not None and segment.carries_messages:
+        if self._trails is not None and segment is not None and segment.carries_messages:
             seen = self._trails.take(packet.time_ns, segment, data[segment.header_bytes :])
             comments = [note(message) for message in seen if not is_captured(message, segment, self._kept_bytes)]
         way = pcapng.OUTBOUND if packet.is_outgoing else pcapng.INBOUND
         kept = bytes(data[: self._kept_bytes])
-        self._file.write(pcapng.packet(packet.time_ns, kept, packet.size_bytes, way, comments))
+        self._held += pcapng.packet(packet.time_ns, kept, packet.size_bytes, way, comments)
         self.packets += 1
+        if len(self._held) >= self._held_bytes:
+            self._flush()
+
+    def lose(self) -> None:
+        """Follows no message any more, for packets are missing: what comes after them would be kept until they come."""
+        self._trails = None
 
     def end(self, seen: int, dropped: int) -> None:
         """Closes the file. seen, dropped: the kernel's counts of packets."""
-        self._file.write(pcapng.statistics(time.time_ns(), seen, dropped))
+        self._held += pcapng.statistics(time.time_ns(), seen, dropped)
+        self._flush()
         self._file.close()
+
+    def _flush(self) -> None:
+        self._file.write(self._held)
+        self._held.clear()
+
+
+def ring_shape(ports: int) -> tuple[int, int]:
+    """How many blocks each of so many ports' rings has, and how large they are."""
+    share_bytes = RING_BYTES_MAX // ports
+    block_bytes = BLOCK_BYTES_MAX
+    while block_bytes > BLOCK_BYTES_MIN and block_bytes * BLOCKS_MIN > share_bytes:
+        block_bytes //= 2
+    return max(BLOCKS_MIN, min(BLOCKS_MAX, share_bytes // block_bytes)), block_bytes
 
 
 class PortCapture:
@@ -114,36 +147,48 @@ class PortCapture:
 
     def __init__(self, entry: PortEntry, settings: CaptureSettings) -> None:
         self._entry = entry
-        blocks = max(BLOCKS_MIN, min(BLOCKS_MAX, RING_BYTES_MAX // BLOCK_BYTES // len(settings.ports)))
         with network_namespace(entry.namespace) if entry.namespace else nullcontext():
-            self.ring = PacketRing(entry.interface, blocks)
-        file = Path(entry.path).open("wb", buffering=WRITE_BYTES)  # noqa: SIM115 (PortFile.end closes it)
-        self._file = PortFile(file, entry.port, entry.rate_bps, settings.kept_bytes())
+            self.ring = PacketRing(entry.interface, *ring_shape(len(settings.ports)))
+        file = Path(entry.path).open("wb")  # noqa: SIM115 (PortFile.end closes it)
+        held_bytes = min(WRITE_BYTES_MAX, HELD_BYTES_MAX // len(settings.ports))
+        self._file = PortFile(file, entry.port, entry.rate_bps, settings.kept_bytes(), held_bytes)
+        self._seen = self._dropped = 0
 
     def drain(self) -> None:
         """Writes the packets that are there."""
+        seen, dropped = self.ring.counts()
+        self._seen += seen
+        self._dropped += dropped
+        if dropped:
+            self._file.lose()
         for packet in self.ring.packets():
             self._file.write(packet)
 
     def end(self) -> CaptureRecord:
         """Writes the remaining packets and ends the file."""
         self.drain()
-        seen, dropped = self.ring.counts()
-        self._file.end(seen, dropped)
+        self._file.end(self._seen, self._dropped)
         self.ring.close()
-        return CaptureRecord(self._entry.port, Path(self._entry.path).name, self._file.packets, seen, dropped)
+        return CaptureRecord(
+            self._entry.port, Path(self._entry.path).name, self._file.packets, self._seen, self._dropped
+        )
 
 
 def capture(settings: CaptureSettings) -> list[CaptureRecord]:
     """Captures until standard input ends."""
     ports = [PortCapture(entry, settings) for entry in settings.ports]
-    by_ring = {port.ring: port for port in ports}
-    say(Listening())
-    has_input_ended = False
-    while not has_input_ended:
-        rings, has_input_ended = ready(list(by_ring), sys.stdin.fileno())
-        for ring in rings:
-            by_ring[ring].drain()
+    with selectors.DefaultSelector() as selector:
+        for port in ports:
+            selector.register(port.ring, selectors.EVENT_READ, port)
+        selector.register(sys.stdin, selectors.EVENT_READ)
+        say(Listening())
+        has_input_ended = False
+        while not has_input_ended:
+            for key, _ in selector.select():
+                if isinstance(key.data, PortCapture):
+                    key.data.drain()
+                else:
+                    has_input_ended = True
     for port in ports:
         port.ring.stop()
     time.sleep(SETTLE_S)
@@ -152,6 +197,9 @@ def capture(settings: CaptureSettings) -> list[CaptureRecord]:
 
 def main() -> int:
     """Captures the ports in the settings file."""
+    # Each port has a socket and a file, and the usual soft limit is 1,024 of them.
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
     try:
         records = capture(CaptureSettings.load(Path(sys.argv[1])))
     except Fault as fault:

@@ -8,12 +8,21 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from scapy.utils import RawPcapNgReader, RawPcapReader
 
 from gradwire.agents.capture import pcapng
 from gradwire.agents.capture.process import CaptureProcess
-from gradwire.agents.capture.recorder import CaptureSettings, PortEntry, PortFile
+from gradwire.agents.capture.recorder import (
+    BLOCKS_MAX,
+    BLOCKS_MIN,
+    RING_BYTES_MAX,
+    CaptureSettings,
+    PortEntry,
+    PortFile,
+    ring_shape,
+)
 from gradwire.agents.wire.trail import APPLICATION
 from gradwire.analysis.packets.reading import read_capture
 from gradwire.faults import MachineFault
@@ -121,9 +130,38 @@ def test_a_port_that_is_not_there_is_named_before_anything_runs(tmp_path: Path) 
     assert json.loads((tmp_path / "capture.json").read_text())["snaplen"] == 160
 
 
-def test_a_file_is_written_as_it_comes() -> None:
+def test_a_file_is_written_as_it_comes_by_as_much_as_is_held() -> None:
     buffer = io.BytesIO()
-    file = PortFile(buffer, "h1-eth0", 1e10, KEPT_BYTES)
-    before = len(buffer.getvalue())
-    file.write(packet(START_NS, bytes(1000)))
-    assert len(buffer.getvalue()) > before
+    file = PortFile(buffer, "h1-eth0", 1e10, KEPT_BYTES, held_bytes=1000)
+    sizes = []
+    for number in range(20):
+        file.write(packet(START_NS + number, bytes(1000)))
+        sizes.append(len(buffer.getvalue()))
+    steps = np.diff(sizes)
+    assert ((steps == 0) | (steps >= 1000)).all()
+    assert set(steps > 0) == {True, False}
+
+
+def test_nothing_is_kept_for_messages_once_packets_are_lost(tmp_path: Path) -> None:
+    """What comes after a packet that is missing waits for it otherwise, with all its bytes."""
+    heads = [header(op, 50_000) for op in range(40)]
+    sent = Line().packets(heads, START_NS, [4000])
+    path = tmp_path / "h1-eth0.pcapng"
+    file = PortFile(path.open("wb"), "h1-eth0", 1e10, KEPT_BYTES)
+    for number, one in enumerate(sent):
+        if number == 10:
+            file.lose()
+            continue
+        file.write(one)
+    assert file._trails is None
+    file.end(len(sent), 1)
+    assert len(entries(path)) == len(sent) - 1
+
+
+@pytest.mark.parametrize("ports", [1, 8, 9, 64, 65, 128, 512])
+def test_rings_share_the_memory_and_hold_a_burst(ports: int) -> None:
+    blocks, block_bytes = ring_shape(ports)
+    assert BLOCKS_MIN <= blocks <= BLOCKS_MAX
+    assert block_bytes > 70_000
+    assert ports * blocks * block_bytes <= RING_BYTES_MAX
+    assert ports > 8 or (blocks, block_bytes) == (BLOCKS_MAX, 1 << 20)
