@@ -194,6 +194,19 @@ def test_iterations_that_take_another_time_in_the_logs_are_seen(
     assert failed(record_of(capture), capture, log_of(round(ITERATION_NS * (1 + apart)))) == names
 
 
+@pytest.mark.parametrize(("log_shift_ns", "names"), [(0, []), (MS, ["iterations from packets"])])
+def test_first_messages_that_leave_at_other_times_in_an_iteration_are_compared_with_the_logs(
+    capture: Capture, log_shift_ns: int, names: list[str]
+) -> None:
+    """As in a tree: the last iteration's messages are a millisecond late, and so are its SENDs in the log, or not."""
+    columns = {name: column.copy() for name, column in vars(capture.messages).items()}
+    columns["first_ns"][columns["iteration"] == ITERATIONS - 1] += MS
+    late = replace(capture, messages=Messages(**columns))
+    log = log_of()
+    log.start_ns[log.iteration == ITERATIONS - 1] += MS - log_shift_ns
+    assert failed(record_of(capture), late, log) == names
+
+
 def test_without_a_period_or_a_complete_log_there_is_no_check_of_times(capture: Capture) -> None:
     record = record_of(capture)
     names = [check.name for check in capture_checks(PLAN, FABRIC, log_of(), record, [capture], False)]
