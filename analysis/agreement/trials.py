@@ -46,6 +46,8 @@ class Seen:
 def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
     """Each effect in an estimate of its own, in the order in which they should be believed: what is known exactly first, bounds last.
 
+    The bound of a division comes first, for it was stated before the run.
+
     An estimate is made when its trial is asked for. Raises InternalFault for a plan that gets stuck.
     """
     if deviation.late_s:
@@ -53,13 +55,13 @@ def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
         yield Trial(
             Cause.AGENTS, deviation.ideal_s, f"They acted {late} late on the critical path of a typical iteration"
         )
+    yield from _with_long_bursts(run, seen)
     yield from _without_start(run, deviation, seen)
     yield from _without_end(run, deviation, seen)
     yield from _with_acks(run)
     yield from _with_held_bytes(run, seen)
     yield from _with_copies(deviation, seen)
     yield from _with_jitter(run, deviation, seen)
-    yield from _with_long_bursts(run, seen)
     yield from _with_bursts(run, seen)
 
 
