@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
-import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -42,6 +41,7 @@ from gradwire.agents.messages import (
     say,
 )
 from gradwire.agents.multicast.sockets import Multicast
+from gradwire.agents.open_files import raise_file_limit
 from gradwire.agents.perils import Interrupted, Perils
 from gradwire.agents.records import COMPILED, IN_PYTHON, NOT_SERVED, AgentSummary
 from gradwire.agents.replay.interpreter import Interpreter
@@ -182,9 +182,7 @@ class Agent:
 
 def main() -> int:
     """Runs the agent until its standard input ends."""
-    # Each flow has a socket, and the usual soft limit is 1,024 files.
-    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
+    raise_file_limit()
     agent = Agent()
     try:
         for line in sys.stdin:

@@ -201,8 +201,8 @@ def plan_run(
     """
     with origin_named(point):
         compiled = compile_point(point.section, shared.of if shared else None)
-    division = _division(point, compiled, clock)
-    scale = division.number if clock.name == "virtual" else clock.scale
+    wanted = _wanted_division(point, compiled, clock)
+    scale = max(clock.scale, wanted.number)
     fabric = scaled_fabric(compiled.fabric, scale, keep_burst=clock.name == "virtual")
     plans = {label: scaled_plan(plan, scale) for label, plan in compiled.plans.items()}
     window = _window(point.section, fabric, plans)
@@ -214,6 +214,9 @@ def plan_run(
         _refuse_programs(point, clock)
     if point.section.fault:
         _refuse_faults(point, clock)
+    division = wanted
+    if clock.name == "virtual" and scale > wanted.number:
+        division = division_by(compiled.plans, compiled.fabric, rule_of(point.section.transport), scale)
     key = _key(point, fabric, plans, clock, window)
     planned = PlannedRun(point, fabric, plans, folder_of(key), clock, window, key, division)
     if not planned.stored.is_of(key):
@@ -222,14 +225,11 @@ def plan_run(
     return planned
 
 
-def _division(point: Point, compiled: Compiled, clock: Clock) -> Division:
-    """What bytes and rates are divided by on the virtual clock. Raises InputFault for run.fidelity where it cannot be."""
+def _wanted_division(point: Point, compiled: Compiled, clock: Clock) -> Division:
+    """What run.fidelity divides bytes and rates by. Raises InputFault on the wall clock, which has a scale of its own."""
     fidelity = point.section.run.fidelity
-    send_ends = rule_of(point.section.transport)
     if fidelity is None:
-        if clock.name != "virtual" or clock.scale == 1:
-            return UNDIVIDED
-        return division_by(compiled.plans, compiled.fabric, send_ends, clock.scale)
+        return UNDIVIDED
     with origin_named(point):
         if clock.name != "virtual":
             raise InputFault(
@@ -243,10 +243,7 @@ def _division(point: Point, compiled: Compiled, clock: Clock) -> Division:
             raise InputFault(
                 "run.fidelity: TCP would recover from faults in other steps than undivided: leave out one of them"
             )
-    wanted = division_for(compiled.plans, compiled.fabric, send_ends, fidelity)
-    if wanted.number >= clock.scale:
-        return wanted
-    return division_by(compiled.plans, compiled.fabric, send_ends, clock.scale)
+    return division_for(compiled.plans, compiled.fabric, rule_of(point.section.transport), fidelity)
 
 
 def _check_once(plan: Plan, relative_times: Sequence[float]) -> None:

@@ -11,7 +11,6 @@ bytes would take as much disk as the hosts move data, and 7 s of a core per GB.
 from __future__ import annotations
 
 import json
-import resource
 import selectors
 import sys
 import time
@@ -25,6 +24,7 @@ import msgspec
 from gradwire.agents.capture import pcapng
 from gradwire.agents.capture.packet_ring import SETTLE_S, Packet, PacketRing
 from gradwire.agents.messages import Captured, Listening, say
+from gradwire.agents.open_files import raise_file_limit
 from gradwire.agents.records import CaptureRecord
 from gradwire.agents.wire.datagrams import DATA
 from gradwire.agents.wire.framing import Framing
@@ -197,9 +197,7 @@ def capture(settings: CaptureSettings) -> list[CaptureRecord]:
 
 def main() -> int:
     """Captures the ports in the settings file."""
-    # Each port has a socket and a file, and the usual soft limit is 1,024 of them.
-    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
+    raise_file_limit()
     try:
         records = capture(CaptureSettings.load(Path(sys.argv[1])))
     except Fault as fault:

@@ -31,8 +31,8 @@ def worker_periods_s(messages: Messages, ranks: Int64, iterations: int) -> Float
 def logged_periods_s(plan: Plan, log: OpLog, ranks: Int64, iterations: int) -> Float64:
     """The same of the first SENDs in the agents' logs.
 
-    In a tree of workers, a message leaves once those below have sent theirs. Its distance to the iteration's end is not constant then, and
-    only these periods are the packets'.
+    Where a worker's iterations differ in length, those from first message to first message are not those from end to end. In a double tree
+    of 16 workers, one took 48 ms from its cold start, and the next 84 ms.
     """
     sends = plan.is_remote()[log.op]
     src_rank = plan.ops.rank[log.op[sends]].astype(np.int64)

@@ -174,9 +174,9 @@ def _connections(plan: Plan) -> Counter[int]:
 def _times(plan: Plan, log: OpLog, record: PointRecord, at_hosts: list[tuple[Place, Capture]]) -> list[Check]:
     """The mean of a worker's measured iterations is the same by packets alone and by its agent's log, within TIME_TOLERANCE.
 
-    Where a worker's first message waits for others', so that its distance to the iteration's end varies, the log's first SENDs are what the
-    packets are compared with. The captured host with the largest difference is reported. There is no check if no worker sends anything past
-    a captured port.
+    Where the log says as well that a worker's iterations last another time from first message to first message than from end to end, for
+    they differ in length, its first SENDs are what the packets are compared with. The captured host with the largest difference is
+    reported. There is no check if no worker sends anything past a captured port.
     """
     first = max(record.warmup, 1)  # an iteration by packets begins with the one before it, which iteration 0 lacks
     logged_s = worker_times_s(plan, log, record.iterations)[first:].mean(axis=0)

@@ -195,10 +195,10 @@ def test_iterations_that_take_another_time_in_the_logs_are_seen(
 
 
 @pytest.mark.parametrize(("log_shift_ns", "names"), [(0, []), (MS, ["iterations from packets"])])
-def test_first_messages_that_leave_at_other_times_in_an_iteration_are_compared_with_the_logs(
+def test_iterations_that_differ_in_length_are_compared_from_first_message_to_first_message(
     capture: Capture, log_shift_ns: int, names: list[str]
 ) -> None:
-    """As in a tree: the last iteration's messages are a millisecond late, and so are its SENDs in the log, or not."""
+    """The last iteration's messages are a millisecond late, and so are its SENDs in the log, or not."""
     columns = {name: column.copy() for name, column in vars(capture.messages).items()}
     columns["first_ns"][columns["iteration"] == ITERATIONS - 1] += MS
     late = replace(capture, messages=Messages(**columns))
