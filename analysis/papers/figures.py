@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gradwire.analysis.compare import EFFICIENCY, SPEEDUP
 from gradwire.analysis.papers.curves import Drawing, drawings_of
@@ -300,6 +300,8 @@ def _together(drawing: Drawing, curves: Mapping[str, Series]) -> Figure:
         if len(swept) <= FEW_TICKS:
             axes.minorticks_off()
             axes.set_xticks(swept, [f"{x:g}" for x in swept])
+        else:
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     if drawing.bars:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel(drawing.x_label)

@@ -18,7 +18,7 @@ from gradwire.analysis.programs.tables import figures_table, points_table
 from gradwire.analysis.report.charts import save_chart, svg_text
 from gradwire.analysis.report.pages import drawing, html_table, page
 from gradwire.analysis.report.report import checks_table
-from gradwire.analysis.report.tables import TextTable, markdown_table, rich_table
+from gradwire.analysis.report.tables import TextTable, escaped, markdown_table, paragraph, rich_table
 
 POINTS_FILE, FIGURES_FILE = "points.csv", "figures.csv"
 
@@ -100,9 +100,9 @@ def _shown(result: ProgramResult, folder: str, keys: Sequence[str]) -> dict[str,
 
 
 def _markdown(background: ProgramBackground, concluded: str, tables: Sequence[TextTable]) -> str:
-    parts = [f"# {background.title}\n", f"{concluded}\n"]
+    parts = [f"# {escaped(background.title)}\n", f"{paragraph(concluded)}\n"]
     parts += [f"## {table.title}\n\n{markdown_table(table)}" for table in tables]
-    return "\n".join([*parts, *(f"- {note}" for note in background.notes)]) + "\n"
+    return "\n".join([*parts, *(f"- {paragraph(note)}" for note in background.notes)]) + "\n"
 
 
 def _terminal(

@@ -34,6 +34,8 @@ STYLE: Any = {
     "hatch.linewidth": 0.7,
     "svg.fonttype": "path",
     "svg.hashsalt": "gradwire",
+    # Titles and labels come from scenarios, and a dollar sign in them is a dollar sign: an unfinished formula would end the drawing.
+    "text.parse_math": False,
 }
 DPI = 200
 

@@ -1,10 +1,13 @@
 """HTML pages from the templates of this folder. Every text is escaped; only drawings are taken as they are.
 
-A page is one file that needs nothing else: its style and its script are in it, and its security policy forbids it to load anything.
+A page is one file that needs nothing else: its style and its script are in it. Its security policy forbids it to load anything, and lets
+a browser take just this style and this script, by their hashes: markup that came into a page by another way would do nothing.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +33,12 @@ THEMED = {
 }
 """Colours of drawings that follow the page's, so that a drawing is readable in the dark; the others tell strategies apart."""
 METADATA = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
+OWN_STYLE = re.compile(r"<style [^>]*>\*\{([^{}]*)\}</style>")
+"""The style sheet of a drawing by matplotlib: one rule, for all its elements."""
+STYLE_ATTRIBUTE = re.compile(r' style="([^"]*)"')
+STYLE, SCRIPT = (re.compile(rf"<{name}>(.*?)</{name}>", re.DOTALL) for name in ("style", "script"))
+POLICY = "policy-of-this-page"
+"""Stands in the page's head until its style and its script are written, whose hashes the policy has."""
 _environment = Environment(
     loader=FileSystemLoader(TEMPLATES),
     autoescape=True,
@@ -70,18 +79,42 @@ class HtmlTable:
 
 def page(template: str, **values: Any) -> str:
     """A page from a template, which names every value that it wants."""
-    return _environment.get_template(template).render(**values)
+    html = _environment.get_template(template).render(**values, policy=POLICY)
+    parts = (
+        "default-src 'none'",
+        f"style-src {_hash_source(STYLE, html)}",
+        f"script-src {_hash_source(SCRIPT, html)}",
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
+    return html.replace(POLICY, "; ".join(parts), 1)
+
+
+def _hash_source(element: re.Pattern[str], html: str) -> str:
+    """The one element of its kind in a page, as a policy names what it permits."""
+    (text,) = element.findall(html)
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def drawing(svg: str) -> Markup:
     """An SVG document as a part of a page, in the page's colours.
 
-    Its prologue, document type and metadata may not stand there, and nothing in it is escaped.
+    Its prologue, document type and metadata may not stand there, and nothing in it is escaped. Its styles become attributes, since the
+    page's policy permits no style but the page's own.
     """
     inside = METADATA.sub("", svg[svg.index("<svg") :])
+    if rule := OWN_STYLE.search(inside):
+        inside = OWN_STYLE.sub("", inside).replace("<svg ", f"<svg {_attributes(rule[1])} ", 1)
+    inside = STYLE_ATTRIBUTE.sub(lambda style: f" {_attributes(style[1])}", inside)
     for color, themed in THEMED.items():
         inside = inside.replace(color, themed).replace(color.upper(), themed)
     return Markup(inside)
+
+
+def _attributes(style: str) -> str:
+    """Declarations of CSS as the attributes that SVG has for them."""
+    pairs = (declaration.partition(":") for declaration in style.split(";") if declaration.strip())
+    return " ".join(f'{name.strip()}="{value.strip()}"' for name, _, value in pairs)
 
 
 def html_table(table: TextTable) -> HtmlTable:

@@ -29,8 +29,10 @@ from gradwire.analysis.report.tables import (
     TextTable,
     comparison_table,
     constants_table,
+    escaped,
     markdown_table,
     order_table,
+    paragraph,
     points_table,
     rich_table,
     width_columns,
@@ -181,10 +183,12 @@ def _lines(remarked: Sequence[Remark], notes: Sequence[str]) -> list[Text]:
 def _markdown(
     title: str, sentences: Sequence[str], tables: Sequence[TextTable], remarked: Sequence[Remark], notes: Sequence[str]
 ) -> str:
-    parts = [f"# {title}\n", *(f"{sentence}\n" for sentence in sentences if sentence)]
-    parts += [f"**WARNING**: {remark.text}\n" for remark in remarked if remark.is_warning]
+    parts = [f"# {escaped(title)}\n", *(f"{paragraph(sentence)}\n" for sentence in sentences if sentence)]
+    parts += [f"**WARNING**: {escaped(remark.text)}\n" for remark in remarked if remark.is_warning]
     parts += [f"## {table.title}\n\n{markdown_table(table)}" for table in tables]
-    parts += [f"- {note}" for note in (*(remark.text for remark in remarked if not remark.is_warning), *notes)]
+    parts += [
+        f"- {paragraph(note)}" for note in (*(remark.text for remark in remarked if not remark.is_warning), *notes)
+    ]
     return "\n".join(parts) + "\n"
 
 

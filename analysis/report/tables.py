@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -228,11 +229,41 @@ def markdown_table(table: TextTable) -> str:
     """A table as Markdown, its foot as a paragraph below."""
     last = len(table.headers) - 1
     marks = ["---" if index < table.left or index == last else "---:" for index in range(last + 1)]
-    lines = [table.headers, marks, *table.rows]
-    text = "\n".join("| " + " | ".join(escaped(cell) for cell in line) + " |" for line in lines)
-    return text + ("\n\n" + escaped(table.foot) if table.foot else "") + "\n"
+    lines = [[_cell(cell) for cell in table.headers], marks, *([_cell(cell) for cell in row] for row in table.rows)]
+    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return text + ("\n\n" + paragraph(table.foot) if table.foot else "") + "\n"
 
 
-def escaped(cell: str) -> str:
-    """A text that stands in Markdown as it is, also in a table: in one line, and without marks."""
-    return cell.replace("|", "\\|").replace("*", "\\*").replace("\n", " ")
+class Link(str):
+    """A cell's text that is a link in Markdown already, to a page of this documentation."""
+
+    __slots__ = ()
+
+
+def _cell(cell: str) -> str:
+    return cell if isinstance(cell, Link) else escaped(cell)
+
+
+MARKDOWN_MARKS = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])")
+"""Characters that Markdown takes for marks wherever they stand; an underscore between two letters is none of them."""
+MARKDOWN_START = re.compile(r"[#+=>-](?=[#=-]*(?:\s|$))|>|\d{1,9}(?=[.)](?:\s|$))")
+"""What makes a paragraph a heading, a list, a quotation or a rule where it stands first."""
+HTML_START = re.compile(r"<(?=[A-Za-z/!?])|&(?=[#\w])")
+"""What begins an element or an entity of HTML, which Markdown passes on."""
+INVISIBLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+
+
+def escaped(text: str) -> str:
+    """A text within a line of Markdown that shows just this text: none of it is a mark, HTML, a formula or the end of a table's cell."""
+    line = MARKDOWN_MARKS.sub(r"\\\g<0>", INVISIBLE.sub(" ", text).strip())
+    return HTML_START.sub(lambda mark: "&lt;" if mark[0] == "<" else "&amp;", line)
+
+
+def paragraph(text: str) -> str:
+    """A text as a paragraph of Markdown, or an item of a list, which is nothing but this text however it begins."""
+    line = escaped(text)
+    start = MARKDOWN_START.match(line)
+    if start is None:
+        return line
+    # A digit cannot be escaped, the full stop behind it can.
+    return f"{start[0]}\\{line[start.end() :]}" if start[0].isdigit() else f"\\{line}"

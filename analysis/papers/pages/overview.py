@@ -9,7 +9,7 @@ from gradwire.analysis.papers.holds import APPROX_SHARE, EFFICIENCY_POINTS, EXAC
 from gradwire.analysis.papers.pages.facts import Facts
 from gradwire.analysis.papers.pages.rows import ClaimRow
 from gradwire.analysis.papers.pages.tables import scoreboard, summary_lines
-from gradwire.analysis.report.tables import TextTable, markdown_table
+from gradwire.analysis.report.tables import Link, TextTable, markdown_table
 
 INTRODUCTION = f"""\
 # Reproduction of the papers
@@ -72,7 +72,7 @@ def _papers(records: Sequence[Record]) -> TextTable:
     rows = []
     for record in records:
         page, table, facts = f"reproduction/{record.paper}.md", f"reproduction/{record.paper}.csv", record.facts
-        links = (f"[{record.name}]({page})", f"[CSV]({table})")
+        links = (Link(f"[{record.name}]({page})"), Link(f"[CSV]({table})"))
         origin = (facts.date, facts.kernel, facts.code)
         rows.append((*links, *origin, str(facts.points), f"{facts.points_s:.0f}"))
     foot = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 import re
@@ -74,16 +76,22 @@ def opened(page: Path, script: str, folder: Path) -> Opened:
     """Opens a copy of a page in which a script runs at the end; `script` is the body of a function that returns its answer."""
     assert BROWSER is not None, "no Chromium"
     asked = (
-        f"<script>const answer = JSON.stringify((() => {{{script}}})());"
-        f'document.body.append(Object.assign(document.createElement("p"), {{id: "{ANSWER}", textContent: answer}}));</script></body>'
+        f"const answer = JSON.stringify((() => {{{script}}})());"
+        f'document.body.append(Object.assign(document.createElement("p"), {{id: "{ANSWER}", textContent: answer}}));'
     )
     copy = folder / "copy.html"
-    copy.write_text(page.read_text(encoding="utf-8").replace("</body>", asked), encoding="utf-8")
+    html = page.read_text(encoding="utf-8").replace("script-src ", f"script-src {hash_source(asked)} ", 1)
+    copy.write_text(html.replace("</body>", f"<script>{asked}</script></body>"), encoding="utf-8")
     command = [BROWSER, *FLAGS, f"--user-data-dir={folder / 'profile'}", "--dump-dom", copy.as_uri()]
     ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT_S)
     found = re.search(rf'<p id="{ANSWER}">(.*?)</p>', ended.stdout, re.DOTALL)
     assert found, ended.stderr
     return Opened(json.loads(unescape(found[1])), [line for line in ended.stderr.splitlines() if "CONSOLE" in line])
+
+
+def hash_source(text: str) -> str:
+    """A script or a style as a policy names it."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 CLICK = """
@@ -106,6 +114,29 @@ def test_its_policy_lets_nothing_be_loaded_and_the_test_would_see_it(page: Path,
     other.write_text(page.read_text().replace("</h1>", '</h1><img src="http://127.0.0.1:9/x.png">', 1))
     (complaint,) = opened(other, "return 0;", tmp_path).console
     assert "Content Security Policy" in complaint
+
+
+@pytest.mark.parametrize(
+    "markup",
+    ["<script>document.title = 1</script>", "<style>h1{color:red}</style>", '<b onclick="1" style="color:red">x</b>'],
+)
+def test_its_policy_takes_no_script_and_no_style_but_its_own(page: Path, tmp_path: Path, markup: str) -> None:
+    other = tmp_path / "other.html"
+    other.write_text(page.read_text().replace("</h1>", f"</h1>{markup}", 1))
+    found = opened(other, "document.querySelector('b')?.click(); return document.title;", tmp_path)
+    assert found.answer == "A & B"
+    assert found.console
+    assert all("Content Security Policy" in complaint for complaint in found.console)
+
+
+def test_texts_of_scenarios_stay_texts_in_drawings_as_well(tmp_path: Path) -> None:
+    hostile = "--><script>document.title = 1</script> $\\frac{$ & <b style='x'>"
+    row = PointResult(
+        {"strategy": hostile, "seed": "1"}, 1.0, None, None, 1.0, 0.8, 0, 1.0, 0.8, "compute", "00ff", "valid"
+    )
+    report(tmp_path, [row], [], hostile, [], [None], dpi=40)
+    found = opened(tmp_path / "report.html", "return document.title;", tmp_path)
+    assert (found.answer, found.console) == (" ".join(hostile.split()), [])
 
 
 def test_a_click_on_a_header_sorts(page: Path, tmp_path: Path) -> None:
@@ -151,7 +182,9 @@ def test_without_its_script_every_table_is_there(page: Path) -> None:
 def test_the_dark_is_readable(page: Path, tmp_path: Path) -> None:
     """Text and lines of the drawing follow the page's colours: no black on black."""
     dark = tmp_path / "dark.html"
-    dark.write_text(page.read_text().replace("(prefers-color-scheme:dark)", "all"))
+    html = page.read_text().replace("(prefers-color-scheme:dark)", "all")
+    style = html[html.index("<style>") + len("<style>") : html.index("</style>")]
+    dark.write_text(re.sub(r"style-src '[^']*'", lambda _: f"style-src {hash_source(style)}", html, count=1))
     script = """
         const color = (name) => getComputedStyle(document.body)[name];
         const texts = [...document.querySelectorAll("figure svg [id^=text_] g")].map((text) => getComputedStyle(text).fill);
