@@ -230,7 +230,11 @@ def _bar_legend(figure: Figure, names: list[str], comparison: Comparison, metric
         kinds.append(Patch(facecolor="#777777", edgecolor="#777777", label="measured"))
         kinds.append(Patch(facecolor="white", edgecolor="#777777", hatch="////", label="printed"))
     if any(c.cell.fitted for c in comparison.cells if c.cell.metric == metric):
-        kinds.append(Line2D([], [], linestyle="none", marker="$*$", color="black", label="fitted, no prediction"))
+        kinds.append(
+            Line2D(
+                [], [], linestyle="none", marker=(6, 2, 0), markersize=6, color="black", label="fitted, no prediction"
+            )
+        )
     _legend(figure, kinds, 1)
 
 
