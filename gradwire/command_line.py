@@ -5,6 +5,7 @@ What a command does is imported when it is called, so that the help and the shel
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ import typer
 import typer.core
 
 from gradwire import comparison_commands, program_commands, trace_commands
+from gradwire.encoding import spell_what_is_missing
 from gradwire.faults import STATUSES, Fault, InputFault
 from gradwire.runner.launch.scenario_files import refuse_unreadable, scenario_names
 
@@ -401,6 +403,9 @@ def kernel(
 
 def main() -> None:
     """Runs the command line. A fault ends it with the fault's exit status and one message, which says who is at fault."""
+    spell_what_is_missing()
+    # It complains, in several lines, of a home folder that cannot be written to, and goes on without.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
         app(standalone_mode=True)
     except Fault as fault:
