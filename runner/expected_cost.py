@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator, Sequence
 
 from gradwire.runner.planned import PlannedRun
+from gradwire.workloads.called_strategy import state_bytes_of
 from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.plan import OpKind
 from gradwire.workloads.strategy import STATE_BYTES
@@ -108,7 +109,7 @@ def _memory_warning(run: PlannedRun) -> str:
         return ""
     whole = run.point.section.model_copy(update={"model": model.model_copy(update={"blocks": None})})
     point = ResolvedPoint(whole)
-    kept_bytes = point.strategy.state_bytes(point.job.cluster, point.options)
+    kept_bytes = state_bytes_of(point.strategy, point.job.cluster, point.options)
     needed_bytes = point.job.profile.parameters * kept_bytes
     if needed_bytes <= memory_bytes:
         return ""

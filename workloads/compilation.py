@@ -14,6 +14,7 @@ import numpy as np
 
 from gradwire.faults import InputFault
 from gradwire.topo.fabric import Fabric
+from gradwire.workloads.called_strategy import classes_of_strategy, has_aggregators, plans_of
 from gradwire.workloads.fabrics.congestion import congestion_defects
 from gradwire.workloads.faults.planned import fault_defects
 from gradwire.workloads.faults.section import may_lose
@@ -105,9 +106,11 @@ class ResolvedPoint:
         """The fabric that the point needs."""
         beside = 1 + max(map(class_beside, self.section.program.values()), default=0)
         recorded = 1 if self.job.trace is None else classes_of(self.job.trace, self.options)
-        classes = max(self.strategy.classes(self.options), recorded, beside)
+        classes = max(classes_of_strategy(self.strategy, self.options), recorded, beside)
         built = _fabric(self.section, self.job.cluster.ports, self.job.rate_bps, classes)
-        return replace(built, aggregators=self.strategy.aggregators(self.options), faulty=may_lose(self.section.fault))
+        return replace(
+            built, aggregators=has_aggregators(self.strategy, self.options), faulty=may_lose(self.section.fault)
+        )
 
     def misfits(self) -> list[str]:
         """Describes what does not exist or fit together, one line each, for every part that can be told without the others."""
@@ -129,7 +132,7 @@ class ResolvedPoint:
             lambda: _cluster(self.section.cluster, needs_servers=options is None or self.strategy.needs_servers)
         )
         if cluster is not None:
-            classes = 1 if options is None else self.strategy.classes(options)
+            classes = 1 if options is None else attempt(partial(classes_of_strategy, self.strategy, options)) or 1
             attempt(lambda: _fabric(self.section, cluster.ports, None, classes))
         fabric = attempt(lambda: self.fabric)
         if fabric is not None:
@@ -165,7 +168,7 @@ def compile_point(
 def compile_plans(point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:
     """The candidate plans of a point, whose job has its fabric. Raises InputFault."""
     try:
-        plans = point.strategy.compile(job, point.options)
+        plans = plans_of(point.strategy, job, point.options)
     except OverflowError as error:
         raise InputFault(
             "an op takes longer, or is larger, than 64 bits count in nanoseconds and bytes: look for what is too large or too small in "

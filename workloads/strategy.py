@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from gradwire.faults import InputFault
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.stand_in import Load
@@ -65,3 +66,30 @@ class Strategy:
     load: Callable[[Cluster, Any], Load] | None = None
     #: Bytes of weights, gradients and momentum that a worker keeps for each of the model's parameters, in fp32.
     state_bytes: Callable[[Cluster, Any], float] = whole_state
+
+    def __post_init__(self) -> None:
+        """Raises InputFault for a field of another kind, with what would be right: strategies are also written by users."""
+        for field, (is_right, right) in KINDS.items():
+            value = getattr(self, field)
+            if not is_right(value):
+                raise InputFault(f"Strategy({field}={value!r}): must be {right}")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
+
+
+KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(("name", "summary", "source"), (_is_text, "a line of text")),
+    "compile": (callable, "a function of a job and options that returns plans by their labels"),
+    "options": (
+        lambda value: isinstance(value, type) and issubclass(value, Options),
+        "a class derived from gradwire.plugin's Options",
+    ),
+    "classes": (callable, "a function of the options, like classes=lambda options: 2"),
+    "needs_servers": (lambda value: isinstance(value, bool), "True or False"),
+    "aggregators": (callable, "a function of the options, like aggregators=lambda options: True"),
+    "load": (lambda value: value is None or callable(value), "a function of a cluster and options, or None"),
+    "state_bytes": (callable, "a function of a cluster and options, like state_bytes=lambda cluster, options: 16"),
+}
+"""Of what kind the fields of a Strategy are, and what to say of one that is not."""

@@ -8,7 +8,7 @@ import types
 from functools import cache
 from pathlib import Path
 
-from gradwire.faults import InputFault
+from gradwire.faults import Fault, InputFault
 from gradwire.workloads.strategy import Strategy
 
 
@@ -36,8 +36,12 @@ def strategies_in(path: Path) -> tuple[Strategy, ...]:
     except (OSError, UnicodeDecodeError) as error:
         raise InputFault(f"{path}: cannot be read as a strategy file: {error}") from error
     declared = getattr(_module(path, text), "STRATEGIES", None)
-    if not isinstance(declared, tuple | list) or not declared:
+    if declared is None or declared == ():
         raise InputFault(f"{path}: has no STRATEGIES: end it with a line like STRATEGIES = (STRATEGY,)")
+    if not isinstance(declared, tuple | list) or not declared:
+        raise InputFault(
+            f"{path}: STRATEGIES = {declared!r}: must be a tuple of Strategy: end the file with a line like STRATEGIES = (STRATEGY,)"
+        )
     for each in declared:
         if not isinstance(each, Strategy):
             raise InputFault(f"{path}: STRATEGIES has a {type(each).__name__}: it must be a Strategy (gradwire.plugin)")
@@ -56,6 +60,9 @@ def _module(path: Path, text: str) -> types.ModuleType:
     sys.modules[module.__name__] = module
     try:
         exec(compile(text, str(path), "exec", dont_inherit=True), module.__dict__)
+    except Fault as fault:  # of a Strategy whose fields are of the wrong kind
+        del sys.modules[module.__name__]
+        raise InputFault(f"{path}: {fault}") from fault
     except Exception as error:  # the user's code may raise anything
         del sys.modules[module.__name__]
         raise InputFault(f"{path}: cannot be run: {type(error).__name__}: {error}") from error
