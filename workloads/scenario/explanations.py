@@ -115,6 +115,10 @@ def dotted_keys(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
             yield from dotted_keys(section, f"{prefix}{name}.")
 
 
+ALMOST = 0.8
+"""How alike a key of another section must be to be suggested: a typing error of it. `delay` and `fidelity` are alike by 0.62."""
+
+
 def _unknown(key: str, hint: str, allowed: Sequence[str]) -> str:
     return f"{key}: unknown key; {hint}Known here: {', '.join(allowed)}"
 
@@ -127,9 +131,11 @@ def _hint(kind: type[BaseModel], place: Sequence[str]) -> str:
     name = place[-1]
     if name in by_last_part:
         return _did_you_mean(by_last_part[name])
-    return close(name, _known_at(kind, place[:-1])) or _did_you_mean(
-        [key for near in difflib.get_close_matches(name, by_last_part, n=1) for key in by_last_part[near]]
-    )
+    here = _known_at(kind, place[:-1])
+    if begun := [key for key in here if key.startswith(f"{name}_") or name.startswith(f"{key}_")]:
+        return _did_you_mean(begun)
+    elsewhere = difflib.get_close_matches(name, by_last_part, n=1, cutoff=ALMOST)
+    return close(name, here) or _did_you_mean([key for near in elsewhere for key in by_last_part[near]])
 
 
 def close(name: str, allowed: Sequence[str]) -> str:

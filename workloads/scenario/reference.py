@@ -131,6 +131,8 @@ def explained(key: str, strategies: Sequence[Strategy]) -> list[SectionFacts]:
     else:
         found = [section for section in everything if key == section.name]
         found = found or [_only(section, key) for section in everything]
+        if not any(section.keys for section in found):
+            found = [_ending_in(section, key) for section in everything]
     if told := [section for section in found if section.keys]:
         return told
     names = [facts.name for section in (*everything, *by_strategy) for facts in section.keys]
@@ -142,6 +144,12 @@ def explained(key: str, strategies: Sequence[Strategy]) -> list[SectionFacts]:
 
 def _only(section: SectionFacts, key: str) -> SectionFacts:
     return SectionFacts(section.name, section.meaning, tuple(facts for facts in section.keys if facts.name == key))
+
+
+def _ending_in(section: SectionFacts, word: str) -> SectionFacts:
+    """The keys whose last part is this word."""
+    ends = tuple(facts for facts in section.keys if facts.name.rpartition(".")[2] == word)
+    return SectionFacts(section.name, section.meaning, ends)
 
 
 def _options_of(chosen: Strategy) -> SectionFacts:

@@ -57,6 +57,8 @@ def test_the_page_of_all_keys_is_that_of_today() -> None:
         ),
         ("title", ["title"]),
         ("costs.copy_rate.value", ["costs.copy_rate.value"]),
+        ("ecn", ["fabric.ecn"]),
+        ("buffer", ["fabric.buffer", "transport.buffer"]),
         ("p3", [f"strategy.options.{option}" for option in BUILT_IN["p3"].options.model_fields]),
     ],
 )
