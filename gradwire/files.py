@@ -19,12 +19,15 @@ WHOLE_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, on_disk: bool = True) -> Iterator[Path]:
     """Yields the path of an empty file beside `path` to write to. At the end of the block, that file replaces `path`.
 
-    Readers see the old file or the new one and nothing in between, even if the writer is killed or the machine loses power. The file's
-    name cannot be foreseen, and a link at `path` is itself replaced, so that nothing is written through a link that somebody left in the
-    folder. If the block raises, `path` stays as it was and the partial file is removed. Raises OSError, which names `path`.
+    Readers see the old file or the new one and nothing in between, even if the writer is killed. The file's name cannot be foreseen, and
+    a link at `path` is itself replaced, so that nothing is written through a link that somebody left in the folder. If the block raises,
+    `path` stays as it was and the partial file is removed. Raises OSError, which names `path`.
+
+    on_disk: so it is as well if the machine loses power, which takes some milliseconds (fsync); not worth it for what is made again where
+    it cannot be read.
     """
     name = f"{path.name[:NAME_KEPT]}.{os.urandom(TOKEN_BYTES).hex()}{PARTIAL_SUFFIX}"
     partial = path.with_name(name)
@@ -34,7 +37,8 @@ def replacing(path: Path) -> Iterator[Path]:
             file = os.open(name, CREATE, 0o666, dir_fd=folder)
             try:
                 yield partial
-                os.fsync(file)
+                if on_disk:
+                    os.fsync(file)
                 _refuse_another(file, name, folder)
                 os.replace(name, path.name, src_dir_fd=folder, dst_dir_fd=folder)
             except BaseException:

@@ -241,7 +241,7 @@ def judge_stored(stored: StoredRun, point: Point, clock: Clock) -> JudgedRun:
 
 def write_judgement(judged: JudgedRun) -> None:
     """Writes verdict.json, and for a run that came to its end iterations.csv and the captures' dissector."""
-    with replacing(judged.folder / VERDICT_FILE) as partial:
+    with replacing(judged.folder / VERDICT_FILE, on_disk=False) as partial:
         write_json(partial, judged.verdict, indent=1)
     if not judged.ended:
         return
