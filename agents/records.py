@@ -42,7 +42,7 @@ class OpLog:
     @staticmethod
     def load(path: Path) -> OpLog:
         """Reads what `save` wrote."""
-        with np.load(path) as stored:
+        with np.load(path, allow_pickle=False) as stored:
             return OpLog(**{key: stored[key] for key in stored.files})
 
     @staticmethod
@@ -158,7 +158,7 @@ class QueueLengths:
     @staticmethod
     def load(path: Path) -> QueueLengths:
         """Reads what `save` wrote."""
-        with np.load(path) as stored:
+        with np.load(path, allow_pickle=False) as stored:
             return QueueLengths(tuple(stored["ports"].tolist()), stored["time_ns"], stored["waiting_bytes"])
 
 

@@ -81,7 +81,7 @@ ScenarioFile = Annotated[
     Path,
     typer.Argument(
         readable=False,  # what cannot be read is told as all wrong input is
-        help="scenario file (TOML), or the name of one in scenarios/",
+        help="scenario file (TOML), or the name of one in scenarios/; strategies' files (.py) that it names are run",
         autocompletion=_scenarios_like,
     ),
 ]
@@ -93,7 +93,14 @@ Settings = Annotated[
         "strategy.options.thresholds=[[0.5]]",
     ),
 ]
-RunPath = Annotated[Path, typer.Argument(metavar="RUN", readable=False, help="run folder, or the name of one in runs/")]
+RunPath = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN",
+        readable=False,
+        help="run folder, or the name of one in runs/; no code that it names is run, and no link in it is followed",
+    ),
+]
 PointName = Annotated[
     str,
     typer.Argument(
@@ -380,7 +387,11 @@ def doctor() -> None:
 @app.command()
 def clean(
     folders: Annotated[
-        list[Path] | None, typer.Argument(metavar="FOLDER", help="run folders, or folders of them; default: runs/")
+        list[Path] | None,
+        typer.Argument(
+            metavar="FOLDER",
+            help="run folders, or folders of them; default: runs/; nothing behind links in them is removed",
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be removed")] = False,
 ) -> None:

@@ -1,19 +1,75 @@
-"""Files that are written completely or not at all."""
+"""Files that are written completely or not at all, and never through a link."""
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+PARTIAL_SUFFIX = ".partial"
+"""Of files that are not complete. Only those of a command that was killed stay; `gradwire clean` removes them."""
+NAME_KEPT = 50
+"""Characters of a file's name in that of its partial file: four bytes each at most, and names have up to 255."""
+TOKEN_BYTES = 8
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+WHOLE_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Yields a path beside `path` to write to. At the end of the block, the file written there replaces `path`.
+def replacing(path: Path, *, on_disk: bool = True) -> Iterator[Path]:
+    """Yields the path of an empty file beside `path` to write to. At the end of the block, that file replaces `path`.
 
-    Readers see the old file or the new one and nothing in between, even if the writer is killed. If the block raises, `path` stays as it
-    was, and the partial file stays beside it until the next attempt.
+    Readers see the old file or the new one and nothing in between, even if the writer is killed. The file's name cannot be foreseen, and
+    a link at `path` is itself replaced, so that nothing is written through a link that somebody left in the folder. If the block raises,
+    `path` stays as it was and the partial file is removed. Raises OSError, which names `path`.
+
+    on_disk: so it is as well if the machine loses power, which takes some milliseconds (fsync); not worth it for what is made again where
+    it cannot be read.
     """
-    partial = path.with_name(path.name + ".partial")
-    yield partial
-    partial.replace(path)
+    name = f"{path.name[:NAME_KEPT]}.{os.urandom(TOKEN_BYTES).hex()}{PARTIAL_SUFFIX}"
+    partial = path.with_name(name)
+    with _naming(path, {name, path.name, str(partial)}):
+        folder = os.open(path.parent, WHOLE_FOLDER)
+        try:
+            file = os.open(name, CREATE, 0o666, dir_fd=folder)
+            try:
+                yield partial
+                if on_disk:
+                    os.fsync(file)
+                _refuse_another(file, name, folder)
+                os.replace(name, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(name, dir_fd=folder)
+                raise
+            finally:
+                os.close(file)
+        finally:
+            os.close(folder)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Replaces a file by one with this text, in UTF-8, as `replacing` does."""
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def _refuse_another(file: int, name: str, folder: int) -> None:
+    """Raises OSError if the file of this name is not the one that was made."""
+    made, found = os.fstat(file), os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if not stat.S_ISREG(found.st_mode) or (found.st_dev, found.st_ino) != (made.st_dev, made.st_ino):
+        raise OSError(errno.EEXIST, "it was exchanged for another file while it was written", name)
+
+
+@contextmanager
+def _naming(path: Path, partial: set[str]) -> Iterator[None]:
+    """Names `path` in an error that names its partial file, which no user has heard of."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename in partial and error.errno is not None:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise

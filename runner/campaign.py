@@ -6,7 +6,6 @@ verdict. A valid run that is there already with the same key is not repeated.
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from collections.abc import Sequence
@@ -24,6 +23,7 @@ from gradwire.runner.judged import JudgedRun, judge_failure, judge_kept, write_j
 from gradwire.runner.planned import PlannedRun, rename_older_folder
 from gradwire.runner.programs.beside import write_programs
 from gradwire.runner.protocol import TASK_FILE, PlanFile, PointTask, write_json
+from gradwire.runner.stored.links import make_empty
 from gradwire.runner.stored.stored_run import Completion, Speed, write_completion
 from gradwire.vm.machine import COMPILED_AGENT
 from gradwire.vm.machines import Clock
@@ -99,9 +99,7 @@ def running_order(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
 def carry_out(planned: PlannedRun, executor: Executor, watcher: Watcher, stop: threading.Event) -> JudgedRun:
     """Runs a point on a machine of its own, and judges it; what goes wrong is the run's verdict. The caller reports that it ended."""
     begin_s = time.monotonic()
-    folder = planned.folder
-    folder.mkdir(parents=True, exist_ok=True)
-    _empty(folder)
+    make_empty(planned.folder)  # a machine that finds files where it makes its own takes other virtual times
     try:
         judged = _run_and_judge(planned, executor, watcher, stop)
         write_judgement(judged)
@@ -109,15 +107,6 @@ def carry_out(planned: PlannedRun, executor: Executor, watcher: Watcher, stop: t
         judged = judge_failure(planned, str(fault), time.monotonic() - begin_s)
         write_judgement(judged)
     return judged
-
-
-def _empty(folder: Path) -> None:
-    """Removes all that another run of the point has left. A machine that finds files where it makes its own takes other virtual times."""
-    for entry in folder.iterdir():
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
 
 
 def _run_and_judge(planned: PlannedRun, executor: Executor, watcher: Watcher, stop: threading.Event) -> JudgedRun:

@@ -27,6 +27,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from gradwire.faults import MachineFault
+from gradwire.files import PARTIAL_SUFFIX
+from gradwire.runner.stored.links import POINTS_FOLDER
 from gradwire.runner.stored.lock import HOLDER_FILE, LOCK_FILE
 from gradwire.runner.stored.run_folder import SCENARIO_FILE
 from gradwire.vm.machine import BOX_NAME
@@ -34,8 +36,6 @@ from gradwire.vm.owners import FOLDER_PREFIX, is_gone, owner_of_folder, owner_of
 
 BUILDS, BUILDS_LOCK = "build-*", "lock"
 """In the cache (vm/kernel.py)."""
-PARTIAL = "*.partial"
-"""Files of `gradwire.files.replacing` that are not complete."""
 STALE_S = 3600.0
 KILL_LIMIT_S = 20.0
 
@@ -65,7 +65,7 @@ def clean(run_folders: Sequence[Path], cache: Path, *, dry_run: bool) -> Iterato
     with _builds_stopped(cache) as stopped:
         for leaving in _files("half-built kernel", cache.glob(BUILDS)) if stopped else ():
             yield _done(leaving, dry_run)
-    for leaving in _files("unfinished file", filter(_is_stale, cache.rglob(PARTIAL))):
+    for leaving in _files("unfinished file", filter(_is_stale, _partial_files(cache))):
         yield _done(leaving, dry_run)
 
 
@@ -110,17 +110,27 @@ def _temporary_folders(place: Path) -> list[Leaving]:
 
 
 def _runs_in(folders: Sequence[Path]) -> Iterator[Path]:
-    """Run folders, and those in folders of them, such as runs/ and a reproduction's."""
+    """Run folders, and those in folders of them, such as runs/ and a reproduction's. Those behind links are not looked at."""
     for folder in folders:
-        marks = [*folder.glob(LOCK_FILE), *folder.glob(SCENARIO_FILE)]
-        marks += [*folder.glob(f"*/{LOCK_FILE}"), *folder.glob(f"*/{SCENARIO_FILE}")]
-        yield from sorted({mark.parent for mark in marks})
+        yield from (each for each in (folder, *_folders_in(folder)) if _is_file(each / LOCK_FILE, each / SCENARIO_FILE))
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    """Folders in a folder by name, without links to folders."""
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as found:
+        return sorted(Path(entry.path) for entry in found if entry.is_dir(follow_symlinks=False))
+    return []
+
+
+def _is_file(*paths: Path) -> bool:
+    """Whether one of these is a regular file, and no link to one."""
+    return any(path.is_file() and not path.is_symlink() for path in paths)
 
 
 @contextmanager
 def _free(folder: Path) -> Iterator[bool]:
     """Holds the lock of a run folder, and says whether it could be had. A folder that never had a lock is left without one."""
-    if not (folder / LOCK_FILE).exists():
+    if not _is_file(folder / LOCK_FILE):
         yield True
         return
     lock = FileLock(folder / LOCK_FILE, fallback_to_soft=False)
@@ -136,9 +146,18 @@ def _free(folder: Path) -> Iterator[bool]:
 
 
 def _left_in_run(folder: Path) -> Iterator[Leaving]:
-    yield from _files("lock", folder.glob(HOLDER_FILE))
-    yield from _files("kernel's folder", [*folder.glob(f"points/*/{BOX_NAME}"), *folder.glob(f"*/{BOX_NAME}")])
-    yield from _files("unfinished file", folder.rglob(PARTIAL))
+    yield from _files("lock", filter(_is_file, [folder / HOLDER_FILE]))
+    places = _folders_in(folder)
+    places += [point for place in places if place.name == POINTS_FOLDER for point in _folders_in(place)]
+    boxes = [box for place in places for box in _folders_in(place) if box.name == BOX_NAME]
+    yield from _files("kernel's folder", boxes)
+    yield from _files("unfinished file", _partial_files(folder))
+
+
+def _partial_files(folder: Path) -> Iterator[Path]:
+    """Files of `gradwire.files.replacing` that are not complete, wherever they are below a folder, but not behind links."""
+    for place, _, names in os.walk(folder, followlinks=False):
+        yield from filter(_is_file, (Path(place) / name for name in names if name.endswith(PARTIAL_SUFFIX)))
 
 
 @contextmanager
@@ -168,6 +187,7 @@ def _files(kind: str, paths: Iterator[Path] | Sequence[Path]) -> Iterator[Leavin
 
 
 def _remove(path: Path) -> None:
+    """Removes what was found; never what a link leads to (shutil.rmtree refuses a link, and follows none)."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

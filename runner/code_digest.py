@@ -102,7 +102,7 @@ def _source(text: str) -> Source:
     found = _parsed(text)
     with suppress(OSError):  # without it, the next one to ask parses it again
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as partial:
+        with replacing(path, on_disk=False) as partial:
             partial.write_bytes(msgspec.json.encode(found))
     return found
 

@@ -22,6 +22,7 @@ from gradwire.analysis.programs.results import FigureRow
 from gradwire.analysis.verdict.beside_check import Beside
 from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
 from gradwire.faults import InputFault
+from gradwire.files import replacing
 from gradwire.runner.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runner.planned import PlannedRun, plan_run
 from gradwire.runner.programs.commands import started_beside
@@ -240,7 +241,8 @@ def judge_stored(stored: StoredRun, point: Point, clock: Clock) -> JudgedRun:
 
 def write_judgement(judged: JudgedRun) -> None:
     """Writes verdict.json, and for a run that came to its end iterations.csv and the captures' dissector."""
-    write_json(judged.folder / VERDICT_FILE, judged.verdict, indent=1)
+    with replacing(judged.folder / VERDICT_FILE, on_disk=False) as partial:
+        write_json(partial, judged.verdict, indent=1)
     if not judged.ended:
         return
     iterations = iterations_frame(judged).astype({"warmup": int})

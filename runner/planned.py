@@ -294,10 +294,10 @@ def _refuse_large_logs(point: Point, plans: Mapping[str, Plan], clock: Clock, wi
 
 def rename_older_folder(planned: PlannedRun, out: Path) -> None:
     """Renames the folder of the same run in the run folder `out` if another version of gradwire named it otherwise."""
-    if planned.folder.exists():
+    if os.path.lexists(planned.folder):
         return
     for path in older_folders(out, planned.point):
-        if StoredRun(path).is_of(planned.key):
+        if not path.is_symlink() and StoredRun(path).is_of(planned.key):
             path.rename(planned.folder)
             return
 

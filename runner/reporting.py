@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Sequence
-from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from gradwire.runner.stored.run_folder import CLOCK_FILE, stored_clock
 from gradwire.runner.stored.settings import COST_UNITS, settings_of
 from gradwire.runner.stored.stored_run import ITERATIONS_FILE, RECORD_FILE, VERDICT_FILE, Completion
 from gradwire.topo.fabric import Fabric
+from gradwire.vm.machines import Clock
 from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.lineup.strategies import PARTIAL, is_random
 from gradwire.workloads.scenario.loading import Point, Scenario, origin_named, resolve
@@ -139,17 +139,27 @@ def _details(run: JudgedRun, folder: Path) -> PointDetails:
 def _background(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> Background:
     clock = stored_clock(folder) if (folder / CLOCK_FILE).exists() else None
     document = tomli_w.dumps(scenario.document)
-    return Background(scenario.about.strip(), facts(provenance(folder), clock), document, _networks(runs))
+    return Background(scenario.about.strip(), facts(provenance(folder), clock), document, _networks(runs, clock))
 
 
-def _networks(runs: Sequence[JudgedRun]) -> list[Fabric]:
+def _networks(runs: Sequence[JudgedRun], clock: Clock | None) -> list[Fabric]:
     """The networks of the points, at the rates that scenarios give."""
     found = []
     for run in runs:
-        # An old run folder may name what this version does not know any more.
-        with suppress(InputFault):
+        try:
             found.append(ResolvedPoint(run.point.section).fabric)
+        except (
+            InputFault
+        ):  # the run folder names what this version does not know any more, or a strategy's file, which is not run
+            found.append(_undivided(run, clock))
     return found
+
+
+def _undivided(run: JudgedRun, clock: Clock | None) -> Fabric:
+    """The network that a run had, at the rate that its scenario gives."""
+    completion = run.stored.completion()
+    by = max(completion.divided_by if completion else 1, clock.scale if clock else 1)
+    return replace(run.fabric, rate_bps=run.fabric.rate_bps * by)
 
 
 def _constants(runs: Sequence[JudgedRun]) -> list[Constant]:

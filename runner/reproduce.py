@@ -36,17 +36,18 @@ from gradwire.runner.code_digest import plan_digest, run_digest
 from gradwire.runner.executing.executor import Executor, do_all
 from gradwire.runner.judged import JudgedRun, write_judgement
 from gradwire.runner.planned import virtual_clock
+from gradwire.runner.stored.links import POINTS_FOLDER, refuse_links, store_folder
 from gradwire.runner.stored.point_folders import folder_name
 from gradwire.runner.stored.run_folder import write_run_folder
 from gradwire.runner.stored.store import PointStore
-from gradwire.vm.kernel import cache_folder, cached_kernel
+from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machines import Clock
 from gradwire.workloads.compilation import ResolvedPoint, compile_point
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scenario.loading import Point, Scenario, load_scenario
 
 SCENARIOS = PACKAGE / "scenarios"
-STORE = cache_folder() / "points"
+STORE = store_folder()
 
 
 class Progress(Watcher, Protocol):
@@ -189,8 +190,9 @@ class Reproduction:
         """Makes a run folder for each scenario file, with links into the store, for `gradwire report` and others that read runs."""
         for name, points in self._run.items():
             folder = out / name
-            (folder / "points").mkdir(parents=True, exist_ok=True)
-            for link in filter(Path.is_symlink, (folder / "points").iterdir()):
+            refuse_links(folder, self._root)
+            (folder / POINTS_FOLDER).mkdir(parents=True, exist_ok=True)
+            for link in filter(Path.is_symlink, (folder / POINTS_FOLDER).iterdir()):
                 link.unlink()
             write_run_folder(folder, self.files[name].document, self._clocks[name])
             rows: list[PointResult] = []
@@ -198,8 +200,9 @@ class Reproduction:
                 assert stored.result is not None
                 parameters = {key: value for key, value in stored.result.parameters.items() if key != "run"}
                 rows.append(replace(stored.result, parameters=parameters))
-                link = folder / "points" / folder_name(replace(point, parameters=parameters))
-                if stored.folder is not None:
+                link = folder / POINTS_FOLDER / folder_name(replace(point, parameters=parameters))
+                # `gradwire run` may have put a folder of its own there.
+                if stored.folder is not None and not link.exists():
                     link.symlink_to(stored.folder.absolute(), target_is_directory=True)
             write_points_csv(folder / "points.csv", rows)
 

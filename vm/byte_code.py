@@ -110,5 +110,5 @@ def _fill(folder: Path, modules: Sequence[str]) -> None:
         raise MachineFault(f"gradwire's own modules cannot be imported: {done.stderr.strip().splitlines()[-1]}")
     sources = map(Source.of, msgspec.json.decode(done.stdout.splitlines()[-1], type=list[str]))
     manifest = Manifest(sys.version, tuple(modules), tuple(source for source in sources if source))
-    with replacing(folder / MANIFEST) as partial:
+    with replacing(folder / MANIFEST, on_disk=False) as partial:
         partial.write_bytes(msgspec.json.encode(manifest))

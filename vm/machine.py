@@ -263,7 +263,9 @@ def _box(workdir: Path) -> Iterator[Path]:
     the same folder replaces it.
     """
     box = workdir.absolute() / BOX_NAME
-    if box.exists():
+    if box.is_symlink():
+        box.unlink()
+    elif box.exists():
         shutil.rmtree(box)
     try:
         box.mkdir(parents=True)

@@ -272,7 +272,7 @@ class Plan:
     @staticmethod
     def load(path: Path) -> Plan:
         """Reads what `save` wrote."""
-        with np.load(path) as stored:
+        with np.load(path, allow_pickle=False) as stored:
             arrays = {key: stored[key] for key in stored.files}
         scalars = json.loads(arrays.pop("scalars").tobytes().decode())
         ops = Ops(**{key.removeprefix("ops."): value for key, value in arrays.items() if key.startswith("ops.")})

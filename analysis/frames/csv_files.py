@@ -17,7 +17,7 @@ def write_csv(path: Path, frame: pd.DataFrame, float_format: str | None = None) 
 
     The file is replaced as a whole, so that a reader never sees half of it. float_format: as for `%`, instead of the shortest text.
     """
-    with replacing(path) as partial:
+    with replacing(path, on_disk=False) as partial:
         frame.to_csv(partial, index=False, lineterminator=LINE_END, float_format=float_format)
 
 

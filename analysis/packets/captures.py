@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from gradwire.analysis.packets.dissector import dissector_text
 from gradwire.analysis.packets.reading import Capture, read_capture
 from gradwire.analysis.verdict.packet_checks import place_of
 from gradwire.faults import InputFault
+from gradwire.files import replace_text
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
 
@@ -28,6 +30,10 @@ def read_captures(folder: Path, fabric: Fabric, record: PointRecord) -> list[Cap
     """The captures of the point in `folder`, in the order of its record. Raises InputFault for a file that is gone or not a capture."""
     captures = []
     for about in record.captures:
+        if about.file in ("", "..") or Path(about.file).name != about.file:
+            raise InputFault(
+                f"{folder}: its record names the capture '{about.file}', which is no name of a file in {CAPTURE_FOLDER}/"
+            )
         path = folder / CAPTURE_FOLDER / about.file
         if not path.exists():
             raise InputFault(
@@ -35,7 +41,7 @@ def read_captures(folder: Path, fabric: Fabric, record: PointRecord) -> list[Cap
             )
         cache = path.with_suffix(f".{_readers_digest(path)}.npz")
         if not cache.exists():
-            for old in path.parent.glob(f"{path.stem}.*.npz"):
+            for old in path.parent.glob(f"{glob.escape(path.stem)}.*.npz"):
                 old.unlink()
             read_capture(path, fabric.mtu_bytes, start_ns=record.capture_start_ns).save(cache)
         captures.append(Capture.load(cache))
@@ -58,4 +64,4 @@ def write_dissector(folder: Path, plan: Plan, fabric: Fabric, record: PointRecor
         if between_switches
         else {place.endpoint for place in places if place.endpoint is not None}
     )
-    (folder / CAPTURE_FOLDER / "gradwire.lua").write_text(dissector_text(plan, fabric, named))
+    replace_text(folder / CAPTURE_FOLDER / "gradwire.lua", dissector_text(plan, fabric, named))

@@ -106,7 +106,7 @@ class Capture:
     @staticmethod
     def load(path: Path) -> Capture:
         """Reads what `save` wrote."""
-        with np.load(path) as stored:
+        with np.load(path, allow_pickle=False) as stored:
             parts = {
                 kind: {f.name: stored[f"{kind}.{f.name}"] for f in fields(part)}
                 for kind, part in (("packets", Packets), ("messages", Messages))

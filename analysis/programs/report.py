@@ -19,6 +19,7 @@ from gradwire.analysis.report.charts import save_chart, svg_text
 from gradwire.analysis.report.pages import drawing, html_table, page
 from gradwire.analysis.report.report import checks_table
 from gradwire.analysis.report.tables import TextTable, escaped, markdown_table, paragraph, rich_table
+from gradwire.files import replace_text
 
 POINTS_FILE, FIGURES_FILE = "points.csv", "figures.csv"
 
@@ -82,8 +83,8 @@ def write_program_report(
         scenario=background.scenario,
         notes=background.notes,
     )
-    (folder / "report.html").write_text(html, encoding="utf-8")
-    (folder / "table.md").write_text(_markdown(background, concluded, tables), encoding="utf-8")
+    replace_text(folder / "report.html", html)
+    replace_text(folder / "table.md", _markdown(background, concluded, tables))
     return _terminal(background.title, results, tables, background.notes, concluded)
 
 

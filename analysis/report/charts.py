@@ -19,6 +19,7 @@ from matplotlib.patches import Patch
 from gradwire.analysis.compare import EFFICIENCY, SPEEDUP, Comparison, find_row, parameter_names
 from gradwire.analysis.parameters import parameter_number
 from gradwire.analysis.points import PointResult, interval
+from gradwire.files import replace_text, replacing
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 """Okabe and Ito's colours (2008), which differ with any colour vision; the strongest contrasts come first."""
@@ -91,8 +92,9 @@ def chart(
 def save_chart(figure: Figure, folder: Path, name: str = "chart", dpi: int = DPI) -> None:
     """Writes `name`.png and `name`.svg."""
     with mpl.rc_context(STYLE):
-        figure.savefig(folder / f"{name}.png", dpi=dpi, bbox_inches="tight", facecolor="white")
-        (folder / f"{name}.svg").write_text(svg_text(figure))
+        with replacing(folder / f"{name}.png") as partial:
+            figure.savefig(partial, format="png", dpi=dpi, bbox_inches="tight", facecolor="white")
+        replace_text(folder / f"{name}.svg", svg_text(figure))
 
 
 def svg_text(figure: Figure) -> str:

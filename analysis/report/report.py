@@ -38,6 +38,7 @@ from gradwire.analysis.report.tables import (
     width_columns,
 )
 from gradwire.analysis.verdict.verdict import Verdict
+from gradwire.files import replace_text
 from gradwire.topo.fabric import Fabric
 
 MOST_NETWORKS = 4
@@ -138,8 +139,8 @@ def report(
         remarks=[remark.text for remark in remarked if not remark.is_warning],
         notes=notes,
     )
-    (run_dir / "report.html").write_text(html, encoding="utf-8")
-    (run_dir / "table.md").write_text(_markdown(title, [concluded, summary], tables, remarked, notes), encoding="utf-8")
+    replace_text(run_dir / "report.html", html)
+    replace_text(run_dir / "table.md", _markdown(title, [concluded, summary], tables, remarked, notes))
     if ranking is not None:
         narrow = ("options", "x fluid") if width_columns(tables[0], ("options",)) > TERMINAL_COLUMNS else ("options",)
         shown = rich_table(tables[0], without=narrow)

@@ -27,6 +27,7 @@ from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.names import Names
 from gradwire.analysis.timeline.tracks import Slice, Track, Tracks
 from gradwire.faults import InputFault
+from gradwire.files import replacing
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
 
@@ -69,12 +70,8 @@ def trace_events(
 
 def write_trace(path: Path, events: Sequence[Event], about: Mapping[str, str]) -> None:
     """Writes events as a JSON object, compressed if the name ends in .gz. `about` describes the trace to people who open the file."""
-    if path.suffix == ".gz":
-        with gzip.open(path, "wt") as file:
-            file.writelines(_lines(events, about))
-    else:
-        with path.open("w") as file:
-            file.writelines(_lines(events, about))
+    with replacing(path) as partial, gzip.open(partial, "wt") if path.suffix == ".gz" else partial.open("w") as file:
+        file.writelines(_lines(events, about))
 
 
 def _lines(events: Sequence[Event], about: Mapping[str, str]) -> Iterator[str]:

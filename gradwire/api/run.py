@@ -37,9 +37,9 @@ from gradwire.runner.comparing.whole import ranked_rows, ranking_of
 from gradwire.runner.judged import JudgedRun, iterations_frame, judge_stored, verdict_of
 from gradwire.runner.launch.out_paths import writing
 from gradwire.runner.reporting import printed_cells, write_report
+from gradwire.runner.stored.explanation import captured_use
 from gradwire.runner.stored.named_run import chosen_iteration, named_run
 from gradwire.runner.stored.point_folders import runs_of
-from gradwire.runner.stored.port_use import captured_use
 from gradwire.runner.stored.run_folder import stored_clock, stored_scenario
 from gradwire.runner.stored.stored_run import StoredRun
 from gradwire.workloads.lineup.strategies import FAMILIES, PARTIAL, is_random

@@ -28,6 +28,7 @@ from gradwire.faults import InputFault
 from gradwire.runner.judged import judge_stored
 from gradwire.runner.protocol import TASK_FILE
 from gradwire.runner.stored.files import reading
+from gradwire.runner.stored.links import refuse_links
 from gradwire.runner.stored.point_folders import runs_of
 from gradwire.runner.stored.provenance import provenance
 from gradwire.runner.stored.run_folder import RUNS, SCENARIO_FILE, run_folder, stored_clock, stored_scenario
@@ -61,6 +62,7 @@ def diff(first: Path, second: Path, gates: Sequence[str], *, every: bool, as_jso
 def _place(path: Path) -> Path:
     for place in (path, RUNS / path):
         if (place / CLAIMS_FILE).exists():
+            refuse_links(place)
             return place
     return run_folder(path)
 

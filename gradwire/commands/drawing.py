@@ -11,6 +11,7 @@ from gradwire.analysis.report.charts import DPI, STYLE, svg_text
 from gradwire.analysis.report.network_drawing import different_networks, network_drawing
 from gradwire.commands import terminal
 from gradwire.faults import InputFault
+from gradwire.files import replace_text, replacing
 from gradwire.runner.launch.out_paths import writing
 from gradwire.topo.fabric import Fabric
 
@@ -30,7 +31,8 @@ def draw(file: Path, fabrics: Sequence[Fabric]) -> None:
         figure = network_drawing(fabric)
         with writing(path), mpl.rc_context(STYLE):
             if path.suffix == ".svg":
-                path.write_text(svg_text(figure), encoding="utf-8")
+                replace_text(path, svg_text(figure))
             else:
-                figure.savefig(path, dpi=DPI, bbox_inches="tight", facecolor="white")
+                with replacing(path) as partial:
+                    figure.savefig(partial, format=path.suffix[1:], dpi=DPI, bbox_inches="tight", facecolor="white")
         terminal.name_files({"network": path})

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from gradwire.commands import terminal
 from gradwire.faults import InputFault
+from gradwire.files import replace_text
 from gradwire.runner.launch.out_paths import refuse_unusable, writing
 from gradwire.workloads.scenario import units
 from gradwire.workloads.traces.findings import Finding
@@ -138,7 +139,7 @@ def _write_scenario(folder: Path, ranks: int) -> None:
         "model": {"name": _name(folder), "trace": FILE_NAME},
         "strategy": {"name": "replay"},
     }
-    _scenario_file(folder).write_text(tomli_w.dumps(document))
+    replace_text(_scenario_file(folder), tomli_w.dumps(document))
 
 
 @contextmanager

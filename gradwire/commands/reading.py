@@ -15,9 +15,9 @@ from gradwire.runner.agreement.comparing import compared
 from gradwire.runner.judged import judge_stored
 from gradwire.runner.launch.out_paths import refuse_unusable, refuse_unusable_file, writing
 from gradwire.runner.reporting import write_report
+from gradwire.runner.stored.explanation import write_port_use
 from gradwire.runner.stored.named_run import chosen_iteration, named_run
 from gradwire.runner.stored.point_folders import runs_of
-from gradwire.runner.stored.port_use import write_port_use
 from gradwire.runner.stored.run_folder import holds_programs, run_folder, stored_clock, stored_scenario
 from gradwire.runner.stored.timeline import timeline_of
 from gradwire.runner.terminal.listings import critical_path_shown, invalid_notice

@@ -36,7 +36,7 @@ def examine_and_keep(stored: StoredRun, point: Point, ideal_s: float) -> Agreeme
     path = _path(stored, point)
     with suppress(OSError):  # without it, the next report examines the run again
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as partial:
+        with replacing(path, on_disk=False) as partial:
             write_json(partial, agreement, indent=1)
     return agreement
 

@@ -82,7 +82,7 @@ def _kept(path: Path, found: Callable[[], Division]) -> Division:
     division = found()
     with suppress(OSError):  # without it, the next one to ask computes it again
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as partial:
+        with replacing(path, on_disk=False) as partial:
             partial.write_bytes(msgspec.json.encode(division))
     return division
 

@@ -59,7 +59,7 @@ def ideal_times(plan: Plan, fabric: Fabric, send_ends: SendEnds) -> FluidTimes:
     times = fluid_times(plan, fabric, send_ends)
     with suppress(OSError):  # without it, the next one to ask estimates again
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as partial:
+        with replacing(path, on_disk=False) as partial:
             partial.write_bytes(
                 msgspec.json.encode(_Kept(tuple(times.iterations_s.tolist()), times.iteration_s, times.period))
             )

@@ -24,9 +24,18 @@ def refuse_unusable(folder: Path, option: str = "--out") -> None:
 
 
 def refuse_unusable_file(file: Path) -> None:
-    """Raises InputFault if a path is a folder, or lies in a folder that cannot be made or written; makes nothing."""
+    """Raises InputFault if a path is anything but a file, or lies in a folder that cannot be made or written; makes nothing.
+
+    What is written replaces the file as a whole, and so would a link, such as /dev/stdout, and a device.
+    """
+    if file.is_symlink():
+        raise InputFault(
+            f"--out {file}: is a link, which would be replaced; give the file that it leads to, {file.resolve()}"
+        )
     if file.is_dir():
         raise InputFault(f"--out {file}: is a folder; give a file, like {file / 'trace.json'}")
+    if file.exists() and not file.is_file():
+        raise InputFault(f"--out {file}: is no regular file, and would be replaced by one; give the name of a file")
     refuse_unusable(file.parent)
 
 

@@ -17,6 +17,7 @@ import msgspec
 
 from gradwire import PACKAGE, faults
 from gradwire.faults import Fault, InternalFault, MachineFault
+from gradwire.files import replacing
 from gradwire.runner.code_digest import RUN_MODULES
 from gradwire.runner.programs.figures import FIGURES_FOLDER, make_figures_folders
 from gradwire.runner.programs.launch import Started, programs
@@ -186,7 +187,8 @@ def execute(request: Request) -> Summary:
     if not heard.over and request.stop.is_set():
         raise MachineFault("the run was stopped")
     summary = _summary(request, heard, end, memory_bytes, time.monotonic() - begin_s)
-    (request.folder / SUMMARY_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n")
+    with replacing(request.folder / SUMMARY_FILE) as partial:
+        partial.write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n")
     if summary.report.timed_out:
         raise MachineFault(
             f"after {request.time_limit_s:g} s of virtual time {_unended(request, heard)} had not ended and was stopped; give more with "

@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 from gradwire.faults import MachineFault
 from gradwire.files import replacing
 from gradwire.runner.protocol import read_json, write_json
+from gradwire.runner.stored.links import refuse_links
 
 LOCK_FILE = ".lock"
 HOLDER_FILE = ".lock.json"
@@ -44,8 +45,9 @@ def locked(folder: Path, command: str) -> Iterator[None]:
 
     command: what runs points there, for the message to others.
 
-    Raises MachineFault, with who holds the lock, if another has it.
+    Raises MachineFault, with who holds the lock, if another has it, and InputFault for a link in the folder.
     """
+    refuse_links(folder)
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / LOCK_FILE, fallback_to_soft=False)
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import re
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -15,6 +14,7 @@ from pydantic import BaseModel
 
 from gradwire.faults import InputFault
 from gradwire.runner.planned import PlannedRun
+from gradwire.runner.stored.links import copy_of_run, refuse_links
 from gradwire.runner.stored.run_folder import (
     CLOCK_FILE,
     RUNS,
@@ -71,14 +71,17 @@ class Place:
 def place_for(scenario: Resolved, clock: Clock, out: Path | None = None) -> Place:
     """The run folder of a scenario: `out`, or in runs/ the first of NAME, NAME.2, NAME.3, ... that is free or holds this scenario.
 
-    Reads and makes nothing. Raises InputFault if `out` holds the runs of another scenario, or of this one on another clock.
+    Makes nothing. Raises InputFault if `out` holds the runs of another scenario, or of this one on another clock, and for a link below it
+    or below one of these folders.
     """
     if out is not None:
+        refuse_links(out)
         if not _is_free(out) and (difference := _difference(out, scenario, clock)):
             raise InputFault(f"--out {out}: {difference}, which stay as they are; give another --out, like {out}-2")
         return Place(out)
     others: list[Path] = []
     for folder in _candidates(default_name(scenario, clock)):
+        refuse_links(folder)
         if _is_free(folder) or not _difference(folder, scenario, clock):
             return Place(folder, tuple(others))
         others.append(folder)
@@ -140,23 +143,15 @@ def take_over(planned: Sequence[PlannedRun]) -> int:
             continue
         for there in sorted(RUNS.glob(f"*/points/{glob.escape(run.folder.name)}")):
             if there.resolve() != run.folder.resolve() and _can_be_taken(there, run):
-                _remove(run.folder)
-                shutil.copytree(there, run.folder)
+                copy_of_run(there, run.folder)
                 taken += 1
                 break
     return taken
 
 
-def _remove(folder: Path) -> None:
-    """Removes a point's folder, which may be missing, or a link into a store."""
-    if folder.is_symlink():
-        folder.unlink()
-    elif folder.exists():
-        shutil.rmtree(folder)
-
-
 def _can_be_taken(there: Path, run: PlannedRun) -> bool:
     try:
+        refuse_links(there.parents[1])
         return StoredRun(there).is_of(run.key)
-    except InputFault:  # it is damaged, which concerns only those who read it
+    except InputFault:  # it has links or is damaged, which concerns only those who read it
         return False

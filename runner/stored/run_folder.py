@@ -16,6 +16,7 @@ from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.runner.protocol import write_json
 from gradwire.runner.stored.files import reading
+from gradwire.runner.stored.links import refuse_links
 from gradwire.vm.machines import Clock
 from gradwire.workloads.programs.loading import ProgramScenario, load_programs
 from gradwire.workloads.scenario.loading import Scenario, load_scenario
@@ -28,9 +29,13 @@ RUNS = Path("runs")
 
 
 def run_folder(run: Path) -> Path:
-    """The run folder at a path, or of that name in runs/. Raises InputFault, with the run folders that there are, if there is none."""
+    """The run folder at a path, or of that name in runs/.
+
+    Raises InputFault, with the run folders that there are, if there is none, and for a link in it that gradwire has not made.
+    """
     for path in (run, RUNS / run):
         if (path / SCENARIO_FILE).exists():
+            refuse_links(path)
             return path
     raise InputFault(f"{run}: no run folder (it has no scenario.toml); `gradwire run` makes one{_others(run)}")
 
@@ -60,7 +65,7 @@ def write_run_folder(folder: Path, document: Mapping[str, Any], clock: Clock) ->
     with replacing(folder / CLOCK_FILE) as partial:
         write_json(partial, clock)
     with replacing(folder / SCENARIO_FILE) as partial:
-        partial.write_text(tomli_w.dumps(document))
+        partial.write_text(tomli_w.dumps(document), encoding="utf-8")
 
 
 def stored_scenario(folder: Path) -> Scenario:

@@ -38,7 +38,8 @@ OPTIONS = "strategy.options."
 def settings_of(point: Point) -> dict[str, Setting]:
     """A point's settings by their keys, strategy's options included.
 
-    Where this version does not know the point's strategy or model any more, what these would decide is left out.
+    Where this version does not know the point's strategy or model any more, or the strategy is in a file whose code is not run to read a
+    run folder, what these would decide is left out.
     """
     section = point.section
     said = dict(_flat(section.model_dump(exclude_defaults=True)))
@@ -101,6 +102,9 @@ def _resolved(section: PointSection, found: Mapping[str, Setting]) -> dict[str, 
             "transport.congestion": section.congestion or "the kernel's default",
         }
     except InputFault:
-        return {}
+        return {
+            f"{OPTIONS}{key}": Setting(_in_words(key, value), BY_SCENARIO)
+            for key, value in section.strategy.options.items()
+        }
     left_open = {key: Setting(value, BY_DEFAULT) for key, value in known.items() if found[key].value == "unset"}
     return {**left_open, **options}

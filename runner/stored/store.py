@@ -14,6 +14,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from gradwire.faults import MachineFault
+from gradwire.files import replace_text
 from gradwire.runner.judged import JudgedRun, judge_kept
 from gradwire.runner.planned import PlannedRun, plan_run, source_key
 from gradwire.runner.stored.files import reading
@@ -39,7 +40,7 @@ class PointStore:
         planned = plan_run(point, self._clock, self.folder)
         note = self._key_note(point)
         note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(planned.key)
+        replace_text(note, planned.key)
         return planned
 
     def judge_point(self, point: Point) -> JudgedRun | None:

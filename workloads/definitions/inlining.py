@@ -19,7 +19,7 @@ from gradwire.workloads.definitions.conversion import device_of, model_file, pro
 from gradwire.workloads.definitions.hugging_face import hugging_face_profile
 from gradwire.workloads.definitions.references import TABLES, TRACE, is_file, strategy_reference, swapped
 from gradwire.workloads.definitions.schema import DeviceDefinition, DeviceFile, ModelDefinition, ModelFile, name_defect
-from gradwire.workloads.definitions.strategy_files import strategy_in
+from gradwire.workloads.definitions.strategy_files import allow, strategy_in
 from gradwire.workloads.definitions.toml_text import model_text
 from gradwire.workloads.models.catalogue import BUILT_IN
 from gradwire.workloads.registry import strategy_names
@@ -35,6 +35,8 @@ NOUNS = {"models": "model", "devices": "device", "strategies": "strategy"}
 def inlined(document: Mapping[str, Any], base: Path) -> tuple[dict[str, Any], list[str]]:
     """A scenario's content with names in place of files, and what is wrong with the files.
 
+    The strategies' files that it names may be run from then on, so the content is never that of a run folder, which may be another's.
+
     base: the folder that paths are relative to. What is wrong has one line each, which begins with the key; the value stays there as it is.
     """
     reader = _Reader(document, base)
@@ -42,6 +44,9 @@ def inlined(document: Mapping[str, Any], base: Path) -> tuple[dict[str, Any], li
     lines = [*reader.lines, *reader.ambiguous()]
     if any(reader.files.values()):
         found["defined"] = reader.defined
+    strategies = reader.defined.get("strategies", {})
+    for path in strategies.values() if isinstance(strategies, dict) else ():
+        allow(str(path))
     return found, list(dict.fromkeys(lines))
 
 

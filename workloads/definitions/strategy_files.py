@@ -1,4 +1,8 @@
-"""Strategies in files of the user's own. Looking one up runs the file's code."""
+"""Strategies in files of the user's own. Looking one up runs the file's code.
+
+So a file is run for those alone who gave a scenario that names it (`allow`): to `gradwire run`, `plan`, `estimate` and the like. What reads
+a run folder, which may be somebody else's, has a scenario as well, and allows nothing.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,24 @@ from pathlib import Path
 
 from gradwire.faults import Fault, InputFault
 from gradwire.workloads.strategy import Strategy
+
+_ALLOWED: set[str] = set()
+"""Paths of files, as scenarios name them, that this process may run."""
+
+
+def allow(path: str) -> None:
+    """Lets `allowed_strategy` run a file, which a scenario names that was given to be compiled."""
+    _ALLOWED.add(path)
+
+
+def allowed_strategy(path: str, name: str) -> Strategy:
+    """The strategy of that name in a file. Raises InputFault as `strategy_in`, and without running the file if nobody allowed that."""
+    if path not in _ALLOWED:
+        raise InputFault(
+            f"strategy '{name}': its file {path} is not run, since what only reads a run folder runs no code that the folder names; "
+            "`gradwire run`, `plan` and `estimate` of the scenario run it"
+        )
+    return strategy_in(Path(path), name)
 
 
 def strategy_in(path: Path, name: str | None = None) -> Strategy:

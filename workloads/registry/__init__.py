@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from pathlib import Path
 
 from gradwire.faults import InputFault
-from gradwire.workloads.definitions.strategy_files import strategy_in
+from gradwire.workloads.definitions.strategy_files import allowed_strategy
 from gradwire.workloads.registry.built_in import BUILT_IN
 from gradwire.workloads.registry.plugins import STRATEGIES
 from gradwire.workloads.registry.registered import REGISTERED
@@ -25,13 +24,14 @@ THIS_PROCESS = "this process, which registered it"
 def strategy(name: str, files: Mapping[str, str] | None = None) -> Strategy:
     """The strategy of that name.
 
-    files: paths of strategies' own files by name, which go before what is installed.
+    files: paths of strategies' own files by name, which go before what is installed. Only those are run that a scenario names which was
+    given to be compiled (definitions/strategy_files.py).
 
-    Raises InputFault with the known names if there is none, if several packages claim the name, or if its package or file cannot be
-    imported.
+    Raises InputFault with the known names if there is none, if several packages claim the name, or if its package or file cannot or may
+    not be imported.
     """
     if files and name in files:
-        return strategy_in(Path(files[name]), name)
+        return allowed_strategy(files[name], name)
     STRATEGIES.refuse_clash(name, BUILT_IN)
     if name in BUILT_IN:
         return BUILT_IN[name]

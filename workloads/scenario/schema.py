@@ -152,7 +152,7 @@ class StrategySection(Section):
 
     name: str
     """A strategy of `gradwire strategies`, or a file of your own that lists it in STRATEGIES (`./my_strategy.py`, or
-    `./my_strategies.py:NAME` for one of several). Its code is run."""
+    `./my_strategies.py:NAME` for one of several). Its code is run to compile the scenario, and not to read a run folder."""
     options: dict[str, Any] = Field(default_factory=dict)
     """The strategy's own options."""
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from gradwire.faults import InputFault
+from gradwire.files import replace_text
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Facts:
 
 def write_facts(path: Path, facts: Facts) -> None:
     """Writes the facts as JSON."""
-    path.write_text(json.dumps(asdict(facts), indent=1) + "\n", encoding="utf-8")
+    replace_text(path, json.dumps(asdict(facts), indent=1) + "\n")
 
 
 def read_facts(path: Path) -> Facts:

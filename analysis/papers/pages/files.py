@@ -13,6 +13,7 @@ from gradwire.analysis.papers.pages.reproduced import Reproduced
 from gradwire.analysis.papers.pages.rows import ClaimRow, read_rows, row_of, write_rows
 from gradwire.analysis.papers.reference import PAPERS, load_paper
 from gradwire.faults import InputFault
+from gradwire.files import replace_text
 
 OVERVIEW = "reproduction.md"
 PAPERS_FOLDER = "reproduction"
@@ -34,7 +35,7 @@ def write_pages(folder: Path, papers: Sequence[Reproduced], before: Path | None 
         kept = _kept(inside, paper)
         if kept:
             records.append(Record(paper, name_of(load_paper(paper)), *kept))
-    (folder / OVERVIEW).write_text(overview_page(records), encoding="utf-8")
+    replace_text(folder / OVERVIEW, overview_page(records))
 
 
 def earlier_pages(folder: Path, paper: str) -> tuple[Facts, list[ClaimRow]]:
@@ -72,8 +73,8 @@ def _write_paper(inside: Path, one: Reproduced, earlier: tuple[Facts, list[Claim
         if old.name not in drawn:
             old.unlink()
     for name, svg in drawn.items():
-        (figures / name).write_text(svg, encoding="utf-8")
+        replace_text(figures / name, svg)
     since = Moved(earlier[0], moved(earlier[1], rows)) if earlier else None
-    (inside / f"{paper}.md").write_text(paper_page(one, since), encoding="utf-8")
+    replace_text(inside / f"{paper}.md", paper_page(one, since))
     write_facts(_facts_of(inside, paper), one.facts)
     write_rows(_claims_of(inside, paper), rows)

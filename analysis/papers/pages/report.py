@@ -25,6 +25,7 @@ from gradwire.analysis.papers.reference import ScenarioReference
 from gradwire.analysis.papers.score import Result, Status
 from gradwire.analysis.report.pages import HtmlTable, drawing, html_table, page
 from gradwire.analysis.report.tables import TextTable, rich_table
+from gradwire.files import replace_text
 
 
 def title_of(papers: Sequence[Reproduced]) -> str:
@@ -103,7 +104,7 @@ def write_report(path: Path, papers: Sequence[Reproduced]) -> None:
         score=html_table(scoreboard(_by_paper(papers))),
         papers=list(map(_shown_paper, papers)),
     )
-    path.write_text(html, encoding="utf-8")
+    replace_text(path, html)
 
 
 def _shown_paper(one: Reproduced) -> ShownPaper:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from gradwire.agents.records import CAPTURE_FOLDER
 from gradwire.analysis.programs.results import ProgramResult
 from gradwire.faults import Fault
+from gradwire.files import replacing
 from gradwire.runner.executing.executor import Cpus, do_all
 from gradwire.runner.executing.local import Trial, no_trial
-from gradwire.runner.programs.execution import SUMMARY_FILE, Request, execute
-from gradwire.runner.programs.figures import FIGURES_FOLDER
-from gradwire.runner.programs.outputs import OUTPUT_FOLDER
+from gradwire.runner.programs.execution import Request, execute
 from gradwire.runner.programs.points.judged import (
-    COMPLETION_FILE,
     is_complete,
     judge_failure,
     judge_programs,
@@ -25,6 +21,7 @@ from gradwire.runner.programs.points.judged import (
 )
 from gradwire.runner.programs.points.planned import PlannedPrograms
 from gradwire.runner.protocol import write_json
+from gradwire.runner.stored.links import make_empty
 from gradwire.runner.stored.stored_run import VERDICT_FILE
 from gradwire.vm.session import LimitNames
 
@@ -78,7 +75,7 @@ def _run_one(
 def carry_out(point: PlannedPrograms, cpu: int, stop: threading.Event) -> ProgramResult:
     """Runs a point on a machine of its own, and judges it; what goes wrong is its verdict."""
     section, folder = point.point.section, point.folder
-    _clear(point)
+    make_empty(folder)
     fabric = point.point.fabric
     begin_s = time.monotonic()
     request = Request(
@@ -98,17 +95,8 @@ def carry_out(point: PlannedPrograms, cpu: int, stop: threading.Event) -> Progra
         execute(request)
         write_completion(folder, point.key)
         result = judge_programs(point.point, folder)
-        write_json(folder / VERDICT_FILE, result.verdict, indent=1)
+        with replacing(folder / VERDICT_FILE) as partial_file:
+            write_json(partial_file, result.verdict, indent=1)
     except (Fault, OSError) as fault:
         result = judge_failure(point.point, folder, str(fault), time.monotonic() - begin_s)
     return result
-
-
-def _clear(point: PlannedPrograms) -> None:
-    """Removes what an earlier run left."""
-    point.folder.mkdir(parents=True, exist_ok=True)
-    for name in (COMPLETION_FILE, SUMMARY_FILE, VERDICT_FILE):
-        (point.folder / name).unlink(missing_ok=True)
-    for name in (OUTPUT_FOLDER, FIGURES_FOLDER, CAPTURE_FOLDER):
-        if (point.folder / name).exists():
-            shutil.rmtree(point.folder / name)

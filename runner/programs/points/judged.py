@@ -74,7 +74,8 @@ def failed(point: ProgramPoint, verdict: Verdict, wall_s: float = 0.0) -> Progra
 def judge_failure(point: ProgramPoint, folder: Path, reason: str, wall_s: float) -> ProgramResult:
     """The result of a run that was cut short for a reason, which is noted in its folder."""
     verdict = failed_run(reason)
-    write_json(folder / VERDICT_FILE, verdict, indent=1)
+    with replacing(folder / VERDICT_FILE) as partial:
+        write_json(partial, verdict, indent=1)
     return failed(point, verdict, wall_s)
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from gradwire.faults import MachineFault
 from gradwire.runner.launch.out_paths import writing
+from gradwire.runner.stored.links import store_folder
+from gradwire.vm.kernel import CACHE_VARIABLE
 from tests.unit.runner.test_named_run import folder as folder  # noqa: PLC0414
 from tests.unit.test_command_line import SCENARIO
 from tests.unit.test_command_line import call as call  # noqa: PLC0414
@@ -57,8 +59,12 @@ def test_a_file_of_another_version_is_said_to_be_one(
     )
 
 
-def test_a_damaged_point_of_the_store_is_named_where_it_is_kept(call: Any, folder: Path, point: Path) -> None:
-    kept = point.rename(folder.parent / "kept")
+def test_a_damaged_point_of_the_store_is_named_where_it_is_kept(
+    call: Any, folder: Path, point: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(folder.parent / "cache"))
+    store_folder().mkdir(parents=True)
+    kept = point.rename(store_folder() / "0123456789abcdef")
     point.symlink_to(kept)
     (kept / "record.json").write_text("")
     assert f"remove the folder {kept}, and" in error_of(call, "why", str(folder), POINT)

@@ -159,9 +159,13 @@ def test_run_folders_can_be_reported_on(tmp_path: Path, monkeypatch: pytest.Monk
     gathered = first.gather(LocalPool(1), Watching())
     first.write_run_folders(gathered, tmp_path / "out")
     renamed = tmp_path / "out" / "first" / "points" / "as-another-version-named-it"
-    renamed.symlink_to(tmp_path)
+    renamed.symlink_to(tmp_path / "store" / "0123456789abcdef")
     first.write_run_folders(gathered, tmp_path / "out")
     assert not renamed.is_symlink()
+    renamed.symlink_to(tmp_path)
+    with pytest.raises(InputFault, match="as-another-version-named-it: is a link"):
+        first.write_run_folders(gathered, tmp_path / "out")
+    renamed.unlink()
     points = first.files["first"].points
     assert [one.result.verdict for one in reported(tmp_path / "out" / "first", list(points))] == ["valid", "valid"]
     assert (tmp_path / "out" / "first" / "points.csv").read_text().count("valid") == 2
