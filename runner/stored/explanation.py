@@ -12,6 +12,7 @@ from gradwire.analysis.report.charts import svg_text
 from gradwire.analysis.utilisation.chart import utilisation_chart
 from gradwire.analysis.utilisation.line_use import BIN_S
 from gradwire.analysis.utilisation.report import port_use
+from gradwire.runner.stored.files import fitting
 from gradwire.runner.stored.named_run import slowest_iteration
 from gradwire.runner.stored.stored_run import StoredRun
 
@@ -28,7 +29,12 @@ class Explanation:
 
 
 def explain(stored: StoredRun) -> Explanation:
-    """Explains a run that came to its end. Raises InputFault for a file that cannot be read."""
+    """Explains a run that came to its end. Raises InputFault for a file that cannot be read, or does not belong to the others."""
+    with fitting(stored.folder):
+        return _explained(stored)
+
+
+def _explained(stored: StoredRun) -> Explanation:
     plan, fabric, log, record = stored.plan(), stored.built_fabric(), stored.log(), stored.record()
     why = critical_path(plan, log, slowest_iteration(plan, log, record), fabric, record.faults).sentence()
     rates = {end.interface: rate_bps for end, rate_bps in fabric.ports()}
