@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from gradwire.array_files import ANY_WIDTH, Column, lengths_in, read_arrays
+
 Int64 = npt.NDArray[np.int64]
 CAPTURE_FOLDER = "capture"
 """Folder of captured packets, inside the point's folder."""
@@ -41,15 +43,23 @@ class OpLog:
 
     @staticmethod
     def load(path: Path) -> OpLog:
-        """Reads what `save` wrote."""
-        with np.load(path, allow_pickle=False) as stored:
-            return OpLog(**{key: stored[key] for key in stored.files})
+        """Reads what `save` wrote. Raises OSError, or ValueError and others for what is not a log's file."""
+        return OpLog(**read_arrays(path, _columns_of(OpLog)))
+
+    @staticmethod
+    def rows_in(path: Path) -> int:
+        """How many rows a log's file claims to have. Raises what `load` raises."""
+        return max(lengths_in(path, _columns_of(OpLog)).values())
 
     @staticmethod
     def concatenate(logs: list[OpLog]) -> OpLog:
         """Joins the logs of several agents."""
         names = [field.name for field in fields(OpLog)]
         return OpLog(**{name: np.concatenate([getattr(log, name) for log in logs]) for name in names})
+
+
+def _columns_of(log: type[OpLog]) -> dict[str, Column]:
+    return {field.name: Column("i8") for field in fields(log)}
 
 
 @dataclass(frozen=True)
@@ -157,9 +167,12 @@ class QueueLengths:
 
     @staticmethod
     def load(path: Path) -> QueueLengths:
-        """Reads what `save` wrote."""
-        with np.load(path, allow_pickle=False) as stored:
-            return QueueLengths(tuple(stored["ports"].tolist()), stored["time_ns"], stored["waiting_bytes"])
+        """Reads what `save` wrote. Raises OSError, or ValueError and others for what is not such a file."""
+        columns = {"ports": Column("U"), "time_ns": Column("i8"), "waiting_bytes": Column("i8", ANY_WIDTH)}
+        stored = read_arrays(path, columns, compressed=True)
+        if stored["waiting_bytes"].shape != (len(stored["time_ns"]), len(stored["ports"])):
+            raise ValueError("its columns do not fit together")
+        return QueueLengths(tuple(stored["ports"].tolist()), stored["time_ns"], stored["waiting_bytes"])
 
 
 @dataclass(frozen=True)

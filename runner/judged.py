@@ -30,7 +30,7 @@ from gradwire.runner.programs.ended import ENDED_FILE, read_ended
 from gradwire.runner.programs.protocol import place_name
 from gradwire.runner.programs.reported import reported
 from gradwire.runner.protocol import TASK_FILE, write_json
-from gradwire.runner.stored.files import reading, vouched
+from gradwire.runner.stored.files import fitting, reading
 from gradwire.runner.stored.spines import Spines
 from gradwire.runner.stored.stored_run import (
     COMPLETION_FILE,
@@ -156,7 +156,7 @@ def programs_of(stored: StoredRun, fabric: Fabric) -> tuple[Beside | None, tuple
 
 def judge_run(stored: StoredRun, point: Point, completion: Completion) -> JudgedRun:
     """Judges a run that came to its end. Raises InputFault for a file that cannot be read, and for files that do not belong together."""
-    with vouched(stored.folder):
+    with fitting(stored.folder):
         return _judge_run(stored, point, completion)
 
 

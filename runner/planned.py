@@ -21,6 +21,7 @@ import numpy as np
 
 from gradwire.analysis.fluid.steady import Window, steady_window
 from gradwire.faults import InputFault
+from gradwire.regular_files import MESSAGE_BYTES, read_text
 from gradwire.runner.code_digest import plan_digest, run_digest, sources_digest
 from gradwire.runner.compiling.fidelity import UNDIVIDED, Division, division_by, division_for
 from gradwire.runner.compiling.ideal_times import fluid_digest, ideal_times, rule_of
@@ -356,7 +357,10 @@ def source_key(point: Point, clock: Clock) -> str:
         "clock": asdict(clock),
         "kernel": _kernel_name(clock),
         "code": [run_digest(), plan_digest(), *([] if isinstance(point.section.run.warmup, int) else [fluid_digest()])],
-        "strategies": {name: Path(path).read_text() for name, path in point.section.defined.strategies.items()},
+        "strategies": {
+            name: read_text(Path(path), MESSAGE_BYTES, follow=True)
+            for name, path in point.section.defined.strategies.items()
+        },
         "trace": trace_of(point.section.model.trace).digest() if point.section.model.trace else None,
         "versions": [platform.python_version(), np.__version__],
     }

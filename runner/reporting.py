@@ -28,6 +28,7 @@ from gradwire.runner.comparing.whole import ranking_of
 from gradwire.runner.executing.machine import OUTPUT_FILE
 from gradwire.runner.judged import JudgedRun
 from gradwire.runner.stored.explanation import explain
+from gradwire.runner.stored.files import fitting
 from gradwire.runner.stored.provenance import facts, provenance
 from gradwire.runner.stored.run_folder import CLOCK_FILE, stored_clock
 from gradwire.runner.stored.settings import COST_UNITS, settings_of
@@ -254,8 +255,9 @@ def _fault_notes(runs: Sequence[JudgedRun]) -> list[str]:
         if not (run.result.valid and run.point.section.fault):
             continue
         record = run.stored.record()
-        edges_ns = iteration_ends_ns(run.stored.plan(), run.stored.log(), record.iterations)
-        lines += [f"{run.label}: {line}" for line in fault_lines(record.faults, edges_ns)]
+        with fitting(run.folder):
+            edges_ns = iteration_ends_ns(run.stored.plan(), run.stored.log(), record.iterations)
+            lines += [f"{run.label}: {line}" for line in fault_lines(record.faults, edges_ns)]
     return lines
 
 
@@ -264,10 +266,9 @@ def _congestion_notes(runs: Sequence[JudgedRun]) -> list[str]:
     lines = []
     for run in runs:
         if run.result.valid:
-            lines += [
-                f"{run.label}: {line}"
-                for line in congestion_lines(run.fabric, run.stored.record(), run.stored.queues())
-            ]
+            with fitting(run.folder):
+                said = list(congestion_lines(run.fabric, run.stored.record(), run.stored.queues()))
+            lines += [f"{run.label}: {line}" for line in said]
     return lines
 
 
@@ -299,7 +300,8 @@ def _speed_notes(runs: Sequence[JudgedRun]) -> list[str]:
     replay_s = sum(speed.replay_s for speed in speeds)
     slowest_s = max(speed.first_byte_s for speed in speeds)
     mean_s = sum(speed.first_byte_s for speed in speeds) / len(speeds)
+    rate = payload_bytes / replay_s if replay_s else 0.0
     return [
         f"speed: boot to first byte {mean_s:.1f} s (slowest {slowest_s:.1f} s); {payload_bytes / 1e9:.0f} GB of emulated payload at "
-        f"{payload_bytes / replay_s / 1e9:.2f} GB/s of one core; {sum(speed.total_s for speed in speeds):.0f} core seconds in all"
+        f"{rate / 1e9:.2f} GB/s of one core; {sum(speed.total_s for speed in speeds):.0f} core seconds in all"
     ]

@@ -27,11 +27,17 @@ class PlanError(InternalFault):
 
 def check(plan: Plan, relative_times: Sequence[float] = ()) -> None:
     """Raises PlanError at the first defect. See Job for `relative_times`."""
-    _check_references(plan)
+    check_references(plan)
     _check_messages(plan)
     _check_computation(plan, relative_times)
     _check_contributions(plan)
     _check_starts(plan)
+
+
+def check_references(plan: Plan) -> None:
+    """Raises PlanError at the first thing that an op, a queue or a message refers to and that is not there. Takes no more than a sort."""
+    _check_references(plan)
+    _check_ends(plan)
 
 
 def _fail(plan: Plan, op: int, what: str) -> PlanError:
@@ -63,10 +69,12 @@ def _check_references(plan: Plan) -> None:
     foreign = sends[plan.queue_rank[ops.lane[sends]] != ops.rank[sends]]
     if len(foreign):
         raise _fail(plan, int(foreign[0]), "uses another rank's queue")
-    for queue in np.flatnonzero(plan.queue_discipline == Discipline.COUNTER):
-        orders = np.sort(ops.order[sends[ops.lane[sends] == queue]])
-        if len(np.unique(orders)) != len(orders):
-            raise PlanError(f"plan '{plan.name}': counter queue {queue} has two sends with the same order")
+    counted = sends[plan.queue_discipline[ops.lane[sends]] == Discipline.COUNTER]
+    counted = counted[np.lexsort((ops.order[counted], ops.lane[counted]))]
+    queue, order = ops.lane[counted], ops.order[counted]
+    alike = np.flatnonzero((queue[1:] == queue[:-1]) & (order[1:] == order[:-1]))
+    if len(alike):
+        raise PlanError(f"plan '{plan.name}': counter queue {queue[alike[0]]} has two sends with the same order")
 
 
 def _check_ranges(plan: Plan) -> None:
@@ -108,7 +116,7 @@ def _check_ranges(plan: Plan) -> None:
             raise PlanError(f"plan '{plan.name}': {what} does not exist: {values.min()} or {values.max()} of {end}")
 
 
-def _check_messages(plan: Plan) -> None:
+def _check_ends(plan: Plan) -> None:
     """Checks that every SEND is named by one RECV at its peer, or at each member of its group, of the same size, chunk and class."""
     ops = plan.ops
     sends, recvs = np.flatnonzero(ops.kind == OpKind.SEND), np.flatnonzero(ops.kind == OpKind.RECV)
@@ -137,6 +145,11 @@ def _check_messages(plan: Plan) -> None:
     astray = unicast[(ops.peer[sender] != ops.rank[unicast]) | (ops.peer[unicast] != ops.rank[sender])]
     if len(astray):
         raise _fail(plan, int(astray[0]), "its SEND goes elsewhere")
+
+
+def _check_messages(plan: Plan) -> None:
+    """Checks who receives the messages of groups, and that every message has a purpose."""
+    ops, recvs = plan.ops, np.flatnonzero(plan.ops.kind == OpKind.RECV)
     _check_groups(plan, recvs)
     _check_purpose(plan, recvs)
     data = recvs[ops.chunk[recvs] >= 0]

@@ -27,6 +27,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gradwire.array_files import Column, lengths_in, read_arrays
+
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 UInt8 = npt.NDArray[np.uint8]
@@ -136,6 +138,18 @@ OP_DTYPES: dict[str, Any] = {
 
 OF_GROUPS = ("needs", "chunk_contributors", "chunk_receivers", "set_start", "set_rank")
 """Columns that only plans with groups have."""
+FILE_COLUMNS: dict[str, Column] = {
+    "scalars": Column("u1"),
+    **{name: Column("u1") for name in ("rank_role", "queue_discipline", "dep_lag")},
+    **{name: Column("i4") for name in ("rank_host", "queue_rank", "chunk_tensor", "group_rank")},
+    **{name: Column("i8") for name in ("chunk_bytes", "dep_start", "dep_op", "begin_op", "end_op", "group_start")},
+    **{name: Column("i8", (2,)) for name in ("produces", "consumes")},
+    **{name: Column("i8", (2,) if name == "needs" else (), optional=True) for name in OF_GROUPS},
+    **{f"ops.{name}": Column(np.dtype(dtype).str) for name, dtype in OP_DTYPES.items()},
+}
+"""What a plan's file has: the columns of the plan and of its ops, and the rest as JSON."""
+MOST_FILE_BYTES = 2 << 30
+"""Of a plan's file: 8,000,000 ops, the most that a builder makes (workloads/builder.py), with 12 dependencies each."""
 
 
 @dataclass(frozen=True)
@@ -271,14 +285,21 @@ class Plan:
 
     @staticmethod
     def load(path: Path) -> Plan:
-        """Reads what `save` wrote."""
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = {key: stored[key] for key in stored.files}
+        """Reads what `save` wrote. What numbers refer to is not looked for: that is the checker's (workloads/checker.py).
+
+        Raises OSError, or ValueError and others for what is not a plan's file.
+        """
+        arrays: dict[str, npt.NDArray[Any]] = read_arrays(path, FILE_COLUMNS, most=MOST_FILE_BYTES)
         scalars = json.loads(arrays.pop("scalars").tobytes().decode())
         ops = Ops(**{key.removeprefix("ops."): value for key, value in arrays.items() if key.startswith("ops.")})
         own: dict[str, Any] = {key: value for key, value in arrays.items() if not key.startswith("ops.")}
         tuples: dict[str, Any] = {"tensors": tuple(scalars.pop("tensors")), "notes": tuple(scalars.pop("notes"))}
         return Plan(ops=ops, **own, **tuples, **scalars)
+
+    @staticmethod
+    def ops_in(path: Path) -> int:
+        """How many ops a plan's file claims to have. Raises what `load` raises."""
+        return lengths_in(path, FILE_COLUMNS)["ops.kind"]
 
 
 class Contributions(NamedTuple):

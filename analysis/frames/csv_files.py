@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pandas as pd
 
 from gradwire.files import replacing
+from gradwire.regular_files import TABLE_BYTES, read_bytes
 
 LINE_END = "\r\n"
 """As in RFC 4180, and by default in Python's csv module."""
@@ -23,5 +25,5 @@ def write_csv(path: Path, frame: pd.DataFrame, float_format: str | None = None) 
 
 def read_texts(path: Path) -> list[dict[str, str]]:
     """The rows of a CSV file by their columns' names, every cell as the text that it is. Raises OSError or ValueError."""
-    frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    frame = pd.read_csv(io.BytesIO(read_bytes(path, TABLE_BYTES, follow=True)), dtype=str, keep_default_na=False)
     return [{str(name): text for name, text in row.items()} for row in frame.to_dict("records")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import os
 from pathlib import Path
 
 from gradwire import PACKAGE
@@ -13,6 +14,7 @@ from gradwire.analysis.packets.reading import Capture, read_capture
 from gradwire.analysis.verdict.packet_checks import place_of
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
+from gradwire.regular_files import CAPTURE_BYTES, opened
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
 
@@ -35,7 +37,7 @@ def read_captures(folder: Path, fabric: Fabric, record: PointRecord) -> list[Cap
                 f"{folder}: its record names the capture '{about.file}', which is no name of a file in {CAPTURE_FOLDER}/"
             )
         path = folder / CAPTURE_FOLDER / about.file
-        if not path.exists():
+        if not path.exists() and not path.is_symlink():
             raise InputFault(
                 f"{path}: is gone, and the point's verdict depends on it; run the point again in another --out"
             )
@@ -50,7 +52,8 @@ def read_captures(folder: Path, fabric: Fabric, record: PointRecord) -> list[Cap
 
 def _readers_digest(path: Path) -> str:
     """Digest of the capture file's identity and of the code that reads it."""
-    status = path.stat()
+    with opened(path, CAPTURE_BYTES) as file:
+        status = os.fstat(file.fileno())
     sources = "".join((PACKAGE / name).read_text() for name in READERS)
     return hashlib.sha256(f"{status.st_size} {status.st_mtime_ns} {sources}".encode()).hexdigest()[:8]
 

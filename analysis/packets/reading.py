@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +21,10 @@ from gradwire.agents.wire.datagrams import DATA, FIRST, HELLO, REPORT_PORT, data
 from gradwire.agents.wire.framing import FIXED_BYTES, HEADER_DTYPE, header_bytes_of, is_header, message_bytes_of
 from gradwire.agents.wire.headers import UDP, Segment, read_segment
 from gradwire.agents.wire.trail import APPLICATION, Seen, Trails, read_notes
+from gradwire.array_files import Column, read_arrays
 from gradwire.faults import InputFault
 from gradwire.files import replacing
+from gradwire.regular_files import CAPTURE_BYTES, opened
 from gradwire.topo.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, PREAMBLE_FCS_GAP_BYTES, dscp_of_band
 
 Bool = npt.NDArray[np.bool_]
@@ -32,6 +34,10 @@ NO_BAND = -1
 OUTBOUND = 2
 """Direction of a packet in pcapng's flags."""
 MULTICAST_FIRST = 224
+MOST_PACKETS = 20_000_000
+"""Of a capture, whose rows take 5 GB then: 24 s of full frames at 10 Gbit/s, or 17 minutes of bursts of 64 KiB."""
+LONGEST_BLOCK_BYTES = 16 << 20
+"""Of a pcapng file: a packet of up to `run.capture_snaplen`, 256 KiB at most, and its notes."""
 _BANDS = {dscp_of_band(band): band for band in range(MAX_BANDS)}
 
 
@@ -105,13 +111,20 @@ class Capture:
 
     @staticmethod
     def load(path: Path) -> Capture:
-        """Reads what `save` wrote."""
-        with np.load(path, allow_pickle=False) as stored:
-            parts = {
-                kind: {f.name: stored[f"{kind}.{f.name}"] for f in fields(part)}
-                for kind, part in (("packets", Packets), ("messages", Messages))
-            }
-            return Capture(Packets(**parts["packets"]), Messages(**parts["messages"]), int(stored["lost_headers"]))
+        """Reads what `save` wrote. Raises OSError, or ValueError and others for what is not such a file."""
+        columns = {
+            f"{kind}.{f.name}": Column("?" if f.name == "outbound" else "i8")
+            for kind, part in (("packets", Packets), ("messages", Messages))
+            for f in fields(part)
+        }
+        stored = read_arrays(path, {**columns, "lost_headers": Column("i8", None)})
+        parts = {
+            kind: {f.name: stored[f"{kind}.{f.name}"] for f in fields(part)}
+            for kind, part in (("packets", Packets), ("messages", Messages))
+        }
+        if any(len({len(column) for column in part.values()}) > 1 for part in parts.values()):
+            raise ValueError("its columns do not fit together")
+        return Capture(Packets(**parts["packets"]), Messages(**parts["messages"]), int(stored["lost_headers"]))
 
 
 class RawPacket(NamedTuple):
@@ -135,8 +148,10 @@ def raw_packets(path: Path) -> Iterator[RawPacket]:
     from scapy.utils import RawPcapNgReader, RawPcapReader  # noqa: PLC0415
 
     try:
-        with RawPcapReader(str(path)) as reader:
-            for data, metadata in reader:
+        with opened(path, CAPTURE_BYTES) as file, RawPcapReader(cast(Any, _Blocks(file))) as reader:
+            for number, (data, metadata) in enumerate(reader):
+                if number == MOST_PACKETS:
+                    raise ValueError(f"it has more than {MOST_PACKETS:,} packets")
                 about: Any = metadata  # its attributes depend on the file's format
                 if isinstance(reader, RawPcapNgReader):
                     ticks = (about.tshigh << 32) + about.tslow
@@ -152,10 +167,25 @@ def raw_packets(path: Path) -> Iterator[RawPacket]:
         raise InputFault(f"{path}: cannot be read as a capture: {error}") from error
 
 
+class _Blocks:
+    """A capture's file, whose blocks are not read where they claim to be longer than any is."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= LONGEST_BLOCK_BYTES:
+            raise ValueError(f"a block in it claims to have {size:,} bytes")
+        return self._file.read(size)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
 def is_noted(path: Path) -> bool:
     """Whether gradwire wrote the file, with notes of the headers that were cut off; the first block names the writer."""
     try:
-        with path.open("rb") as file:
+        with opened(path, CAPTURE_BYTES) as file:
             return APPLICATION.encode() in file.read(64)
     except OSError as error:
         raise InputFault(f"{path}: cannot be read as a capture: {error.strerror}") from error

@@ -10,6 +10,7 @@ import argparse
 import logging
 import tempfile
 import time
+import warnings
 from collections import Counter
 from pathlib import Path
 
@@ -40,6 +41,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first input")
     arguments = parser.parse_args()
     logging.disable()
+    warnings.simplefilter("ignore")
     begun_s = time.monotonic()
     ended: Counter[str] = Counter()
     for kind in [arguments.only] if arguments.only else KINDS:

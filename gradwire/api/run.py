@@ -38,6 +38,7 @@ from gradwire.runner.judged import JudgedRun, iterations_frame, judge_stored, ve
 from gradwire.runner.launch.out_paths import writing
 from gradwire.runner.reporting import printed_cells, write_report
 from gradwire.runner.stored.explanation import captured_use
+from gradwire.runner.stored.files import fitting
 from gradwire.runner.stored.named_run import chosen_iteration, named_run
 from gradwire.runner.stored.point_folders import runs_of
 from gradwire.runner.stored.run_folder import stored_clock, stored_scenario
@@ -152,7 +153,8 @@ class Run:
         traffic_class, crosses_network, duration_s, due_s, start_s and end_s (docs/python.md says what each means).
         """
         stored = self._chosen(point, where)
-        return logged_frame(stored.plan(), stored.log(), stored.record().warmup)
+        with fitting(stored.folder):
+            return logged_frame(stored.plan(), stored.log(), stored.record().warmup)
 
     def ports(self, point: str = "", **where: Value) -> pd.DataFrame:
         """What every port of a point's network sent, one row per port and priority band.
@@ -160,17 +162,19 @@ class Run:
         Columns: port, band, bytes_sent, packets_sent, drops, rate_bps, utilisation (the band's mean share of the line rate).
         """
         stored = self._chosen(point, where)
-        return ports_frame(stored.plan(), stored.built_fabric(), stored.log(), stored.record())
+        with fitting(stored.folder):
+            return ports_frame(stored.plan(), stored.built_fabric(), stored.log(), stored.record())
 
     def why(self, point: str = "", *, iteration: int | None = None, **where: Value) -> Why:
         """Where an iteration's time went, by its critical path; by default the slowest measured one."""
         stored = self._chosen(point, where)
         plan, log, record = stored.plan(), stored.log(), stored.record()
-        number = chosen_iteration(iteration, stored.label, plan, log, record)
-        path = critical_path(plan, log, number, stored.built_fabric(), record.faults)
-        return Why(
-            stored.label, number, path.duration_ns / 1e9, path.sentence(), parts_frame(path), segments_frame(path)
-        )
+        with fitting(stored.folder):
+            number = chosen_iteration(iteration, stored.label, plan, log, record)
+            path = critical_path(plan, log, number, stored.built_fabric(), record.faults)
+            return Why(
+                stored.label, number, path.duration_ns / 1e9, path.sentence(), parts_frame(path), segments_frame(path)
+            )
 
     def compare(self) -> pd.DataFrame:
         """The strategies ranked at each setting of everything else: one row per strategy and setting, the fastest of each first.
@@ -214,7 +218,8 @@ class Run:
         """Draws what each rank computes, adds, sends and receives in an iteration, by default the slowest measured one."""
         stored = self._chosen(point, where)
         plan, log, record = stored.plan(), stored.log(), stored.record()
-        number = chosen_iteration(iteration, stored.label, plan, log, record)
+        with fitting(stored.folder):
+            number = chosen_iteration(iteration, stored.label, plan, log, record)
         with drawing_on(ax, 3 * len(plan.rank_role)) as axes:
             draw_timeline(axes, plan, log, number)
         return axes
@@ -228,7 +233,8 @@ class Run:
         """
         stored = self._chosen(point, where)
         use = captured_use(stored, port, bin_s)
-        edges_ns = iteration_ends_ns(stored.plan(), stored.log(), stored.record().iterations)
+        with fitting(stored.folder):
+            edges_ns = iteration_ends_ns(stored.plan(), stored.log(), stored.record().iterations)
         with drawing_on(ax) as axes:
             draw_utilisation(axes, use.used, edges_ns)
         return axes

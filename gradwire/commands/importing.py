@@ -17,6 +17,7 @@ from rich.table import Table
 from gradwire.commands import terminal
 from gradwire.faults import InputFault
 from gradwire.files import replace_text
+from gradwire.regular_files import MESSAGE_BYTES, read_bytes
 from gradwire.runner.launch.out_paths import refuse_unusable, writing
 from gradwire.workloads.scenario import units
 from gradwire.workloads.traces.findings import Finding
@@ -61,7 +62,7 @@ def _groups(path: Path | None) -> dict[str, tuple[int, ...]]:
     if path is None:
         return {}
     try:
-        read = msgspec.json.decode(path.read_bytes(), type=dict[str, list[int]])
+        read = msgspec.json.decode(read_bytes(path, MESSAGE_BYTES, follow=True), type=dict[str, list[int]])
     except OSError as error:
         raise InputFault(f"--groups {path}: {error.strerror}") from error
     except (msgspec.DecodeError, RecursionError) as error:

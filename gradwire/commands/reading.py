@@ -16,6 +16,7 @@ from gradwire.runner.judged import judge_stored
 from gradwire.runner.launch.out_paths import refuse_unusable, refuse_unusable_file, writing
 from gradwire.runner.reporting import write_report
 from gradwire.runner.stored.explanation import write_port_use
+from gradwire.runner.stored.files import fitting
 from gradwire.runner.stored.named_run import chosen_iteration, named_run
 from gradwire.runner.stored.point_folders import runs_of
 from gradwire.runner.stored.run_folder import holds_programs, run_folder, stored_clock, stored_scenario
@@ -73,14 +74,15 @@ def trace_of_ranks(
             refuse_unusable(folder, option)
     stored = named_run(run, point)
     plan, log = stored.plan(), stored.log()
-    chosen = chosen_iteration(iteration, stored.label, plan, log, stored.record())
+    with fitting(stored.folder):
+        chosen = chosen_iteration(iteration, stored.label, plan, log, stored.record())
     named = {}
     if chakra is not None:
-        with writing(chakra):
+        with writing(chakra), fitting(stored.folder):
             write_chakra(chakra, plan, log, chosen)
         named["Chakra trace"] = chakra
     if kineto is not None:
-        with writing(kineto):
+        with writing(kineto), fitting(stored.folder):
             write_kineto(kineto, plan, log, chosen, f"gradwire, iteration {chosen} of {stored.label}")
         named["profiles"] = kineto
     shown = f"iteration {chosen} of {escape(stored.label)}: {len(plan.rank_role)} ranks"

@@ -19,6 +19,7 @@ from gradwire.analysis.path.walk import Kind
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK
 from gradwire.runner.compiling.ideal_times import rule_of
 from gradwire.runner.protocol import built_fabric
+from gradwire.runner.stored.files import fitting
 from gradwire.runner.stored.spines import Spines
 from gradwire.runner.stored.stored_run import StoredRun
 from gradwire.topo.fabric import Fabric
@@ -35,6 +36,11 @@ def examine(stored: StoredRun, point: Point, ideal_s: float) -> Agreement:
     Raises InputFault if the run did not come to its end, InternalFault for a plan that gets stuck. On one core 10 ms to a second; up to a
     minute for a plan of LARGEST_PLAN_OPS.
     """
+    with fitting(stored.folder):
+        return _examine(stored, point, ideal_s)
+
+
+def _examine(stored: StoredRun, point: Point, ideal_s: float) -> Agreement:
     plan, fabric, log, record = stored.plan(), stored.fabric(), stored.log(), stored.record()
     times_s = iteration_times_s(plan, log, record.iterations)[record.warmup :]
     deviation = Deviation(float(times_s.mean()), ideal_s)

@@ -14,7 +14,7 @@ from gradwire.files import replacing
 from gradwire.runner.agreement.examination import examine
 from gradwire.runner.code_digest import sources_digest
 from gradwire.runner.protocol import TASK_FILE, read_json, write_json
-from gradwire.runner.stored.files import reading
+from gradwire.runner.stored.files import reading, update
 from gradwire.runner.stored.stored_run import COMPLETION_FILE, LOG_FILE, StoredRun
 from gradwire.vm.kernel import cache_folder
 from gradwire.workloads.scenario.loading import Point
@@ -47,7 +47,7 @@ def _path(stored: StoredRun, point: Point) -> Path:
     plan_file = stored.task().plan_file(completion.plan) if completion else TASK_FILE
     for name in (TASK_FILE, COMPLETION_FILE, plan_file, LOG_FILE):
         with reading(stored.folder / name):
-            sha.update((stored.folder / name).read_bytes())
+            update(sha, stored.folder / name)
     return cache_folder() / "agreement" / f"{sha.hexdigest()[:24]}.json"
 
 

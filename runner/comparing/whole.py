@@ -20,8 +20,8 @@ from gradwire.runner.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runner.compiling.processes import side_by_side
 from gradwire.runner.judged import JudgedRun
 from gradwire.runner.planned import PlannedRun
-from gradwire.runner.protocol import read_json, write_json
-from gradwire.runner.stored.files import reading
+from gradwire.runner.protocol import write_json
+from gradwire.runner.stored.files import read_message, reading
 from gradwire.workloads.compilation import ResolvedPoint, compile_point
 from gradwire.workloads.lineup.strategies import FAMILIES, PARTIAL, is_random
 from gradwire.workloads.models.language.shortened import block_count
@@ -73,10 +73,10 @@ def estimate_whole(planned: Sequence[PlannedRun], folder: Path, jobs: int) -> No
 def read_whole(folder: Path) -> Mapping[str, Whole]:
     """What is kept in a run folder, by the names of points' folders. Raises InputFault for a damaged file."""
     path = folder / WHOLE_FILE
-    if not path.exists():
+    if not path.exists() and not path.is_symlink():
         return {}
     with reading(path, f"remove {path}, and run the same command again"):
-        return read_json(path, _Kept).points
+        return read_message(path, _Kept).points
 
 
 def _whole(run: PlannedRun) -> Whole:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from gradwire.runner.protocol import decoded
+from gradwire.runner.stored.files import read_message
 
 PROGRAMS_FILE = "programs.json"
 """In a point's folder: the programs, as runner/programs/protocol.py has a Task."""
@@ -30,5 +30,5 @@ class EndedBeside(msgspec.Struct, frozen=True):
 
 
 def read_ended(folder: Path) -> EndedBeside:
-    """Reads what a point's machine noted. Raises OSError or msgspec.DecodeError."""
-    return decoded((folder / ENDED_FILE).read_bytes(), EndedBeside)
+    """Reads what a point's machine noted. Raises OSError, msgspec.DecodeError or ValueError."""
+    return read_message(folder / ENDED_FILE, EndedBeside)

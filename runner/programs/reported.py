@@ -8,6 +8,7 @@ from pathlib import Path
 from gradwire.analysis.programs.readers import READERS
 from gradwire.analysis.programs.results import FigureRow
 from gradwire.faults import InputFault
+from gradwire.regular_files import TABLE_BYTES, read_text
 from gradwire.runner.programs.figures import figures_file
 from gradwire.runner.programs.outputs import output_file
 from gradwire.runner.programs.protocol import place_name
@@ -48,5 +49,5 @@ def _source(program: ProgramSection, folder: Path, place: str) -> Path:
 
 def _text(file: Path, ended: bool) -> str:
     """What was written. Whoever was ended from outside may have been in the middle of the last line, which is left out."""
-    text = file.read_text(errors="replace") if file.exists() else ""
+    text = read_text(file, TABLE_BYTES, errors="replace") if file.exists() else ""
     return text if ended else text[: text.rfind("\n") + 1]

@@ -15,6 +15,7 @@ from gradwire.analysis.utilisation.chart import utilisation_chart
 from gradwire.analysis.utilisation.line_use import BIN_S
 from gradwire.analysis.utilisation.report import PortUse as CapturedUse
 from gradwire.analysis.utilisation.report import port_use, save_use, use_table
+from gradwire.runner.stored.files import fitting
 from gradwire.runner.stored.named_run import slowest_iteration
 from gradwire.runner.stored.stored_run import StoredRun
 
@@ -31,7 +32,12 @@ class Explanation:
 
 
 def explain(stored: StoredRun) -> Explanation:
-    """Explains a run that came to its end. Raises InputFault for a file that cannot be read."""
+    """Explains a run that came to its end. Raises InputFault for a file that cannot be read, or does not belong to the others."""
+    with fitting(stored.folder):
+        return _explained(stored)
+
+
+def _explained(stored: StoredRun) -> Explanation:
     plan, fabric, log, record = stored.plan(), stored.built_fabric(), stored.log(), stored.record()
     why = critical_path(plan, log, slowest_iteration(plan, log, record), fabric, record.faults).sentence()
     rates = {end.interface: rate_bps for end, rate_bps in fabric.ports()}
@@ -49,7 +55,8 @@ def captured_use(stored: StoredRun, port: str = "", bin_s: float = BIN_S) -> Cap
     """How a captured port was used, the first one if `port` is "". Raises InputFault if it was not captured."""
     plan, fabric, log, record = stored.plan(), stored.built_fabric(), stored.log(), stored.record()
     chosen = port or next((capture.port for capture in record.captures), "")
-    return port_use(plan, fabric, log, record, stored.captures(fabric, record), chosen, bin_s)
+    with fitting(stored.folder):
+        return port_use(plan, fabric, log, record, stored.captures(fabric, record), chosen, bin_s)
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,7 @@ def write_port_use(stored: StoredRun, port: str, bin_s: float) -> PortUse:
     captures = stored.captures(fabric, record)
     names = [capture.port for capture in record.captures]
     chosen = port or next(iter(names), "")
-    use = port_use(plan, fabric, log, record, captures, chosen, bin_s)
-    chart = save_use(use, plan, log, record, stored.folder, f"{stored.label}: {chosen}")
-    return PortUse(use_table(use, plan, fabric, log, record, captures[names.index(chosen)]), chart)
+    with fitting(stored.folder):
+        use = port_use(plan, fabric, log, record, captures, chosen, bin_s)
+        chart = save_use(use, plan, log, record, stored.folder, f"{stored.label}: {chosen}")
+        return PortUse(use_table(use, plan, fabric, log, record, captures[names.index(chosen)]), chart)

@@ -2,35 +2,63 @@
 
 A log or a counter with a flipped bit may be as well formed as the true one. So hashes of all files are taken when a run ends, and a file
 that has changed since is never taken for a result. Runs of versions that kept no hashes are read without.
+
+Hashes tell damage, and not who wrote a file: whoever changes one can compute its hash anew. So what is in a file is examined whether it has
+one or not, and only files of runs that this very process made are trusted: what is wrong with those is a bug in gradwire.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import zipfile
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
+from gradwire.array_files import NOT_SUCH_AN_ARCHIVE, DamagedArchiveError, most_bytes
 from gradwire.faults import InputFault, MachineFault
 from gradwire.files import replacing
-from gradwire.runner.protocol import read_json, write_json
+from gradwire.regular_files import CHUNK_BYTES, MESSAGE_BYTES, opened, read_bytes
+from gradwire.runner.protocol import decoded, write_json
+from gradwire.runner.stored.soundness.ranges import refuse_absurd
+
+Message = TypeVar("Message")
 
 SEALS_FILE = "seals.json"
+OTHERWISE_WRITTEN = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
+"""What is raised for a whole file with other fields or values than this version writes; so is msgspec.ValidationError."""
 DAMAGED = (
-    *(msgspec.DecodeError, json.JSONDecodeError, UnicodeDecodeError, zipfile.BadZipFile, zlib.error, EOFError),
-    *(RuntimeError, MemoryError),
+    *(msgspec.DecodeError, json.JSONDecodeError, UnicodeDecodeError),
+    *(kind for kind in NOT_SUCH_AN_ARCHIVE if not issubclass(kind, OTHERWISE_WRITTEN)),
+    DamagedArchiveError,
 )
 """What is raised for a file that ends too early or was overwritten: an archive may then claim to be encrypted, and an array to be huge."""
-OTHERWISE_WRITTEN = (KeyError, TypeError, AttributeError, ValueError, OverflowError)
-"""What is raised for a whole file with other fields or values than this version writes; so is msgspec.ValidationError."""
 
 MOST_SAID = 200
 """Characters of an error that a message repeats."""
+
+
+_made_here: set[Path] = set()
+"""Folders of the points that this process ran."""
+
+
+def note_made_here(folder: Path) -> None:
+    """Notes that this process ran the point of a folder, so that what its files lack is a bug, and shown as one."""
+    _made_here.add(folder.resolve())
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether this process ran the point of a folder, and its files are as the run left them."""
+    if folder.resolve() not in _made_here:
+        return False
+    try:
+        sealed = read_message(folder / SEALS_FILE, Seals).sha256
+        return all(_hash_of(folder / name) == known for name, known in sealed.items())
+    except (OSError, ValueError):
+        return False
 
 
 @contextmanager
@@ -52,12 +80,24 @@ def reading(path: Path, remedy: str = "") -> Iterator[None]:
     except DAMAGED as error:
         raise InputFault(f"{path}: is damaged: {_brief(error)}; {remedy}") from error
     except OTHERWISE_WRITTEN as error:
+        if is_ours(path.parent):
+            raise
         raise InputFault(_otherwise_written(path, error, remedy)) from error
+
+
+def read_message(path: Path, kind: type[Message], most_bytes: int = MESSAGE_BYTES) -> Message:
+    """Reads a message of a type from a file of at most so many bytes.
+
+    Raises OSError, msgspec.DecodeError for what is no message of that type, and ValueError for one with a number that no run has.
+    """
+    message = decoded(read_bytes(path, most_bytes), kind)
+    refuse_absurd(message)
+    return message
 
 
 def _brief(error: Exception) -> str:
     """What an error says, without the rest of what may be a whole file: zipfile repeats the name that a damaged archive gives."""
-    text = str(error)
+    text = " ".join(str(error).split())
     return text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}..."
 
 
@@ -89,27 +129,35 @@ def seal(folder: Path, contents: dict[str, bytes], files: Iterable[str]) -> None
 def refuse_changed(path: Path) -> None:
     """Raises InputFault if a file of a point's folder is not as the run left it."""
     seals = path.with_name(SEALS_FILE)
-    if not seals.exists():
+    if not seals.exists() and not seals.is_symlink():
         return
     with reading(seals):
-        known = read_json(seals, Seals).sha256.get(path.name)
+        known = read_message(seals, Seals).sha256.get(path.name)
     with reading(path):
         if known is not None and _hash_of(path) != known:
-            raise ValueError("its content is not what the run left")
+            raise ChangedError("its content is not what the run left")
+
+
+class ChangedError(msgspec.ValidationError):
+    """A file is not as the run left it, whichever process ran it."""
 
 
 @contextmanager
-def vouched(folder: Path) -> Iterator[None]:
-    """Wraps what is computed from several files of a point's folder.
+def fitting(folder: Path) -> Iterator[None]:
+    """Wraps what is computed from several files of a point's folder, each of which may be sound and not belong to the others.
 
-    Raises InputFault where that fails and no hashes vouch for the files: they may be well formed, and not belong together.
+    Raises InputFault where that fails; what it fails with is its cause. A run that this process made raises what it failed with.
     """
     try:
         yield
-    except (InputFault, MachineFault):
+    except (
+        InputFault,
+        MachineFault,
+        OSError,
+    ):  # an OSError is of what is written meanwhile: `reading` tells those of what is read
         raise
     except Exception as error:
-        if (folder / SEALS_FILE).exists():
+        if is_ours(folder):
             raise
         raise InputFault(
             f"{folder}: its files contradict each other ({type(error).__name__}: {_brief(error)}); remove it, and the next `gradwire run` "
@@ -118,5 +166,13 @@ def vouched(folder: Path) -> Iterator[None]:
 
 
 def _hash_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    sha = hashlib.sha256()
+    update(sha, path)
+    return sha.hexdigest()
+
+
+def update(sha: hashlib._Hash, path: Path) -> None:
+    """Adds a file's content to a hash. Raises OSError."""
+    with opened(path, most_bytes()) as file:
+        while chunk := file.read(CHUNK_BYTES):
+            sha.update(chunk)

@@ -14,7 +14,8 @@ from filelock import FileLock, Timeout
 
 from gradwire.faults import MachineFault
 from gradwire.files import replacing
-from gradwire.runner.protocol import read_json, write_json
+from gradwire.regular_files import MESSAGE_BYTES, read_bytes
+from gradwire.runner.protocol import decoded, write_json
 from gradwire.runner.stored.links import refuse_links
 
 LOCK_FILE = ".lock"
@@ -66,7 +67,7 @@ def locked(folder: Path, command: str) -> Iterator[None]:
 def _taken(folder: Path) -> str:
     who = "another command"
     try:
-        holder = read_json(folder / HOLDER_FILE, Holder)
+        holder = decoded(read_bytes(folder / HOLDER_FILE, MESSAGE_BYTES), Holder)
         who = f"process {holder.pid} on {holder.host} since {holder.since} (`{holder.command}`)"
     except (OSError, msgspec.DecodeError):
         pass  # it has just begun, or has just ended

@@ -17,8 +17,8 @@ import msgspec
 
 from gradwire import PACKAGE
 from gradwire.files import replacing
-from gradwire.runner.protocol import read_json, write_json
-from gradwire.runner.stored.files import reading
+from gradwire.runner.protocol import write_json
+from gradwire.runner.stored.files import read_message, reading
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machines import Clock
 
@@ -77,10 +77,10 @@ def note_start(folder: Path, clock: Clock, command: str, scale_from: str = "") -
 def provenance(folder: Path) -> Provenance:
     """What is noted in a run folder; nothing for one of a version that kept no notes. Raises InputFault for a damaged note."""
     path = folder / PROVENANCE_FILE
-    if not path.exists():
+    if not path.exists() and not path.is_symlink():
         return Provenance()
     with reading(path, f"remove {path}: only what it says of earlier runs is lost"):
-        return read_json(path, Provenance)
+        return read_message(path, Provenance)
 
 
 def facts(noted: Provenance, clock: Clock | None) -> list[tuple[str, str]]:

@@ -14,9 +14,11 @@ import tomli_w
 
 from gradwire.faults import InputFault
 from gradwire.files import replacing
+from gradwire.regular_files import MESSAGE_BYTES, read_bytes, read_text
 from gradwire.runner.protocol import write_json
-from gradwire.runner.stored.files import reading
+from gradwire.runner.stored.files import read_message, reading
 from gradwire.runner.stored.links import refuse_links
+from gradwire.runner.stored.soundness.tasks import refuse_unsound_clock
 from gradwire.vm.machines import Clock
 from gradwire.workloads.programs.loading import ProgramScenario, load_programs
 from gradwire.workloads.scenario.loading import Scenario, load_scenario
@@ -81,14 +83,14 @@ def stored_scenario(folder: Path) -> Scenario:
 def stored_programs(folder: Path) -> ProgramScenario:
     """The scenario of a run folder with runs of programs. Raises InputFault as `stored_scenario` does."""
     with _copy_in(folder) as path:
-        return replace(load_programs(path), name=folder.name)
+        return replace(load_programs(path, as_run=True), name=folder.name)
 
 
 def holds_programs(folder: Path) -> bool:
     """Whether a run folder's runs are of programs."""
     try:
-        return has_programs(tomllib.loads((folder / SCENARIO_FILE).read_text()))
-    except (OSError, ValueError):  # what is wrong with it is told where it is read
+        return has_programs(tomllib.loads(read_text(folder / SCENARIO_FILE, MESSAGE_BYTES)))
+    except (OSError, ValueError, RecursionError):  # what is wrong with it is told where it is read
         return False
 
 
@@ -107,17 +109,19 @@ def _copy_in(folder: Path) -> Iterator[Path]:
 def stored_clock(folder: Path) -> Clock:
     """The clock of a run folder. Raises InputFault if it cannot be read, or no run has begun."""
     path = folder / CLOCK_FILE
-    if not path.exists():
+    if not path.exists() and not path.is_symlink():
         raise InputFault(f"{folder}: has no clock.json, so no run of it has begun; `gradwire run` completes the folder")
     with reading(path, f"`gradwire run` of the scenario with --out {folder} writes it anew"):
-        return Clock(**json.loads(path.read_text()))
+        clock = Clock(**read_message(path, dict[str, Any]))
+        refuse_unsound_clock(clock)
+        return clock
 
 
 def has_valid_points(folder: Path) -> bool:
     """Whether a run folder has a point whose verdict is valid. A verdict that cannot be read is none."""
     for file in (folder / "points").glob("*/verdict.json"):
-        with suppress(OSError, ValueError):
-            verdict = json.loads(file.read_bytes())
+        with suppress(OSError, ValueError, RecursionError):
+            verdict = json.loads(read_bytes(file, MESSAGE_BYTES))
             if isinstance(verdict, dict) and verdict.get("valid") is True:
                 return True
     return False

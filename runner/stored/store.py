@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 
 from gradwire.faults import MachineFault
 from gradwire.files import replace_text
+from gradwire.regular_files import MESSAGE_BYTES, read_text
 from gradwire.runner.judged import JudgedRun, judge_kept
 from gradwire.runner.planned import PlannedRun, plan_run, source_key
 from gradwire.runner.stored.files import reading
@@ -52,7 +53,7 @@ class PointStore:
         if not note.exists():
             return None
         with reading(note, remedy="remove the file, and the next `gradwire reproduce` writes it anew"):
-            key = note.read_text(encoding="ascii")
+            key = read_text(note, MESSAGE_BYTES, encoding="ascii")
         return self.judge_key(key, point)
 
     def judge_key(self, key: str, point: Point) -> JudgedRun | None:

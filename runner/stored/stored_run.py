@@ -5,7 +5,8 @@ Nothing is compiled, so an old run stays readable after strategies have changed,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,10 +18,21 @@ from gradwire.analysis.packets.reading import Capture
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.faults import InputFault
 from gradwire.files import replacing
-from gradwire.runner.protocol import QUEUES_FILE, TASK_FILE, PointTask, built_fabric, read_json, write_json
-from gradwire.runner.stored.files import reading, refuse_changed, seal
+from gradwire.regular_files import RECORD_BYTES
+from gradwire.runner.protocol import QUEUES_FILE, TASK_FILE, PointTask, built_fabric, write_json
+from gradwire.runner.stored.files import fitting, note_made_here, read_message, reading, refuse_changed, seal
+from gradwire.runner.stored.soundness.plans import refuse_unsound_plan
+from gradwire.runner.stored.soundness.ranges import refuse_outside
+from gradwire.runner.stored.soundness.records import (
+    refuse_long_log,
+    refuse_unsound_log,
+    refuse_unsound_queues,
+    refuse_unsound_record,
+)
+from gradwire.runner.stored.soundness.tasks import LARGEST_SCALE, refuse_unsound_task, sound_fabric
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
+from gradwire.workloads.scenario.fields import LONGEST_S
 from gradwire.workloads.scenario.loading import Point
 
 COMPLETION_FILE = "completed.json"
@@ -99,11 +111,12 @@ class StoredRun:
     def completion(self) -> Completion | None:
         """How the run came to its end; None if it did not."""
         path = self.folder / COMPLETION_FILE
-        if not path.exists():
+        if not path.exists() and not path.is_symlink():
             return None
         with reading(path):
-            completion = read_json(path, Completion)
-        refuse_changed(path)
+            completion = read_message(path, Completion)
+        with self._unchanged(path):
+            _refuse_unsound(completion)
         return completion
 
     def is_of(self, key: str) -> bool:
@@ -113,76 +126,116 @@ class StoredRun:
 
     def task(self) -> PointTask:
         """What the machine was to do."""
-        with reading(self.folder / TASK_FILE):
-            task = read_json(self.folder / TASK_FILE, PointTask)
-        refuse_changed(self.folder / TASK_FILE)
+        path = self.folder / TASK_FILE
+        with reading(path):
+            task = read_message(path, PointTask)
+        with self._unchanged(path):
+            refuse_unsound_task(task)
         return task
 
     def fabric(self) -> Fabric:
         """The fabric, without its multicast groups."""
         task = self.task()
         with reading(self.folder / TASK_FILE):
-            return task.fabric
+            return sound_fabric(task.fabric_json)
 
     def built_fabric(self) -> Fabric:
         """The fabric as the machine built it: with the multicast groups of all plans."""
-        return built_fabric(self.fabric(), [self.plan_labelled(plan.label) for plan in self.task().plans])
+        fabric, plans = self.fabric(), [self.plan_labelled(plan.label) for plan in self.task().plans]
+        with fitting(self.folder):
+            return built_fabric(fabric, plans)
 
     def plan(self) -> Plan:
         """The plan that was replayed. Raises InputFault also if the run did not come to its end."""
-        completion = self.completion()
-        if completion is None:
-            raise InputFault(f"{self.folder}: this point has not come to its end; `gradwire run` completes the folder")
-        return self.plan_labelled(completion.plan)
+        return self.plan_labelled(self._completed().plan)
 
     def plan_labelled(self, label: str) -> Plan:
         """The candidate plan of this label."""
-        task = self.task()
+        task, fabric = self.task(), self.fabric()
         with reading(self.folder / TASK_FILE):
             path = self.folder / task.plan_file(label)
         with reading(path):
             plan = Plan.load(path)
-        refuse_changed(path)
+        with self._unchanged(path):
+            refuse_unsound_plan(plan, fabric)
         return plan
 
     def log(self) -> OpLog:
         """What every op did."""
-        with reading(self.folder / LOG_FILE):
-            log = OpLog.load(self.folder / LOG_FILE)
-        refuse_changed(self.folder / LOG_FILE)
+        task, completion = self.task(), self._completed()
+        with reading(self.folder / TASK_FILE):
+            plan = self.folder / task.plan_file(completion.plan)
+        with reading(plan):
+            ops = Plan.ops_in(plan)
+        path = self.folder / LOG_FILE
+        with reading(path):
+            refuse_long_log(OpLog.rows_in(path), task, ops)
+            log = OpLog.load(path)
+        with self._unchanged(path):
+            refuse_unsound_log(log, task, ops)
         return log
 
     def record(self) -> PointRecord:
         """How the run went."""
-        with reading(self.folder / RECORD_FILE):
-            record = read_json(self.folder / RECORD_FILE, PointRecord)
-        refuse_changed(self.folder / RECORD_FILE)
+        task, fabric = self.task(), self.fabric()
+        path = self.folder / RECORD_FILE
+        with reading(path):
+            record = read_message(path, PointRecord, RECORD_BYTES)
+        with self._unchanged(path):
+            refuse_unsound_record(record, task, fabric)
         return record
 
     def queues(self) -> QueueLengths | None:
         """How long the queues of switches' ports were; None if they were not read."""
         if not self.task().queue_period_ns:
             return None
-        with reading(self.folder / QUEUES_FILE):
-            return QueueLengths.load(self.folder / QUEUES_FILE)
+        fabric, path = self.fabric(), self.folder / QUEUES_FILE
+        with reading(path):
+            queues = QueueLengths.load(path)
+            refuse_unsound_queues(queues, fabric)
+        return queues
 
     def captures(self, fabric: Fabric, record: PointRecord) -> list[Capture]:
         """The captured packets, in the record's order."""
         with reading(self.folder / "capture"):
             return read_captures(self.folder, fabric, record)
 
+    def _completed(self) -> Completion:
+        completion = self.completion()
+        if completion is None:
+            raise InputFault(f"{self.folder}: this point has not come to its end; `gradwire run` completes the folder")
+        return completion
+
+    @contextmanager
+    def _unchanged(self, path: Path) -> Iterator[None]:
+        """Wraps what examines a file. Raises InputFault for one that is not as the run left it, and for what does not belong."""
+        refuse_changed(path)
+        with reading(path):
+            yield
+
     def last_verdict(self) -> Verdict:
         """The verdict that was last written."""
         path = self.folder / VERDICT_FILE
         with reading(path):
-            verdict = read_json(path, Verdict)
+            verdict = read_message(path, Verdict)
             if verdict.checks and verdict.valid != all(check.ok for check in verdict.checks):
                 raise ValueError("it contradicts its own checks")
             return verdict
 
 
+def _refuse_unsound(completion: Completion) -> None:
+    """Raises ValueError for what no run notes at its end."""
+    speed = completion.speed
+    for name in ("first_byte_s", "replay_s", "total_s"):
+        refuse_outside(name, getattr(speed, name), 0, LONGEST_S)
+    refuse_outside("payload_bytes", speed.payload_bytes, 0)
+    refuse_outside("divided_by", completion.divided_by, 1, LARGEST_SCALE)
+    refuse_outside("division_error", completion.division_error, 0)
+
+
 def write_completion(folder: Path, completion: Completion) -> None:
     """Writes completed.json, at once and whole, since a run that is killed in between must be able to go on; before, what the run left."""
+    note_made_here(folder)
     with replacing(folder / COMPLETION_FILE) as partial:
         write_json(partial, completion, indent=1)
         plans = [path.name for path in folder.glob("plan-*.npz")]

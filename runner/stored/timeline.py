@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gradwire.analysis.timeline.trace import Event, trace_events, write_trace
 from gradwire.runner.judged import verdict_of
-from gradwire.runner.stored.files import vouched
+from gradwire.runner.stored.files import fitting
 from gradwire.runner.stored.named_run import chosen_iteration
 from gradwire.runner.stored.spines import Spines
 from gradwire.runner.stored.stored_run import StoredRun
@@ -33,7 +33,7 @@ class Timeline:
 def timeline_of(stored: StoredRun, iteration: int | None) -> Timeline:
     """The timeline of an iteration, by default the slowest measured one. Raises InputFault for a number that the run does not have."""
     plan, fabric, log, record = stored.plan(), stored.built_fabric(), stored.log(), stored.record()
-    with vouched(stored.folder):
+    with fitting(stored.folder):
         verdict = verdict_of(stored)
         chosen = chosen_iteration(iteration, stored.label, plan, log, record)
         events = trace_events(plan, log, chosen, fabric, Spines(fabric).spine_of, faults=record.faults)

@@ -14,7 +14,7 @@ from gradwire.analysis.path.tables import MOST_LINES, contributions_table, parts
 from gradwire.analysis.report.tables import rich_table
 from gradwire.runner.calibrate import Calibration
 from gradwire.runner.judged import verdict_of
-from gradwire.runner.stored.files import vouched
+from gradwire.runner.stored.files import fitting
 from gradwire.runner.stored.named_run import chosen_iteration, slowest_iteration
 from gradwire.runner.stored.stored_run import StoredRun
 from gradwire.vm.doctor import Finding
@@ -56,15 +56,16 @@ def critical_path_shown(stored: StoredRun, iteration: int | None, *, every: bool
     The default is the slowest measured iteration. Raises InputFault for a number that the run does not have.
     """
     plan, fabric, log, record = stored.plan(), stored.built_fabric(), stored.log(), stored.record()
-    with vouched(stored.folder):
+    with fitting(stored.folder):
         chosen = chosen_iteration(iteration, stored.label, plan, log, record)
         path = critical_path(plan, log, chosen, fabric, record.faults)
         slowest = ", the slowest that was measured" if path.iteration == slowest_iteration(plan, log, record) else ""
         notice = list(invalid_notice(stored))
+        tables = [parts_table(path), contributions_table(path), path_table(path, None if every else MOST_LINES)]
+        queues = list(congestion_lines(fabric, record, stored.queues()))
+        sentence = path.sentence()
     yield Text(f"{stored.label}: iteration {path.iteration}{slowest}, {path.duration_ns / 1e9:.6f} s", style="bold")
     yield from notice
-    for table in (parts_table(path), contributions_table(path), path_table(path, None if every else MOST_LINES)):
-        yield rich_table(table)
-    yield Text(path.sentence(), style="bold")
-    for line in congestion_lines(fabric, record, stored.queues()):
-        yield Text(line)
+    yield from map(rich_table, tables)
+    yield Text(sentence, style="bold")
+    yield from map(Text, queues)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import time
 import traceback
@@ -12,6 +13,10 @@ from typing import Any
 
 MOST_S = 5.0
 """Of the processor's time, for inputs of a few kilobytes."""
+MOST_WALL_S = 60.0
+"""For what waits and does not compute, on a machine that others use as well."""
+MOST_MEMORY_BYTES = 512 << 20
+"""That an input of a few kilobytes may take more than those before it."""
 LONGEST_LINE = 1000
 """Of a message. A name out of a file may be longer, and belongs there in short."""
 
@@ -38,23 +43,26 @@ class TookTooLongError(BaseException):
 
 @contextmanager
 def limited_time() -> Iterator[None]:
-    """Raises TookTooLongError when MOST_S of the processor's time are over."""
+    """Raises TookTooLongError when MOST_S of the processor's time are over, or MOST_WALL_S of the wall's."""
 
     def stop(*_: Any) -> None:
         raise TookTooLongError
 
-    before = signal.signal(signal.SIGPROF, stop)
+    before = signal.signal(signal.SIGPROF, stop), signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_PROF, MOST_S)
+    signal.setitimer(signal.ITIMER_REAL, MOST_WALL_S)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGPROF, before[0])
+        signal.signal(signal.SIGALRM, before[1])
 
 
 def outcome(action: Callable[[], object], refusals: tuple[type[Exception], ...]) -> Outcome:
     """How an action ends, which may refuse its input with one of these exceptions and a message that can be read."""
-    begun_s = time.process_time()
+    begun_s, begun_bytes = time.process_time(), _most_memory_bytes()
     details = ""
     try:
         with limited_time():
@@ -69,4 +77,10 @@ def outcome(action: Callable[[], object], refusals: tuple[type[Exception], ...])
         ended, details = f"took more than {MOST_S:g} s", traceback.format_exc()
     except Exception as error:  # noqa: BLE001 (whatever it is, it is what is looked for)
         ended, details = type(error).__name__, traceback.format_exc()
+    if _most_memory_bytes() > begun_bytes + MOST_MEMORY_BYTES:
+        ended = f"took more than {MOST_MEMORY_BYTES >> 20} MiB"
     return Outcome(ended, time.process_time() - begun_s, details)
+
+
+def _most_memory_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

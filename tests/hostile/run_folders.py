@@ -1,23 +1,29 @@
-"""Hostile run folders: files of a small run that are cut off, overwritten, exchanged, missing, or of another version."""
+"""Hostile run folders: files of a small run that are cut off, overwritten, exchanged, missing, of another version, edited with care, or no
+files at all. In half of them, hashes are computed anew after the damage, as whoever means harm does."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from rich.console import Console
 
 from gradwire.analysis.difference import differences
+from gradwire.analysis.frames.ops import logged_frame
 from gradwire.api.running import open as open_run
 from gradwire.commands.difference import facts_of
 from gradwire.faults import InputFault
-from gradwire.runner.judged import judge_kept, judge_stored
+from gradwire.runner.agreement.comparing import compared
+from gradwire.runner.judged import JudgedRun, judge_kept, judge_stored
+from gradwire.runner.reporting import write_report
+from gradwire.runner.stored.explanation import captured_use, explain
 from gradwire.runner.stored.files import SEALS_FILE
 from gradwire.runner.stored.named_run import named_run
 from gradwire.runner.stored.point_folders import runs_of
@@ -26,22 +32,44 @@ from gradwire.runner.stored.run_folder import run_folder, stored_clock, stored_s
 from gradwire.runner.stored.stored_run import COMPLETION_FILE, StoredRun
 from gradwire.runner.stored.timeline import timeline_of
 from gradwire.runner.terminal.listings import critical_path_shown
+from tests.hostile.archives import edited
 from tests.hostile.damage import damaged
+from tests.hostile.json_values import otherwise
 from tests.hostile.limits import Outcome, outcome
+from tests.hostile.stand_ins import put
 
-SOUND = Path(__file__).with_name("two_points.zip")
-"""A run of two points on the virtual clock, of 3 iterations each."""
+SOUNDS = ("two_points.zip", "two_points_of_all_kinds.zip")
+"""Runs of two points on the virtual clock, of 3 and 2 iterations each. The second has captures, queues' lengths, a fault and a program."""
 POINT = "strategy=ring"
 Times = dict[str, float | None]
 
 
 def report(folder: Path) -> Times:
     """What `gradwire report` reads; the iteration times of valid points."""
+    judged = _judged(folder)
+    for each in compared(judged):
+        each.stored.queues()
+    return {each.folder.name: each.result.iteration_time_s for each in judged if each.result.valid}
+
+
+def explained(folder: Path) -> Times:
+    """What a report says of a point beside its numbers, with the use of a captured port as a drawing."""
+    explain(named_run(folder, POINT))
+    return {}
+
+
+def written(folder: Path) -> Times:
+    """What `gradwire report` reads and writes."""
+    scenario = stored_scenario(run_folder(folder))
+    write_report(scenario, compared(_judged(folder)), folder)
+    return {}
+
+
+def _judged(folder: Path) -> list[JudgedRun]:
     scenario, clock = stored_scenario(run_folder(folder)), stored_clock(folder)
     facts(provenance(folder), clock)
     points = zip(scenario.points, runs_of(folder, scenario.points), strict=True)
-    judged = [judge_stored(stored, point, clock) for point, stored in points]
-    return {each.folder.name: each.result.iteration_time_s for each in judged if each.result.valid}
+    return [judge_stored(stored, point, clock) for point, stored in points]
 
 
 def why(folder: Path) -> Times:
@@ -75,20 +103,31 @@ def resumed(folder: Path) -> Times:
     return found
 
 
-def compared(folder: Path) -> Times:
-    """What `gradwire diff` reads, beside the sound run."""
-    for each in (folder, folder.parent / "sound"):
-        differences(facts_of(each), facts_of(folder))
+def differing(folder: Path) -> Times:
+    """What `gradwire diff` reads, beside the run itself."""
+    differences(facts_of(folder), facts_of(folder))
     return {}
 
 
-READERS: tuple[Callable[[Path], Times], ...] = (report, why, trace, opened, resumed, compared)
+def used(folder: Path) -> Times:
+    """What `gradwire utilisation` and `Run.ops` read."""
+    stored = named_run(folder, POINT)
+    captured_use(stored)
+    logged_frame(stored.plan(), stored.log(), stored.record().warmup)
+    return {}
+
+
+READERS: tuple[Callable[[Path], Times], ...] = (report, why, trace, opened, resumed, differing, used)
+WRITES = 0.004
+"""Share of folders of which a whole report is written, which takes some seconds."""
+EXPLAINS = 0.05
+"""Up to which a point is explained, which takes a second."""
 
 
 @cache
-def sound() -> dict[str, bytes]:
-    """The run's files by their paths."""
-    with zipfile.ZipFile(SOUND) as archive:
+def sound(which: str = SOUNDS[0]) -> dict[str, bytes]:
+    """The files of a sound run by their paths."""
+    with zipfile.ZipFile(Path(__file__).with_name(which)) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
@@ -97,77 +136,99 @@ def keys() -> dict[str, str]:
     """What points are resumed by."""
     return {
         Path(name).parent.name: json.loads(content)["key"]
-        for name, content in sound().items()
+        for which in SOUNDS
+        for name, content in sound(which).items()
         if Path(name).name == COMPLETION_FILE
     }
 
 
-def times(place: Path) -> Times:
-    """The iteration times of the sound run."""
-    folder = place / "sound"
+def times(place: Path, which: str = SOUNDS[0]) -> Times:
+    """The iteration times of a sound run."""
+    folder = place / Path(which).stem
     if not folder.exists():
-        _write(folder, sound())
+        _write(folder, sound(which))
     return report(folder)
 
 
 def tried(number: int, place: Path) -> Outcome:
-    """Reads the run folder of this number. A valid point with another time than the sound one's is as bad as a traceback."""
+    """Reads the run folder of this number. A valid point with another time than the sound one's is as bad as a traceback, unless whoever
+    damaged the folder computed its hashes anew."""
     random = Random(f"run/{number}")
-    files = dict(sound())
-    is_sealed = random.random() < 0.8
+    which = random.choices(SOUNDS, (2, 1))[0]
+    known = _known(place, which)
+    files = dict(sound(which))
+    is_sealed = random.random() < 0.9
     if not is_sealed:
         files = {name: content for name, content in files.items() if Path(name).name != SEALS_FILE}
-    _spoil(files, random)
+    for _ in range(random.choice((1, 1, 1, 2))):
+        _spoil(files, random)
+    is_resealed = is_sealed and random.random() < 0.6
+    if is_resealed:
+        _seal_again(files)
     folder = place / "hostile"
     shutil.rmtree(folder, ignore_errors=True)
     _write(folder, files)
-    reader = random.choice(READERS)
-    known = _known(place)
+    if random.random() < 0.2:
+        put(folder / random.choice(sorted(sound(which))), random)
+    rare = random.random()
+    reader = written if rare < WRITES else explained if rare < EXPLAINS else random.choice(READERS)
 
     def read() -> None:
         for name, time_s in reader(folder).items():
-            if is_sealed and known.get(name) != time_s:
+            if is_sealed and not is_resealed and known.get(name) != time_s:
                 raise AssertionError(f"{reader.__name__}: {name} took {time_s}, and {known.get(name)} before")
 
     return outcome(read, (InputFault,))
 
 
 @cache
-def _known(place: Path) -> Times:
-    return times(place)
+def _known(place: Path, which: str) -> Times:
+    return times(place, which)
 
 
 def _spoil(files: dict[str, bytes], random: Random) -> None:
-    """One kind of damage, to one file or two."""
+    """One kind of damage to one file, or to two."""
     name = random.choice(sorted(files))
     how = random.random()
-    if how < 0.5:
+    if how < 0.2:
         files[name] = damaged(files[name], random)
-    elif how < 0.65:
+    elif how < 0.3:
         other = random.choice(sorted(each for each in files if Path(each).suffix == Path(name).suffix))
         files[name], files[other] = files[other], files[name]
-    elif how < 0.75:
+    elif how < 0.35:
         del files[name]
+    elif name.endswith(".npz"):
+        files[name] = edited(files[name], random)
     elif name.endswith(".json"):
-        files[name] = json.dumps(_otherwise(json.loads(files[name]), random)).encode()
+        _edit_json(files, name, random)
     else:
-        files[name] = files[name].replace(b"1", random.choice((b"2", b"-1", b"1e9", b"")), 1)
+        files[name] = files[name].replace(b"1", random.choice((b"2", b"-1", b"1e9", b"", b"\x1b", b"9" * 50)), 1)
 
 
-def _otherwise(value: Any, random: Random) -> Any:
-    """A JSON value as another version may write it: with a field more, one less, or one of another type."""
-    if isinstance(value, dict) and value:
-        key = random.choice(sorted(value))
-        how = random.random()
-        if how < 0.2:
-            return {name: item for name, item in value.items() if name != key}
-        if how < 0.3:
-            return {**value, "since_then": [1]}
-        return {**value, key: _otherwise(value[key], random)}
-    if isinstance(value, list) and value and random.random() < 0.6:
-        index = random.randrange(len(value))
-        return [*value[:index], _otherwise(value[index], random), *value[index + 1 :]]
-    return random.choice((None, -1, 0, 1.5, 10**30, "", "x" * 3000, [], {}, [[1]], True))
+def _edit_json(files: dict[str, bytes], name: str, random: Random) -> None:
+    """Changes a value, or several; a task's network is JSON in a text."""
+    try:
+        message = json.loads(files[name])
+    except ValueError:  # it was damaged before
+        return
+    for _ in range(random.choice((1, 1, 2, 5))):
+        if isinstance(message, dict) and isinstance(message.get("fabric"), str) and random.random() < 0.4:
+            with suppress(ValueError):
+                message["fabric"] = json.dumps(otherwise(json.loads(message["fabric"]), random))
+        else:
+            message = otherwise(message, random)
+    files[name] = json.dumps(message).encode(errors="replace")
+
+
+def _seal_again(files: dict[str, bytes]) -> None:
+    """Computes the hashes of all sealed files anew."""
+    for name in [each for each in files if Path(each).name == SEALS_FILE]:
+        folder = Path(name).parent
+        with suppress(ValueError, TypeError, AttributeError, KeyError):
+            sealed = json.loads(files[name])["sha256"]
+            anew = {each: str(folder / each) for each in sealed}
+            hashes = {each: hashlib.sha256(files[path]).hexdigest() for each, path in anew.items() if path in files}
+            files[name] = json.dumps({"sha256": hashes}).encode()
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from gradwire.faults import Fault, InputFault
+from gradwire.regular_files import MESSAGE_BYTES, read_text
 from gradwire.workloads.strategy import Strategy
 
 _ALLOWED: set[str] = set()
@@ -52,10 +53,12 @@ def strategy_in(path: Path, name: str | None = None) -> Strategy:
 def strategies_in(path: Path) -> tuple[Strategy, ...]:
     """What a file lists in STRATEGIES. Raises InputFault if it cannot be read or run, or lists no strategies there."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, MESSAGE_BYTES, follow=True)
     except FileNotFoundError as error:
         raise InputFault(f"{path}: no such strategy file") from error
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise InputFault(f"{path}: cannot be read as a strategy file: {error.strerror}") from error
+    except UnicodeDecodeError as error:
         raise InputFault(f"{path}: cannot be read as a strategy file: {error}") from error
     declared = getattr(_module(path, text), "STRATEGIES", None)
     if declared is None or declared == ():

@@ -86,13 +86,17 @@ class ProgramScenario:
     settings: tuple[str, ...] = ()
 
 
-def load_programs(path: Path, settings: Sequence[str] = ()) -> ProgramScenario:
+def load_programs(path: Path, settings: Sequence[str] = (), *, as_run: bool = False) -> ProgramScenario:
     """Reads a scenario file of programs, and applies `key=value` settings.
+
+    as_run: the file is the copy in a run folder, which is not a link.
 
     Raises InputFault, naming the file, the key and what would be right for everything that is wrong. What settings replace has to be right
     as well.
     """
-    return _with_settings(first_names_of(read_document(path), str(path)), str(path), path.stem, settings)
+    return _with_settings(
+        first_names_of(read_document(path, follow=not as_run), str(path)), str(path), path.stem, settings
+    )
 
 
 def programs_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> ProgramScenario:

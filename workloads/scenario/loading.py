@@ -73,7 +73,7 @@ def load_scenario(path: Path, settings: Sequence[str] = (), *, as_run: bool = Fa
     Raises InputFault, naming the file, the key and what would be right for everything that is wrong, if the file cannot be read or is not
     a valid scenario. What settings replace has to be right as well.
     """
-    document = read_document(path)
+    document = read_document(path, follow=not as_run)
     _refuse_programs(document, str(path))
     if as_run:
         _say_what_went_without_saying(document)

@@ -6,30 +6,28 @@ Some keys have a second name, by which users of today's jobs look for them. A fi
 from __future__ import annotations
 
 import codecs
-import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from gradwire.faults import InputFault
+from gradwire.regular_files import MESSAGE_BYTES, read_bytes
 
-LARGEST_FILE_BYTES = 16 * 2**20
-"""A hundred times the largest scenario that comes with gradwire."""
 HAS = "a scenario has a title and the tables cluster, fabric, model and strategy, or cluster, fabric and program"
 OTHER_NAMES: Mapping[str, str] = {"cluster.gpus_per_host": "cluster.workers_per_host"}
 """The second name of a key, and the first."""
 SWEEP, CASES = "sweep", "cases"
 
 
-def read_document(path: Path, noun: str = "scenario", has: str = HAS) -> dict[str, Any]:
+def read_document(path: Path, noun: str = "scenario", has: str = HAS, *, follow: bool = True) -> dict[str, Any]:
     """The content of a TOML file, in UTF-8 with or without a byte order mark, with lines ended by LF or CRLF.
 
-    noun: what kind of file it is, and `has` what is in such a file, for messages.
+    noun: what kind of file it is, and `has` what is in such a file, for messages. follow: as for `file_text`.
 
     Raises InputFault, naming the file, if it cannot be read, or is something else than TOML.
     """
-    text = file_text(path, noun)
+    text = file_text(path, noun, follow=follow)
     if not text.strip():
         raise InputFault(f"{path}: is empty; {has}")
     try:
@@ -53,26 +51,21 @@ def _names(document: Mapping[str, Any], table: str) -> bool:
     return table in document or any(key.split(".")[0] == table for key in swept)
 
 
-def file_text(path: Path, noun: str, form: str = "TOML") -> str:
-    """The text of a file in UTF-8 that should be of this form. Raises InputFault, naming the file, if it cannot be read."""
-    return _text(path, _content(path, noun), form)
+def file_text(path: Path, noun: str, form: str = "TOML", *, follow: bool = True) -> str:
+    """The text of a file in UTF-8 that should be of this form. Raises InputFault, naming the file, if it cannot be read.
+
+    follow: whether the path may be a link, which is the choice of whoever gave it.
+    """
+    return _text(path, _content(path, noun, follow=follow), form)
 
 
-def _content(path: Path, noun: str) -> bytes:
+def _content(path: Path, noun: str, *, follow: bool) -> bytes:
     try:
-        status = path.stat()
-        if stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST_FILE_BYTES:
-            return path.read_bytes()
+        return read_bytes(path, MESSAGE_BYTES, follow=follow)
     except FileNotFoundError as error:
         raise InputFault(f"{path}: no such {noun} file") from error
     except OSError as error:
         raise InputFault(f"{path}: cannot be read as a {noun} file: {error.strerror}") from error
-    if stat.S_ISDIR(status.st_mode):
-        raise InputFault(f"{path}: cannot be read as a {noun} file: is a folder; give a file in it")
-    if stat.S_ISREG(status.st_mode):
-        raise InputFault(f"{path}: cannot be read as a {noun} file: has {status.st_size:,} bytes, too many for one")
-    # A pipe may never say anything, and a device never end.
-    raise InputFault(f"{path}: cannot be read as a {noun} file: is a pipe or a device; write the {noun} to a file")
 
 
 def _text(path: Path, content: bytes, form: str) -> str:

@@ -18,8 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gradwire.array_files import NOT_SUCH_AN_ARCHIVE, Column, read_arrays
 from gradwire.faults import InputFault
 from gradwire.files import replacing
+from gradwire.regular_files import IrregularFileError
 
 FORMAT = "gradwire trace workload"
 VERSION, WITH_PRIORITIES, WITH_SPLITS = 1, 2, 3
@@ -187,16 +189,25 @@ class Workload:
         """Reads what `save` wrote, from the file or from the folder that it is in. Raises InputFault."""
         file = path / FILE_NAME if path.is_dir() else path
         try:
-            with np.load(file, allow_pickle=False) as stored:
-                columns = {key: stored[key] for key in stored.files}
+            columns = read_arrays(file, FILE_COLUMNS, compressed=True, follow=True)
             header = json.loads(columns.pop("header").tobytes().decode())
         except FileNotFoundError as error:
             raise InputFault(f"{file}: there is no such file; `gradwire import` makes one of traces") from error
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, MemoryError) as error:
+        except IrregularFileError as error:
+            raise InputFault(f"{file}: cannot be read as a workload: {error.strerror}") from error
+        except NOT_SUCH_AN_ARCHIVE as error:
             raise InputFault(
                 f"{file}: is no workload that `gradwire import` wrote ({error}); import it again"
             ) from error
         return _checked(file, header, columns)
+
+
+FILE_COLUMNS: dict[str, Column] = {
+    "header": Column("u1"),
+    **{f"tasks.{f.name}": Column("i8", optional=f.name in ("priority", "split")) for f in fields(Tasks)},
+    **{name: Column("i8", optional=name == SPLITS) for name in ("dep_start", "dep_task", SPLITS)},
+}
+"""What a workload's file has: its columns, and the rest as JSON."""
 
 
 def _checked(file: Path, header: Any, columns: Mapping[str, npt.NDArray[Any]]) -> Workload:

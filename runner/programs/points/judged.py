@@ -15,8 +15,8 @@ from gradwire.runner.programs.execution import SUMMARY_FILE, Summary
 from gradwire.runner.programs.outputs import output_file
 from gradwire.runner.programs.reported import reported
 from gradwire.runner.programs.verdict import checks
-from gradwire.runner.protocol import read_json, write_json
-from gradwire.runner.stored.files import reading
+from gradwire.runner.protocol import write_json
+from gradwire.runner.stored.files import read_message, reading
 from gradwire.runner.stored.stored_run import VERDICT_FILE
 from gradwire.workloads.programs.loading import ProgramPoint
 
@@ -40,7 +40,7 @@ def is_complete(folder: Path, key: str) -> bool:
     if not path.exists():
         return False
     with reading(path):
-        return read_json(path, Completion).key == key
+        return read_message(path, Completion).key == key
 
 
 def write_completion(folder: Path, key: str) -> None:
@@ -56,9 +56,9 @@ def judge_programs(point: ProgramPoint, folder: Path) -> ProgramResult:
         if not path.exists():
             raise InputFault(f"{folder}: this point has not run; `gradwire run` completes the folder")
         with reading(path):
-            return failed(point, read_json(path, Verdict))
+            return failed(point, read_message(path, Verdict))
     with reading(folder / SUMMARY_FILE):
-        summary = read_json(folder / SUMMARY_FILE, Summary)
+        summary = read_message(folder / SUMMARY_FILE, Summary)
     rows, wrong = reported(point.section.program, point.fabric, folder, summary.statuses)
     made = [_ended(point, folder, summary), *checks(summary.report, point.fabric), _readable(rows, wrong)]
     return ProgramResult(

@@ -17,6 +17,7 @@ from typing import IO, Generic, TypeVar, cast
 
 import msgspec
 
+from gradwire import regular_files
 from gradwire.faults import InputFault
 from gradwire.workloads.traces.record import Watch
 
@@ -38,7 +39,7 @@ Head = TypeVar("Head")
 def opened(path: Path) -> IO[bytes]:
     """The file, uncompressed if its content is gzipped, whatever its name is. Raises InputFault."""
     try:
-        with path.open("rb") as file:
+        with regular_files.opened(path, None, follow=True) as file:
             zipped = file.read(2) == b"\x1f\x8b"
         return cast(IO[bytes], gzip.open(path)) if zipped else path.open("rb")
     except OSError as error:
