@@ -74,7 +74,8 @@ def reading(path: Path, remedy: str = "") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputFault(f"{path}: cannot be read: {error.strerror or error}; {remedy}") from error
+        # The captures of a point are read together.
+        raise InputFault(f"{error.filename or path}: cannot be read: {error.strerror or error}; {remedy}") from error
     except msgspec.ValidationError as error:
         raise InputFault(_otherwise_written(path, error, remedy)) from error
     except DAMAGED as error:

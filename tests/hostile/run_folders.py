@@ -113,7 +113,8 @@ def differing(folder: Path) -> Times:
 def used(folder: Path) -> Times:
     """What `gradwire utilisation` and `Run.ops` read."""
     stored = named_run(folder, POINT)
-    captured_use(stored)
+    if stored.record().captures:
+        captured_use(stored)
     logged_frame(stored.plan(), stored.log(), stored.record().warmup)
     return {}
 
