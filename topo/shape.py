@@ -9,6 +9,9 @@ from functools import cached_property
 
 from gradwire.topo.tiers import Tiers
 
+MOST_TRUNKS = 2**14
+"""Links between switches. A k-ary fat tree with 1,024 hosts has 2,048. Each takes Open vSwitch and its controller milliseconds; to write a
+network with 2^20 of them down takes minutes and gigabytes."""
 LEAST_TC_RATE_BPS, MOST_TC_RATE_BPS = 8.0, 2.0**63
 """tc counts rates in whole bytes per second, in 64 bits."""
 
@@ -60,6 +63,10 @@ class Shape:
         of_pod = " of each pod" if self.topology is Topology.FAT_TREE else ""
         if self.leaves < 1 or self.spines < 1:
             yield f"fabric.topology = '{self.topology}' needs leaves and spines{of_pod} of at least 1"
+            return
+        trunks = self.pods * self.leaves * self.spines + self.pods * self.cores
+        if trunks > MOST_TRUNKS:
+            yield f"fabric.spines = {self.spines}: makes {trunks:,} links between switches; must be at most {MOST_TRUNKS:,}"
             return
         if self.topology is Topology.FAT_TREE:
             yield from self._core_defects()

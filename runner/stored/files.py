@@ -54,6 +54,8 @@ def is_ours(folder: Path) -> bool:
     """Whether this process ran the point of a folder, and its files are as the run left them."""
     if folder.resolve() not in _made_here:
         return False
+    if not (folder / SEALS_FILE).exists():  # runs of programs have none
+        return True
     try:
         sealed = read_message(folder / SEALS_FILE, Seals).sha256
         return all(_hash_of(folder / name) == known for name, known in sealed.items())
@@ -74,7 +76,8 @@ def reading(path: Path, remedy: str = "") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputFault(f"{path}: cannot be read: {error.strerror or error}; {remedy}") from error
+        # The captures of a point are read together.
+        raise InputFault(f"{error.filename or path}: cannot be read: {error.strerror or error}; {remedy}") from error
     except msgspec.ValidationError as error:
         raise InputFault(_otherwise_written(path, error, remedy)) from error
     except DAMAGED as error:

@@ -22,13 +22,14 @@ from gradwire.commands.difference import facts_of
 from gradwire.faults import InputFault
 from gradwire.runner.agreement.comparing import compared
 from gradwire.runner.judged import JudgedRun, judge_kept, judge_stored
+from gradwire.runner.programs.points.reporting import judge_stored_programs, report_programs
 from gradwire.runner.reporting import write_report
 from gradwire.runner.stored.explanation import captured_use, explain
 from gradwire.runner.stored.files import SEALS_FILE
 from gradwire.runner.stored.named_run import named_run
 from gradwire.runner.stored.point_folders import runs_of
 from gradwire.runner.stored.provenance import facts, provenance
-from gradwire.runner.stored.run_folder import run_folder, stored_clock, stored_scenario
+from gradwire.runner.stored.run_folder import run_folder, stored_clock, stored_programs, stored_scenario
 from gradwire.runner.stored.stored_run import COMPLETION_FILE, StoredRun
 from gradwire.runner.stored.timeline import timeline_of
 from gradwire.runner.terminal.listings import critical_path_shown
@@ -40,6 +41,10 @@ from tests.hostile.stand_ins import put
 
 SOUNDS = ("two_points.zip", "two_points_of_all_kinds.zip")
 """Runs of two points on the virtual clock, of 3 and 2 iterations each. The second has captures, queues' lengths, a fault and a program."""
+OF_PROGRAMS = "two_points_of_programs.zip"
+"""A run of two points of programs alone, whose files have no hashes."""
+SHARES = {SOUNDS[0]: 6, SOUNDS[1]: 3, OF_PROGRAMS: 1}
+"""Of all run folders that are tried."""
 POINT = "strategy=ring"
 Times = dict[str, float | None]
 
@@ -112,12 +117,35 @@ def differing(folder: Path) -> Times:
 def used(folder: Path) -> Times:
     """What `gradwire utilisation` and `Run.ops` read."""
     stored = named_run(folder, POINT)
-    captured_use(stored)
+    if stored.record().captures:
+        captured_use(stored)
     logged_frame(stored.plan(), stored.log(), stored.record().warmup)
     return {}
 
 
+def programs(folder: Path) -> Times:
+    """What `gradwire report` reads of a run of programs."""
+    facts(provenance(folder), stored_clock(folder))
+    judge_stored_programs(stored_programs(folder), folder)
+    return {}
+
+
+def opened_programs(folder: Path) -> Times:
+    """What `gradwire.open` reads of a run of programs in Python."""
+    found = open_run(folder)
+    _ = found.points, found.verdicts
+    return {}
+
+
+def written_programs(folder: Path) -> Times:
+    """What `gradwire report` reads and writes of a run of programs."""
+    scenario = stored_programs(folder)
+    report_programs(scenario, judge_stored_programs(scenario, folder), folder)
+    return {}
+
+
 READERS: tuple[Callable[[Path], Times], ...] = (report, why, trace, opened, resumed, differing, used)
+OF_RUNS_OF_PROGRAMS = (programs, opened_programs)
 WRITES = 0.004
 """Share of folders of which a whole report is written, which takes some seconds."""
 EXPLAINS = 0.05
@@ -154,8 +182,8 @@ def tried(number: int, place: Path) -> Outcome:
     """Reads the run folder of this number. A valid point with another time than the sound one's is as bad as a traceback, unless whoever
     damaged the folder computed its hashes anew."""
     random = Random(f"run/{number}")
-    which = random.choices(SOUNDS, (2, 1))[0]
-    known = _known(place, which)
+    which = random.choices(list(SHARES), list(SHARES.values()))[0]
+    known = {} if which == OF_PROGRAMS else _known(place, which)
     files = dict(sound(which))
     is_sealed = random.random() < 0.9
     if not is_sealed:
@@ -170,8 +198,7 @@ def tried(number: int, place: Path) -> Outcome:
     _write(folder, files)
     if random.random() < 0.2:
         put(folder / random.choice(sorted(sound(which))), random)
-    rare = random.random()
-    reader = written if rare < WRITES else explained if rare < EXPLAINS else random.choice(READERS)
+    reader = _reader(which, random)
 
     def read() -> None:
         for name, time_s in reader(folder).items():
@@ -179,6 +206,13 @@ def tried(number: int, place: Path) -> Outcome:
                 raise AssertionError(f"{reader.__name__}: {name} took {time_s}, and {known.get(name)} before")
 
     return outcome(read, (InputFault,))
+
+
+def _reader(which: str, random: Random) -> Callable[[Path], Times]:
+    rare = random.random()
+    if which == OF_PROGRAMS:
+        return written_programs if rare < WRITES else random.choice(OF_RUNS_OF_PROGRAMS)
+    return written if rare < WRITES else explained if rare < EXPLAINS else random.choice(READERS)
 
 
 @cache

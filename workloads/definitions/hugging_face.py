@@ -28,7 +28,11 @@ MOST_TOKENS = 8192
 """Of a sample. Configurations print the longest context, up to 131072 tokens; Llama 3 was trained on 8192 before its context was extended
 (The Llama 3 Herd of Models 2024, sections 3.4.1 and 3.4.2)."""
 LARGEST = 10**9
-"""Of a count or a width."""
+"""Of a width, or a count that makes nothing longer."""
+MOST_BLOCKS = 2_000
+"""Sixteen times those of Llama 3 405B."""
+MOST_EXPERTS = 200_000
+"""Of all blocks together: DeepSeek-V3 has 14,848."""
 
 
 class Config(BaseModel, ABC):
@@ -49,7 +53,7 @@ class LlamaConfig(Config):
 
     hidden_size: int = Field(ge=1, le=LARGEST)
     intermediate_size: int = Field(ge=1, le=LARGEST)
-    num_hidden_layers: int = Field(ge=1, le=10_000)
+    num_hidden_layers: int = Field(ge=1, le=MOST_BLOCKS)
     num_attention_heads: int = Field(ge=1, le=LARGEST)
     num_key_value_heads: int | None = Field(None, ge=1, le=LARGEST)
     head_dim: int | None = Field(None, ge=1, le=LARGEST)
@@ -105,7 +109,7 @@ class DeepSeekConfig(Config):
     hidden_size: int = Field(ge=1, le=LARGEST)
     intermediate_size: int = Field(ge=1, le=LARGEST)
     moe_intermediate_size: int = Field(ge=1, le=LARGEST)
-    num_hidden_layers: int = Field(ge=1, le=10_000)
+    num_hidden_layers: int = Field(ge=1, le=MOST_BLOCKS)
     num_attention_heads: int = Field(ge=1, le=LARGEST)
     n_routed_experts: int = Field(ge=1, le=LARGEST)
     num_experts_per_tok: int = Field(ge=1, le=LARGEST)
@@ -153,7 +157,7 @@ class Gpt2Config(Config):
     """GPT-2, and GPT-3 with dense attention."""
 
     n_embd: int = Field(ge=1, le=LARGEST)
-    n_layer: int = Field(ge=1, le=10_000)
+    n_layer: int = Field(ge=1, le=MOST_BLOCKS)
     n_head: int = Field(ge=1, le=LARGEST)
     n_positions: int = Field(ge=1, le=LARGEST)
     n_inner: int | None = Field(None, ge=1, le=LARGEST)
@@ -211,6 +215,10 @@ def hugging_face_profile(path: Path) -> Profile:
     except ValidationError as error:
         lines = [line for defect in error.errors() for line in explain(kind, defect, content)]
         raise InputFault("\n".join(f"{path}: {line}" for line in dict.fromkeys(lines))) from error
+    if shape.experts is not None and shape.experts.count * shape.blocks > MOST_EXPERTS:
+        raise InputFault(
+            f"{path}: has {shape.experts.count:,} experts in each of {shape.blocks:,} blocks; must be at most {MOST_EXPERTS:,} in all"
+        )
     source = f"{path.name} of Hugging Face's {family}, on sequences of {shape.tokens} tokens"
     return decoder_profile(_name(path), shape, 1, source)
 

@@ -26,6 +26,7 @@ from gradwire.workloads.registry import strategy_names
 from gradwire.workloads.registry.built_in import BUILT_IN as BUILT_IN_STRATEGIES
 from gradwire.workloads.registry.catalogue import installed
 from gradwire.workloads.scenario.explanations import explain
+from gradwire.workloads.scenario.limits import listed
 from gradwire.workloads.scenario.reading import read_document
 from gradwire.workloads.scenario.strict import validated
 
@@ -146,5 +147,5 @@ def read_definition(path: Path, kind: type[ModelFile | DeviceFile]) -> dict[str,
         validated(kind, content)
     except ValidationError as error:
         lines = [line for defect in error.errors() for line in explain(kind, defect, content)]
-        raise InputFault("\n".join(f"{path}: {line}" for line in dict.fromkeys(lines))) from error
+        raise InputFault(listed([f"{path}: {line}" for line in dict.fromkeys(lines)])) from error
     return content

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.scenario.expectations import InWords
@@ -21,6 +22,8 @@ from gradwire.workloads.scenario.fields import (
 
 MOST_PARAMETERS = 10**12
 """Of one tensor."""
+MOST_AXES = 32
+"""Of one tensor: twice as many as the most of any framework's (PyTorch has no limit, NumPy 64)."""
 
 
 def _shape(value: Any) -> Any:
@@ -30,8 +33,16 @@ def _shape(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+def _product(shape: tuple[int, ...]) -> tuple[int, ...]:
+    if math.prod(shape) > MOST_PARAMETERS:
+        raise ValueError(f"has more than {MOST_PARAMETERS:,} parameters")
+    return shape
+
+
 Shape = Annotated[
     tuple[Annotated[int, Field(ge=1, le=MOST_PARAMETERS)], ...],
+    Field(max_length=MOST_AXES),
+    AfterValidator(_product),
     BeforeValidator(_shape, json_schema_input_type=int | list[int]),
     InWords("a tensor's shape, such as [768, 3072], or its number of parameters"),
 ]

@@ -45,6 +45,8 @@ FLAT: Mapping[Algorithm, Callable[[int], Schedule]] = {
 """Algorithms that treat all workers alike."""
 ALIKE: Mapping[str, Algorithm] = {name: name for name in get_args(Algorithm)}
 """Algorithms whose schedule is the same for every bucket."""
+MOST_SEGMENTS = 4_096
+"""Of a worker's part of a bucket: 256 KiB each, of a gigabyte."""
 
 
 class AllreduceOptions(Options):
@@ -62,7 +64,7 @@ class AllreduceOptions(Options):
     forward_waits: ForwardWaits = "all"
     """The next iteration starts when a worker has "all" buckets, or after a global "barrier" of workers that have them; or each "layer"
     waits for its own."""
-    segments: int = Field(1, ge=1)
+    segments: int = Field(1, ge=1, le=MOST_SEGMENTS)
     """Messages that each part of a bucket is cut into, which move on one by one."""
 
 

@@ -34,6 +34,8 @@ MODULES = {
 _ADDED = re.compile(rf"(?P<count>[1-9]\d*)(?P<kind>{'|'.join(MODULES)})")
 
 
+MOST_MODULES = 1_000
+"""Of a kind: five times as many as NetOps adds at most. Each has some 20 layers."""
 PREFIX = "added_"
 """Prefix of the names of added modules' layers."""
 
@@ -53,6 +55,8 @@ def parse_added(name: str) -> list[tuple[str, int]]:
             raise InputFault(
                 f"model '{name}': '+{part}' must be a count and one of {', '.join(MODULES)}, as in '{example}'"
             )
+        if len(match["count"]) > len(str(MOST_MODULES)) or int(match["count"]) > MOST_MODULES:
+            raise InputFault(f"model '{name}': '+{part}': must be at most {MOST_MODULES:,} modules")
         added.append((match["kind"], int(match["count"])))
     return added
 

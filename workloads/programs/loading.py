@@ -13,6 +13,7 @@ from gradwire.topo.fabric import Fabric
 from gradwire.workloads.programs.schema import ProgramFileSection, ProgramPointSection
 from gradwire.workloads.programs.section import ProgramSection, hosts_of
 from gradwire.workloads.scenario.expansion import Expansion
+from gradwire.workloads.scenario.limits import listed
 from gradwire.workloads.scenario.loading import GIVEN, first_names_of, name_of_title, parameter_names, toml_content
 from gradwire.workloads.scenario.reading import read_document
 from gradwire.workloads.scenario.settings import apply_setting, setting_words
@@ -144,7 +145,7 @@ def _resolved(
     lines += _misfits(points)
     about = expansion.about
     if lines or about is None:
-        raise InputFault("\n".join(f"{origin}: {line}" for line in dict.fromkeys(lines)))
+        raise InputFault(listed([f"{origin}: {line}" for line in dict.fromkeys(lines)]))
     distinct = {point.section.model_dump_json(): point for point in reversed(points)}
     return ProgramScenario(
         name,

@@ -18,14 +18,15 @@ from pydantic import BaseModel, ValidationError
 
 from gradwire.faults import InputFault
 from gradwire.workloads.scenario.explanations import explain, is_of_section, value_at
+from gradwire.workloads.scenario.limits import MOST_POINTS, MOST_SWEPT_KEYS, count_of
 from gradwire.workloads.scenario.schema import AboutSection, PointTables
 from gradwire.workloads.scenario.settings import flattened, merge_key
 from gradwire.workloads.scenario.strict import validated
 
 About = TypeVar("About", bound=AboutSection)
 Tables = TypeVar("Tables", bound=PointTables)
-MOST_POINTS = 10_000
-"""Ten times the points of all papers together."""
+MOST_VALUES_OF_POINTS = 5_000_000
+"""Of all points together, each of which has those of the whole file: a minute to resolve. The largest scenario of a paper has 19,440."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,9 @@ class Expansion(Generic[About, Tables]):
         #: The keys of the file, if they are valid.
         self.about = self._about(content)
         self._sweeps = list(_sweeps(self.about)) if self.about else []
+        self.file_defects += _too_many(self.common, self._sweeps)
+        if self.file_defects:
+            self._sweeps = []  # not even their values are looked at
         self.file_defects += _empty_or_idle(self.about, self._sweeps) if self.about else []
 
     @cached_property
@@ -180,12 +184,30 @@ def _empty_or_idle(about: AboutSection, sweeps: Sequence[Sweep]) -> list[str]:
         if about.cases and all(key in case for case in about.cases)
     ]
     lines += [line for sweep in sweeps for line in sweep.without_effect()]
+    return list(dict.fromkeys(lines))
+
+
+def _too_many(common: Mapping[str, Any], sweeps: Sequence[Sweep]) -> list[str]:
+    """Describes sweeps that make more points than can be resolved."""
     points = sum(math.prod(len(values) for values in sweep.values.values()) for sweep in sweeps)
     if points > MOST_POINTS:
-        lines.append(
-            f"sweep: makes {points:,} points; must be at most {MOST_POINTS:,}: sweep fewer keys or values at once"
-        )
-    return list(dict.fromkeys(lines))
+        return [f"sweep: makes {points:,} points; must be at most {MOST_POINTS:,}: sweep fewer keys or values at once"]
+    keys = max((len(sweep.values) for sweep in sweeps), default=0)
+    if keys > MOST_SWEPT_KEYS:
+        return [f"sweep: has {keys:,} keys; must be at most {MOST_SWEPT_KEYS}"]
+    values = points * count_of(common) + sum(_values_of(sweep) for sweep in sweeps)
+    if values > MOST_VALUES_OF_POINTS:
+        return [
+            f"sweep: makes {points:,} points, which have {values:,} values together; must be at most {MOST_VALUES_OF_POINTS:,}: sweep "
+            "less, or give models as files"
+        ]
+    return []
+
+
+def _values_of(sweep: Sweep) -> int:
+    """How many values its points have by their sweep, all together."""
+    points = math.prod(len(values) for values in sweep.values.values())
+    return sum(points // len(values) * count_of(values) for values in sweep.values.values() if values)
 
 
 def _overlaps(table_value: Any, value: Any) -> bool:

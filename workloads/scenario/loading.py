@@ -20,6 +20,7 @@ from gradwire.workloads.definitions.schema import DefinedSection
 from gradwire.workloads.faults.section import named_faults
 from gradwire.workloads.models.synthetic import base_name
 from gradwire.workloads.scenario.expansion import Expansion
+from gradwire.workloads.scenario.limits import listed, refuse_too_much
 from gradwire.workloads.scenario.names import name_defects
 from gradwire.workloads.scenario.reading import by_first_names, has_programs, read_document
 from gradwire.workloads.scenario.schema import FileSection, PointSection, PrintedSection
@@ -114,7 +115,10 @@ def scenario_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> Sce
 def toml_content(content: Mapping[str, Any]) -> dict[str, Any]:
     """A mapping as TOML would have it. Raises InputFault for values that TOML does not have, such as None."""
     try:
+        refuse_too_much(content)
         return tomllib.loads(tomli_w.dumps(content))
+    except InputFault as fault:
+        raise InputFault(f"{GIVEN}: {fault}") from fault
     except (TypeError, ValueError) as error:
         raise InputFault(
             f"{GIVEN}: {error}; a scenario has what TOML has: tables, lists, texts, numbers and truth"
@@ -144,7 +148,7 @@ def _with_settings(
     document = copy.deepcopy(document)
     refused = list(_refused(document, settings))
     if refused:
-        raise InputFault("\n".join([*(f"{origin}: {line}" for line in dict.fromkeys(overridden)), *refused]))
+        raise InputFault(listed([*(f"{origin}: {line}" for line in dict.fromkeys(overridden)), *refused]))
     if settings and isinstance(document.get("title"), str):
         document["title"] += f", with {', '.join(map(setting_words, settings))}"
     if folder is not None:
@@ -190,7 +194,7 @@ def _resolved(
     lines += misfits
     about = expansion.about
     if lines or about is None:
-        raise InputFault("\n".join(f"{origin}: {line}" for line in dict.fromkeys(lines)))
+        raise InputFault(listed([f"{origin}: {line}" for line in dict.fromkeys(lines)]))
     used = ((_with_what_it_uses(section), swept) for section, swept in sections)
     points = _distinct_points(Point(_parameters(section, swept), section, origin) for section, swept in used)
     if about.chart == "ranking":

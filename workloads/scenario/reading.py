@@ -13,6 +13,7 @@ from typing import Any
 
 from gradwire.faults import InputFault
 from gradwire.regular_files import MESSAGE_BYTES, read_bytes
+from gradwire.workloads.scenario.limits import refuse_long_keys, refuse_too_much
 
 HAS = "a scenario has a title and the tables cluster, fabric, model and strategy, or cluster, fabric and program"
 OTHER_NAMES: Mapping[str, str] = {"cluster.gpus_per_host": "cluster.workers_per_host"}
@@ -25,17 +26,22 @@ def read_document(path: Path, noun: str = "scenario", has: str = HAS, *, follow:
 
     noun: what kind of file it is, and `has` what is in such a file, for messages. follow: as for `file_text`.
 
-    Raises InputFault, naming the file, if it cannot be read, or is something else than TOML.
+    Raises InputFault, naming the file, if it cannot be read, is something else than TOML, or says more than a file may (limits.py).
     """
     text = file_text(path, noun, follow=follow)
     if not text.strip():
         raise InputFault(f"{path}: is empty; {has}")
     try:
-        return tomllib.loads(text)
+        refuse_long_keys(text)
+        document = tomllib.loads(text)
+        refuse_too_much(document)
+    except InputFault as fault:
+        raise InputFault(f"{path}: {fault}") from fault
     except tomllib.TOMLDecodeError as error:
         raise InputFault(f"{path}: not valid TOML: {error}{_unquoted(error)}") from error
     except (ValueError, RecursionError) as error:  # numbers of thousands of digits, brackets in thousands of brackets
         raise InputFault(f"{path}: not valid TOML: a number is too long, or tables are nested too deeply") from error
+    return document
 
 
 def has_programs(document: Mapping[str, Any]) -> bool:

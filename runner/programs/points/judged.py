@@ -16,9 +16,11 @@ from gradwire.runner.programs.outputs import output_file
 from gradwire.runner.programs.reported import reported
 from gradwire.runner.programs.verdict import checks
 from gradwire.runner.protocol import write_json
-from gradwire.runner.stored.files import read_message, reading
+from gradwire.runner.stored.files import fitting, note_made_here, read_message, reading
+from gradwire.runner.stored.soundness.ranges import refuse_outside
 from gradwire.runner.stored.stored_run import VERDICT_FILE
 from gradwire.workloads.programs.loading import ProgramPoint
+from gradwire.workloads.scenario.fields import LONGEST_S
 
 COMPLETION_FILE = "completed.json"
 MEANING = "A program failed and the others were ended, or one never ran."
@@ -45,12 +47,18 @@ def is_complete(folder: Path, key: str) -> bool:
 
 def write_completion(folder: Path, key: str) -> None:
     """Notes that a run came to its end."""
+    note_made_here(folder)
     with replacing(folder / COMPLETION_FILE) as partial:
         write_json(partial, Completion(key), indent=1)
 
 
 def judge_programs(point: ProgramPoint, folder: Path) -> ProgramResult:
-    """Judges a run as it lies. Raises InputFault if the point never ran, or its files cannot be read."""
+    """Judges a run as it lies. Raises InputFault if the point never ran, or its files cannot be read, or do not belong together."""
+    with fitting(folder):
+        return _judge_programs(point, folder)
+
+
+def _judge_programs(point: ProgramPoint, folder: Path) -> ProgramResult:
     if not (folder / COMPLETION_FILE).exists():
         path = folder / VERDICT_FILE
         if not path.exists():
@@ -59,11 +67,21 @@ def judge_programs(point: ProgramPoint, folder: Path) -> ProgramResult:
             return failed(point, read_message(path, Verdict))
     with reading(folder / SUMMARY_FILE):
         summary = read_message(folder / SUMMARY_FILE, Summary)
+        _refuse_unsound(summary)
     rows, wrong = reported(point.section.program, point.fabric, folder, summary.statuses)
     made = [_ended(point, folder, summary), *checks(summary.report, point.fabric), _readable(rows, wrong)]
     return ProgramResult(
         point.parameters, summary.report.duration_s, rows, summary.memory_bytes, summary.wall_s, _verdict(made)
     )
+
+
+def _refuse_unsound(summary: Summary) -> None:
+    """Raises ValueError for numbers that no run of programs has."""
+    refuse_outside("wall_s", summary.wall_s, 0, LONGEST_S)
+    refuse_outside("duration_s", summary.report.duration_s, 0, LONGEST_S)
+    refuse_outside("memory_bytes", summary.memory_bytes, 0)
+    for name in ("tcp_segments", "tcp_retransmits", "table_misses", "upcalls", "killed_for_memory"):
+        refuse_outside(name, getattr(summary.report, name), 0)
 
 
 def failed(point: ProgramPoint, verdict: Verdict, wall_s: float = 0.0) -> ProgramResult:

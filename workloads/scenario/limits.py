@@ -1,0 +1,99 @@
+"""How much a scenario, a model file or a device file may say. Without limits, a file of a few kilobytes would take minutes or gigabytes.
+
+What is counted here is what a file has; what its values may be is said where they are validated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gradwire.faults import InputFault
+
+MOST_PARTS = 32
+"""Of a dotted key, and tables in tables. The deepest key of all has seven; tomllib takes 18 GB for one of 100,000."""
+MOST_VALUES = 500_000
+"""In a file. DeepSeek-V3, whose 45,000 tensors are the most of the models that come with gradwire, has 141,000 as a model file."""
+LONGEST_TEXT = 100_000
+"""Characters of a text, such as a command's."""
+MOST_ENTRIES = 20_000
+"""Of a list or a table for which nothing else is said, such as a model's layers: Llama 3 405B has 1,137."""
+MOST_POINTS = 10_000
+"""Ten times the points of all papers together."""
+MOST_SWEPT_KEYS = 100
+"""Ten times the most that a scenario sweeps."""
+MOST_OF: Mapping[str, int] = {
+    "title": 1_000,
+    "notes": 1_000,
+    "printed": 2_000,
+    "printed_claims": 1_000,
+    "labels": 10_000,
+    "left_out": 1_000,
+    "fault": 1_000,
+    "program": 1_000,
+    "strategy.options": 1_000,
+    "sweep": MOST_SWEPT_KEYS,
+    "cases": MOST_POINTS,
+    "model.layers.inputs": 1_000,
+    "layers.inputs": 1_000,
+}
+"""Characters of a text, and entries of a list or a table, by its key without numbers. Each is ten times what any scenario that comes with
+gradwire has, or more; a fault or a program is a command inside the machine, and takes milliseconds there."""
+_NAME = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_.-]){_NAME}(?:[ \t]*+\.[ \t]*+{_NAME}){{{MOST_PARTS},}}+")
+MOST_LINES = 100
+"""Of one message: whoever mends so many mistakes sees the others then."""
+
+
+def refuse_long_keys(text: str) -> None:
+    """Raises InputFault for a key of so many parts that reading the text as TOML would take all memory."""
+    if found := _LONG_KEY.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        raise InputFault(f"line {line} has a key of more than {MOST_PARTS} parts, beginning with {found[0][:40]}")
+
+
+def refuse_too_much(document: Mapping[str, Any]) -> None:
+    """Raises InputFault, with the key, for more than a file may say."""
+    for number, (key, value) in enumerate(_all_values(document)):
+        if number >= MOST_VALUES:
+            raise InputFault(f"has more than {MOST_VALUES:,} values; divide it into several files")
+        if isinstance(value, str | list | dict):
+            _refuse_long(key, value)
+
+
+def _refuse_long(key: str, value: str | list[Any] | dict[str, Any]) -> None:
+    plain = re.sub(r"\.\d+", "", key)
+    most = MOST_OF.get(plain, LONGEST_TEXT if isinstance(value, str) else MOST_ENTRIES)
+    if len(value) > most:
+        what = "characters" if isinstance(value, str) else "entries"
+        place = f"{key[:200]}: " if key else ""
+        raise InputFault(f"{place}has {len(value):,} {what}; must be at most {most:,}")
+
+
+def _all_values(document: Any) -> Iterator[tuple[str, Any]]:
+    """Every table, list and value, with its dotted key. Nothing calls itself, for tables may be nested deeper than Python allows calls."""
+    waiting: list[tuple[str, Any, int]] = [("", document, 0)]
+    while waiting:
+        key, value, depth = waiting.pop()
+        yield key, value
+        if depth > MOST_PARTS:
+            raise InputFault(f"{key[:200]}: tables are nested deeper than {MOST_PARTS}")
+        if isinstance(value, dict):
+            for name in value:
+                if len(name) > LONGEST_TEXT:
+                    raise InputFault(f"{key[:200] or 'it'}: has a key of {len(name):,} characters")
+            waiting += [(f"{key}.{name}" if key else name, item, depth + 1) for name, item in value.items()]
+        elif isinstance(value, list):
+            waiting += [(f"{key}.{number}", item, depth + 1) for number, item in enumerate(value)]
+
+
+def count_of(value: Any) -> int:
+    """How many tables, lists and values a value has in it, itself included."""
+    return sum(1 for _ in _all_values(value))
+
+
+def listed(lines: list[str]) -> str:
+    """Lines of a message, without those after the first MOST_LINES."""
+    more = len(lines) - MOST_LINES
+    return "\n".join(lines if more <= 0 else [*lines[:MOST_LINES], f"and {more:,} more mistakes"])
