@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from gradwire.runner.planned import PlannedRun
 from gradwire.workloads.compilation import ResolvedPoint
+from gradwire.workloads.fabrics.windows import small_windows
 from gradwire.workloads.plan import OpKind
 from gradwire.workloads.strategy import STATE_BYTES
 
@@ -84,7 +85,7 @@ def in_words(duration_s: float) -> str:
 
 
 def warnings(runs: Sequence[PlannedRun]) -> Iterator[str]:
-    """What should be known before these runs begin: a time limit that is too short, a model that does not fit its device."""
+    """What should be known before these runs begin: a time limit that is too short, windows or memory that are, a model that does not fit."""
     for run in runs:
         limit_s = run.point.section.run.time_limit
         if expected_s(run) > limit_s:
@@ -92,6 +93,13 @@ def warnings(runs: Sequence[PlannedRun]) -> Iterator[str]:
                 f"{run.label}: is expected to take {in_words(expected_s(run))}, but run.time_limit is {in_words(limit_s)}: it would be "
                 "ended then; set a longer one, or fewer run.iterations"
             )
+    windows: dict[str, list[str]] = {}
+    for run in runs:
+        if text := small_windows(run.point.section, run.fabric):
+            windows.setdefault(text, []).append(run.label)
+    for text, labels in windows.items():
+        more = f" (and {len(labels) - 1} more points)" if len(labels) > 1 else ""
+        yield f"{labels[0]}{more}: {text}"
     yield from dict.fromkeys(filter(None, map(_memory_warning, runs)))
 
 
