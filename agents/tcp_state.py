@@ -78,9 +78,7 @@ class Windows:
         )
 
 
-def window_states(
-    sockets: Mapping[int, socket.socket], connections: Iterable[Connection]
-) -> tuple[WindowState, ...]:
+def window_states(sockets: Mapping[int, socket.socket], connections: Iterable[Connection]) -> tuple[WindowState, ...]:
     """The windows of an agent's sending sockets, by number of their connections; those of workers that died have none.
 
     A kernel that does not tell the window that a receiver offered gives 0 for it.

@@ -175,10 +175,10 @@ def bench(
 def first_window_segments(fabric: Fabric, sockets: SocketOptions) -> int:
     """TCP's first congestion window, for `Network`; 0 for the kernel's own.
 
-    TCP stands in for RDMA, which begins at the line's rate. Where a round trip takes microseconds, so does TCP's slow start. Where links have a
-    delay and nothing else decides windows, connections therefore begin with all that their buffer holds: of two hosts at 25 Gbit/s, 50 ms apart
-    and back, the first iteration took 7.0 s instead of 0.55 s, because cubic leaves its slow start early and then adds a twentieth in each
-    round trip.
+    TCP stands in for RDMA, which begins at the line's rate. Where a round trip takes microseconds, so does TCP's slow start. Where links
+    have a delay and nothing else decides windows, connections therefore begin with all that their buffer holds. Otherwise the first
+    iteration of two hosts at 25 Gbit/s with a round trip of 50 ms took 7.0 s, and not 0.53 s as all others did: cubic leaves its slow start
+    early, and then adds a twentieth in each round trip.
     """
     lets_tcp_find_out = fabric.loss > 0 or fabric.has_switch_queues or sockets.congestion
     return 0 if lets_tcp_find_out else math.ceil(sockets.buffer_bytes / fabric.mss_bytes()) * (sockets.path_bytes > 0)

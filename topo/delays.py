@@ -19,9 +19,9 @@ BUFFER_FACTOR = 3
 """A socket's buffer over what the longest round trip holds at the line's rate. A sender writes again only when a third of its socket is
 free (sk_stream_min_wspace of include/net/sock.h), which asks for 1.5. A receiver's largest window is 65,535 times a power of two, between
 half of its buffer and all of it (tcp_select_initial_window of net/ipv4/tcp_output.c), which asks for 2. Where bursts are single frames, the
-kernel's own structures take a third of a buffer, which asks for 3. Two hosts with one flow each way: over 4 ms at 25 Gbit/s, iterations took
-0.200 s with a factor of 1.3 and 0.146 s with 1.5, 2 and 3, as on an ideal network; over 50 ms, 0.562 s with 1.5 and 0.527 s with 2 and 3, at 25
-as at 100 Gbit/s; in single frames, 0.318 s with 2 and 0.310 s with 3."""
+kernel's own structures take a third of a buffer, which asks for 3. Measured with two hosts and one flow each way: over 4 ms at 25 Gbit/s,
+iterations took 0.200 s with a factor of 1.3 and 0.146 s with 1.5, 2 and 3, as on an ideal network; over 50 ms, 0.562 s with 1.5 and 0.527 s
+with 2 and 3, at 25 as at 100 Gbit/s; in single frames, 0.318 s with 2 and 0.310 s with 3."""
 GRAIN_BYTES = 1 << 20
 """Buffers that follow the round trip are whole MiB."""
 LARGEST_WINDOW_BYTES = 1 << 30

@@ -30,7 +30,7 @@ HTB_PRIORITIES = 8
 NO_FAST_PATH = "34gbit"
 """About the highest rate of a flow that sch_fq has a number for."""
 IMPAIRED_PACKETS = 10_000_000
-"""Length of the queues of a port that may delay packets. Those under way are in them too, and they no longer count as their socket's, so TCP
+"""Length of the queues of a port that may delay packets. Those under way are in them too, and no longer count as their socket's, so TCP
 hands over all that its window holds: of 300 MB in single frames, 3,328 did not fit into 100,000 places, and windows shrank."""
 TRICKLE_BPS = 8000
 TRICKLE_BURST_BYTES = 1600

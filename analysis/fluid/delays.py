@@ -40,11 +40,12 @@ def travel_ns(paths: Paths, delays: Delays) -> Float64:
         return np.zeros(flows)
     late_ns = np.array(delays.port_s)[paths.route_port] * 1e9
     flow = np.repeat(np.arange(flows), np.diff(paths.route_start))
+    summed_ns = np.bincount(flow, late_ns, flows).astype(np.float64)
     if not paths.flow_is_multicast.any():
-        return np.bincount(flow, late_ns, flows)
+        return summed_ns
     ports = len(paths.port_bytes_per_ns)
     trunks = (ports - 2 * paths.hosts) // 2
     kind = np.searchsorted([paths.hosts, 2 * paths.hosts, 2 * paths.hosts + trunks], paths.route_port, side="right")
     slowest_ns = np.zeros((flows, 4))
     np.maximum.at(slowest_ns, (flow, kind), late_ns)
-    return np.where(paths.flow_is_multicast, slowest_ns.sum(axis=1), np.bincount(flow, late_ns, flows))
+    return np.where(paths.flow_is_multicast, slowest_ns.sum(axis=1), summed_ns)

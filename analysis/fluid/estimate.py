@@ -90,7 +90,8 @@ def estimate(
 
     spine_of: which spine a message takes; needed where there are several. with_ops: whether to keep the times of ops. An ideal network has
     none of these: latency_s is from a message's last byte leaving its host to its arrival, jitter comes on top, and early_bytes of
-    payload have not left when a message arrives. delays are those of links, with the windows of connections. With jitter no iteration repeats another. Raises InternalFault for a plan that gets stuck.
+    payload have not left when a message arrives; delays are those of links, with the windows of connections. With jitter no iteration
+    repeats another. Raises InternalFault for a plan that gets stuck.
     """
     unsent_bytes = float(send_ends.unsent_bytes) if isinstance(send_ends, Buffered) else 0.0
     paths = paths_of(plan, fabric, spine_of)
@@ -101,7 +102,9 @@ def estimate(
     while True:
         replay = Replay(
             graph,
-            progress_of(graph, most_iterations, window, delayed=latency_s + jitter_s > 0 or any(delays.port_s), logged=with_ops),
+            progress_of(
+                graph, most_iterations, window, delayed=latency_s + jitter_s > 0 or any(delays.port_s), logged=with_ops
+            ),
             lanes_of(policy, lane_ops, window),
             agenda_for(len(policy) + len(paths.flow_band) + 1),
             network_of(paths, unsent_bytes, float(early_bytes), window, delays),

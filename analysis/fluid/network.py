@@ -24,7 +24,10 @@ FLOW = np.dtype(
         ("accepted", "i8"),  # the instance of that SEND
         ("unsent_bytes", "f8"),  # how many bytes may wait when a SEND ends
         ("early_bytes", "f8"),  # how many may wait when a message arrives
-        ("travel_ns", "f8"),  # how much later than its last byte leaves a message arrives, beside what all messages have
+        (
+            "travel_ns",
+            "f8",
+        ),  # how much later than its last byte leaves a message arrives, beside what all messages have
         ("window_bytes", "f8"),  # what may have left without having been acknowledged; infinite if no window matters,
         ("window_rate", "f8"),  # and that over a round trip: the rate of a flow whose window is full
         ("free_bytes", "f8"),  # what is free of its window

@@ -3,8 +3,8 @@
 The rates of a band are found by filling (Bertsekas and Gallager, Data Networks, section 6.5.2): the port that leaves each of its flows the
 least decides their rates, and is taken out together with them, until no flow is left. What a band takes is missing to the bands below it.
 
-A flow whose window is full takes no more than its window over a round trip, and leaves the rest to others: it is fixed at that rate as if a port
-of its own had no more.
+A flow whose window is full takes no more than its window over a round trip, and leaves the rest to others: it is fixed at that rate, as if
+it passed a port of its own that has no more.
 
 When flows start or end, only those rates are computed anew that can change: of flows that share a port with them, directly or through other
 flows of the same band, and of lower bands at the ports where that band's sum has changed.

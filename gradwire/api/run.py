@@ -167,7 +167,7 @@ class Run:
         stored = self._chosen(point, where)
         plan, log, record = stored.plan(), stored.log(), stored.record()
         number = chosen_iteration(iteration, stored.label, plan, log, record)
-        path = critical_path(plan, log, number, stored.built_fabric(), record.faults)
+        path = critical_path(plan, log, number, stored.built_fabric(), record.faults, stored.short_windows())
         return Why(
             stored.label, number, path.duration_ns / 1e9, path.sentence(), parts_frame(path), segments_frame(path)
         )

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from gradwire.agents.records import OpLog, PointRecord, QueueLengths
+from gradwire.analysis.congestion.windows import ShortWindow, short_windows
 from gradwire.analysis.packets.captures import read_captures
 from gradwire.analysis.packets.reading import Capture
 from gradwire.analysis.verdict.verdict import Verdict
@@ -19,6 +20,7 @@ from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.runner.protocol import QUEUES_FILE, TASK_FILE, PointTask, built_fabric, read_json, write_json
 from gradwire.runner.stored.files import reading, refuse_changed, seal
+from gradwire.runner.stored.spines import Spines
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scenario.loading import Point
@@ -158,6 +160,11 @@ class StoredRun:
             record = read_json(self.folder / RECORD_FILE, PointRecord)
         refuse_changed(self.folder / RECORD_FILE)
         return record
+
+    def short_windows(self) -> tuple[ShortWindow, ...]:
+        """The connections whose windows held less than their paths; none where no link has a delay."""
+        built = self.built_fabric()
+        return short_windows(built, self.record(), Spines(built).spine_of)
 
     def queues(self) -> QueueLengths | None:
         """How long the queues of switches' ports were; None if they were not read."""

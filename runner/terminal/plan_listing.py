@@ -23,7 +23,9 @@ def shared_settings(points: Sequence[Point]) -> dict[str, str]:
 def _used(point: ResolvedPoint) -> dict[str, str]:
     """Every setting of a point, with the buffer of its sockets where the scenario leaves that to its network."""
     used = used_settings(point.section, point.options)
-    return used | {"transport.buffer": SIZE.text(point.buffer_bytes)} if point.section.transport.buffer is None else used
+    return (
+        used | {"transport.buffer": SIZE.text(point.buffer_bytes)} if point.section.transport.buffer is None else used
+    )
 
 
 def settings_lines(shared: Mapping[str, str], points: int) -> Iterator[str]:

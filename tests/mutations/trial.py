@@ -54,7 +54,9 @@ def run(base: str, family: str, fault: str) -> Ran:
             iterations=4,
             warmup=1,
             search_iterations=1,
-            sockets=SocketOptions(section.transport.buffer, section.transport.unsent_bytes, section.congestion),
+            sockets=SocketOptions(
+                section.transport.buffer or LEAST_BUFFER_BYTES, section.transport.unsent_bytes, section.congestion
+            ),
             per_host=False,
             clock="virtual",
             switch_prefix="",

@@ -10,8 +10,8 @@ from gradwire.analysis.fluid.paths import paths_of
 from gradwire.runner.stored.spines import Spines
 from gradwire.topo.fabric import Fabric, Topology
 from gradwire.workloads.patterns import Transfer, compile_transfers
-from tests.unit.analysis.fluid.test_effects import FABRIC, PAYLOAD_BYTES_PER_S, arrivals_s
 from tests.unit.analysis.fluid.test_closed_forms import multicast
+from tests.unit.analysis.fluid.test_effects import FABRIC, PAYLOAD_BYTES_PER_S, arrivals_s
 
 ONE_WAY_S = 2e-3
 LINKS_S = [ONE_WAY_S / 2] * FABRIC.hosts
