@@ -110,7 +110,7 @@ def _of_windows(runs: Sequence[PlannedRun]) -> Iterator[str]:
             if text:
                 said.setdefault(text, []).append(run.label)
     for text, labels in said.items():
-        more = f" and {len(labels) - 1} more points" if len(labels) > 1 else ""
+        more = f" and {len(labels) - 1} more" if len(labels) > 1 else ""
         yield f"{labels[0]}{more}: {text}"
 
 

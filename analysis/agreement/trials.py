@@ -84,9 +84,10 @@ def _with_long_links(run: IdealRun, seen: Seen) -> Iterator[Trial]:
     yield Trial(Cause.DELAYS, run.with_delays(seen.far).time_s(), late)
     if seen.short_windows:
         worst = min(seen.short_windows, key=lambda each: each.window_bytes / each.path_bytes)
+        window, path = rough(worst.window_bytes, "bytes"), rough(worst.path_bytes, "bytes")
         effect = (
-            f"{late}, and sockets keep no more than {rough(worst.window_bytes, 'bytes')} of a connection under way (transport.buffer), where "
-            f"{rough(worst.path_bytes, 'bytes')} would fill the line from {worst.ends} over a round trip of {quantity(worst.round_trip_s, 's')}"
+            f"{late}, and sockets keep no more than {window} of a connection under way (transport.buffer), where {path} would fill the "
+            f"line from {worst.ends}, over a round trip of {quantity(worst.round_trip_s, 's')}"
         )
         yield Trial(Cause.WINDOWS, with_windows(run, seen.far, seen.short_windows).time_s(), effect)
 

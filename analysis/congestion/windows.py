@@ -1,7 +1,7 @@
 """Whether windows of a run's connections hold what their paths do, and what that cost: only where links have a delay, for else all do.
 
-TCP keeps no more under way than its window. A connection whose window is less than the line's rate times its round trip cannot fill its path,
-however idle that is. Links with queues are no such case: a queue adds to the round trip, and is there because the link is busy.
+TCP keeps no more under way than its window. A connection whose window is less than the line's rate times its round trip cannot fill its
+path, however idle that is. Queues do not count to the round trip here, for they are there because a link is busy.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ShortWindow:
     """A connection whose window holds less than its path."""
 
     state: WindowState
-    #: Names of the hosts at its ends, such as "h1 -> h2".
+    #: Names of the hosts at its ends, such as "h1 to h2".
     ends: str
     #: What it keeps under way, as payload.
     window_bytes: float
@@ -62,7 +62,7 @@ class WindowUse:
         return sum(each.state.limited_us for each in self.short) / busy_us if busy_us else 0.0
 
     def decided(self, tolerance: float) -> bool:
-        """Whether windows made iterations longer by more than this share; without an estimate, whether they held back connections at all."""
+        """Whether windows made iterations longer by more than this share; without an estimate, whether they held connections back."""
         if not self.short:
             return False
         if self.slower is None:
@@ -95,7 +95,7 @@ def short_windows(fabric: Fabric, record: PointRecord, spine_of: SpineOf | None)
         path_bytes = rate_bps / 8 * fabric.goodput_share() * round_trip_s
         window_bytes = kept_bytes(state)
         if window_bytes < min(path_bytes, state.acknowledged_bytes):
-            ends = f"{names[state.src_host]} -> {names[state.dst_host]}"
+            ends = f"{names[state.src_host]} to {names[state.dst_host]}"
             found.append(ShortWindow(state, ends, window_bytes, path_bytes, round_trip_s, rate_bps))
     return tuple(found)
 

@@ -168,7 +168,8 @@ def _limits(settings: Sequence[Setting]) -> str:
     windows = sum(by_windows(row) for row in rows)
     if windows == network:
         return f"sockets' windows are the limit at {_all(windows, len(rows))}, and not the network (transport.buffer)"
-    text = f"the network is the limit at {_all(network - windows, len(rows))}, where computation takes as little as {least:.0%} of the iteration"
+    where = f"{_all(network - windows, len(rows))}, where computation takes as little as {least:.0%} of the iteration"
+    text = f"the network is the limit at {where}"
     return f"{text}, and sockets' windows (transport.buffer) at {windows}" if windows else text
 
 

@@ -98,8 +98,8 @@ def judge(
     `spine_of` tells which spine a message takes; without it, the uplinks of a leaf are only looked at together. `beside` is about programs
     that ran at the same time: what they send is in no plan, and no ideal network has it. `faults` are the scenario's: where packets get
     lost, nothing is known of how many there are, and with any fault iterations are not alike. `congestion` is the congestion control that
-    was asked for, "" for the kernel's default. `windows` are what those of connections did, where links have a delay, and `buffer_asked` tells
-    that the scenario chose the buffers of sockets.
+    was asked for, "" for the kernel's default. `windows` are what those of connections did, where links have a delay, and
+    `buffer_asked` tells that the scenario chose the buffers of sockets.
     """
     complete = _completeness(plan, log, record.iterations)
     as_planned = beside is None and not fabric.faulty

@@ -16,6 +16,7 @@ from gradwire.runner.code_digest import RUN_MODULES
 from gradwire.runner.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runner.protocol import TASK_FILE, Faulted, PlanFile, PointTask, built_fabric, heard, read_json, write_json
 from gradwire.runner.stored.spines import Spines
+from gradwire.topo.delays import LEAST_BUFFER_BYTES
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.machines import Clock, run_job
 from gradwire.workloads.checker import PlanError, check
