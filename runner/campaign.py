@@ -159,7 +159,7 @@ def _write_task(planned: PlannedRun) -> None:
         iterations=planned.iterations,
         warmup=planned.window.warmup,
         search_iterations=section.run.search_iterations,
-        sockets=_sockets(section, planned.fabric, planned.clock),
+        sockets=sockets_of(section, planned.fabric, planned.clock),
         per_host=section.transport.agents == "per-host",
         clock=planned.clock.name,
         switch_prefix="",
@@ -181,7 +181,7 @@ def _compiled_agent(section: PointSection, clock: Clock) -> str:
     return COMPILED_AGENT if clock.name == "virtual" and section.transport.agent_code == "compiled" else ""
 
 
-def _sockets(section: PointSection, fabric: Fabric, clock: Clock) -> SocketOptions:
+def sockets_of(section: PointSection, fabric: Fabric, clock: Clock) -> SocketOptions:
     """Sizes of sockets. On the wall clock they are divided like all bytes, as far as sockets can be that small."""
     transport, bytes_each = section.transport, buffer_bytes(section, fabric)
     if clock.name == "virtual":
