@@ -10,14 +10,19 @@ from rich.markup import escape
 from gradwire.runner.planned import PlannedRun
 from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.scenario.effective import common_settings, used_settings
-from gradwire.workloads.scenario.loading import Point
+from gradwire.workloads.scenario.loading import Point, origin_named
 from gradwire.workloads.scenario.units import SIZE
 from gradwire.workloads.summary import summary_lines
 
 
 def shared_settings(points: Sequence[Point]) -> dict[str, str]:
     """The settings that all points have alike, defaults included. Raises InputFault for options that their strategy does not take."""
-    return common_settings([_used(ResolvedPoint(point.section)) for point in points])
+    return common_settings([_used_by(point) for point in points])
+
+
+def _used_by(point: Point) -> dict[str, str]:
+    with origin_named(point):
+        return _used(ResolvedPoint(point.section))
 
 
 def _used(point: ResolvedPoint) -> dict[str, str]:
