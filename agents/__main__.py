@@ -46,7 +46,7 @@ from gradwire.agents.perils import Interrupted, Perils
 from gradwire.agents.records import COMPILED, IN_PYTHON, NOT_SERVED, AgentSummary
 from gradwire.agents.replay.interpreter import Interpreter
 from gradwire.agents.replay.pace import Pace
-from gradwire.agents.tcp_state import Windows, congestion_of
+from gradwire.agents.tcp_state import Windows, congestion_of, window_states
 from gradwire.agents.wire.flows import connection_of_send, connections_of
 from gradwire.faults import Fault
 from gradwire.topo.fabric import Fabric
@@ -118,6 +118,7 @@ class Agent:
         sends = connection_of_send(self._plan, self._connections)
         ends_by_departure = self._options.unsent_bytes is None
         line_of = {host: Line.of_tcp(self._fabric, host) for host in self._hosts} if ends_by_departure else {}
+        self._outgoing = outgoing
         self._windows = Windows(outgoing) if self._options.congestion else None
         self._accepted = sorted({congestion_of(sock) for sock in incoming.values()}) if self._windows else []
         if self._replay is not None:
@@ -161,6 +162,7 @@ class Agent:
             faults=self._pace.records(ended_ns) if self._pace is not None else (),
             sockets=self._windows.states(self._connections) if self._windows is not None else (),
             accepted_congestion=tuple(self._accepted),
+            windows=window_states(self._outgoing, self._connections) if self._options.path_bytes else (),
             code=self._python if self._replay is None else COMPILED,
         )
         say(Done(summary))

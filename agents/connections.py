@@ -49,6 +49,8 @@ class SocketOptions:
     unsent_bytes: int | None
     #: Congestion control of TCP by the kernel's name for it; "" for the kernel's default, whichever that is.
     congestion: str = ""
+    #: What the longest round trip holds at the line's rate, where links have a delay: agents then tell what became of windows.
+    path_bytes: int = 0
 
 
 def mark(sock: socket.socket, band: int) -> None:

@@ -85,6 +85,38 @@ class SocketState:
 
 
 @dataclass(frozen=True)
+class WindowState:
+    """What windows a connection had, and how long they held it back, at the sending end when the replay ended.
+
+    The kernel counts these times in ticks of 10 ms.
+    """
+
+    connection: int
+    src_host: int
+    dst_host: int
+    #: The sending socket's buffer, as read back.
+    buffer_bytes: int
+    #: The window that the receiver offered.
+    receive_bytes: int
+    #: The congestion window.
+    congestion_bytes: int
+    #: The smoothed round trip.
+    round_trip_us: int
+    #: How long there was something to send or not acknowledged; how long of that the receiver's window was the limit, and how long the
+    #: socket's buffer was.
+    busy_us: int
+    receive_limited_us: int
+    buffer_limited_us: int
+    #: What the other end has acknowledged.
+    acknowledged_bytes: int
+
+    @property
+    def limited_us(self) -> int:
+        """How long one of the sockets' buffers was the limit."""
+        return self.receive_limited_us + self.buffer_limited_us
+
+
+@dataclass(frozen=True)
 class AgentSummary:
     """The report that one agent process makes at its end."""
 
@@ -107,6 +139,8 @@ class AgentSummary:
     sockets: tuple[SocketState, ...] = ()
     #: There also: what the connections that end here have, each once.
     accepted_congestion: tuple[str, ...] = ()
+    #: Where links have a delay: each connection that begins here.
+    windows: tuple[WindowState, ...] = ()
     #: How long the run's threads waited for a core, all together, as a share of the replay; 0 on the virtual clock.
     cpu_wait: float = 0.0
     #: Which agent this was: COMPILED, IN_PYTHON, or the latter for want of a kernel that serves the former.

@@ -1,4 +1,4 @@
-"""The congestion control of TCP sockets: chosen, and read back together with what it did."""
+"""The congestion control of TCP sockets: chosen, and read back together with what it did; and what windows they had."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import socket
 import struct
 from collections.abc import Iterable, Mapping
 
-from gradwire.agents.records import SocketState
+from gradwire.agents.records import SocketState, WindowState
 from gradwire.agents.wire.flows import Connection
 from gradwire.faults import MachineFault
 
@@ -14,6 +14,8 @@ NAME_BYTES = 16
 """TCP_CA_NAME_MAX of linux/tcp.h."""
 INFO = struct.Struct("=76xII16xI88xII")
 """Of struct tcp_info (linux/tcp.h): snd_ssthresh, snd_cwnd, total_retrans, delivered, delivered_ce."""
+WINDOWS = struct.Struct("=16xI48xI8xI36xQ40xQQQ36xI")
+"""Of the same: snd_mss, rtt, snd_cwnd, bytes_acked, busy_time, rwnd_limited, sndbuf_limited, snd_wnd (since Linux 5.4)."""
 
 
 def choose_congestion(sock: socket.socket, name: str) -> None:
@@ -74,6 +76,33 @@ class Windows:
             delivered=delivered,
             delivered_marked=marked,
         )
+
+
+def window_states(sockets: Mapping[int, socket.socket], connections: Iterable[Connection]) -> tuple[WindowState, ...]:
+    """The windows of an agent's sending sockets, by number of their connections; those of workers that died have none.
+
+    A kernel that does not tell the window that a receiver offered gives 0 for it.
+    """
+    living = {number for number, sock in sockets.items() if sock.fileno() >= 0}
+    return tuple(_window_state(each, sockets[each.number]) for each in connections if each.number in living)
+
+
+def _window_state(connection: Connection, sock: socket.socket) -> WindowState:
+    told = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, WINDOWS.size).ljust(WINDOWS.size, b"\0")
+    segment, round_trip, window, acknowledged, busy, receive, buffer, offered = WINDOWS.unpack(told)
+    return WindowState(
+        connection=connection.number,
+        src_host=connection.src_host,
+        dst_host=connection.dst_host,
+        buffer_bytes=sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF),
+        receive_bytes=offered,
+        congestion_bytes=window * segment,
+        round_trip_us=round_trip,
+        busy_us=busy,
+        receive_limited_us=receive,
+        buffer_limited_us=buffer,
+        acknowledged_bytes=acknowledged,
+    )
 
 
 def _info(sock: socket.socket) -> tuple[int, int, int, int, int]:

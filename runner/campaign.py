@@ -25,8 +25,10 @@ from gradwire.runner.programs.beside import write_programs
 from gradwire.runner.protocol import TASK_FILE, PlanFile, PointTask, write_json
 from gradwire.runner.stored.links import make_empty
 from gradwire.runner.stored.stored_run import Completion, Speed, write_completion
+from gradwire.topo.fabric import Fabric
 from gradwire.vm.machine import COMPILED_AGENT
 from gradwire.vm.machines import Clock
+from gradwire.workloads.fabrics.windows import buffer_bytes, path_bytes
 from gradwire.workloads.faults.planned import planned_faults
 from gradwire.workloads.scenario.schema import PointSection
 
@@ -146,7 +148,7 @@ def _write_task(planned: PlannedRun) -> None:
         iterations=planned.iterations,
         warmup=planned.window.warmup,
         search_iterations=section.run.search_iterations,
-        sockets=_sockets(section, planned.clock),
+        sockets=sockets_of(section, planned.fabric, planned.clock),
         per_host=section.transport.agents == "per-host",
         clock=planned.clock.name,
         switch_prefix="",
@@ -168,14 +170,14 @@ def _compiled_agent(section: PointSection, clock: Clock) -> str:
     return COMPILED_AGENT if clock.name == "virtual" and section.transport.agent_code == "compiled" else ""
 
 
-def _sockets(section: PointSection, clock: Clock) -> SocketOptions:
+def sockets_of(section: PointSection, fabric: Fabric, clock: Clock) -> SocketOptions:
     """Sizes of sockets. On the wall clock they are divided like all bytes, as far as sockets can be that small."""
-    transport = section.transport
+    transport, bytes_each = section.transport, buffer_bytes(section, fabric)
     if clock.name == "virtual":
-        return SocketOptions(transport.buffer, transport.unsent_bytes, section.congestion)
+        return SocketOptions(bytes_each, transport.unsent_bytes, section.congestion, path_bytes(section, fabric))
     unsent_bytes = transport.unsent_bytes
     return SocketOptions(
-        max(SMALLEST_BUFFER_BYTES, transport.buffer // clock.scale),
+        max(SMALLEST_BUFFER_BYTES, bytes_each // clock.scale),
         None if unsent_bytes is None else max(1, unsent_bytes // clock.scale),
         section.congestion,
     )

@@ -9,9 +9,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 
+from gradwire.agents.wire.flows import connections_of
 from gradwire.runner.planned import PlannedRun
 from gradwire.workloads.called_strategy import state_bytes_of
 from gradwire.workloads.compilation import ResolvedPoint
+from gradwire.workloads.fabrics.windows import crowded_memory, path_bytes, small_windows
 from gradwire.workloads.plan import OpKind
 from gradwire.workloads.strategy import STATE_BYTES
 
@@ -85,7 +87,7 @@ def in_words(duration_s: float) -> str:
 
 
 def warnings(runs: Sequence[PlannedRun]) -> Iterator[str]:
-    """What should be known before these runs begin: a time limit that is too short, a model that does not fit its device."""
+    """What should be known before these runs begin: a time limit that is too short, small windows, a model that does not fit its device."""
     for run in runs:
         limit_s = run.point.section.run.time_limit
         if expected_s(run) > limit_s:
@@ -93,7 +95,24 @@ def warnings(runs: Sequence[PlannedRun]) -> Iterator[str]:
                 f"{run.label}: is expected to take {in_words(expected_s(run))}, but run.time_limit is {in_words(limit_s)}: it would be "
                 "ended then; set a longer one, or fewer run.iterations"
             )
+    yield from _of_windows(runs)
     yield from dict.fromkeys(filter(None, map(_memory_warning, runs)))
+
+
+def _of_windows(runs: Sequence[PlannedRun]) -> Iterator[str]:
+    """What is to be said of sockets' windows, once for all points of which the same is."""
+    said: dict[str, list[str]] = {}
+    for run in runs:
+        section, fabric = run.point.section, run.fabric
+        if not path_bytes(section, fabric):
+            continue
+        connections = max(len(connections_of(plan)) for plan in run.plans.values())
+        for text in (small_windows(section, fabric), crowded_memory(section, fabric, connections)):
+            if text:
+                said.setdefault(text, []).append(run.label)
+    for text, labels in said.items():
+        more = f" and {len(labels) - 1} more" if len(labels) > 1 else ""
+        yield f"{labels[0]}{more}: {text}"
 
 
 def _memory_bytes(run: PlannedRun) -> float | None:

@@ -11,7 +11,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from gradwire.agents.records import PointRecord
 from gradwire.analysis.agreement.causes import Agreement
+from gradwire.analysis.agreement.ideal import IdealRun
+from gradwire.analysis.congestion.windows import WindowUse, window_use
+from gradwire.analysis.fluid.estimate import Buffered, Departure
 from gradwire.analysis.fluid.paths import SpineOf
 from gradwire.analysis.fluid.steady import Window, window_times_s
 from gradwire.analysis.frames.csv_files import write_csv
@@ -121,7 +125,25 @@ def _judged(stored: StoredRun, label: str) -> Verdict:
         beside=beside,
         faults=stored.task().faults,
         congestion=stored.task().sockets.congestion,
+        windows=window_use_of(stored, plan, record),
+        buffer_asked=_buffer_asked(stored),
     )
+
+
+def window_use_of(stored: StoredRun, plan: Plan, record: PointRecord) -> WindowUse | None:
+    """What windows of connections did, where links have a delay; None where no link has one."""
+    if not any(agent.windows for agent in record.agents):
+        return None
+    built, task = stored.built_fabric(), stored.task()
+    unsent_bytes = task.sockets.unsent_bytes
+    rule = Departure() if unsent_bytes is None else Buffered(unsent_bytes)
+    window = Window(record.warmup, record.iterations - record.warmup)
+    return window_use(IdealRun(plan, built, Spines(built).spine_of, window, rule), record)
+
+
+def _buffer_asked(stored: StoredRun) -> bool:
+    """Whether the scenario chose the buffers of sockets; where it is not known, they may have been."""
+    return stored.point is None or stored.point.section.transport.buffer is not None
 
 
 def _departs(stored: StoredRun) -> bool:
@@ -177,6 +199,8 @@ def _judge_run(stored: StoredRun, point: Point, completion: Completion) -> Judge
         beside=beside,
         faults=stored.task().faults,
         congestion=stored.task().sockets.congestion,
+        windows=window_use_of(stored, plan, record),
+        buffer_asked=_buffer_asked(stored),
     )
     speed = completion.speed
     result = point_result(point.parameters, plan, fabric, log, record, verdict, speed.total_s)

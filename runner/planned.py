@@ -36,6 +36,7 @@ from gradwire.vm.machines import Clock
 from gradwire.workloads.checker import check
 from gradwire.workloads.compilation import Compiled, ResolvedPoint, compile_point
 from gradwire.workloads.fabrics.congestion import refuse_multicast, refuse_scaled
+from gradwire.workloads.fabrics.windows import buffer_bytes
 from gradwire.workloads.faults.planned import planned_faults
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scaling import scaled_fabric, scaled_plan, virtual_scale
@@ -331,7 +332,7 @@ def _refuse_faults(point: Point, clock: Clock) -> None:
 def _key(point: Point, fabric: Fabric, plans: Mapping[str, Plan], clock: Clock, window: Window) -> str:
     decisive: dict[str, Any] = {
         "run": {**point.section.run.model_dump(exclude={"time_limit", "memory_mb", "fidelity"}), **asdict(window)},
-        "transport": point.section.transport.model_dump(),
+        "transport": {**point.section.transport.model_dump(), "buffer": buffer_bytes(point.section, fabric)},
         "fabric": fabric.to_json(),
         "plans": {label: plan.digest() for label, plan in plans.items()},
         "clock": asdict(clock),

@@ -28,6 +28,7 @@ from gradwire.runner.protocol import (
     say,
     write_json,
 )
+from gradwire.topo.delays import LEAST_BUFFER_BYTES
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.machine import COMPILED_AGENT
 from gradwire.vm.machines import Clock, run_job
@@ -40,7 +41,7 @@ TIME_LIMIT_S = 1800.0
 LAST_LINES = 10
 """Lines of output that a failure is reported with."""
 DEFAULTS = TransportSection()
-DEFAULT_SOCKETS = SocketOptions(DEFAULTS.buffer, DEFAULTS.unsent_bytes)
+DEFAULT_SOCKETS = SocketOptions(LEAST_BUFFER_BYTES, DEFAULTS.unsent_bytes)
 
 
 @dataclass(frozen=True)

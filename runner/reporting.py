@@ -21,8 +21,11 @@ from gradwire.analysis.iterations import iteration_ends_ns
 from gradwire.analysis.parameters import fits
 from gradwire.analysis.programs.report import FIGURES_FILE
 from gradwire.analysis.programs.results import frame_of_figures
+from gradwire.analysis.report.quantities import quantity
 from gradwire.analysis.report.report import Background, PointDetails, report
+from gradwire.analysis.report.settings import BY_DEFAULT, Setting
 from gradwire.analysis.report.tables import Constant
+from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK
 from gradwire.faults import InputFault
 from gradwire.runner.comparing.whole import ranking_of
 from gradwire.runner.executing.machine import OUTPUT_FILE
@@ -134,6 +137,10 @@ def _details(run: JudgedRun, folder: Path) -> PointDetails:
     if not run.result.valid:
         return PointDetails(settings, place, files)
     found = explain(run.stored)
+    task = run.stored.task()
+    if task.clock == VIRTUAL_CLOCK and run.point.section.transport.buffer is None:
+        # Another version of gradwire may have had another default.
+        settings["transport.buffer"] = Setting(quantity(task.sockets.buffer_bytes, "bytes"), BY_DEFAULT)
     return PointDetails(settings, place, files, found.why, found.drawing, found.port, run.agreement)
 
 

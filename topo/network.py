@@ -34,12 +34,12 @@ from gradwire.topo.tc import Classify, batch_text, port_commands
 from gradwire.topo.wiring import (
     ECN_SYSCTLS,
     HOST_SYSCTLS,
-    KERNEL_SYSCTLS,
     LOSSLESS_SYSCTLS,
     REORDERING_SYSCTLS,
     Naming,
     bridge_arguments,
     check_interfaces,
+    kernel_sysctls,
     link_command,
     near_end,
 )
@@ -84,6 +84,8 @@ class Network:
     switch_prefix: precedes the names of switches and their interfaces; needed where another network may use s1, s2, ...
     owns_kernel: whether the kernel is this run's alone (virtual clock), so that its global parameters may be set and timers are exact.
     impaired: ports at which faults will lose or delay packets.
+    socket_bytes: the largest buffer of a socket, for which a kernel that is owned makes room.
+    first_window: of TCP connections, in segments; 0 for the kernel's own.
 
     `net` is the Mininet object: net.hosts, net.switches and mininet.cli.CLI(net) work as always.
     If something cannot be built, entering removes what was built and raises MachineFault with the command and its error.
@@ -98,6 +100,8 @@ class Network:
         switch_prefix: str = "",
         owns_kernel: bool = False,
         impaired: Collection[Port] = (),
+        socket_bytes: int = 0,
+        first_window: int = 0,
     ) -> None:
         self.fabric = fabric
         self._abilities = abilities
@@ -106,6 +110,8 @@ class Network:
         self._controller_port = controller_port
         self._owns_kernel = owns_kernel
         self._impaired = impaired
+        self._socket_bytes = socket_bytes
+        self._first_window = first_window
         self._cleanup = ExitStack()
         self.net: QuietMininet | None = None
 
@@ -243,7 +249,7 @@ class Network:
 
     def _set_sysctls(self) -> None:
         if self._owns_kernel:
-            for name, value in KERNEL_SYSCTLS.items():
+            for name, value in kernel_sysctls(self._socket_bytes).items():
                 write_sysctl(name, value)
         settings = {
             **HOST_SYSCTLS,
@@ -276,7 +282,7 @@ class Network:
                 index = known_index(interface)
                 if index not in neighbours:
                     neighbours[index] = neighbour_requests(self.fabric, index)
-                kernel.do(host_requests(host, self.fabric, index, neighbours[index]))
+                kernel.do(host_requests(host, self.fabric, index, neighbours[index], self._first_window))
                 if self.userspace:
                     # AF_PACKET hands packets without their checksum to the userspace datapath, which never computes it.
                     run(["ethtool", "-K", interface, "tx", "off"])

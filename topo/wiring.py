@@ -43,13 +43,19 @@ REORDERING_SYSCTLS: Mapping[str, str] = {
 }
 """Parameters for hosts of a fabric without losses whose switch is Open vSwitch's userspace datapath. The first packets of a flow, which
 wait for a rule, are overtaken there by those behind them, and TCP sent them again: 1 to 24 in a run of VGG-19 on eight busy hosts."""
+LARGEST_SOCKET_REQUEST_BYTES = 64 << 20
+"""What a process may ask of a socket's buffer where nobody asks for more. The kernel takes less in silence, and doubles what it takes."""
 KERNEL_SYSCTLS: Mapping[str, str] = {
-    "net/core/rmem_max": "67108864",
-    "net/core/wmem_max": "67108864",
     # In pages. The kernel's default, a sixteenth of memory, counts a tmpfs page once for every socket that has it in flight.
     "net/ipv4/tcp_mem": "4194304 8388608 16777216",
 }
 """Parameters of the whole kernel, to be set only if the kernel is this run's alone."""
+
+
+def kernel_sysctls(socket_bytes: int) -> dict[str, str]:
+    """KERNEL_SYSCTLS, and limits below which sockets can have buffers of `socket_bytes` each."""
+    most = str(max(LARGEST_SOCKET_REQUEST_BYTES, socket_bytes // 2))
+    return {"net/core/rmem_max": most, "net/core/wmem_max": most, **KERNEL_SYSCTLS}
 
 
 @dataclass(frozen=True)

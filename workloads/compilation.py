@@ -16,6 +16,7 @@ from gradwire.faults import InputFault
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.called_strategy import classes_of_strategy, has_aggregators, plans_of
 from gradwire.workloads.fabrics.congestion import congestion_defects
+from gradwire.workloads.fabrics.windows import buffer_bytes
 from gradwire.workloads.faults.planned import fault_defects
 from gradwire.workloads.faults.section import may_lose
 from gradwire.workloads.job import Cluster, Costs, Job
@@ -111,6 +112,11 @@ class ResolvedPoint:
         return replace(
             built, aggregators=has_aggregators(self.strategy, self.options), faulty=may_lose(self.section.fault)
         )
+
+    @property
+    def buffer_bytes(self) -> int:
+        """The buffer of each connection and direction: what the point asks for, or what its paths need."""
+        return buffer_bytes(self.section, self.fabric)
 
     def misfits(self) -> list[str]:
         """Describes what does not exist or fit together, one line each, for every part that can be told without the others."""

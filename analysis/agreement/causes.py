@@ -34,6 +34,8 @@ class Cause(StrEnum):
     SOCKETS = "sockets"
     SWITCHES = "switch queues"
     SKEW = "skew"
+    DELAYS = "delays"
+    WINDOWS = "windows"
     UNEXPLAINED = "unexplained"
     """None of these."""
     NOT_EXAMINED = "not examined"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from gradwire.analysis.fluid.delays import NO_DELAYS, Delays
 from gradwire.analysis.fluid.estimate import Jitter, SendEnds, estimate
 from gradwire.analysis.fluid.paths import SpineOf
 from gradwire.analysis.fluid.steady import Window, window_times_s
@@ -32,6 +33,8 @@ class IdealRun:
     window: Window
     #: The run's own rule.
     send_ends: SendEnds
+    #: Of its links, with the windows of its connections.
+    delays: Delays = NO_DELAYS
 
     def of(self, send_ends: SendEnds) -> IdealRun:
         """The same with another rule."""
@@ -40,6 +43,10 @@ class IdealRun:
     def on(self, fabric: Fabric) -> IdealRun:
         """The same on another fabric of the same shape."""
         return replace(self, fabric=fabric)
+
+    def with_delays(self, delays: Delays) -> IdealRun:
+        """The same with these."""
+        return replace(self, delays=delays)
 
     def iterations_s(
         self, *, latency_s: float = 0.0, jitter: Jitter | None = None, early_bytes: int = 0
@@ -53,6 +60,7 @@ class IdealRun:
             latency_s=latency_s,
             jitter=jitter,
             early_bytes=early_bytes,
+            delays=self.delays,
             most_iterations=max(1, min(self.window.end, MOST_OPS // max(1, len(self.plan.ops)))),
         )
         return window_times_s(times, self.window)

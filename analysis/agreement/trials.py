@@ -17,6 +17,8 @@ from gradwire.analysis.agreement.ideal import IdealRun
 from gradwire.analysis.agreement.skew import Amplification, amplification
 from gradwire.analysis.agreement.wording import rough
 from gradwire.analysis.bounds import slowest_bps
+from gradwire.analysis.congestion.windows import ShortWindow, with_windows
+from gradwire.analysis.fluid.delays import NO_DELAYS, Delays
 from gradwire.analysis.fluid.estimate import Buffered
 from gradwire.analysis.report.quantities import quantity
 
@@ -41,6 +43,10 @@ class Seen:
     turn_bytes: int
     #: What bytes and rates were divided by on the virtual clock.
     divided_by: int = 1
+    #: Of links; the run is estimated without them.
+    far: Delays = NO_DELAYS
+    #: Connections whose windows hold less than their paths for it.
+    short_windows: tuple[ShortWindow, ...] = ()
 
 
 def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
@@ -55,6 +61,9 @@ def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
         yield Trial(
             Cause.AGENTS, deviation.ideal_s, f"They acted {late} late on the critical path of a typical iteration"
         )
+    if any(seen.far.port_s):
+        yield from _with_long_links(run, seen)
+        return
     yield from _with_long_bursts(run, seen)
     yield from _without_start(run, deviation, seen)
     yield from _without_end(run, deviation, seen)
@@ -63,6 +72,24 @@ def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
     yield from _with_copies(deviation, seen)
     yield from _with_jitter(run, deviation, seen)
     yield from _with_bursts(run, seen)
+
+
+def _with_long_links(run: IdealRun, seen: Seen) -> Iterator[Trial]:
+    """Messages arrive later by their links, and where windows hold less than paths do, connections send a window in each round trip.
+
+    Nothing else is tried, for all other effects would have to be estimated on long links as well.
+    """
+    farthest_s = max(seen.far.port_s)
+    late = f"Links make messages arrive later, the longest by {quantity(farthest_s, 's')}"
+    yield Trial(Cause.DELAYS, run.with_delays(seen.far).time_s(), late)
+    if seen.short_windows:
+        worst = min(seen.short_windows, key=lambda each: each.window_bytes / each.path_bytes)
+        window, path = rough(worst.window_bytes, "bytes"), rough(worst.path_bytes, "bytes")
+        effect = (
+            f"{late}, and sockets keep no more than {window} of a connection under way (transport.buffer), where {path} would fill the "
+            f"line from {worst.ends}, over a round trip of {quantity(worst.round_trip_s, 's')}"
+        )
+        yield Trial(Cause.WINDOWS, with_windows(run, seen.far, seen.short_windows).time_s(), effect)
 
 
 def _without_start(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:

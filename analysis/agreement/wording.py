@@ -14,6 +14,8 @@ SUBJECTS = {
     Cause.SOCKETS: "sockets explain",
     Cause.SWITCHES: "switch queues explain",
     Cause.SKEW: "skew explains",
+    Cause.DELAYS: "the links' delays explain",
+    Cause.WINDOWS: "sockets' windows explain",
 }
 
 

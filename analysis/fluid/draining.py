@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from gradwire.analysis.fluid.agenda import Agenda, cancel, schedule
 from gradwire.analysis.fluid.compiled import compiled
 from gradwire.analysis.fluid.network import FILLED_FLOWS, TOUCHED, Network
-from gradwire.analysis.fluid.sharing import fill, forget, join, leave
+from gradwire.analysis.fluid.sharing import fill, forget, join, leave, limit
+
+NOTHING_FREE = 1e-9
+"""The share of a window that rounding may leave of it."""
 
 
 @compiled
@@ -20,9 +25,37 @@ def touch(network: Network, flow: int) -> None:
 @compiled
 def drain(network: Network, flow: int, now_ns: float) -> None:
     """Counts what has left until now."""
+    _drain_at(network, flow, network.flows[flow].rate, now_ns)
+
+
+@compiled
+def _drain_at(network: Network, flow: int, rate: float, now_ns: float) -> None:
+    """The same where the flow has had this rate since it was last looked at."""
     record = network.flows[flow]
-    record.left_bytes += record.rate * (now_ns - record.left_ns)
+    record.left_bytes += rate * (now_ns - record.left_ns)
+    if record.window_rate > 0.0:
+        _use_window(network, flow, rate, now_ns - record.left_ns)
     record.left_ns = now_ns
+
+
+@compiled
+def _use_window(network: Network, flow: int, rate: float, duration_ns: float) -> None:
+    """Counts what is free of a flow's window after it has sent at a rate for some time.
+
+    What leaves faster than a window per round trip takes from it, and what leaves more slowly gives back. So the first window of a message
+    leaves at the rate of its ports, and all that follows a window per round trip.
+    """
+    record = network.flows[flow]
+    taken = rate if rate > record.window_rate else rate - record.window_rate
+    record.free_bytes = min(record.window_bytes, record.free_bytes - taken * duration_ns)
+
+
+@compiled
+def fill_window(network: Network, flow: int) -> None:
+    """Limits a flow whose window is full, once."""
+    record = network.flows[flow]
+    if record.window_rate > 0.0 and record.limit == np.inf and record.free_bytes <= NOTHING_FREE * record.window_bytes:
+        limit(network, flow)
 
 
 @compiled
@@ -35,6 +68,8 @@ def append(network: Network, flow: int, instance: int, line_bytes: float, now_ns
         last = record.first_message + (record.head + record.count - 1) % record.room
         end_bytes += network.messages[last].end_bytes
     else:
+        if record.window_rate > 0.0:
+            _use_window(network, flow, 0.0, now_ns - record.left_ns)
         record.left_bytes, record.left_ns = 0.0, now_ns
     message = network.messages[record.first_message + (record.head + record.count) % record.room]
     record.count += 1
@@ -91,8 +126,7 @@ def _reschedule(network: Network, agenda: Agenda, first_thing: int, now_ns: floa
         flow = network.filled_flows[number]
         record = network.flows[flow]
         if record.old_rate != record.rate or agenda.things[first_thing + flow].place < 0:
-            record.left_bytes += record.old_rate * (now_ns - record.left_ns)
-            record.left_ns = now_ns
+            _drain_at(network, flow, record.old_rate, now_ns)
             _schedule_next(network, agenda, first_thing, flow, now_ns)
 
 
@@ -101,6 +135,8 @@ def _schedule_next(network: Network, agenda: Agenda, first_thing: int, flow: int
     record = network.flows[flow]
     if record.rate > 0.0:
         wait_ns = (next_bytes(network, flow) - record.left_bytes) / record.rate
+        if record.rate > record.window_rate and record.limit == np.inf and record.window_rate > 0.0:
+            wait_ns = min(wait_ns, record.free_bytes / record.rate)
         schedule(agenda, first_thing + flow, max(now_ns, record.left_ns + wait_ns))
     else:
         cancel(agenda, first_thing + flow)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradwire.analysis.fluid.agenda import agenda_for
+from gradwire.analysis.fluid.delays import NO_DELAYS, Delays
 from gradwire.analysis.fluid.graph import Float64, graph_of
 from gradwire.analysis.fluid.lanes import lanes_of
 from gradwire.analysis.fluid.network import network_of
@@ -81,14 +82,16 @@ def estimate(
     latency_s: float = 0.0,
     jitter: Jitter | None = None,
     early_bytes: int = 0,
+    delays: Delays = NO_DELAYS,
     most_iterations: int = MOST_ITERATIONS,
     with_ops: bool = False,
 ) -> FluidTimes:
     """Replays a plan on an ideal network until its iterations repeat.
 
     spine_of: which spine a message takes; needed where there are several. with_ops: whether to keep the times of ops. An ideal network has
-    none of these three: latency_s is from a message's last byte leaving its host to its arrival, jitter comes on top, and early_bytes of
-    payload have not left when a message arrives. With jitter no iteration repeats another. Raises InternalFault for a plan that gets stuck.
+    none of these: latency_s is from a message's last byte leaving its host to its arrival, jitter comes on top, and early_bytes of
+    payload have not left when a message arrives; delays are those of links, with the windows of connections. With jitter no iteration
+    repeats another. Raises InternalFault for a plan that gets stuck.
     """
     unsent_bytes = float(send_ends.unsent_bytes) if isinstance(send_ends, Buffered) else 0.0
     paths = paths_of(plan, fabric, spine_of)
@@ -99,10 +102,12 @@ def estimate(
     while True:
         replay = Replay(
             graph,
-            progress_of(graph, most_iterations, window, delayed=latency_s + jitter_s > 0, logged=with_ops),
+            progress_of(
+                graph, most_iterations, window, delayed=latency_s + jitter_s > 0 or any(delays.port_s), logged=with_ops
+            ),
             lanes_of(policy, lane_ops, window),
             agenda_for(len(policy) + len(paths.flow_band) + 1),
-            network_of(paths, unsent_bytes, float(early_bytes), window),
+            network_of(paths, unsent_bytes, float(early_bytes), window, delays),
             float(latency_s * 1e9),
             float(jitter_s * 1e9),
             drawn,

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gradwire.analysis.fluid.delays import NO_DELAYS, Delays, travel_ns
 from gradwire.analysis.fluid.graph import Records
 from gradwire.analysis.fluid.paths import Paths
 from gradwire.workloads.plan import Int64
@@ -23,6 +24,14 @@ FLOW = np.dtype(
         ("accepted", "i8"),  # the instance of that SEND
         ("unsent_bytes", "f8"),  # how many bytes may wait when a SEND ends
         ("early_bytes", "f8"),  # how many may wait when a message arrives
+        (
+            "travel_ns",
+            "f8",
+        ),  # how much later than its last byte leaves a message arrives, beside what all messages have
+        ("window_bytes", "f8"),  # what may have left without having been acknowledged; infinite if no window matters,
+        ("window_rate", "f8"),  # and that over a round trip: the rate of a flow whose window is full
+        ("free_bytes", "f8"),  # what is free of its window
+        ("limit", "f8"),  # a rate that it does not exceed: `window_rate` while its window is full, else infinite
         ("first_message", "i8"),  # its messages are a ring from here on,
         ("room", "i8"),  # of this length;
         ("head", "i8"),  # the oldest message's place in the ring,
@@ -89,19 +98,21 @@ class Network(NamedTuple):
     #: The ports and flows that are being filled.
     filled_ports: Int64
     filled_flows: Int64
-    #: Lengths of `touched`, `filled_ports` and `filled_flows`.
+    #: Lengths of `touched`, `filled_ports` and `filled_flows`, and how many active flows have full windows.
     counts: Int64
 
 
-TOUCHED, FILLED_PORTS, FILLED_FLOWS = 0, 1, 2
+TOUCHED, FILLED_PORTS, FILLED_FLOWS, FULL_WINDOWS = 0, 1, 2, 3
 """Indices of Network.counts."""
 
 
-def network_of(paths: Paths, unsent_bytes: float, early_bytes: float, iterations: int) -> Network:
+def network_of(
+    paths: Paths, unsent_bytes: float, early_bytes: float, iterations: int, delays: Delays = NO_DELAYS
+) -> Network:
     """A network without active flows.
 
     unsent_bytes: payload of a flow that may wait when a SEND ends. If it may, there is room for the messages of so many iterations.
-    early_bytes: payload of a message that has not left when it arrives.
+    early_bytes: payload of a message that has not left when it arrives. delays: of links, and the windows of connections there.
     """
     count, ports = len(paths.flow_band), len(paths.port_bytes_per_ns)
     bands = int(paths.flow_band.max(initial=0)) + 1
@@ -109,6 +120,13 @@ def network_of(paths: Paths, unsent_bytes: float, early_bytes: float, iterations
     flows["old_rate"], flows["accept_bytes"] = UNTOUCHED, np.inf
     flows["unsent_bytes"] = unsent_bytes / paths.flow_goodput_share
     flows["early_bytes"] = early_bytes / paths.flow_goodput_share
+    flows["travel_ns"] = travel_ns(paths, delays)
+    flows["window_bytes"], flows["limit"] = np.inf, np.inf
+    if np.isfinite(delays.window_bytes):
+        far = flows["travel_ns"] > 0
+        flows["window_bytes"][far] = delays.window_bytes / paths.flow_goodput_share[far]
+        flows["window_rate"][far] = flows["window_bytes"][far] / (2 * flows["travel_ns"][far])
+    flows["free_bytes"] = flows["window_bytes"]
     # One more, for a message that has arrived and ended but not left.
     flows["room"] = paths.flow_sends * iterations + 1 if unsent_bytes else 1
     flows["first_message"] = np.cumsum(flows["room"]) - flows["room"]
@@ -131,5 +149,5 @@ def network_of(paths: Paths, unsent_bytes: float, early_bytes: float, iterations
         touched=np.zeros(count, np.int64),
         filled_ports=np.zeros(ports, np.int64),
         filled_flows=np.zeros(count, np.int64),
-        counts=np.zeros(3, np.int64),
+        counts=np.zeros(4, np.int64),
     )

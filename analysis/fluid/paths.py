@@ -18,6 +18,7 @@ from gradwire.topo.fabric import Fabric, band_of_class
 from gradwire.workloads.plan import Int64, Plan
 
 Float64 = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
 
 SpineOf = Callable[[int, int, tuple[int, ...]], int | None]
 """The spine or core (see topo/tiers.py: the summit) between two endpoints of different leaves. The third argument has the hosts of a
@@ -47,6 +48,10 @@ class Paths:
     flow_of_send: Int64
     #: Payload and the overhead of full frames of each such SEND; 0 for other ops.
     line_bytes: Float64
+    #: Whether each flow goes to a multicast group.
+    flow_is_multicast: Bool
+    #: Number of hosts.
+    hosts: int
 
 
 def paths_of(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) -> Paths:
@@ -76,6 +81,8 @@ def paths_of(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) -> Pat
         flow_sends=np.bincount(flow, minlength=len(sends)).astype(np.int64),
         flow_of_send=flow_of_send,
         line_bytes=line_bytes,
+        flow_is_multicast=ops.group[sends] == 1,
+        hosts=fabric.hosts,
     )
 
 

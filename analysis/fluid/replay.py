@@ -14,7 +14,15 @@ from typing import NamedTuple
 
 from gradwire.analysis.fluid.agenda import Agenda, cancel, schedule
 from gradwire.analysis.fluid.compiled import compiled
-from gradwire.analysis.fluid.draining import append, drain, next_bytes, remove_first, share_ports, touch
+from gradwire.analysis.fluid.draining import (
+    append,
+    drain,
+    fill_window,
+    next_bytes,
+    remove_first,
+    share_ports,
+    touch,
+)
 from gradwire.analysis.fluid.graph import STREAM, Float64, Graph
 from gradwire.analysis.fluid.lanes import NOTHING, Lanes, have_served, next_to_serve, push, take_next
 from gradwire.analysis.fluid.network import Network
@@ -83,14 +91,25 @@ def _happen(replay: Replay, thing: int, now_ns: float) -> None:
     elif thing < len(lanes) + len(network.flows):
         flow = thing - len(lanes)
         target = next_bytes(network, flow)
+        record = network.flows[flow]
+        for_window = record.window_rate > 0.0 and _is_before(network, flow, target, now_ns)
         drain(network, flow, now_ns)
-        network.flows[flow].left_bytes = max(network.flows[flow].left_bytes, target)
+        if not for_window:
+            record.left_bytes = max(record.left_bytes, target)
+        fill_window(network, flow)
         _pass_on(replay, flow, now_ns)
     else:
         _arrive(replay, now_ns)
 
 
 # To and from the network
+
+
+@compiled
+def _is_before(network: Network, flow: int, target_bytes: float, now_ns: float) -> bool:
+    """Whether the flow will only come to this byte later than now: the event is that its window is full."""
+    record = network.flows[flow]
+    return bool(record.left_ns + (target_bytes - record.left_bytes) / record.rate > now_ns + SIMULTANEOUS_NS)
 
 
 @compiled
@@ -118,7 +137,7 @@ def _pass_on(replay: Replay, flow: int, now_ns: float) -> None:
         oldest = network.messages[record.first_message + record.head]
         if not oldest.has_arrived and oldest.arrive_bytes <= record.left_bytes:
             oldest.has_arrived = 1
-            _depart(replay, oldest.instance, now_ns)
+            _depart(replay, oldest.instance, record.travel_ns, now_ns)
         if oldest.end_bytes > record.left_bytes:
             break
         remove_first(network, flow)
@@ -126,9 +145,9 @@ def _pass_on(replay: Replay, flow: int, now_ns: float) -> None:
 
 
 @compiled
-def _depart(replay: Replay, instance: int, now_ns: float) -> None:
+def _depart(replay: Replay, instance: int, travel_ns: float, now_ns: float) -> None:
     """A message's last byte has left: it travels, or has arrived."""
-    wait_ns = replay.latency_ns
+    wait_ns = replay.latency_ns + travel_ns
     if replay.jitter_ns > 0.0:
         ops = len(replay.graph.ops) - 1
         iteration = replay.progress.columns[instance // ops].iteration

@@ -3,6 +3,9 @@
 The rates of a band are found by filling (Bertsekas and Gallager, Data Networks, section 6.5.2): the port that leaves each of its flows the
 least decides their rates, and is taken out together with them, until no flow is left. What a band takes is missing to the bands below it.
 
+A flow whose window is full takes no more than its window over a round trip, and leaves the rest to others: it is fixed at that rate, as if
+it passed a port of its own that has no more.
+
 When flows start or end, only those rates are computed anew that can change: of flows that share a port with them, directly or through other
 flows of the same band, and of lower bands at the ports where that band's sum has changed.
 """
@@ -12,7 +15,14 @@ from __future__ import annotations
 import numpy as np
 
 from gradwire.analysis.fluid.compiled import compiled
-from gradwire.analysis.fluid.network import FILLED_FLOWS, FILLED_PORTS, RATE_UNKNOWN, UNTOUCHED, Network
+from gradwire.analysis.fluid.network import (
+    FILLED_FLOWS,
+    FILLED_PORTS,
+    FULL_WINDOWS,
+    RATE_UNKNOWN,
+    UNTOUCHED,
+    Network,
+)
 
 SAME_SHARE = 1 + 1e-12
 """Ports whose shares differ by rounding alone are filled together."""
@@ -39,6 +49,9 @@ def leave(network: Network, flow: int) -> None:
     """Ends a flow at all its ports."""
     record, hops = network.flows[flow], network.hops
     record.rate = 0.0
+    if record.limit < np.inf:
+        record.limit = np.inf
+        network.counts[FULL_WINDOWS] -= 1
     for hop in range(record.first_hop, record.end_hop):
         pair = network.pairs[hops[hop].port * len(network.dirty_count) + record.band]
         before, after = hops[hop].before, hops[hop].after
@@ -50,6 +63,16 @@ def leave(network: Network, flow: int) -> None:
             hops[after].before = before
         pair.active -= 1
         _mark(network, hops[hop].port, record.band)
+
+
+@compiled
+def limit(network: Network, flow: int) -> None:
+    """Notes that the window of an active flow is full, so that its rate is computed anew."""
+    record = network.flows[flow]
+    record.limit = record.window_rate
+    network.counts[FULL_WINDOWS] += 1
+    for hop in range(record.first_hop, record.end_hop):
+        _mark(network, network.hops[hop].port, record.band)
 
 
 @compiled
@@ -123,6 +146,10 @@ def _fill_tightest(network: Network, band: int) -> int:
         record = network.ports[network.filled_ports[number]]
         if record.unfilled > 0:
             share = min(share, record.room / record.unfilled)
+    if network.counts[FULL_WINDOWS] > 0:
+        fixed = _fix_limited(network, share)
+        if fixed > 0:
+            return fixed
     for number in range(network.counts[FILLED_PORTS]):
         port = network.filled_ports[number]
         record = network.ports[port]
@@ -135,6 +162,19 @@ def _fill_tightest(network: Network, band: int) -> int:
             if network.flows[flow].old_rate == RATE_UNKNOWN:
                 _fix(network, flow, share)
                 fixed += 1
+    return fixed
+
+
+@compiled
+def _fix_limited(network: Network, share: float) -> int:
+    """Fixes the rates of flows whose full windows let less through than every port; returns their number."""
+    fixed = 0
+    for number in range(network.counts[FILLED_FLOWS]):
+        flow = network.filled_flows[number]
+        record = network.flows[flow]
+        if record.old_rate == RATE_UNKNOWN and record.limit < share:
+            _fix(network, flow, record.limit)
+            fixed += 1
     return fixed
 
 

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gradwire.agents.records import FaultRecord, OpLog
+from gradwire.analysis.congestion.windows import ShortWindow
 from gradwire.analysis.iterations import iteration_ends_ns
 from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.names import Names
 from gradwire.analysis.path.attribution import Traffic, split_transfers
 from gradwire.analysis.path.walk import NETWORK, Kind, Segment, walk_back
+from gradwire.analysis.report.quantities import quantity
 from gradwire.faults import InputFault
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
@@ -71,6 +73,7 @@ class CriticalPath:
         iteration: int,
         segments: tuple[Segment, ...],
         faults: Sequence[FaultRecord] = (),
+        windows: Sequence[ShortWindow] = (),
     ) -> None:
         self.iteration = iteration
         self.segments = segments
@@ -78,6 +81,7 @@ class CriticalPath:
         self.plan = logged.plan
         self.faults = faults
         self._logged, self._fabric = logged, fabric
+        self._short = {(each.state.src_host, each.state.dst_host): each for each in windows}
 
     @property
     def duration_ns(self) -> int:
@@ -174,12 +178,27 @@ class CriticalPath:
         if sum(in_front.values()) * 2 > sum(piece.duration_ns for piece in pieces):
             more = f" and {len(in_front) - 1} more" if len(in_front) > 1 else ""
             text += f", behind {max(in_front, key=lambda name: in_front[name])}{more} in its send queue"
-        contention = self.traffic.contention(max(pieces, key=lambda piece: piece.duration_ns))
+        longest = max(pieces, key=lambda piece: piece.duration_ns)
+        contention = self.traffic.contention(longest)
         if contention is None:
             return text
+        window = self._window_told(longest)
         if contention.flows < 2:
-            return f"{text}; it has {contention.place} to itself"
-        return f"{text}; {contention.flows} flows share {contention.place}"
+            return f"{text}; it has {contention.place} to itself{window}"
+        return f"{text}; {contention.flows} flows share {contention.place}{window}"
+
+    def _window_told(self, segment: Segment) -> str:
+        """What the window of a network segment's connection lets through, where it holds less than the path."""
+        ops, host = self.plan.ops, self.plan.rank_host
+        send = int(ops.message[segment.op])
+        if ops.group[send]:
+            return ""
+        short = self._short.get((int(host[ops.rank[send]]), int(host[ops.peer[send]])))
+        if short is None:
+            return ""
+        window, trip = quantity(round(short.window_bytes), "bytes"), quantity(short.round_trip_s, "s")
+        reached, rate = quantity(short.reached_bps, "bit/s"), quantity(short.rate_bps, "bit/s")
+        return f", but sockets' windows of {window} in each round trip of {trip} let {reached} of {rate} through (transport.buffer)"
 
     def _awaited(self, segment: Segment) -> str:
         """Says who waits for what from whom in a network segment."""
@@ -191,12 +210,17 @@ class CriticalPath:
 
 
 def critical_path(
-    plan: Plan, log: OpLog, iteration: int, fabric: Fabric | None = None, faults: Sequence[FaultRecord] = ()
+    plan: Plan,
+    log: OpLog,
+    iteration: int,
+    fabric: Fabric | None = None,
+    faults: Sequence[FaultRecord] = (),
+    windows: Sequence[ShortWindow] = (),
 ) -> CriticalPath:
     """The critical path of an iteration (0 is the first, warm-up included).
 
     With `fabric`, network time is split into line and waiting for others; without it, a message's way is a single TRANSFER.
-    `faults` are what became of the run's faults.
+    `faults` are what became of the run's faults, `windows` those of connections that hold less than their paths.
     Raises InputFault for an iteration that the log does not have, InternalFault if the log is incomplete.
     """
     logged = LoggedOps.of(plan, log, faults)
@@ -207,4 +231,4 @@ def critical_path(
     segments = walk_back(logged, iteration, int(plan.end_op[slowest]), int(bounds_ns[iteration]))
     if fabric is not None:
         segments = split_transfers(segments, plan, fabric)
-    return CriticalPath(logged, fabric, iteration, tuple(segments), faults)
+    return CriticalPath(logged, fabric, iteration, tuple(segments), faults, windows)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gradwire.analysis.contrast import Outcome
 from gradwire.analysis.points import PointResult
 from gradwire.analysis.report.charts import Labels
-from gradwire.analysis.report.ranking import COMPUTE_BOUND, Ranking, limit, rank, seeds_wanted
+from gradwire.analysis.report.ranking import COMPUTE_BOUND, Ranking, by_windows, limit, rank, seeds_wanted
 
 NOT_A_SETTING = ("strategy", "options", "seed")
 """Parameters in which the points of one setting may differ."""
@@ -165,7 +165,12 @@ def _limits(settings: Sequence[Setting]) -> str:
     least = min(row.scaling_efficiency for row in rows)
     if not network:
         return f"the network is no longer the limit: computation takes at least {least:.0%} of the iteration"
-    return f"the network is the limit at {_all(network, len(rows))}, where computation takes as little as {least:.0%} of the iteration"
+    windows = sum(by_windows(row) for row in rows)
+    if windows == network:
+        return f"sockets' windows are the limit at {_all(windows, len(rows))}, and not the network (transport.buffer)"
+    where = f"{_all(network - windows, len(rows))}, where computation takes as little as {least:.0%} of the iteration"
+    text = f"the network is the limit at {where}"
+    return f"{text}, and sockets' windows (transport.buffer) at {windows}" if windows else text
 
 
 def _doubt(settings: Sequence[Setting]) -> str:

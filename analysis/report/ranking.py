@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gradwire.analysis.agreement.causes import Cause
 from gradwire.analysis.contrast import LEVEL_MARGIN, MOST_SEEDS, Contrast, Outcome, Sample, contrast
 from gradwire.analysis.points import PointResult, pool_seeds
 from gradwire.analysis.report.tables import ABSENT, INVALID, TextTable, spread_beside
@@ -136,11 +137,18 @@ def limit(row: PointResult, name: str) -> str:
     share = row.scaling_efficiency
     if share >= COMPUTE_BOUND:
         return f"the network is no longer the limit: computation takes {share:.0%} of the iteration"
+    if by_windows(row):
+        return f"sockets' windows are the limit, and not the network (transport.buffer): computation takes {share:.0%} of the iteration"
     over = row.iteration_time_s / row.lower_bound_s
     return (
         f"the network is the limit: computation takes {share:.0%} of the iteration, which is {over:.2f} times {name}'s own "
         f"bound ({row.lower_bound_kind})"
     )
+
+
+def by_windows(row: PointResult) -> bool:
+    """Whether sockets' windows, and not links, were what a point's iterations waited for."""
+    return Cause.WINDOWS in row.fluid_cause
 
 
 def seeds_wanted(contrasts: Sequence[Contrast]) -> str:

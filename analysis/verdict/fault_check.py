@@ -8,7 +8,7 @@ from gradwire.agents.records import FaultRecord, PlannedFault
 from gradwire.analysis.verdict.checks import Check
 
 TOLERANCE_NS = 1_000_000
-"""How late a fault may begin or end. benchmarks/faults.py saw 0.07 ms for links and for tenants, and 0.08 ms where tc changes queues in the
+"""How late a fault may begin or end. benchmarks/faults.py saw 0.07 ms for links and for tenants, and 0.09 ms where tc changes queues in the
 namespaces of a host and of the switch. Faults at the same moment are carried out one after the other: this allows a dozen."""
 RESTART_TOLERANCE_NS = 10_000_000
 """The same of a switch or a controller, of which processes have to take notice: the benchmark saw 0.7 ms for a switch with four links, each

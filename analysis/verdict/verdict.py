@@ -15,6 +15,7 @@ import numpy as np
 from gradwire.agents.records import OpLog, PlannedFault, PointRecord
 from gradwire.agents.wire.flows import connections_of
 from gradwire.analysis.bounds import bounds, slowest_bps
+from gradwire.analysis.congestion.windows import WindowUse
 from gradwire.analysis.fluid.estimate import FluidTimes
 from gradwire.analysis.fluid.paths import SpineOf
 from gradwire.analysis.iterations import iteration_times_s
@@ -31,6 +32,7 @@ from gradwire.analysis.verdict.packet_checks import capture_checks
 from gradwire.analysis.verdict.steady_check import MEANING as STEADY_MEANING
 from gradwire.analysis.verdict.steady_check import steady_check
 from gradwire.analysis.verdict.uplink_check import uplink_checks
+from gradwire.analysis.verdict.window_check import window_check
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
 
@@ -86,6 +88,8 @@ def judge(
     beside: Beside | None = None,
     faults: Sequence[PlannedFault] = (),
     congestion: str = "",
+    windows: WindowUse | None = None,
+    buffer_asked: bool = False,
 ) -> Verdict:
     """Makes all checks on a run of `record.iterations` iterations, the first `record.warmup` of which are warm-up.
 
@@ -94,7 +98,8 @@ def judge(
     `spine_of` tells which spine a message takes; without it, the uplinks of a leaf are only looked at together. `beside` is about programs
     that ran at the same time: what they send is in no plan, and no ideal network has it. `faults` are the scenario's: where packets get
     lost, nothing is known of how many there are, and with any fault iterations are not alike. `congestion` is the congestion control that
-    was asked for, "" for the kernel's default.
+    was asked for, "" for the kernel's default. `windows` are what those of connections did, where links have a delay, and
+    `buffer_asked` tells that the scenario chose the buffers of sockets.
     """
     complete = _completeness(plan, log, record.iterations)
     as_planned = beside is None and not fabric.faulty
@@ -104,6 +109,7 @@ def judge(
         *(() if _restarts(faults) else (_table_misses(record),)),
         rate_probe_check(fabric, record, congestion),
         *congestion_checks(plan, fabric, record, congestion),
+        *((window_check(windows, buffer_asked),) if windows is not None else ()),
         agent_bytes_check(plan, record),
         *(_of_all_bytes(plan, fabric, record, spine_of) if as_planned else ()),
         *((beside_check(beside),) if beside is not None else ()),

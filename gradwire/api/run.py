@@ -171,7 +171,7 @@ class Run:
         plan, log, record = stored.plan(), stored.log(), stored.record()
         with fitting(stored.folder):
             number = chosen_iteration(iteration, stored.label, plan, log, record)
-            path = critical_path(plan, log, number, stored.built_fabric(), record.faults)
+            path = critical_path(plan, log, number, stored.built_fabric(), record.faults, stored.short_windows())
             return Why(
                 stored.label, number, path.duration_ns / 1e9, path.sentence(), parts_frame(path), segments_frame(path)
             )

@@ -11,6 +11,8 @@ from gradwire.analysis.agreement.held import held
 from gradwire.analysis.agreement.ideal import LARGEST_PLAN_OPS, IdealRun
 from gradwire.analysis.agreement.trials import Seen, trials
 from gradwire.analysis.agreement.wording import explained, unexplained
+from gradwire.analysis.congestion.windows import all_along, short_windows
+from gradwire.analysis.fluid.delays import delays_of
 from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.logged import LoggedOps
@@ -22,12 +24,15 @@ from gradwire.runner.protocol import built_fabric
 from gradwire.runner.stored.files import fitting
 from gradwire.runner.stored.spines import Spines
 from gradwire.runner.stored.stored_run import StoredRun
+from gradwire.topo.delays import link_delays_s
 from gradwire.topo.fabric import Fabric
 from gradwire.topo.tc import QUANTUM_BYTES
 from gradwire.workloads.fabrics.congestion import congestion_keys
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scenario.loading import Point
 from gradwire.workloads.scenario.schema import PointSection
+
+FAULTY = "faults happened in the network, which the ideal network does not have"
 
 
 def examine(stored: StoredRun, point: Point, ideal_s: float) -> Agreement:
@@ -48,8 +53,8 @@ def _examine(stored: StoredRun, point: Point, ideal_s: float) -> Agreement:
         return Agreement()
     if point.section.program:
         return Agreement(Cause.NOT_EXAMINED, "programs share the network, which the ideal network does not have")
-    if point.section.fault:
-        return Agreement(Cause.NOT_EXAMINED, "faults happened in the network, which the ideal network does not have")
+    if point.section.fault and not all_along([told.fault for told in record.faults]):
+        return Agreement(Cause.NOT_EXAMINED, FAULTY)
     if reason := _not_examined(plan, fabric, point.section):
         return Agreement(Cause.NOT_EXAMINED, f"no cause was looked for, because {reason}")
     built = built_fabric(fabric, [plan])
@@ -86,8 +91,12 @@ def _examined(
         grain_bytes=tokens_bytes + fabric.gso_bytes,
         turn_bytes=QUANTUM_BYTES,
         divided_by=divided_by,
+        far=delays_of(fabric, link_delays_s(fabric, [told.fault for told in record.faults])),
+        short_windows=short_windows(fabric, record, run.spine_of),
     )
     found = first_cause(deviation, trials(run, deviation, seen))
+    if found is None and record.faults:
+        return Agreement(Cause.NOT_EXAMINED, FAULTY)
     if found is None:
         return Agreement(Cause.UNEXPLAINED, unexplained(deviation))
     return Agreement(found.cause, explained(deviation, found))

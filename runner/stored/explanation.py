@@ -39,7 +39,8 @@ def explain(stored: StoredRun) -> Explanation:
 
 def _explained(stored: StoredRun) -> Explanation:
     plan, fabric, log, record = stored.plan(), stored.built_fabric(), stored.log(), stored.record()
-    why = critical_path(plan, log, slowest_iteration(plan, log, record), fabric, record.faults).sentence()
+    slowest = slowest_iteration(plan, log, record)
+    why = critical_path(plan, log, slowest, fabric, record.faults, stored.short_windows()).sentence()
     rates = {end.interface: rate_bps for end, rate_bps in fabric.ports()}
     # An aggregator's port has no line rate, and so no use to draw.
     ports = [about.port for about in record.captures if np.isfinite(rates[about.port])]

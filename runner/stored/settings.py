@@ -99,6 +99,7 @@ def _resolved(section: PointSection, found: Mapping[str, Setting]) -> dict[str, 
             "model.batch": plain(point.job.batch),
             "fabric.classes": plain(point.fabric.classes),
             "fabric.gso": quantity(point.fabric.gso_bytes, "bytes"),
+            "transport.buffer": quantity(point.buffer_bytes, "bytes"),
             "transport.congestion": section.congestion or "the kernel's default",
         }
     except InputFault:

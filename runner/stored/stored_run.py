@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from gradwire.agents.records import OpLog, PointRecord, QueueLengths
+from gradwire.analysis.congestion.windows import ShortWindow, short_windows
 from gradwire.analysis.packets.captures import read_captures
 from gradwire.analysis.packets.reading import Capture
 from gradwire.analysis.verdict.verdict import Verdict
@@ -30,6 +31,7 @@ from gradwire.runner.stored.soundness.records import (
     refuse_unsound_record,
 )
 from gradwire.runner.stored.soundness.tasks import LARGEST_SCALE, refuse_unsound_task, sound_fabric
+from gradwire.runner.stored.spines import Spines
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scenario.fields import LONGEST_S
@@ -184,6 +186,11 @@ class StoredRun:
         with self._unchanged(path):
             refuse_unsound_record(record, task, fabric)
         return record
+
+    def short_windows(self) -> tuple[ShortWindow, ...]:
+        """The connections whose windows held less than their paths; none where no link has a delay."""
+        built = self.built_fabric()
+        return short_windows(built, self.record(), Spines(built).spine_of)
 
     def queues(self) -> QueueLengths | None:
         """How long the queues of switches' ports were; None if they were not read."""

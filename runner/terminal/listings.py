@@ -58,7 +58,7 @@ def critical_path_shown(stored: StoredRun, iteration: int | None, *, every: bool
     plan, fabric, log, record = stored.plan(), stored.built_fabric(), stored.log(), stored.record()
     with fitting(stored.folder):
         chosen = chosen_iteration(iteration, stored.label, plan, log, record)
-        path = critical_path(plan, log, chosen, fabric, record.faults)
+        path = critical_path(plan, log, chosen, fabric, record.faults, stored.short_windows())
         slowest = ", the slowest that was measured" if path.iteration == slowest_iteration(plan, log, record) else ""
         notice = list(invalid_notice(stored))
         tables = [parts_table(path), contributions_table(path), path_table(path, None if every else MOST_LINES)]

@@ -10,13 +10,27 @@ from rich.markup import escape
 from gradwire.runner.planned import PlannedRun
 from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.scenario.effective import common_settings, used_settings
-from gradwire.workloads.scenario.loading import Point
+from gradwire.workloads.scenario.loading import Point, origin_named
+from gradwire.workloads.scenario.units import SIZE
 from gradwire.workloads.summary import summary_lines
 
 
 def shared_settings(points: Sequence[Point]) -> dict[str, str]:
     """The settings that all points have alike, defaults included. Raises InputFault for options that their strategy does not take."""
-    return common_settings([used_settings(point.section, ResolvedPoint(point.section).options) for point in points])
+    return common_settings([_used_by(point) for point in points])
+
+
+def _used_by(point: Point) -> dict[str, str]:
+    with origin_named(point):
+        return _used(ResolvedPoint(point.section))
+
+
+def _used(point: ResolvedPoint) -> dict[str, str]:
+    """Every setting of a point, with the buffer of its sockets where the scenario leaves that to its network."""
+    used = used_settings(point.section, point.options)
+    return (
+        used | {"transport.buffer": SIZE.text(point.buffer_bytes)} if point.section.transport.buffer is None else used
+    )
 
 
 def settings_lines(shared: Mapping[str, str], points: int) -> Iterator[str]:
@@ -35,7 +49,7 @@ def plan_lines(planned: PlannedRun, shared: Mapping[str, str]) -> Iterator[str]:
     """A point with the settings that not all points share, and its compiled plans, in rich's markup."""
     resolved = ResolvedPoint(planned.point.section)
     chosen, job = resolved.strategy, resolved.job
-    used = used_settings(planned.point.section, resolved.options)
+    used = _used(resolved)
     own = {key: text for key, text in used.items() if key not in shared}
     yield f"[bold]{escape(planned.label)}[/bold]  {escape(chosen.summary)} [dim]({escape(chosen.source)})[/dim]"
     if own:

@@ -151,6 +151,34 @@ def test_a_delay_is_on_every_round_trip_over_the_link(tmp_path: Path) -> None:
     assert (late_s < 6 * 2e-4 + 1e-3).all()
 
 
+FAR = "".join(f'[fault.far{host}]\nkind = "delay"\nlink = "h{host}"\ndelay = "1ms"\n' for host in (2, 3, 4))
+"""With the first one, 4 ms for a round trip, in which the line of 25 Gbit/s carries 12.5 MB."""
+
+
+@pytest.mark.parametrize(
+    ("settings", "window_bytes", "cause"),
+    [((), 12.5e6, "delays"), (("transport.buffer=4MiB",), 2 / 3 * (4 << 20), "windows")],
+    ids=["default", "4 MiB"],
+)
+def test_windows_follow_delays_unless_the_scenario_chooses_them(
+    settings: tuple[str, ...], window_bytes: float, cause: str, tmp_path: Path
+) -> None:
+    """Of each message a window leaves at the line's rate, and the rest a window per round trip; and who is to blame is told."""
+    far = {"kind": "delay", "link": "h1", "delay": "1ms", "iteration": 0}
+    ran = run(tmp_path, far, "fabric.rate=25gbit", *settings, more=FAR)
+    assert ran.verdict == "valid"
+    line_bytes_per_s = 25e9 / 8 * 1448 / 1538
+    at_once_bytes = min(window_bytes, 10e6)
+    message_s = at_once_bytes / line_bytes_per_s + (10e6 - at_once_bytes) / (window_bytes / 4e-3) + 2e-3
+    barrier_s = 2 * 2e-3
+    assert np.mean(ran.times_s[1:]) == pytest.approx(COMPUTE_S + 6 * message_s + barrier_s, rel=0.1)
+    (row,) = read_texts(tmp_path / "run" / "points.csv")
+    assert row["fluid_cause"] == cause
+    assert ("sockets' windows are the limit, and not the network" in " ".join(ran.shown.split())) == bool(settings)
+    (check,) = [each for each in ran.stored.last_verdict().checks if each.name == "windows"]
+    assert ("; transport.buffer was chosen by the scenario" in check.value) == bool(settings)
+
+
 @pytest.mark.parametrize("strategy", ["kvstore", "p3", "multicast-ps", "aggregation-ps"])
 def test_strategies_of_every_kind_get_over_a_link_that_was_down(strategy: str, tmp_path: Path) -> None:
     fault = {"kind": "link-down", "link": "h2", "at": "30ms", "duration": "50ms"}

@@ -32,6 +32,8 @@ COMMON: dict[str, Any] = {
 INCAST = {"cluster": {"workers": 3, "servers": 1, "colocated": False}}
 SHALLOW = {"rate": "10gbit", "buffer": "100KB"}
 DCTCP = {"transport": {"congestion": "dctcp"}}
+FAR = {f"link{host}": {"kind": "delay", "link": f"h{host}", "delay": "5ms"} for host in (1, 2, 3)}
+"""20 ms for a round trip, in which the line carries 25 MB."""
 LEAF_SPINE = {"rate": "10gbit", "topology": "leaf-spine", "leaves": 2, "spines": 2}
 BASES: Mapping[str, dict[str, Any]] = {
     STAR: {"strategy": {"name": "geryon"}},
@@ -39,6 +41,7 @@ BASES: Mapping[str, dict[str, Any]] = {
     "counters": {"strategy": {"name": "tictac", "options": {"order": "reverse"}}, "fabric": {"rate": "2gbit"}},
     "marks": {"strategy": {"name": "kvstore"}, **INCAST, "fabric": {**SHALLOW, "ecn": "30KB"}, **DCTCP},
     "drops": {"strategy": {"name": "kvstore"}, **INCAST, "fabric": SHALLOW},
+    "far": {"strategy": {"name": "ring"}, "fault": FAR},
     "tree": {"strategy": {"name": "multicast-ps"}, "cluster": {"workers": 4}, "fabric": LEAF_SPINE},
 }
 """What differs from COMMON."""

@@ -97,7 +97,6 @@ FAULTS = [
     Fault("drops are counted twice", counted(drops=lambda drops: 2 * drops), "drops"),
     Fault("connections do not ask for marks", no_ecn, "marks"),
     Fault("connections have another congestion control", sockets(congestion="reno"), "marks"),
-    Fault("connections have the kernel's congestion control", sockets(congestion=""), "marks"),
     Fault("nothing is marked", queues(lambda words: ["bfifo", *words[1:3]]), "marks"),
     Fault("thresholds are twice as high", queues(times(2, "min", "max", "burst")), "marks"),
     Fault("thresholds are half as high", queues(times(0.5, "min", "max")), "marks"),
@@ -105,5 +104,6 @@ FAULTS = [
     Fault("packets are dropped that should be marked", queues(lambda words: words[:-2]), "marks"),
     Fault("the average is of many packets", queues(times(8, "burst")), "marks"),
     Fault("marks are not counted", counted(marks=lambda _: 0), "marks"),
+    Fault("sockets hold less than round trips do", sockets(buffer_bytes=1 << 21), "far"),
     Fault("marks are counted twice", counted(marks=lambda marks: 2 * marks), "marks"),
 ]

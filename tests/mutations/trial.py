@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from gradwire.agents.connections import SocketOptions
 from gradwire.agents.records import OpLog, PointRecord
+from gradwire.analysis.agreement.ideal import IdealRun
+from gradwire.analysis.congestion.windows import window_use
+from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
 from gradwire.faults import Fault as GradwireFault
+from gradwire.runner.campaign import sockets_of
 from gradwire.runner.code_digest import RUN_MODULES
 from gradwire.runner.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runner.protocol import TASK_FILE, Faulted, PlanFile, PointTask, built_fabric, heard, read_json, write_json
@@ -19,6 +22,7 @@ from gradwire.runner.stored.spines import Spines
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.machines import Clock, run_job
 from gradwire.workloads.checker import PlanError, check
+from gradwire.workloads.faults.planned import planned_faults
 from gradwire.workloads.plan import Plan
 from tests.mutations.bases import compiled, plan_of, point_of
 from tests.mutations.fault import FAMILIES, NOTHING, STAR, Fault, Outcome, Place
@@ -54,12 +58,13 @@ def run(base: str, family: str, fault: str) -> Ran:
             iterations=4,
             warmup=1,
             search_iterations=1,
-            sockets=SocketOptions(section.transport.buffer, section.transport.unsent_bytes, section.congestion),
+            sockets=sockets_of(section, fabric, Clock()),
             per_host=False,
             clock="virtual",
             switch_prefix="",
             capture=(),
             capture_snaplen=160,
+            faults=planned_faults(section.fault, fabric),
         )
         write_json(folder / TASK_FILE, task)
         error = _boot(folder)
@@ -94,9 +99,22 @@ def judged(base: str, plan: Plan, log: OpLog, record: PointRecord) -> Ran:
     point, fabric = point_of(base), compiled(base).fabric
     ideal = ideal_times(plan, fabric, rule_of(point.section.transport))
     departs = point.section.transport.unsent_bytes is None
-    spine_of = Spines(built_fabric(fabric, [plan])).spine_of
-    congestion = point.section.congestion
-    found = judge(plan, fabric, log, record, (), ideal, departs=departs, spine_of=spine_of, congestion=congestion)
+    built = built_fabric(fabric, [plan])
+    spine_of, rule = Spines(built).spine_of, rule_of(point.section.transport)
+    run_alike = IdealRun(plan, built, spine_of, Window(record.warmup, record.iterations - record.warmup), rule)
+    found = judge(
+        plan,
+        fabric,
+        log,
+        record,
+        (),
+        ideal,
+        departs=departs,
+        spine_of=spine_of,
+        faults=planned_faults(point.section.fault, fabric),
+        congestion=point.section.congestion,
+        windows=window_use(run_alike, record),
+    )
     return Ran(found, log, record)
 
 

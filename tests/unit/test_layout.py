@@ -31,6 +31,7 @@ MAY_IMPORT = {
 FROZEN = frozenset(
     {
         "gradwire.workloads.plan",
+        "gradwire.topo.delays",
         "gradwire.topo.fabric",
         "gradwire.topo.shape",
         "gradwire.topo.tiers",

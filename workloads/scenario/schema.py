@@ -210,8 +210,9 @@ class CostsSection(Section):
 class TransportSection(Section):
     """TCP, which stands in for RDMA."""
 
-    buffer: SizeBytes = Field(4 << 20, ge=65536, le=LARGEST_SOCKET_BYTES)
-    """Socket buffer of each connection and direction."""
+    buffer: SizeBytes | None = Field(None, ge=65536, le=LARGEST_SOCKET_BYTES)
+    """Socket buffer of each connection and direction. Unset: 4 MiB; where links have a delay, three times what the longest round trip holds
+    at the line rate if that is more, so that windows are not the limit."""
     send_ends: Literal["departure", "buffered"] = "departure"
     """When a message is sent, so that its queue goes on: at the "departure" of its last byte from the host; or, as in systems that buffer,
     as soon as a socket has taken it."""

@@ -54,6 +54,11 @@ def _refuse_agent(agent: AgentSummary, fabric: Fabric) -> None:
         _refuse_negative(state, "retransmits", "delivered", "delivered_marked")
         for host in (state.src_host, state.dst_host):
             refuse_outside("a connection's host", host, 0, fabric.endpoints - 1)
+    for window in agent.windows:
+        _refuse_negative(window, "connection", "buffer_bytes", "receive_bytes", "congestion_bytes", "round_trip_us")
+        _refuse_negative(window, "busy_us", "receive_limited_us", "buffer_limited_us", "acknowledged_bytes")
+        for host in (window.src_host, window.dst_host):
+            refuse_outside("a connection's host", host, 0, fabric.endpoints - 1)
 
 
 def _refuse_negative(message: object, *names: str) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 
 import pytest
 
-from gradwire.agents.tcp_state import Windows, choose_congestion, congestion_of
+from gradwire.agents.tcp_state import Windows, choose_congestion, congestion_of, window_states
 from gradwire.agents.wire.flows import Connection
 from gradwire.faults import MachineFault
 
@@ -57,3 +58,31 @@ def test_the_sockets_of_a_worker_that_died_have_no_windows() -> None:
     windows._sockets[3].close()
     windows.look()
     assert windows.states([CONNECTION]) == ()
+
+
+def test_what_held_a_connection_back_is_what_the_kernel_counted() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as caller:
+        caller.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 18)
+        caller.connect(listener.getsockname())
+        accepted, _ = listener.accept()
+        with accepted:
+            caller.sendall(bytes(SENT_BYTES))
+            accepted.recv(SENT_BYTES, socket.MSG_WAITALL)
+            told = accepted.send(b"all of it") and caller.recv(16)
+            (state,) = window_states({3: caller}, [CONNECTION, replace(CONNECTION, number=4)])
+            buffer_bytes = caller.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+    assert told == b"all of it"
+    assert (state.connection, state.src_host, state.dst_host) == (3, 0, 1)
+    assert state.buffer_bytes == buffer_bytes
+    # One more for the SYN.
+    assert state.acknowledged_bytes == SENT_BYTES + 1
+    assert state.receive_bytes > 0
+    assert state.congestion_bytes >= 10 * 536
+    assert 0 < state.round_trip_us < 1_000_000
+    assert state.limited_us == state.receive_limited_us + state.buffer_limited_us <= state.busy_us
+
+
+def test_the_sockets_of_a_worker_that_died_were_held_back_by_nothing() -> None:
+    sock = socket.socket()
+    sock.close()
+    assert window_states({3: sock}, [CONNECTION]) == ()

@@ -65,6 +65,8 @@ QUOTED_FROM = (
     "gradwire.analysis.verdict.steady_check",
     "gradwire.analysis.papers.holds",
     "gradwire.analysis.verdict.packet_checks",
+    "gradwire.analysis.verdict.window_check",
+    "gradwire.analysis.congestion.windows",
 )
 REPLAYED = """
 title = "a recorded step"

@@ -72,6 +72,15 @@ def test_a_limit_that_is_too_short_and_a_model_that_is_too_large_are_warned_of(t
     assert too_large.startswith("gpt2-xl: weights, gradients and momentum take 18.7 GB in fp32, but k40 has 12 GiB")
 
 
+def test_windows_that_do_not_fill_paths_are_warned_of_once(tmp_path: Path) -> None:
+    far = [f'fault.far{host}={{kind="delay",link="h{host}",delay="2ms"}}' for host in (1, 2)]
+    assert list(warnings(runs(tmp_path, *far))) == []
+    (small,) = warnings(runs(tmp_path, *far, "transport.buffer=64KiB", "run.seed=[1,2]"))
+    assert " and 1 more: transport.buffer = 64KiB is too little for the links' delays" in small
+    (crowded,) = warnings(runs(tmp_path, *far, "transport.buffer=2000MiB", "run.memory_mb=512"))
+    assert "connections whose buffers have 2000MiB each (transport.buffer) may together hold" in crowded
+
+
 @pytest.mark.parametrize(
     ("strategy", "options", "state_bytes"),
     [

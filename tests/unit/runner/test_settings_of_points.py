@@ -46,6 +46,12 @@ def test_values_have_units_and_say_who_decides(tmp_path: Path) -> None:
     assert found["run.seed"] == Setting("1", BY_DEFAULT)
 
 
+def test_the_buffer_is_told_that_long_links_lead_to(tmp_path: Path) -> None:
+    far = [f'fault.far{host}={{kind="delay",link="h{host}",delay="2ms"}}' for host in (1, 2)]
+    found = settings_of(point(tmp_path, *far, "fabric.rate=25gbit"))
+    assert found["transport.buffer"] == Setting("72 MiB", BY_DEFAULT)
+
+
 def test_what_the_scenario_leaves_open_is_told_as_it_was_decided(tmp_path: Path) -> None:
     parameter_server = settings_of(point(tmp_path))
     assert parameter_server["cluster.servers"] == Setting("2", BY_DEFAULT)

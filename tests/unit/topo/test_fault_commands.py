@@ -60,15 +60,15 @@ def test_a_link_is_cut_at_the_switch_and_mended_there() -> None:
 def test_losses_and_delays_are_put_into_every_band_of_both_ends() -> None:
     changed = commands(LinkState(), LinkState(loss=0.01, delay_s=0.002))
     assert [" ".join(words) for words in changed.tc["h1"]] == [
-        "qdisc change dev h1-eth0 parent 1:1 handle 100: netem limit 100000 delay 2000us loss 1.000000% seed 17",
-        "qdisc change dev h1-eth0 parent 1:2 handle 101: netem limit 100000 delay 2000us loss 1.000000% seed 18",
+        "qdisc change dev h1-eth0 parent 1:1 handle 100: netem limit 10000000 delay 2000us loss 1.000000% seed 17",
+        "qdisc change dev h1-eth0 parent 1:2 handle 101: netem limit 10000000 delay 2000us loss 1.000000% seed 18",
     ]
     assert [" ".join(words)[:46] for words in changed.tc[""]] == [
         "qdisc change dev gs1-eth1 parent 1:1 handle 10",
         "qdisc change dev gs1-eth1 parent 1:2 handle 10",
     ]
     undone = commands(LinkState(loss=0.01), LinkState())
-    assert " ".join(undone.tc["h1"][0]).endswith("netem limit 100000 seed 17")
+    assert " ".join(undone.tc["h1"][0]).endswith("netem limit 10000000 seed 17")
 
 
 def test_what_the_fabric_loses_itself_stays() -> None:
@@ -99,7 +99,7 @@ def test_ports_that_lose_or_delay_have_netem_in_front_of_their_fair_queues() -> 
             "h1-eth0", 10e9, FABRIC, has_prio=True, classify=Classify.SKB_PRIORITY, has_fq=True, exact_timers=True, impaired=True
         )
     ]  # fmt: skip
-    assert "qdisc add dev h1-eth0 parent 1:1 handle 100: netem limit 100000" in lines
+    assert "qdisc add dev h1-eth0 parent 1:1 handle 100: netem limit 10000000" in lines
     assert any(line.startswith("qdisc add dev h1-eth0 parent 100:1 fq ") for line in lines)
 
 

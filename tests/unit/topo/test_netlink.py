@@ -34,6 +34,17 @@ def test_only_a_lossless_fabric_waits_with_its_retransmissions() -> None:
     assert not any("rto_min" in line for line in words(Fabric(3, 10e9, loss=0.01), 0))
 
 
+def test_a_first_window_is_a_matter_of_the_route_on_every_fabric() -> None:
+    lossy = Fabric(3, 10e9, loss=0.01)
+    for fabric, others in ((FABRIC, " rto_min 20s"), (lossy, "")):
+        (line,) = [each.words for each in host_requests(1, fabric, 2, [], 9000) if "route" in each.words]
+        assert line == f"ip route replace 10.0.0.0/16 src 10.0.0.2{others} initcwnd 9000"
+    (route,) = [each for each in host_requests(1, lossy, 2, [], 9000) if "route" in each.words]
+    told = attributes(route.data[HEADER.size + ROUTE.size :])
+    # RTAX_INITCWND.
+    assert attributes(told[8]) == {11: struct.pack("=I", 9000)}
+
+
 def asked(fabric: Fabric, host: int, words: str) -> bytes:
     """What is asked of the kernel by the request whose words begin so."""
     (found,) = (

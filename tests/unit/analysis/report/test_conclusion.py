@@ -38,6 +38,24 @@ def test_several_strategies_at_one_setting_with_labels() -> None:
     assert text.endswith(" All 2 points are valid.")
 
 
+def test_windows_are_named_and_not_the_network() -> None:
+    by_windows = replace(row(1.0, strategy="ring"), fluid_cause="windows")
+    assert concluded(by_windows) == (
+        "Ring takes 1.000 s an iteration; sockets' windows are the limit, and not the network (transport.buffer): computation takes 80% of "
+        "the iteration. Its point is valid."
+    )
+    both = [
+        row(1.0, strategy="ring", delay="1ms"),
+        replace(row(2.0, strategy="ring", delay="2ms"), fluid_cause="windows"),
+    ]
+    assert "the network is the limit at 1 of 2" in concluded(*both)
+    assert ", and sockets' windows (transport.buffer) at 1." in concluded(*both)
+    (_, alone), (_, other) = [(each, replace(each, fluid_cause="windows")) for each in both]
+    assert "; sockets' windows are the limit at all 2, and not the network (transport.buffer)." in concluded(
+        alone, other
+    )
+
+
 def sweep(*names_and_times: tuple[str, tuple[float, ...]]) -> list[PointResult]:
     rates = ("10gbit", "25gbit", "40gbit")
     return [

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwire.agents.records import BandCount, OpLog, PlannedFault, PointRecord, SocketState
+from gradwire.agents.records import BandCount, OpLog, PlannedFault, PointRecord, SocketState, WindowState
 from gradwire.agents.wire.flows import connections_of
+from gradwire.analysis.congestion.windows import ShortWindow, WindowUse
 from gradwire.analysis.fluid.estimate import FluidTimes
 from gradwire.analysis.packets.reading import Capture, Packets
 from gradwire.analysis.verdict.beside_check import Beside
@@ -211,6 +212,10 @@ SAME = on_packets.log_of()
 QUICKER = FluidTimes(np.full(6, sound_time_s() / 1.06), sound_time_s() / 1.06, 1)
 UNSTEADY = FluidTimes(np.array([0.067, 0.041, 0.049, 0.045, 0.047, 0.047]), 0.047, 1)
 
+HELD_BACK = WindowUse(
+    3, (ShortWindow(WindowState(0, 0, 3, 64, 64, 64, 1, 1, 1, 0, 64), "h1 to h4", 64.0, 128.0, 1e-3, 1e9),), slower=2.0
+)
+
 CASES: dict[str, Callable[[Path], Verdict]] = {
     "ops logged": lambda _: judged(log=OpLog(*(column[:-1] for column in vars(sound_log()).values()))),
     "drops": lambda _: judged(with_bands(lambda band: replace(band, drops=1))),
@@ -257,6 +262,7 @@ CASES: dict[str, Callable[[Path], Verdict]] = {
     "faults": lambda _: judge(
         pushes(), FABRIC, sound_log(), sound_record(), faults=[PlannedFault("cut", "link-down", 5, place="h1-eth0")]
     ),
+    "windows": lambda _: judge(pushes(), FABRIC, sound_log(), sound_record(), windows=HELD_BACK),
     "congestion control": lambda _: judged_with("bbr", controlled("cubic")),
     "switch queues": lambda _: judge(pushes(), MARKING, sound_log(), sound_record(), departs=True),
     "ECN marks": lambda _: judge(

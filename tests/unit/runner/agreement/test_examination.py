@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 import pytest
 
-from gradwire.agents.records import OpLog
+from gradwire.agents.records import FaultRecord, OpLog, PointRecord, WindowState
+from gradwire.agents.wire.flows import connections_of
 from gradwire.analysis.agreement.causes import Agreement, Cause
 from gradwire.analysis.agreement.ideal import IdealRun
+from gradwire.analysis.fluid.delays import delays_of
 from gradwire.analysis.fluid.estimate import Buffered, Departure, Jitter
 from gradwire.analysis.fluid.steady import Window
 from gradwire.runner.agreement import comparing, examination, kept
@@ -23,6 +26,7 @@ from gradwire.runner.judged import JudgedRun
 from gradwire.runner.planned import plan_runs
 from gradwire.runner.protocol import PointTask, read_json, write_json
 from gradwire.runner.stored.stored_run import LOG_FILE
+from gradwire.topo.fabric import Fabric
 from gradwire.topo.tc import QUANTUM_BYTES
 from gradwire.vm.machines import Clock
 from gradwire.workloads.plan import Plan
@@ -87,7 +91,8 @@ def stored_run(
             IdealRun(plan, task.fabric, None, Window(task.warmup, task.iterations - task.warmup), send_ends), **effects
         )
         (change(log) if change else log).save(point / LOG_FILE)
-        write_json(point / "record.json", record(task.iterations, task.warmup))
+        told = record(task.iterations, task.warmup)
+        write_json(point / "record.json", with_windows(told, plan, task) if task.faults else told)
         for event in ("first_byte", "replay", "replayed"):
             say(on_line, event)
         say(on_line, "done", plan=task.plans[0].label)
@@ -100,6 +105,17 @@ def stored_run(
     points = plan_runs(resolve(document, "test.toml", "test").points, folder, clock or Clock())
     ((judged,), _) = run(folder, points)
     return judged
+
+
+def with_windows(told: PointRecord, plan: Plan, task: PointTask) -> PointRecord:
+    """The record with what became of the task's faults, and with the windows that its sockets have."""
+    held_bytes = task.sockets.buffer_bytes
+    windows = tuple(
+        WindowState(each.number, each.src_host, each.dst_host, held_bytes, held_bytes, held_bytes, 1, 1, 0, 0, 1 << 40)
+        for each in connections_of(plan)
+    )
+    faults = tuple(FaultRecord(fault, 0, 1, 10**12) for fault in task.faults)
+    return replace(told, agents=(replace(told.agents[0], windows=windows),), faults=faults)
 
 
 def examined(judged: JudgedRun) -> Agreement:
@@ -163,6 +179,42 @@ def test_each_cause_is_found_where_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     agreement = examined(stored_run(tmp_path, monkeypatch, *settings, **effects))
+    assert (agreement.cause, said in agreement.sentence) == (cause, True), agreement.sentence
+
+
+FAR = [f'fault.far{host}={{kind="delay",link="h{host}",delay="1ms"}}' for host in (1, 2, 3, 4)]
+"""4 ms for a round trip, in which 5 MB pass."""
+LINKS_S = [1e-3] * 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "window_bytes", "cause", "said"),
+    [
+        ([], float("inf"), Cause.DELAYS, "explain 100% of the difference. Links make messages arrive later, the longest by 1 ms"),
+        (
+            ["transport.buffer=1MiB"],
+            2 / 3 * (1 << 20),
+            Cause.WINDOWS,
+            "sockets keep no more than 700 kB of a connection under way (transport.buffer), where 4.7 MB would fill the line from h1 to "
+            "h2, over a round trip of 4 ms",
+        ),
+        # Short windows that do not explain it are not named.
+        (["transport.buffer=1MiB"], float("inf"), Cause.DELAYS, "the links' delays explain 100% of the difference"),
+        (["fault.far1.duration=1ms"], float("inf"), Cause.NOT_EXAMINED, "faults happened in the network"),
+    ],
+    ids=["default buffer", "small buffer", "small buffer that does not matter", "delay that ends"],
+)  # fmt: skip
+def test_of_long_links_delays_and_windows_are_told_apart(
+    settings: list[str],
+    window_bytes: float,
+    cause: Cause,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fabric = Fabric(hosts=4, rate_bps=10e9)
+    far = delays_of(fabric, LINKS_S, window_bytes)
+    agreement = examined(stored_run(tmp_path, monkeypatch, *FAR, *settings, delays=far))
     assert (agreement.cause, said in agreement.sentence) == (cause, True), agreement.sentence
 
 
