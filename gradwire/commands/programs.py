@@ -23,7 +23,7 @@ from gradwire.runner.programs.execution import Request, Summary, execute, new_fo
 from gradwire.runner.programs.launch import Launch, Started
 from gradwire.runner.programs.outputs import output_file
 from gradwire.runner.programs.program_file import check_folder, check_program
-from gradwire.runner.programs.shell import run_shell
+from gradwire.runner.programs.prompt.shell import run_shell
 from gradwire.runner.programs.size import Bench, Size, bench_of, chosen_hosts, memory_mb, seconds
 from gradwire.runner.programs.verdict import NO_PLAN, busiest, checks, line_bytes, line_use
 from gradwire.runner.stored.run_folder import RUNS

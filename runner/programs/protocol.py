@@ -61,6 +61,10 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     time_limit_s: float = 0.0
     #: Names of the ports that are captured (`Fabric.ports_named`).
     capture: tuple[str, ...] = ()
+    #: Folders of the machine that programs find empty.
+    covered: tuple[str, ...] = ()
+    #: Whether programs start programs on other hosts, as an mpirun does.
+    enters: bool = False
 
 
 class PortTraffic(msgspec.Struct, frozen=True):

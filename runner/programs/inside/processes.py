@@ -11,11 +11,12 @@ import subprocess
 import time
 import tty
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Protocol
 
 from gradwire.faults import InputFault, MachineFault
-from gradwire.runner.programs.inside.host import Host, become_a_program
+from gradwire.runner.programs.inside.hosts.host import Host, become_a_program
+from gradwire.runner.programs.inside.hosts.sandbox import Sandbox
 from gradwire.runner.programs.inside.traffic_classes import join_class
 from gradwire.runner.programs.protocol import NO_HOST, Ended, Interrupt, Output
 
@@ -65,8 +66,8 @@ class Listener(Protocol):
 class Processes:
     """The programs that run, by order of their start. Everything that they write goes to the channel."""
 
-    def __init__(self, hosts: Sequence[Host], channel: Listener) -> None:
-        self._hosts, self._channel = hosts, channel
+    def __init__(self, hosts: Sequence[Host], sandbox: Sandbox, channel: Listener) -> None:
+        self._hosts, self._sandbox, self._channel = hosts, sandbox, channel
         self._selector = selectors.DefaultSelector()
         self._selector.register(channel.fileno(), selectors.EVENT_READ, None)
         self.running: list[Running] = []
@@ -92,15 +93,16 @@ class Processes:
         """
         read_ends, write_ends = _terminal() if terminal else _pipes()
         try:
-            process = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=write_ends[0],
-                stderr=write_ends[1],
-                env=dict(env),
-                start_new_session=True,
-                preexec_fn=self._entering(host, folder, traffic_class),  # noqa: PLW1509 (this process has one thread)
-            )
+            with nullcontext() if host == NO_HOST else self._sandbox.births():
+                process = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=write_ends[0],
+                    stderr=write_ends[1],
+                    env=dict(env),
+                    start_new_session=True,
+                    preexec_fn=self._entering(host, folder, traffic_class),  # noqa: PLW1509 (this process has one thread)
+                )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             for fd in read_ends:
                 os.close(fd)
@@ -147,6 +149,8 @@ class Processes:
     def end_all(self) -> None:
         """Ends all programs: they may end by themselves, and then they have to. No Ended is said of them."""
         self._is_ending = True
+        # An input that has ended is always readable: waiting for programs would then be asking again and again, and take no time.
+        self._selector.unregister(self._channel.fileno())
         for number in (signal.SIGTERM, signal.SIGKILL):
             for program in list(self.running):
                 program.signal(number)
