@@ -7,7 +7,7 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -21,7 +21,7 @@ from gradwire.faults import Fault, InternalFault, MachineFault
 from gradwire.runner.code_digest import RUN_MODULES
 from gradwire.runner.programs.figures import FIGURES_FOLDER, make_figures_folders
 from gradwire.runner.programs.launch import Launch, Started, programs
-from gradwire.runner.programs.outputs import Outputs
+from gradwire.runner.programs.outputs import OUTPUT_LIMIT_BYTES, Outputs
 from gradwire.runner.programs.program_file import covered_folders
 from gradwire.runner.programs.protocol import (
     TASK_FILE,
@@ -29,6 +29,7 @@ from gradwire.runner.programs.protocol import (
     Event,
     Full,
     Output,
+    OutputFull,
     Ready,
     Refused,
     Report,
@@ -68,6 +69,10 @@ class Request:
     covered: Path | None = None
     #: By stream: where it is shown beside being kept.
     terminal: Mapping[int, TextIO] = field(default_factory=dict)
+    #: What is kept of all that programs write; 0: everything.
+    output_limit_bytes: int = OUTPUT_LIMIT_BYTES
+    #: Hears once, with the place of the program that wrote last, that no more is kept.
+    on_output_full: Callable[[str], None] = lambda _: None
     #: The CPU that the kernel is pinned to; by default the last that this process may use.
     cpu: int | None = None
     #: Tells from another thread that the run is not wanted any more.
@@ -156,6 +161,7 @@ def execute(request: Request) -> Summary:
         programs=programs(request.programs, fabric, os.environ, Path(JOB_FOLDER)),
         hosts={each.name: tuple(each.hosts) for each in request.programs},
         time_limit_s=request.time_limit_s,
+        output_limit_bytes=request.output_limit_bytes,
         capture=tuple(request.capture),
         covered=covered_folders(request.covered or request.folder, Path.cwd()),
         enters=any(each.launch is Launch.MPI for each in request.programs),
@@ -174,6 +180,8 @@ def execute(request: Request) -> Summary:
             event = events.event_of(line)
             if isinstance(event, Output):
                 outputs.take(event)
+            elif isinstance(event, OutputFull):
+                request.on_output_full(place_name(event.program, fabric.host_names()[event.host]))
             elif isinstance(event, Full):
                 running.send(line_of(Taken()))
             else:

@@ -59,6 +59,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     #: Virtual seconds that the programs may take.
     time_limit_s: float = 0.0
+    #: What is kept of all that programs write, in sum. 0: all of it.
+    output_limit_bytes: int = 0
     #: Names of the ports that are captured (`Fabric.ports_named`).
     capture: tuple[str, ...] = ()
     #: Folders of the machine that programs find empty.
@@ -96,6 +98,14 @@ class Output(msgspec.Struct, frozen=True, tag_field="event", tag="output"):
     program: str = ""
 
 
+class OutputFull(msgspec.Struct, frozen=True, tag_field="event", tag="output_full"):
+    """Programs have written as much as is kept: what they write from now on is not."""
+
+    #: Who wrote it last.
+    host: int
+    program: str = ""
+
+
 class Ended(msgspec.Struct, frozen=True, tag_field="event", tag="ended"):
     """A program has ended by itself."""
 
@@ -130,6 +140,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     upcalls: int
     #: Programs that the kernel killed because its memory was full.
     killed_for_memory: int
+    #: What programs wrote beyond their limit, which was not kept.
+    dropped_output_bytes: int = 0
 
 
 class Refused(msgspec.Struct, frozen=True, tag_field="event", tag="refused"):
@@ -161,7 +173,7 @@ class Interrupt(msgspec.Struct, frozen=True, tag_field="command", tag="interrupt
     """End the program that runs, as Ctrl-C does."""
 
 
-Event = Ready | Output | Ended | Done | Full | Report | Refused
+Event = Ready | Output | OutputFull | Ended | Done | Full | Report | Refused
 Command = Execute | PingAll | Interrupt | Taken
 _events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _commands: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)

@@ -40,9 +40,9 @@ FROZEN = frozenset(
     }
 )
 """The plan, the network, what a run logs, and what goes over the wire: the last for whoever reads captured packets."""
-SHARED = frozenset({"child_process", "faults", "files", "network_namespace", "validation"})
-"""Modules of the package itself that all folders may import: starting processes, who is at fault, entering a network namespace, pydantic's
-errors in words."""
+SHARED = frozenset({"child_process", "control_characters", "faults", "files", "network_namespace", "validation"})
+"""Modules of the package itself that all folders may import: starting processes, control characters, who is at fault, entering a network
+namespace, pydantic's errors in words."""
 FROZEN_MAY_IMPORT = frozenset({*sys.stdlib_module_names, "numpy"})
 INSIDE = frozenset({"commands", "api"})
 """Folders that lie in the package itself."""

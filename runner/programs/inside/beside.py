@@ -27,7 +27,7 @@ from gradwire.runner.programs.inside.processes import Processes
 from gradwire.runner.programs.inside.schedule import Schedule
 from gradwire.runner.programs.inside.traffic_classes import make_classes
 from gradwire.runner.programs.outputs import output_file
-from gradwire.runner.programs.protocol import Ended, Output, Task, hosts_file, place_name, read_task
+from gradwire.runner.programs.protocol import Ended, Output, OutputFull, Task, hosts_file, place_name, read_task
 from gradwire.topo.fabric import Fabric
 
 READY, BEGIN = "ready", b"begin\n"
@@ -60,8 +60,10 @@ class Kept:
         except BlockingIOError:
             self.is_over = False
 
-    def say(self, event: Output | Ended) -> None:
+    def say(self, event: Output | OutputFull | Ended) -> None:
         """Keeps what a program wrote, or that it ended."""
+        if isinstance(event, OutputFull):
+            return  # what was dropped is noted at the end
         place = place_name(event.program, self._names[event.host])
         if isinstance(event, Ended):
             self.statuses[place] = event.status
@@ -97,7 +99,7 @@ def _run_on(hosts: Sequence[Host], sandbox: Sandbox, pids: Sequence[int], task: 
         hosts_file(name).write_text("".join(f"{names[host]} slots=1\n" for host in ranks))
     make_classes(names, pids, {each.traffic_class for each in task.programs if each.traffic_class is not None})
     kept = Kept(folder, names)
-    processes = Processes(hosts, sandbox, kept)
+    processes = Processes(hosts, sandbox, kept, task.output_limit_bytes)
     print(READY, flush=True)
     kept.begin()
     schedule = Schedule(task.programs, task.folder, time.monotonic())
@@ -107,7 +109,8 @@ def _run_on(hosts: Sequence[Host], sandbox: Sandbox, pids: Sequence[int], task: 
         processes.end_all()
         sandbox.end()
     started = tuple(place_name(program.name, names[program.host]) for program, _ in schedule.started)
-    (folder / ENDED_FILE).write_bytes(msgspec.json.encode(EndedBeside(started, kept.statuses, kept.ended_s)))
+    ended = EndedBeside(started, kept.statuses, kept.ended_s, processes.dropped_bytes)
+    (folder / ENDED_FILE).write_bytes(msgspec.json.encode(ended))
 
 
 @contextmanager

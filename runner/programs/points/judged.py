@@ -59,7 +59,9 @@ def judge_programs(point: ProgramPoint, folder: Path) -> ProgramResult:
             return failed(point, read_json(path, Verdict))
     with reading(folder / SUMMARY_FILE):
         summary = read_json(folder / SUMMARY_FILE, Summary)
-    rows, wrong = reported(point.section.program, point.fabric, folder, summary.statuses)
+    rows, wrong = reported(
+        point.section.program, point.fabric, folder, summary.statuses, summary.report.dropped_output_bytes
+    )
     made = [_ended(point, folder, summary), *checks(summary.report, point.fabric), _readable(rows, wrong)]
     return ProgramResult(
         point.parameters, summary.report.duration_s, rows, summary.memory_bytes, summary.wall_s, _verdict(made)
