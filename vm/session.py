@@ -42,6 +42,8 @@ KIB, MIB = 1024, 1 << 20
 STALL_LIMIT_S = 20.0
 """Wall time after which a virtual clock that stands still is taken for one that will not move again. Eight torch hosts that start at once
 move it at least every second on one core, for looking for a file that is not there moves it."""
+STARTING_S = 2.0
+"""For so long a kernel's memory may be refused: between fork and exec, a process of a command that root began as another user is root's."""
 FULL_SHARE = 0.95
 """Of a kernel's memory, what it has used when there is no room left: the rest is its own tables of pages, which it touches last."""
 
@@ -73,6 +75,7 @@ class Session:
     ) -> None:
         self._process, self._channel, self._console, self._watched = process, channel, console, watched
         self._memory_mb, self._status_file = memory_mb, status_file
+        self._begun_s = time.monotonic()
         self.console: deque[str] = deque(maxlen=CONSOLE_LINES_KEPT)
 
     def follow(
@@ -111,6 +114,8 @@ class Session:
         try:
             return self._watched.virtual_ns()
         except PermissionError as error:
+            if time.monotonic() - self._begun_s < STARTING_S:
+                return 0
             raise MachineFault(
                 f"cannot see whether the virtual clock moves: {error}; allow ptrace for the caller's own processes"
             ) from error

@@ -13,8 +13,10 @@ from types import FrameType
 from typing import NoReturn
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
+from gradwire.analysis.verdict.checks import Check
 from gradwire.commands import terminal
 from gradwire.faults import InputFault
 from gradwire.runner.code_digest import RUN_MODULES
@@ -28,11 +30,12 @@ from gradwire.runner.programs.outputs import OUTPUT_LIMIT_BYTES, output_file
 from gradwire.runner.programs.program_file import check_folder, check_program
 from gradwire.runner.programs.prompt.shell import run_shell
 from gradwire.runner.programs.size import Bench, Size, bench_of, chosen_hosts, memory_mb, output_limit_bytes, seconds
-from gradwire.runner.programs.verdict import NO_PLAN, busiest, checks, line_bytes, line_use
+from gradwire.runner.programs.verdict import CARRIED, NO_PLAN, busiest, checks, line_bytes, line_use
 from gradwire.runner.stored.run_folder import RUNS
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.scenario.units import rate_text
 
+NOT_CARRIED = "The network did not carry all that it was given:"
 BUSIEST_SHOWN = 8
 """Ports in the summary; summary.json has all."""
 
@@ -152,8 +155,6 @@ def _launch(name: str) -> Launch:
 def _show(summary: Summary, request: Request) -> bool:
     """Prints what the run came to; returns whether the network carried what it should."""
     report, folder = summary.report, request.folder
-    if summary.failed:
-        _tell_failure(summary, request)
     terminal.console.print(
         f"{report.duration_s:.6f} s of virtual time in {summary.wall_s:.1f} s; memory used: {summary.memory_bytes / 2**30:.2f} GiB of "
         f"{request.memory_mb / 1024:.2f}",
@@ -164,14 +165,24 @@ def _show(summary: Summary, request: Request) -> bool:
     failed = [check for check in made if not check.ok]
     told = ", ".join(f"{check.name} {check.value}" for check in made)
     terminal.console.print(f"{told}; {', '.join(NO_PLAN)}: no plan", highlight=False)
-    for check in failed:
-        terminal.errors.print(
-            f"[red]invalid[/red]: {check.name} {check.value} (limit {check.limit}). {check.meaning}", highlight=False
-        )
-    if not failed:
-        terminal.console.print("valid: the network carried all that it was given", highlight=False)
+    _tell_state(summary, request, failed)
     terminal.name_files({"outputs": folder / "output", "summary": folder / "summary.json"})
     return not failed
+
+
+def _tell_state(summary: Summary, request: Request, wrong: Sequence[Check]) -> None:
+    """One word for what the run is, and what the network did: a program that fails says nothing of that."""
+    said = [f"{check.name} {check.value} (limit {check.limit}). {check.meaning}" for check in wrong]
+    if summary.failed:
+        terminal.console.print(f"{CARRIED[0].upper()}{CARRIED[1:]}." if not wrong else NOT_CARRIED, highlight=False)
+        for line in said:
+            terminal.errors.print(line, markup=False, highlight=False)
+        _tell_failure(summary, request)
+    elif wrong:
+        for line in said:
+            terminal.errors.print(f"[red]invalid[/red]: {escape(line)}", highlight=False)
+    else:
+        terminal.console.print(f"valid: {CARRIED}", highlight=False)
 
 
 def _tell_failure(summary: Summary, request: Request) -> None:
@@ -182,7 +193,8 @@ def _tell_failure(summary: Summary, request: Request) -> None:
     errors = output_file(folder, summary.failed, 2)
     where = f"; its errors are in {errors}" if errors.exists() else ""
     terminal.errors.print(
-        f"[red]failed[/red]: {request.programs[0].argv[0]} on {summary.failed} {how}{where}", highlight=False
+        f"[red]failed[/red]: {escape(f'{request.programs[0].argv[0]} on {summary.failed} {how}{where}')}",
+        highlight=False,
     )
 
 
