@@ -73,6 +73,10 @@ def execute(
     stall_limit: Annotated[
         str, typer.Option(help="wall time that programs may compute while no virtual time passes, e.g. 5min")
     ] = "20s",
+    output_limit: Annotated[
+        str | None,
+        typer.Option(help="what is kept of all that programs write, e.g. 4G; the rest is dropped. default: 1 GiB"),
+    ] = None,
     capture: Annotated[
         list[str] | None,
         typer.Option(help="write this port's packets to a file: h1, s1-eth2 or all; may be given again"),
@@ -81,14 +85,18 @@ def execute(
         Path | None,
         typer.Option(readable=False, help="run folder; default: a new one in runs/, named after the program"),
     ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option(help="for root: the user as whom the whole run goes on, so that programs have no other rights"),
+    ] = None,
 ) -> None:
     """Runs a program of your own, unmodified, on the hosts of an emulated network, and says what the network carried."""
     from gradwire.commands import programs
     from gradwire.runner.programs.size import Size
 
     size = Size(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription)
-    limits = programs.Limits(memory, time_limit, wall_limit, stall_limit)
-    programs.execute_program(size, context.meta[PROGRAM], hosts, launch, limits, capture or [], out)
+    limits = programs.Limits(memory, time_limit, wall_limit, stall_limit, output_limit)
+    programs.execute_program(size, context.meta[PROGRAM], hosts, launch, limits, capture or [], out, user)
 
 
 def shell(

@@ -163,7 +163,7 @@ def programs_of(stored: StoredRun, fabric: Fabric) -> tuple[Beside | None, tuple
         return None, ()
     with reading(stored.folder / ENDED_FILE):
         ended = read_ended(stored.folder)
-    figures, unreadable = reported(sections, fabric, stored.folder, ended.statuses)
+    figures, unreadable = reported(sections, fabric, stored.folder, ended.statuses, ended.dropped_output_bytes)
     failed = [f"{place} ended with status {status}" for place, status in ended.failed.items()]
     early = [f"{place} ended after {ended.ended_s[place]:.3f} s" for place in ended.statuses]
     names = fabric.host_names()

@@ -34,6 +34,10 @@ JOB_FOLDER = "/run/job"
 AGENT_FILE = "agent.so"
 COMPILED_AGENT = f"{JOB_FOLDER}/{BOX_NAME}/{AGENT_FILE}"
 """Path inside the kernel of the compiled agent, if the kernel's file has one."""
+KEY_FILE = "key"
+"""In the box of a session, what its caller and its job alone are to know; the job removes it."""
+KEY_INSIDE = f"{JOB_FOLDER}/{BOX_NAME}/{KEY_FILE}"
+STATUS_FILE = "status"
 HELP_LIMIT_S = 20.0
 CONSOLE_LINES_KEPT = 200
 """Must be large: a panic before the console is ready repeats all earlier messages of the kernel after the line with the reason."""
@@ -68,6 +72,7 @@ def run_virtual(
     openvswitch: bool = True,
     kernel: Path | None = None,
     stop: threading.Event | None = None,
+    programs: bool = False,
 ) -> int:
     """Runs `argv` as root in a fresh kernel in virtual time; returns its exit status (128 + n after signal n).
 
@@ -81,6 +86,8 @@ def run_virtual(
     openvswitch: whether to start Open vSwitch first, 30 virtual seconds after boot.
     kernel: kernel to boot (default: the cached one).
     stop: ends the run early when another thread sets it.
+    programs: whether the job starts programs that are not to be trusted. Then system calls are intercepted by ptrace and never by seccomp,
+        with which a program could read and write all of the kernel's memory (`seccomp=` in the help of Linux 6.16 as user-mode kernel).
 
     Raises KernelFault if the kernel dies or the time limit is reached; MachineFault if there is no kernel, no room for its memory,
     or `stop` was set; InputFault if the command or the environment cannot be passed to a program. On return no process and no file
@@ -101,7 +108,7 @@ def run_virtual(
             memory_mb=memory_mb,
             token=token,
             openvswitch=openvswitch,
-            seccomp=knows_seccomp(kernel),
+            seccomp=not programs and knows_seccomp(kernel),
         )
         console: deque[str] = deque(maxlen=CONSOLE_LINES_KEPT)
         output = TokenWatch(token, on_line)
@@ -122,10 +129,10 @@ def run_virtual(
             raise _time_over(time_limit_s, console)
         if end is FollowEnd.STOPPED:
             raise MachineFault("the run was stopped before its job had ended")
-        if not (box / "status").exists():
+        if not (box / STATUS_FILE).exists():
             ending = Ending(kernel, tuple(console), process.returncode, memory_folder, memory_mb)
             raise kernel_died("the virtual-time kernel died before its job had ended", ending, Surroundings.here())
-        return int((box / "status").read_text())
+        return int((box / STATUS_FILE).read_text())
 
 
 class TokenWatch:
@@ -261,6 +268,8 @@ def _box(workdir: Path) -> Iterator[Path]:
 
     It is in the run's own folder and not in /tmp: if this process is killed, nothing is left outside the run, and the next run in
     the same folder replaces it.
+
+    Raises MachineFault at the end if `workdir` is another folder by then, in which the caller would read what the job did not write.
     """
     box = workdir.absolute() / BOX_NAME
     if box.is_symlink():
@@ -269,12 +278,25 @@ def _box(workdir: Path) -> Iterator[Path]:
         shutil.rmtree(box)
     try:
         box.mkdir(parents=True)
+        before = workdir.stat()
     except OSError as error:
         raise MachineFault(f"cannot write to {workdir}: {error.strerror}; choose another --out") from error
     try:
         yield box
     finally:
+        if not _is_still(workdir, before):
+            raise MachineFault(
+                f"{workdir}: was moved or replaced during the run, so what lies there now is not the run's"
+            )
         shutil.rmtree(box)
+
+
+def _is_still(folder: Path, before: os.stat_result) -> bool:
+    """Whether a path leads to the folder that it led to before."""
+    try:
+        return os.path.samestat(folder.stat(), before)
+    except OSError:
+        return False
 
 
 def _time_over(time_limit_s: float, console: Sequence[str]) -> KernelFault:

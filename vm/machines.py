@@ -45,6 +45,7 @@ def run_job(
     memory_mb: int = DEFAULT_MEMORY_MB,
     stop: threading.Event | None = None,
     kernel: Path | None = None,
+    programs: bool = False,
 ) -> int:
     """Runs `python -m module folder` on a machine of the given clock; returns its exit status. Raises what the machine raises.
 
@@ -52,7 +53,7 @@ def run_job(
     JSON.
 
     imports: the modules that the job and its own processes start with.
-    kernel: what to boot on the virtual clock, by default the cached one.
+    kernel: what to boot on the virtual clock, by default the cached one. programs: as for `run_virtual`.
     """
     program = [sys.executable, "-m", module]
     # Needed because the source folder may not be where packages are installed, and the job starts in another folder.
@@ -72,6 +73,7 @@ def run_job(
             cpu=max(os.sched_getaffinity(0)) if cpu is None else cpu,
             on_line=lambda line: on_line(line.replace(JOB_FOLDER, outside)),
             kernel=kernel,
+            programs=programs,
             **common,
         )
     return run_on_host([*program, path], on_line=on_line, **common)

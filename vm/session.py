@@ -17,18 +17,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
 
-from gradwire.faults import InputFault, MachineFault
+from gradwire.faults import InputFault, InternalFault, MachineFault
 from gradwire.vm.causes import Ending, Surroundings, kernel_died
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machine import (
     CONSOLE_LINES_KEPT,
     JOB_DEFAULTS,
     KERNEL_ENVIRONMENT,
+    KEY_FILE,
+    STATUS_FILE,
     _box,
     boot_command,
     choose_memory_folder,
     job_text,
-    knows_seccomp,
 )
 from gradwire.vm.owners import OWNER_VARIABLE, this_process
 from gradwire.vm.streaming import FollowEnd, follow, pipe, process_group
@@ -41,6 +42,8 @@ KIB, MIB = 1024, 1 << 20
 STALL_LIMIT_S = 20.0
 """Wall time after which a virtual clock that stands still is taken for one that will not move again. Eight torch hosts that start at once
 move it at least every second on one core, for looking for a file that is not there moves it."""
+STARTING_S = 2.0
+"""For so long a kernel's memory may be refused: between fork and exec, a process of a command that root began as another user is root's."""
 FULL_SHARE = 0.95
 """Of a kernel's memory, what it has used when there is no room left: the rest is its own tables of pages, which it touches last."""
 
@@ -62,10 +65,17 @@ class Session:
     """
 
     def __init__(
-        self, process: Popen[bytes], channel: socket.socket, console: int, watched: Watched | None, memory_mb: int
+        self,
+        process: Popen[bytes],
+        channel: socket.socket,
+        console: int,
+        watched: Watched | None,
+        memory_mb: int,
+        status_file: Path,
     ) -> None:
         self._process, self._channel, self._console, self._watched = process, channel, console, watched
-        self._memory_mb = memory_mb
+        self._memory_mb, self._status_file = memory_mb, status_file
+        self._begun_s = time.monotonic()
         self.console: deque[str] = deque(maxlen=CONSOLE_LINES_KEPT)
 
     def follow(
@@ -80,15 +90,21 @@ class Session:
         """Passes each line of the job to `take` until `finished()`, and says what ended that (vm/streaming.py).
 
         Raises InputFault, with what has the CPU, if no virtual time passes for `stall_limit_s` of wall time. limit_names: what
-        gives more.
+        gives more. Raises InternalFault if the job ends before that.
         """
         outputs = {self._channel.fileno(): take, self._console: self.console.append}
         watch = StallWatch(self._virtual_ns, stall_limit_s)
         try:
-            end = follow(outputs, time_limit_s=time_limit_s, finished=lambda: finished() or watch.has_stalled())
+            end = follow(
+                outputs,
+                time_limit_s=time_limit_s,
+                finished=lambda: finished() or self._status_file.exists() or watch.has_stalled(),
+            )
         except ConnectionResetError:  # the kernel is gone, with a line of ours that it had not read
             return FollowEnd.CLOSED
         if end is FollowEnd.FINISHED and not finished():
+            if self._status_file.exists():  # its last words came before it
+                raise InternalFault("the job in the virtual-time kernel ended before it had said how the run went")
             raise self._stalled(stall_limit_s, limit_names)
         return end
 
@@ -98,6 +114,8 @@ class Session:
         try:
             return self._watched.virtual_ns()
         except PermissionError as error:
+            if time.monotonic() - self._begun_s < STARTING_S:
+                return 0
             raise MachineFault(
                 f"cannot see whether the virtual clock moves: {error}; allow ptrace for the caller's own processes"
             ) from error
@@ -137,12 +155,20 @@ class Session:
 
 @contextmanager
 def session(
-    argv: Sequence[str], *, env: Mapping[str, str], cpu: int, memory_mb: int, workdir: Path, kernel: Path | None = None
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cpu: int,
+    memory_mb: int,
+    workdir: Path,
+    key: bytes = b"",
+    kernel: Path | None = None,
 ) -> Iterator[Session]:
     """Boots a kernel with Open vSwitch, starts `argv` in it as root, and ends all of it when the block ends, whatever happened.
 
-    The arguments are those of `run_virtual`. In the block, a KernelDied tells that the kernel ended by itself, and becomes a KernelFault
-    with its cause. Raises MachineFault if there is no kernel or no room for its memory.
+    key: what the job finds in the file KEY_INSIDE, which nobody else should read; so it should remove that. The other arguments are those
+    of `run_virtual`, with programs that are not to be trusted. In the block, a KernelDied tells that the kernel ended by itself, and
+    becomes a KernelFault with its cause. Raises MachineFault if there is no kernel or no room for its memory.
     """
     kernel = kernel or cached_kernel()
     if kernel is None:
@@ -153,9 +179,9 @@ def session(
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BYTES)
         theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BYTES)
         (box / "job").write_bytes(job_text(argv, {**JOB_DEFAULTS, **env}))
-        command = boot_command(
-            kernel, cpu=cpu, memory_mb=memory_mb, token="", openvswitch=True, seccomp=knows_seccomp(kernel)
-        )
+        with open(box / KEY_FILE, "wb", opener=_for_this_user) as file:
+            file.write(key)
+        command = boot_command(kernel, cpu=cpu, memory_mb=memory_mb, token="", openvswitch=True, seccomp=False)
         with process_group(
             [word.replace(ONE_WAY, TWO_WAY) for word in command],
             env={**KERNEL_ENVIRONMENT, "TMPDIR": str(memory_folder), OWNER_VARIABLE: this_process()},
@@ -166,12 +192,24 @@ def session(
             theirs.close()
             console_end.close()
             places = places_of(kernel)
-            running = Session(process, ours, console_read, Watched(process.pid, places) if places else None, memory_mb)
+            running = Session(
+                process,
+                ours,
+                console_read,
+                Watched(process.pid, places) if places else None,
+                memory_mb,
+                box / STATUS_FILE,
+            )
             try:
                 yield running
             except KernelDied as died:
                 ending = Ending(kernel, tuple(running.console), running.exit_status(), memory_folder, memory_mb)
                 raise kernel_died(str(died), ending, Surroundings.here()) from None
+
+
+def _for_this_user(path: str, flags: int) -> int:
+    """Makes a file that no other user may read."""
+    return os.open(path, flags | os.O_EXCL, 0o600)
 
 
 def stalled(

@@ -21,6 +21,9 @@ LineTaker = Callable[[str], None]
 POLL_S = 0.25
 """Longest wait between two checks of the stop event and the clock."""
 READ_BYTES = 65536
+LINE_BYTES = 1 << 24
+"""Kept of a line that has not ended; a longer one is passed on in parts. The longest that a job writes, its report of 512 hosts' ports, has
+a hundredth of that."""
 KILL_LIMIT_S = 20.0
 KILL_POLL_S = 0.005
 PIPE_BYTES = 1 << 20
@@ -37,23 +40,40 @@ class FollowEnd(Enum):
 
 
 class LineSplitter:
-    """Turns chunks of bytes into lines; a terminal's `\\r\\n` counts as one line end."""
+    """Turns chunks of bytes into lines; a terminal's `\\r\\n` counts as one line end.
 
-    def __init__(self, take: LineTaker) -> None:
-        self._take = take
-        self._rest = b""
+    line_bytes: what is kept of a line that has not ended. A longer one is passed on in parts, so that time and memory stay in proportion.
+    """
+
+    def __init__(self, take: LineTaker, line_bytes: int = LINE_BYTES) -> None:
+        self._take, self._line_bytes = take, line_bytes
+        self._rest: list[bytes] = []
+        self._rest_bytes = 0
 
     def feed(self, chunk: bytes) -> None:
         """Takes the next bytes and passes on every line that they complete."""
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        for line in lines:
-            self._take(line.rstrip(b"\r").decode(errors="replace"))
+        first, *others = chunk.split(b"\n")
+        self._keep(first)
+        for line in others:
+            self._pass_on()
+            self._keep(line)
 
     def close(self) -> None:
         """Passes on what came after the last line end, if anything."""
-        if self._rest:
-            self._take(self._rest.rstrip(b"\r").decode(errors="replace"))
-            self._rest = b""
+        if self._rest_bytes:
+            self._pass_on()
+
+    def _keep(self, part: bytes) -> None:
+        while self._rest_bytes + len(part) > self._line_bytes:
+            taken, part = part[: self._line_bytes - self._rest_bytes], part[self._line_bytes - self._rest_bytes :]
+            self._rest.append(taken)
+            self._pass_on()
+        self._rest.append(part)
+        self._rest_bytes += len(part)
+
+    def _pass_on(self) -> None:
+        line, self._rest, self._rest_bytes = b"".join(self._rest), [], 0
+        self._take(line.rstrip(b"\r").decode(errors="replace"))
 
 
 def follow(

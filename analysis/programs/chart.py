@@ -66,7 +66,7 @@ def chart(results: Sequence[ProgramResult], chosen: Choice, title: str, labels: 
         figure.suptitle(title, fontsize=11, fontweight="bold")
         invalid = sum(not result.valid for result in results)
         if invalid:
-            note = f"Not drawn, as their verdicts are invalid: {invalid} of {len(results)} points."
+            note = f"Not drawn, as they are not valid: {invalid} of {len(results)} points."
             figure.supxlabel(note, fontsize=8, color="#666666", style="italic")
     return figure
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from gradwire.analysis.frames.csv_files import write_csv
 from gradwire.analysis.programs.chart import chart, choice
-from gradwire.analysis.programs.results import ProgramResult, figures_frame, points_frame, varied, words
+from gradwire.analysis.programs.results import FAILED, ProgramResult, figures_frame, points_frame, varied, words
 from gradwire.analysis.programs.tables import figures_table, points_table
 from gradwire.analysis.report.charts import save_chart, svg_text
 from gradwire.analysis.report.pages import drawing, html_table, page
@@ -46,7 +46,10 @@ def conclusion(results: Sequence[ProgramResult]) -> str:
     valid = sum(result.valid for result in results)
     if valid == len(results):
         return "The point is valid." if valid == 1 else f"All {valid} points are valid."
-    return f"{len(results) - valid} of {len(results)} points are invalid, and their figures are no results."
+    failed = sum(result.state == FAILED for result in results)
+    counted = [(failed, "failed"), (len(results) - valid - failed, "are invalid")]
+    said = " and ".join(f"{count} of {len(results)} points {word}" for count, word in counted if count)
+    return f"{said}, and their figures are no results."
 
 
 def write_program_report(

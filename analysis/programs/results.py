@@ -12,6 +12,8 @@ from gradwire.analysis.parameters import parameter_number
 from gradwire.analysis.programs.readers import Row
 from gradwire.analysis.verdict.verdict import Verdict
 
+FAILED = "failed"
+"""The state of a point one of whose programs failed."""
 PROGRAM, HOST, VERDICT = "program", "host", "verdict"
 OWN_COLUMNS = (PROGRAM, HOST, VERDICT)
 """Columns that say where a row of figures comes from, and whether it is a result."""
@@ -44,6 +46,11 @@ class ProgramResult:
     def valid(self) -> bool:
         """Whether the figures are results."""
         return self.verdict.valid
+
+    @property
+    def state(self) -> str:
+        """The word that the verdict begins with: "valid", "failed" if a program failed by itself, and otherwise "invalid"."""
+        return self.verdict.summary.partition(":")[0]
 
 
 def varied(results: Sequence[ProgramResult]) -> list[str]:

@@ -13,7 +13,7 @@ from gradwire.analysis.report.charts import Labels
 from gradwire.analysis.report.tables import TextTable
 
 GIB = 1 << 30
-INVALID, ABSENT = "invalid", ""
+ABSENT = ""
 DIGITS = 5
 
 
@@ -26,7 +26,7 @@ def points_table(results: Sequence[ProgramResult], labels: Mapping[str, str]) ->
         duration = ABSENT if result.duration_s is None else f"{result.duration_s:.6f}"
         words = (write(result.parameters.get(key, "")) for key in keys)
         cost = f"{result.wall_s:.1f}", f"{result.memory_bytes / GIB:.2f}" if result.memory_bytes else ABSENT
-        body.append((*words, duration, *cost, str(len(result.figures)), "valid" if result.valid else INVALID))
+        body.append((*words, duration, *cost, str(len(result.figures)), result.state))
         tones.append("good" if result.valid else "bad")
     return TextTable("Points", headers, tuple(body), len(keys), tuple(tones), _everywhere(results, keys))
 

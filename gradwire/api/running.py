@@ -30,7 +30,7 @@ from gradwire.runner.launch.programs import (
 )
 from gradwire.runner.stored.run_folder import RUNS, holds_programs, run_folder
 from gradwire.runner.terminal.programs import tell_ended
-from gradwire.runner.terminal.screen import Screen
+from gradwire.runner.terminal.screen import PlainConsole, Screen
 from gradwire.vm.machines import Clock
 from gradwire.workloads.programs.loading import ProgramScenario
 
@@ -165,7 +165,7 @@ def _console(stream: TextIO, **options: Any) -> Console:
     """
     terminal = stream.isatty()
     width = None if terminal else COLUMNS
-    return Console(file=stream, width=width, force_terminal=terminal, force_jupyter=False, **options)
+    return PlainConsole(file=stream, width=width, force_terminal=terminal, force_jupyter=False, **options)
 
 
 def _where(jobs: int | None, executor: str, scheduler: str | Client | None) -> Where:

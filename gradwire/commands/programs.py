@@ -6,30 +6,36 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
+from gradwire.analysis.verdict.checks import Check
 from gradwire.commands import terminal
 from gradwire.faults import InputFault
+from gradwire.runner.code_digest import RUN_MODULES
 from gradwire.runner.launch.kernel import make_kernel_ready
+from gradwire.runner.launch.other_user import OtherUser, going_on_as
 from gradwire.runner.launch.out_paths import refuse_unusable, writing
 from gradwire.runner.launch.programs import ROOT_WARNING, warn_of_kernel
 from gradwire.runner.programs.execution import Request, Summary, execute, new_folder
 from gradwire.runner.programs.launch import Launch, Started
-from gradwire.runner.programs.outputs import output_file
+from gradwire.runner.programs.outputs import OUTPUT_LIMIT_BYTES, output_file
 from gradwire.runner.programs.program_file import check_folder, check_program
-from gradwire.runner.programs.shell import run_shell
-from gradwire.runner.programs.size import Bench, Size, bench_of, chosen_hosts, memory_mb, seconds
-from gradwire.runner.programs.verdict import NO_PLAN, busiest, checks, line_bytes, line_use
+from gradwire.runner.programs.prompt.shell import run_shell
+from gradwire.runner.programs.size import Bench, Size, bench_of, chosen_hosts, memory_mb, output_limit_bytes, seconds
+from gradwire.runner.programs.verdict import CARRIED, NO_PLAN, busiest, checks, line_bytes, line_use
 from gradwire.runner.stored.run_folder import RUNS
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.scenario.units import rate_text
 
+NOT_CARRIED = "The network did not carry all that it was given:"
 BUSIEST_SHOWN = 8
 """Ports in the summary; summary.json has all."""
 
@@ -42,16 +48,25 @@ class Limits:
     time_limit: str = "1h"
     wall_limit: str | None = None
     stall_limit: str = "20s"
+    output_limit: str | None = None
 
 
 def execute_program(
-    size: Size, argv: Sequence[str], hosts: str, launch: str, limits: Limits, capture: Sequence[str], out: Path | None
+    size: Size,
+    argv: Sequence[str],
+    hosts: str,
+    launch: str,
+    limits: Limits,
+    capture: Sequence[str],
+    out: Path | None,
+    user: str | None = None,
 ) -> None:
     """`gradwire exec`."""
     if not argv:
         raise InputFault(
             "which program? Give it after --, such as: gradwire exec --workers 2 --rate 10gbit -- hostname"
         )
+    other = None if user is None else OtherUser.named(user)
     bench = bench_of(size)
     check_program(argv, os.environ.get("PATH", os.defpath))
     check_folder(Path.cwd())
@@ -69,15 +84,29 @@ def execute_program(
         capture=[port.interface for port in bench.fabric.ports_named(capture)],
         folder=folder,
         terminal={1: sys.stdout, 2: sys.stderr},
+        output_limit_bytes=OUTPUT_LIMIT_BYTES
+        if limits.output_limit is None
+        else output_limit_bytes(limits.output_limit),
+        on_output_full=lambda place: _tell_output_full(request, place),
     )
-    _get_ready(bench)
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    with terminal.interruptible(f"interrupted; what was written is in {folder}"):
-        summary = execute(request)
+    _get_ready(bench, warns_of_root=other is None)
+    with ExitStack() as held:
+        with writing(folder):
+            if other is not None:
+                held.enter_context(going_on_as(other, folder, RUN_MODULES))
+            folder.mkdir(parents=True, exist_ok=True)
+        with terminal.interruptible(f"interrupted; what was written is in {folder}"):
+            summary = execute(request)
     is_sound = _show(summary, request)
     if summary.exit_status or not is_sound:
         raise typer.Exit(summary.exit_status or 1)
+
+
+def _tell_output_full(request: Request, place: str) -> None:
+    terminal.screen().warn(
+        f"programs have written {request.output_limit_bytes:,} bytes, {place} the last of them: nothing that they write from now on is "
+        "kept or shown; --output-limit keeps more"
+    )
 
 
 def shell(size: Size, memory: str | None) -> None:
@@ -85,7 +114,7 @@ def shell(size: Size, memory: str | None) -> None:
     bench = bench_of(size)
     check_folder(Path.cwd())
     chosen_mb = bench.memory_mb if memory is None else memory_mb(memory)
-    _get_ready(bench)
+    _get_ready(bench, warns_of_root=True)
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, _end)
     with terminal.interruptible("interrupted"), terminal.errors.status("building the network") as status:
@@ -108,10 +137,10 @@ def _greeting(fabric: Fabric) -> str:
     return f"{network}. The clock stands still between commands; `help` lists them."
 
 
-def _get_ready(bench: Bench) -> None:
+def _get_ready(bench: Bench, *, warns_of_root: bool) -> None:
     for warning in bench.warnings():
         terminal.screen().warn(warning)
-    if os.geteuid() == 0:
+    if os.geteuid() == 0 and warns_of_root:
         terminal.screen().warn(ROOT_WARNING)
     make_kernel_ready(terminal.errors)
     warn_of_kernel(terminal.screen())
@@ -126,8 +155,6 @@ def _launch(name: str) -> Launch:
 def _show(summary: Summary, request: Request) -> bool:
     """Prints what the run came to; returns whether the network carried what it should."""
     report, folder = summary.report, request.folder
-    if summary.failed:
-        _tell_failure(summary, request)
     terminal.console.print(
         f"{report.duration_s:.6f} s of virtual time in {summary.wall_s:.1f} s; memory used: {summary.memory_bytes / 2**30:.2f} GiB of "
         f"{request.memory_mb / 1024:.2f}",
@@ -138,14 +165,24 @@ def _show(summary: Summary, request: Request) -> bool:
     failed = [check for check in made if not check.ok]
     told = ", ".join(f"{check.name} {check.value}" for check in made)
     terminal.console.print(f"{told}; {', '.join(NO_PLAN)}: no plan", highlight=False)
-    for check in failed:
-        terminal.errors.print(
-            f"[red]invalid[/red]: {check.name} {check.value} (limit {check.limit}). {check.meaning}", highlight=False
-        )
-    if not failed:
-        terminal.console.print("valid: the network carried all that it was given", highlight=False)
+    _tell_state(summary, request, failed)
     terminal.name_files({"outputs": folder / "output", "summary": folder / "summary.json"})
     return not failed
+
+
+def _tell_state(summary: Summary, request: Request, wrong: Sequence[Check]) -> None:
+    """One word for what the run is, and what the network did: a program that fails says nothing of that."""
+    said = [f"{check.name} {check.value} (limit {check.limit}). {check.meaning}" for check in wrong]
+    if summary.failed:
+        terminal.console.print(f"{CARRIED[0].upper()}{CARRIED[1:]}." if not wrong else NOT_CARRIED, highlight=False)
+        for line in said:
+            terminal.errors.print(line, markup=False, highlight=False)
+        _tell_failure(summary, request)
+    elif wrong:
+        for line in said:
+            terminal.errors.print(f"[red]invalid[/red]: {escape(line)}", highlight=False)
+    else:
+        terminal.console.print(f"valid: {CARRIED}", highlight=False)
 
 
 def _tell_failure(summary: Summary, request: Request) -> None:
@@ -156,7 +193,8 @@ def _tell_failure(summary: Summary, request: Request) -> None:
     errors = output_file(folder, summary.failed, 2)
     where = f"; its errors are in {errors}" if errors.exists() else ""
     terminal.errors.print(
-        f"[red]failed[/red]: {request.programs[0].argv[0]} on {summary.failed} {how}{where}", highlight=False
+        f"[red]failed[/red]: {escape(f'{request.programs[0].argv[0]} on {summary.failed} {how}{where}')}",
+        highlight=False,
     )
 
 

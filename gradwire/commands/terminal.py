@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 
-from gradwire.runner.terminal.screen import Screen
+from gradwire.runner.terminal.screen import PlainConsole, Screen
 
 PLAIN_COLUMNS = 120
 """Width of tables if the output is not a terminal."""
 RESUMES = "interrupted; what was complete is kept, and the same command goes on from there"
 
-console = Console(width=None if sys.stdout.isatty() else PLAIN_COLUMNS)
-errors = Console(stderr=True, soft_wrap=True)
+console = PlainConsole(width=None if sys.stdout.isatty() else PLAIN_COLUMNS)
+errors = PlainConsole(stderr=True, soft_wrap=True)
 
 
 @contextmanager

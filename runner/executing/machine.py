@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradwire.runner.code_digest import RUN_MODULES
+from gradwire.runner.programs.ended import PROGRAMS_FILE
 from gradwire.runner.protocol import Event, Faulted, FirstByte, PointRecorded, ReplayEnded, ReplayStarted, heard
 from gradwire.vm.machines import Clock, run_job
 
@@ -68,6 +69,7 @@ def run_machine(
             on_line=listener.line,
             stop=stop,
             kernel=kernel,
+            programs=(folder / PROGRAMS_FILE).exists(),
         )
     return listener.ended(status)
 

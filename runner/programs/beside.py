@@ -9,7 +9,9 @@ from pathlib import Path
 from gradwire.runner.programs.commands import started_beside
 from gradwire.runner.programs.ended import PROGRAMS_FILE
 from gradwire.runner.programs.figures import make_figures_folders
-from gradwire.runner.programs.launch import programs
+from gradwire.runner.programs.launch import Launch, programs
+from gradwire.runner.programs.outputs import OUTPUT_LIMIT_BYTES
+from gradwire.runner.programs.program_file import covered_folders
 from gradwire.runner.programs.protocol import Task, place_name, write_task
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.machine import JOB_FOLDER
@@ -24,6 +26,9 @@ def write_programs(folder: Path, sections: Mapping[str, ProgramSection], fabric:
         folder=str(Path.cwd()),
         programs=programs(started, fabric, os.environ, Path(JOB_FOLDER)),
         hosts={each.name: tuple(each.hosts) for each in started},
+        output_limit_bytes=OUTPUT_LIMIT_BYTES,
+        covered=covered_folders(folder.parent, Path.cwd()),  # with other points, which run at the same time
+        enters=any(each.launch is Launch.MPI for each in started),
     )
     write_task(folder / PROGRAMS_FILE, task)
     make_figures_folders(folder, [place_name(each.name, names[host]) for each in started for host in each.started_on])

@@ -22,6 +22,8 @@ class EndedBeside(msgspec.Struct, frozen=True):
     statuses: dict[str, int]
     #: And when, in seconds of virtual time after the replay began.
     ended_s: dict[str, float]
+    #: What they wrote beyond OUTPUT_LIMIT_BYTES, which was not kept.
+    dropped_output_bytes: int = 0
 
     @property
     def failed(self) -> dict[str, int]:

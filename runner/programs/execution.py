@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -20,27 +21,29 @@ from gradwire.faults import Fault, InternalFault, MachineFault
 from gradwire.files import replacing
 from gradwire.runner.code_digest import RUN_MODULES
 from gradwire.runner.programs.figures import FIGURES_FOLDER, make_figures_folders
-from gradwire.runner.programs.launch import Started, programs
-from gradwire.runner.programs.outputs import Outputs
+from gradwire.runner.programs.launch import Launch, Started, programs
+from gradwire.runner.programs.outputs import OUTPUT_LIMIT_BYTES, Outputs
+from gradwire.runner.programs.program_file import covered_folders
 from gradwire.runner.programs.protocol import (
     TASK_FILE,
     Ended,
     Event,
     Full,
     Output,
+    OutputFull,
     Ready,
     Refused,
     Report,
     Taken,
     Task,
-    event_of,
     line_of,
     place_name,
     write_task,
 )
+from gradwire.runner.programs.signatures import KEY_BYTES, SignedEvents
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.byte_code import FOLDER_VARIABLE, byte_code_folder
-from gradwire.vm.machine import JOB_FOLDER
+from gradwire.vm.machine import JOB_FOLDER, KEY_INSIDE
 from gradwire.vm.session import KernelDied, LimitNames, Session, last_cpu, session
 from gradwire.vm.streaming import FollowEnd
 
@@ -63,8 +66,14 @@ class Request:
     stall_limit_s: float
     capture: Sequence[str]
     folder: Path
+    #: What programs find empty of the folders that results go to; by default `folder`.
+    covered: Path | None = None
     #: By stream: where it is shown beside being kept.
     terminal: Mapping[int, TextIO] = field(default_factory=dict)
+    #: What is kept of all that programs write; 0: everything.
+    output_limit_bytes: int = OUTPUT_LIMIT_BYTES
+    #: Hears once, with the place of the program that wrote last, that no more is kept.
+    on_output_full: Callable[[str], None] = lambda _: None
     #: The CPU that the kernel is pinned to; by default the last that this process may use.
     cpu: int | None = None
     #: Tells from another thread that the run is not wanted any more.
@@ -153,20 +162,27 @@ def execute(request: Request) -> Summary:
         programs=programs(request.programs, fabric, os.environ, Path(JOB_FOLDER)),
         hosts={each.name: tuple(each.hosts) for each in request.programs},
         time_limit_s=request.time_limit_s,
+        output_limit_bytes=request.output_limit_bytes,
         capture=tuple(request.capture),
+        covered=covered_folders(request.covered or request.folder, Path.cwd()),
+        enters=any(each.launch is Launch.MPI for each in request.programs),
     )
+    key = secrets.token_bytes(KEY_BYTES)
+    events = SignedEvents(key)
     write_task(request.folder / TASK_FILE, task)
     make_figures_folders(request.folder, request.places)
     begin_s, heard = time.monotonic(), Heard()
     with (
         Outputs(request.folder, fabric.host_names(), request.terminal) as outputs,
-        job("exec_job", request.memory_mb, request.folder, request.cpu) as running,
+        job("exec_job", request.memory_mb, request.folder, key, request.cpu) as running,
     ):
 
         def take(line: str) -> None:
-            event = event_of(line)
+            event = events.event_of(line)
             if isinstance(event, Output):
                 outputs.take(event)
+            elif isinstance(event, OutputFull):
+                request.on_output_full(place_name(event.program, fabric.host_names()[event.host]))
             elif isinstance(event, Full):
                 running.send(line_of(Taken()))
             else:
@@ -197,18 +213,20 @@ def execute(request: Request) -> Summary:
     return summary
 
 
-def job(name: str, memory_mb: int, folder: Path, cpu: int | None = None) -> AbstractContextManager[Session]:
+def job(name: str, memory_mb: int, folder: Path, key: bytes, cpu: int | None = None) -> AbstractContextManager[Session]:
     """A session of the kernel that runs one of the jobs in runner/programs/inside/, with the task in `folder`.
 
-    cpu: the one that the kernel is pinned to; by default the last that this process may use.
+    key: what the job signs its lines with (runner/programs/signatures.py). cpu: the one that the kernel is pinned to; by default the last
+    that this process may use.
     """
     python_path = {"PYTHONPATH": str(PACKAGE.parent), FOLDER_VARIABLE: str(byte_code_folder(RUN_MODULES))}
     return session(
-        [sys.executable, "-m", f"gradwire.runner.programs.inside.{name}", JOB_FOLDER],
+        [sys.executable, "-m", f"gradwire.runner.programs.inside.{name}", JOB_FOLDER, KEY_INSIDE],
         env=python_path,
         cpu=last_cpu() if cpu is None else cpu,
         memory_mb=memory_mb,
         workdir=folder,
+        key=key,
     )
 
 

@@ -8,9 +8,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self, TextIO
 
+from gradwire.control_characters import visible
 from gradwire.runner.programs.protocol import Output, place_name
+from gradwire.vm.streaming import LineSplitter
 
 OUTPUT_FOLDER = "output"
+OUTPUT_LIMIT_BYTES = 1 << 30
+"""What is kept by default of all that a run's programs write: it fills no disk before somebody looks."""
+SHOWN_LINE_BYTES = 1 << 13
+"""Of a line on the terminal; the rest of a longer one is shown as further lines."""
 SUFFIXES = {1: "out", 2: "err"}
 """By stream: of standard output and of standard error."""
 
@@ -21,23 +27,28 @@ def output_file(folder: Path, place: str, stream: int) -> Path:
 
 
 class Prefixed:
-    """Writes the lines of one source to a terminal, each after a name; a line is written when it is whole."""
+    """Writes the lines of one source to a terminal, each after a name; a line is written when it is whole, or very long.
+
+    Where a person looks, control characters are shown as such, so that no program writes over another line or in its place.
+    """
 
     def __init__(self, terminal: TextIO, prefix: str) -> None:
-        self._terminal, self._prefix, self._rest = terminal, prefix, b""
+        self._terminal, self._prefix = terminal, prefix
+        self._lines = LineSplitter(self._show, SHOWN_LINE_BYTES)
+        self._shown = visible if terminal.isatty() else str
 
     def write(self, data: bytes) -> None:
         """Takes the next bytes."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            text = line.rstrip(b"\r").decode(errors="replace")
-            self._terminal.write(f"{self._prefix}{text}\n")
+        self._lines.feed(data)
         self._terminal.flush()
 
     def close(self) -> None:
         """Ends a last line that its program did not end."""
-        if self._rest:
-            self.write(b"\n")
+        self._lines.close()
+        self._terminal.flush()
+
+    def _show(self, line: str) -> None:
+        self._terminal.write(f"{self._prefix}{self._shown(line)}\n")
 
 
 class Outputs:

@@ -1,8 +1,12 @@
-"""The file of a program: found as a shell finds it, and refused before anything boots if this machine cannot execute it."""
+"""The file of a program, found as a shell finds it and refused before anything boots if this machine cannot execute it, and what it sees.
+
+Folders that programs do not see are /dev, /proc, /run and /sys, and those of `covered_folders`, for which
+runner/programs/inside/hosts/sandbox.py says the reason."""
 
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +15,9 @@ from gradwire.faults import InputFault
 
 OWN_OF_THE_KERNEL = ("/dev", "/proc", "/run", "/sys")
 """Folders that are the kernel's own: the machine's are not seen in it."""
+MOUNTS = Path("/proc/self/mountinfo")
+OCTAL = re.compile(r"\\([0-7]{3})")
+"""How mountinfo writes blanks and backslashes (proc_pid_mountinfo(5))."""
 ELF_MAGIC = b"\x7fELF"
 MACHINES: Mapping[int, str] = {
     0x03: "x86",
@@ -42,6 +49,32 @@ def check_folder(folder: Path) -> None:
             raise InputFault(
                 f"{folder}: programs start in the current folder, and {own} is not seen in the kernel; start elsewhere"
             )
+
+
+def covered_folders(results: Path, start: Path) -> tuple[str, ...]:
+    """What is covered: the folder that a run's results go to, and each /proc of the machine that the kernel would show.
+
+    start: the folder that programs start in. Raises InputFault if it would be covered.
+    """
+    results = results.resolve()
+    if start.is_relative_to(results):
+        raise InputFault(
+            f"{start}: programs start in the current folder, and {results}, where what is noted of them goes, is not shown to them; start "
+            "elsewhere, or give another --out"
+        )
+    return (str(results), *process_folders(MOUNTS.read_text()))
+
+
+def process_folders(mounts: str) -> list[str]:
+    """Where a list of mounts has file systems of processes, other than where the kernel has its own."""
+    found = []
+    for line in mounts.splitlines():
+        place, _, kind = line.partition(" - ")
+        folder = OCTAL.sub(lambda octal: chr(int(octal[1], 8)), place.split()[4])
+        own = any(Path(folder).is_relative_to(path) for path in OWN_OF_THE_KERNEL)
+        if kind.split()[0] == "proc" and not own:
+            found.append(folder)
+    return found
 
 
 def file_defect(path: Path) -> str:

@@ -59,8 +59,14 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     #: Virtual seconds that the programs may take.
     time_limit_s: float = 0.0
+    #: What is kept of all that programs write, in sum. 0: all of it.
+    output_limit_bytes: int = 0
     #: Names of the ports that are captured (`Fabric.ports_named`).
     capture: tuple[str, ...] = ()
+    #: Folders of the machine that programs find empty.
+    covered: tuple[str, ...] = ()
+    #: Whether programs start programs on other hosts, as an mpirun does.
+    enters: bool = False
 
 
 class PortTraffic(msgspec.Struct, frozen=True):
@@ -89,6 +95,14 @@ class Output(msgspec.Struct, frozen=True, tag_field="event", tag="output"):
     #: 1 for standard output, 2 for standard error.
     stream: int
     data: bytes
+    program: str = ""
+
+
+class OutputFull(msgspec.Struct, frozen=True, tag_field="event", tag="output_full"):
+    """Programs have written as much as is kept: what they write from now on is not."""
+
+    #: Who wrote it last.
+    host: int
     program: str = ""
 
 
@@ -126,6 +140,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     upcalls: int
     #: Programs that the kernel killed because its memory was full.
     killed_for_memory: int
+    #: What programs wrote beyond their limit, which was not kept.
+    dropped_output_bytes: int = 0
 
 
 class Refused(msgspec.Struct, frozen=True, tag_field="event", tag="refused"):
@@ -157,7 +173,7 @@ class Interrupt(msgspec.Struct, frozen=True, tag_field="command", tag="interrupt
     """End the program that runs, as Ctrl-C does."""
 
 
-Event = Ready | Output | Ended | Done | Full | Report | Refused
+Event = Ready | Output | OutputFull | Ended | Done | Full | Report | Refused
 Command = Execute | PingAll | Interrupt | Taken
 _events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _commands: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)

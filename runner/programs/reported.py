@@ -17,12 +17,16 @@ from gradwire.workloads.programs.section import ProgramSection, hosts_of
 
 
 def reported(
-    programs: Mapping[str, ProgramSection], fabric: Fabric, folder: Path, statuses: Mapping[str, int]
+    programs: Mapping[str, ProgramSection],
+    fabric: Fabric,
+    folder: Path,
+    statuses: Mapping[str, int],
+    dropped_output_bytes: int = 0,
 ) -> tuple[tuple[FigureRow, ...], list[str]]:
     """The figures of all programs, and what is wrong with others.
 
     statuses: by program and host (`place_name`), of those that ended by themselves. One that was ended with the others, such as a server,
-    has printed no report, or not to the end.
+    has printed no report, or not to the end. dropped_output_bytes: what was not kept of all outputs.
     """
     rows: list[FigureRow] = []
     wrong: list[str] = []
@@ -33,6 +37,11 @@ def reported(
             file = _source(program, folder, place)
             ended = statuses.get(place) == 0
             if program.figures != "lines" and not ended:
+                continue
+            if program.figures != "lines" and dropped_output_bytes:
+                wrong.append(
+                    f"{file}: {dropped_output_bytes:,} bytes of programs' outputs were not kept, which may be of its report"
+                )
                 continue
             try:
                 found = READERS[program.figures](_text(file, place in statuses))

@@ -149,13 +149,26 @@ def chosen_hosts(fabric: Fabric, wanted: str) -> list[int]:
     return [names.index(name) for name in chosen]
 
 
-def memory_mb(text: str) -> int:
-    """MiB of --memory, such as 8G, 8GiB or 8 GB. Raises InputFault."""
+def output_limit_bytes(text: str) -> int:
+    """Bytes of --output-limit, such as 4G, 4GiB or 4 GB. Raises InputFault."""
+    size_bytes = _size_bytes("--output-limit", text)
+    if size_bytes < 1:
+        raise InputFault(f"--output-limit {text}: must be above 0")
+    return size_bytes
+
+
+def _size_bytes(option: str, text: str) -> int:
+    """Bytes of an option, where G alone is GiB. Raises InputFault."""
     written = text.strip()
     try:
-        size_bytes = SIZE.parse(f"{written}iB" if written[-1:] in ("K", "M", "G") else written)
+        return int(SIZE.parse(f"{written}iB" if written[-1:] in ("K", "M", "G") else written))
     except ValueError as error:
-        raise InputFault(f"--memory {text}: {error}") from error
+        raise InputFault(f"{option} {text}: {error}") from error
+
+
+def memory_mb(text: str) -> int:
+    """MiB of --memory, such as 8G, 8GiB or 8 GB. Raises InputFault."""
+    size_bytes = _size_bytes("--memory", text)
     if size_bytes < LEAST_MEMORY_MB * MIB:
         raise InputFault(f"--memory {text}: the kernel and the network alone need {LEAST_MEMORY_MB} MiB")
     return int(size_bytes // MIB)

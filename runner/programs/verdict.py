@@ -10,6 +10,7 @@ from gradwire.analysis.verdict.checks import Check
 from gradwire.runner.programs.protocol import PortTraffic, Report
 from gradwire.topo.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric
 
+CARRIED = "the network carried all that it was given"
 NO_PLAN = ("ops logged", "agent bytes", "port bytes", "band bytes", "upcalls", "lower bound")
 """Checks of a point's verdict that compare with its plan."""
 RATE_SLACK = 0.001

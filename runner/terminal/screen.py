@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from gradwire.control_characters import visible
+
+
+class PlainConsole(Console):
+    """A console that shows control characters of what is printed instead of sending them: names and titles may be others'.
+
+    rich strips some, and lets the escape character through.
+    """
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """As of rich, which renders everything by this."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 
 import pytest
-from rich.console import Console
 
 from gradwire import command_line
 from gradwire.commands import machine as machine_commands
 from gradwire.commands import reproducing, terminal
 from gradwire.runner.executing.local import Trial, no_trial
 from gradwire.runner.launch import execution
+from gradwire.runner.terminal.screen import PlainConsole
 
 Answer = tuple[int, str, str]
 
@@ -19,8 +19,8 @@ Answer = tuple[int, str, str]
 def gradwire_says(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> Answer:
     """What `gradwire WORDS` gives: exit status, standard output and standard error."""
     monkeypatch.setattr(sys, "argv", ["gradwire", *words])
-    monkeypatch.setattr(terminal, "console", Console(soft_wrap=True))
-    monkeypatch.setattr(terminal, "errors", Console(stderr=True, soft_wrap=True))
+    monkeypatch.setattr(terminal, "console", PlainConsole(soft_wrap=True))
+    monkeypatch.setattr(terminal, "errors", PlainConsole(stderr=True, soft_wrap=True))
     with pytest.raises(SystemExit) as ended:
         command_line.main()
     out, err = capsys.readouterr()

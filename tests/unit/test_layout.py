@@ -41,10 +41,13 @@ FROZEN = frozenset(
 )
 """The plan, the network, what a run logs, and what goes over the wire: the last for whoever reads captured packets."""
 SHARED = frozenset(
-    {"array_files", "child_process", "encoding", "faults", "files", "network_namespace", "regular_files", "validation"}
+    {
+        *("array_files", "child_process", "control_characters", "encoding", "faults", "files", "network_namespace"),
+        *("regular_files", "validation"),
+    }
 )
-"""Modules of the package itself that all folders may import: starting processes, text that a terminal's encoding lacks, who is at fault,
-entering a network namespace, pydantic's errors in words; reading files of others, and arrays in them."""
+"""Modules of the package itself that all folders may import: starting processes, control characters, text that a terminal's encoding lacks,
+who is at fault, entering a network namespace, pydantic's errors in words; reading files of others, and arrays in them."""
 ON_ARRAYS = "array_files"
 """The one of them that knows NumPy, and reads what another opens."""
 FROZEN_MAY_IMPORT = frozenset({*sys.stdlib_module_names, "numpy"})

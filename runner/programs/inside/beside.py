@@ -12,20 +12,22 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
 
 from gradwire.faults import Fault, MachineFault
 from gradwire.runner.programs.ended import ENDED_FILE, PROGRAMS_FILE, EndedBeside
-from gradwire.runner.programs.inside.host import Host
-from gradwire.runner.programs.inside.names import name_hosts, write_remote_shell
+from gradwire.runner.programs.inside.hosts.door import door
+from gradwire.runner.programs.inside.hosts.host import Host
+from gradwire.runner.programs.inside.hosts.sandbox import Sandbox
+from gradwire.runner.programs.inside.names import name_hosts
 from gradwire.runner.programs.inside.processes import Processes
 from gradwire.runner.programs.inside.schedule import Schedule
 from gradwire.runner.programs.inside.traffic_classes import make_classes
 from gradwire.runner.programs.outputs import output_file
-from gradwire.runner.programs.protocol import Ended, Output, Task, hosts_file, place_name, read_task
+from gradwire.runner.programs.protocol import Ended, Output, OutputFull, Task, hosts_file, place_name, read_task
 from gradwire.topo.fabric import Fabric
 
 READY, BEGIN = "ready", b"begin\n"
@@ -58,8 +60,10 @@ class Kept:
         except BlockingIOError:
             self.is_over = False
 
-    def say(self, event: Output | Ended) -> None:
+    def say(self, event: Output | OutputFull | Ended) -> None:
         """Keeps what a program wrote, or that it ended."""
+        if isinstance(event, OutputFull):
+            return  # what was dropped is noted at the end
         place = place_name(event.program, self._names[event.host])
         if isinstance(event, Ended):
             self.statuses[place] = event.status
@@ -77,23 +81,25 @@ def run_beside(folder: Path, pids: Sequence[int]) -> None:
     fabric = Fabric.from_json(task.fabric_json)
     names = fabric.host_names()
     name_hosts(fabric)
-    hosts: list[Host] = []
-    try:
-        hosts += [Host(name, pid) for name, pid in zip(names, pids, strict=True)]
-        _run_on(hosts, pids, task, folder)
-    finally:
-        for host in hosts:  # they hold this process's output open, for whose end the replay waits
-            host.end()
+    with ExitStack() as held:  # processes that have this process's output open, for whose end the replay waits
+        sandbox = Sandbox(folder, task.covered)
+        held.callback(sandbox.end)
+        hosts = []
+        for name, pid in zip(names, pids, strict=True):
+            hosts.append(Host(name, pid, sandbox))
+            held.callback(hosts[-1].end)
+        if task.enters:
+            held.enter_context(door(hosts, sandbox))
+        _run_on(hosts, sandbox, pids, task, folder)
 
 
-def _run_on(hosts: Sequence[Host], pids: Sequence[int], task: Task, folder: Path) -> None:
+def _run_on(hosts: Sequence[Host], sandbox: Sandbox, pids: Sequence[int], task: Task, folder: Path) -> None:
     names = [host.name for host in hosts]
-    write_remote_shell(hosts)
     for name, ranks in task.hosts.items():
         hosts_file(name).write_text("".join(f"{names[host]} slots=1\n" for host in ranks))
     make_classes(names, pids, {each.traffic_class for each in task.programs if each.traffic_class is not None})
     kept = Kept(folder, names)
-    processes = Processes(hosts, kept)
+    processes = Processes(hosts, sandbox, kept, task.output_limit_bytes)
     print(READY, flush=True)
     kept.begin()
     schedule = Schedule(task.programs, task.folder, time.monotonic())
@@ -101,8 +107,10 @@ def _run_on(hosts: Sequence[Host], pids: Sequence[int], task: Task, folder: Path
         schedule.follow(processes, lambda: kept.is_over)
     finally:
         processes.end_all()
+        sandbox.end()
     started = tuple(place_name(program.name, names[program.host]) for program, _ in schedule.started)
-    (folder / ENDED_FILE).write_bytes(msgspec.json.encode(EndedBeside(started, kept.statuses, kept.ended_s)))
+    ended = EndedBeside(started, kept.statuses, kept.ended_s, processes.dropped_bytes)
+    (folder / ENDED_FILE).write_bytes(msgspec.json.encode(ended))
 
 
 @contextmanager

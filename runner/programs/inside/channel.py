@@ -1,12 +1,14 @@
-"""The job's end of the conversation with the command outside: lines of JSON over the kernel's terminal."""
+"""The job's end of the conversation with the command outside: signed lines of JSON over the kernel's terminal."""
 
 from __future__ import annotations
 
 import os
 import tty
 from collections import deque
+from pathlib import Path
 
 from gradwire.runner.programs.protocol import Command, Event, Full, Taken, command_of, line_of
+from gradwire.runner.programs.signatures import Signatures
 
 TERMINAL = "/dev/tty1"
 """Which vm/session.py connects to the command outside."""
@@ -27,8 +29,13 @@ class Channel:
     asking, and yields the CPU to others in between.
     """
 
-    def __init__(self) -> None:
-        """Opens the terminal and makes it raw, so that it sends nothing back and changes no line end."""
+    def __init__(self, key_file: Path) -> None:
+        """Opens the terminal and makes it raw, so that it sends nothing back and changes no line end.
+
+        Removes the file with the key that its lines are signed with, before any program can read it.
+        """
+        self._signatures = Signatures(key_file.read_bytes())
+        key_file.unlink()
         self._fd = os.open(TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
         tty.setraw(self._fd)
         self._rest = b""
@@ -64,7 +71,7 @@ class Channel:
 
     def _write(self, event: Event) -> int:
         """Writes an event as a line; returns its length."""
-        line = line_of(event).encode() + b"\n"
+        line = self._signatures.signed(line_of(event)).encode() + b"\n"
         left = memoryview(line)
         while left:
             try:

@@ -1,4 +1,4 @@
-"""Runs one program per host until all have ended. `python -m gradwire.runner.programs.inside.exec_job FOLDER`, inside the kernel."""
+"""Runs one program per host until all have ended. `python -m gradwire.runner.programs.inside.exec_job FOLDER KEY`, inside the kernel."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
     with capturing(lab.network, task.capture, folder, snaplen_bytes=SNAPLEN_BYTES, workers=1):
         before, killed_before = lab.read(), _killed_for_memory()
         begin_s = time.monotonic()
-        processes = Processes(lab.hosts, channel)
+        processes = Processes(lab.hosts, lab.sandbox, channel, task.output_limit_bytes)
         in_time = _run(task, processes, begin_s)
         duration_s = time.monotonic() - begin_s
         processes.end_all()
+        lab.sandbox.end()
         lab.controller.check_alive()
         counts = lab.read().since(before)
     report = Report(
@@ -45,6 +46,7 @@ def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
         table_misses=counts.table_misses,
         upcalls=counts.upcalls,
         killed_for_memory=_killed_for_memory() - killed_before,
+        dropped_output_bytes=processes.dropped_bytes,
     )
     channel.say(report)
 

@@ -9,9 +9,11 @@ from pathlib import Path
 
 from gradwire.controller.process import ControllerProcess
 from gradwire.network_namespace import namespace_of, network_namespace
-from gradwire.runner.programs.inside.host import Host
-from gradwire.runner.programs.inside.names import name_hosts, write_remote_shell
-from gradwire.runner.programs.protocol import FOLDER, PortTraffic
+from gradwire.runner.programs.inside.hosts.door import door
+from gradwire.runner.programs.inside.hosts.host import Host
+from gradwire.runner.programs.inside.hosts.sandbox import Sandbox
+from gradwire.runner.programs.inside.names import name_hosts
+from gradwire.runner.programs.protocol import FOLDER, PortTraffic, Task
 from gradwire.topo.abilities import probe_kernel
 from gradwire.topo.command import write_sysctl
 from gradwire.topo.fabric import Fabric
@@ -54,6 +56,7 @@ class Lab:
     network: Network
     controller: ControllerProcess
     hosts: Sequence[Host]
+    sandbox: Sandbox
 
     def read(self) -> Reading:
         """All counters since the network was built."""
@@ -81,21 +84,25 @@ class Lab:
 
 
 @contextmanager
-def lab(fabric: Fabric) -> Iterator[Lab]:
-    """Builds the network and installs all flows; takes everything down at the end. Raises MachineFault."""
+def lab(task: Task, folder: Path) -> Iterator[Lab]:
+    """Builds a task's network and installs all flows; takes everything down at the end. folder: the job's. Raises MachineFault."""
+    fabric = Fabric.from_json(task.fabric_json)
     Path("/proc/self/oom_score_adj").write_text(UNKILLABLE)
     name_hosts(fabric)
     with ControllerProcess(fabric, CONTROLLER_PORT, FOLDER) as controller, ExitStack() as held:
         network = held.enter_context(Network(fabric, probe_kernel(), controller_port=CONTROLLER_PORT, owns_kernel=True))
+        sandbox = Sandbox(folder, task.covered)
+        held.callback(sandbox.end)
         hosts = []
         for index, name in enumerate(fabric.host_names()):
             with network_namespace(namespace_of(network.host_pid(index))):
                 write_sysctl("net/ipv4/tcp_limit_output_bytes", str(UNSENT_LIMIT_BYTES))
-            hosts.append(Host(name, network.host_pid(index)))
+            hosts.append(Host(name, network.host_pid(index), sandbox))
             held.callback(hosts[-1].end)
-        write_remote_shell(hosts)
+        if task.enters:
+            held.enter_context(door(hosts, sandbox))
         controller.wait_ready(CONTROLLER_TIMEOUT_S)
-        yield Lab(network, controller, hosts)
+        yield Lab(network, controller, hosts, sandbox)
 
 
 def _traffic_since(now: PortTraffic, then: PortTraffic) -> PortTraffic:

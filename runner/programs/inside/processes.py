@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import pty
 import selectors
@@ -11,13 +12,14 @@ import subprocess
 import time
 import tty
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Protocol
 
 from gradwire.faults import InputFault, MachineFault
-from gradwire.runner.programs.inside.host import Host, become_a_program
+from gradwire.runner.programs.inside.hosts.host import Host, become_a_program
+from gradwire.runner.programs.inside.hosts.sandbox import Sandbox
 from gradwire.runner.programs.inside.traffic_classes import join_class
-from gradwire.runner.programs.protocol import NO_HOST, Ended, Interrupt, Output
+from gradwire.runner.programs.protocol import NO_HOST, Ended, Interrupt, Output, OutputFull
 
 READ_BYTES = 32768
 END_S = 5.0
@@ -55,22 +57,27 @@ class Listener(Protocol):
     def fileno(self) -> int:
         """For a selector: readable if something may have come."""
 
-    def say(self, event: Output | Ended) -> None:
-        """Takes what a program wrote, or that it ended."""
+    def say(self, event: Output | OutputFull | Ended) -> None:
+        """Takes what a program wrote, that no more of it is kept, or that a program ended."""
 
     def heard(self) -> object:
         """What has come, if anything."""
 
 
 class Processes:
-    """The programs that run, by order of their start. Everything that they write goes to the channel."""
+    """The programs that run, by order of their start. What they write goes to the channel.
 
-    def __init__(self, hosts: Sequence[Host], channel: Listener) -> None:
-        self._hosts, self._channel = hosts, channel
+    output_limit_bytes: of everything that they write. What comes after that is read, so that no program waits, and dropped. 0: no limit.
+    """
+
+    def __init__(self, hosts: Sequence[Host], sandbox: Sandbox, channel: Listener, output_limit_bytes: int = 0) -> None:
+        self._hosts, self._sandbox, self._channel = hosts, sandbox, channel
         self._selector = selectors.DefaultSelector()
         self._selector.register(channel.fileno(), selectors.EVENT_READ, None)
         self.running: list[Running] = []
         self._is_ending = False
+        self._room_bytes = output_limit_bytes or math.inf
+        self.dropped_bytes = 0
 
     def start(
         self,
@@ -92,15 +99,16 @@ class Processes:
         """
         read_ends, write_ends = _terminal() if terminal else _pipes()
         try:
-            process = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=write_ends[0],
-                stderr=write_ends[1],
-                env=dict(env),
-                start_new_session=True,
-                preexec_fn=self._entering(host, folder, traffic_class),  # noqa: PLW1509 (this process has one thread)
-            )
+            with nullcontext() if host == NO_HOST else self._sandbox.births():
+                process = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=write_ends[0],
+                    stderr=write_ends[1],
+                    env=dict(env),
+                    start_new_session=True,
+                    preexec_fn=self._entering(host, folder, traffic_class),  # noqa: PLW1509 (this process has one thread)
+                )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             for fd in read_ends:
                 os.close(fd)
@@ -147,6 +155,8 @@ class Processes:
     def end_all(self) -> None:
         """Ends all programs: they may end by themselves, and then they have to. No Ended is said of them."""
         self._is_ending = True
+        # An input that has ended is always readable: waiting for programs would then be asking again and again, and take no time.
+        self._selector.unregister(self._channel.fileno())
         for number in (signal.SIGTERM, signal.SIGKILL):
             for program in list(self.running):
                 program.signal(number)
@@ -180,12 +190,23 @@ class Processes:
                 raise
             data = b""
         if data:
-            self._channel.say(Output(program.host, program.outputs[fd], data, program.name))
+            self._keep(program, program.outputs[fd], data)
             return True
         self._selector.unregister(fd)
         del program.outputs[fd]
         os.close(fd)
         return False
+
+    def _keep(self, program: Running, stream: int, data: bytes) -> None:
+        """Passes on as much as there is room for, and says once that there is none."""
+        kept = data if len(data) <= self._room_bytes else data[: int(self._room_bytes)]
+        self._room_bytes -= len(kept)
+        if kept:
+            self._channel.say(Output(program.host, stream, kept, program.name))
+        if len(kept) < len(data):
+            if not self.dropped_bytes:
+                self._channel.say(OutputFull(program.host, program.name))
+            self.dropped_bytes += len(data) - len(kept)
 
     def _ended(self, program: Running) -> None:
         """Notes that a program has ended, after its last output. What it left running may write on, which nobody reads."""

@@ -1,4 +1,4 @@
-"""Carries out a person's commands on hosts. `python -m gradwire.runner.programs.inside.shell_job FOLDER`, inside the kernel."""
+"""Carries out a person's commands on hosts. `python -m gradwire.runner.programs.inside.shell_job FOLDER KEY`, inside the kernel."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Commands:
 
     def __init__(self, task: Task, lab: Lab, channel: Channel) -> None:
         self._task, self._lab, self._channel = task, lab, channel
-        self._processes = Processes(lab.hosts, channel)
+        self._processes = Processes(lab.hosts, lab.sandbox, channel)
 
     def carry_out(self, command: Execute | PingAll) -> None:
         """Does what a command says. Raises a Fault if that cannot be done."""

@@ -11,18 +11,20 @@ from gradwire.faults import Fault, InternalFault
 from gradwire.runner.programs.inside.channel import Channel
 from gradwire.runner.programs.inside.lab import Lab, lab
 from gradwire.runner.programs.protocol import TASK_FILE, Ready, Refused, Task, read_task
-from gradwire.topo.fabric import Fabric
 
 Job = Callable[[Task, Path, Lab, Channel], None]
 
 
 def run_inside(job: Job) -> None:
-    """Runs `job` on the folder named on the command line. Whatever ends it early is told as a Refused."""
-    channel = Channel()
-    folder = Path(sys.argv[1])
+    """Runs `job` on the folder named on the command line, with the key in the file named behind it.
+
+    Whatever ends it early is told as a Refused.
+    """
+    folder, key_file = map(Path, sys.argv[1:])
+    channel = Channel(key_file)
     try:
         task = read_task(folder / TASK_FILE)
-        with lab(Fabric.from_json(task.fabric_json)) as ready:
+        with lab(task, folder) as ready:
             channel.say(Ready(tuple(host.pid for host in ready.hosts)))
             job(task, folder, ready, channel)
     except Fault as fault:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gradwire.faults import MachineFault
 from gradwire.network_namespace import namespace_of, network_namespace
-from gradwire.runner.programs.inside.host import MOUNTS, mount
+from gradwire.runner.programs.inside.hosts.namespaces import MOUNTS, mount
 from gradwire.runner.programs.protocol import FOLDER
 from gradwire.topo.command import run
 from gradwire.topo.fabric import Port, band_of_class
@@ -48,6 +48,15 @@ def join_class(traffic_class: int | None) -> None:
     """Puts the calling process into a class, with all that it will start. For one that is about to become a program."""
     if traffic_class is not None:
         (_cgroup(traffic_class) / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def class_of(pid: int) -> int | None:
+    """The class of a process, whose id is that of the caller's own namespace; None for one that is in none."""
+    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+        _, _, name = line.rpartition("/class-")
+        if name.isdigit():
+            return int(name)
+    return None
 
 
 def _cgroup(traffic_class: int) -> Path:

@@ -87,6 +87,7 @@ def carry_out(point: PlannedPrograms, cpu: int, stop: threading.Event) -> Progra
         stall_limit_s=section.run.stall_limit,
         capture=[port.interface for port in fabric.ports_named(section.run.capture)],
         folder=folder,
+        covered=folder.parent,  # with other points, which run at the same time
         cpu=cpu,
         stop=stop,
         limit_names=RUN_KEYS,

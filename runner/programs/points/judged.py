@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
-from gradwire.analysis.programs.results import FigureRow, ProgramResult
+from gradwire.analysis.programs.results import FAILED, FigureRow, ProgramResult
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict, failed_run
 from gradwire.faults import InputFault
@@ -14,7 +15,7 @@ from gradwire.files import replacing
 from gradwire.runner.programs.execution import SUMMARY_FILE, Summary
 from gradwire.runner.programs.outputs import output_file
 from gradwire.runner.programs.reported import reported
-from gradwire.runner.programs.verdict import checks
+from gradwire.runner.programs.verdict import CARRIED, checks
 from gradwire.runner.protocol import write_json
 from gradwire.runner.stored.files import fitting, note_made_here, read_message, reading
 from gradwire.runner.stored.soundness.ranges import refuse_outside
@@ -68,10 +69,14 @@ def _judge_programs(point: ProgramPoint, folder: Path) -> ProgramResult:
     with reading(folder / SUMMARY_FILE):
         summary = read_message(folder / SUMMARY_FILE, Summary)
         _refuse_unsound(summary)
-    rows, wrong = reported(point.section.program, point.fabric, folder, summary.statuses)
-    made = [_ended(point, folder, summary), *checks(summary.report, point.fabric), _readable(rows, wrong)]
+    rows, wrong = reported(
+        point.section.program, point.fabric, folder, summary.statuses, summary.report.dropped_output_bytes
+    )
+    verdict = _verdict(_ended(point, folder, summary), checks(summary.report, point.fabric), _readable(rows, wrong))
+    if summary.failed:
+        verdict = replace(verdict, summary=_failed(verdict))
     return ProgramResult(
-        point.parameters, summary.report.duration_s, rows, summary.memory_bytes, summary.wall_s, _verdict(made)
+        point.parameters, summary.report.duration_s, rows, summary.memory_bytes, summary.wall_s, verdict
     )
 
 
@@ -80,7 +85,14 @@ def _refuse_unsound(summary: Summary) -> None:
     refuse_outside("wall_s", summary.wall_s, 0, LONGEST_S)
     refuse_outside("duration_s", summary.report.duration_s, 0, LONGEST_S)
     refuse_outside("memory_bytes", summary.memory_bytes, 0)
-    for name in ("tcp_segments", "tcp_retransmits", "table_misses", "upcalls", "killed_for_memory"):
+    for name in (
+        "tcp_segments",
+        "tcp_retransmits",
+        "table_misses",
+        "upcalls",
+        "killed_for_memory",
+        "dropped_output_bytes",
+    ):
         refuse_outside(name, getattr(summary.report, name), 0)
 
 
@@ -97,9 +109,18 @@ def judge_failure(point: ProgramPoint, folder: Path, reason: str, wall_s: float)
     return failed(point, verdict, wall_s)
 
 
-def _verdict(made: list[Check]) -> Verdict:
+def _verdict(ended: Check, network: list[Check], readable: Check) -> Verdict:
+    made = (ended, *network, readable)
     wrong = [_in_words(check) for check in made if not check.ok]
-    return Verdict(not wrong, tuple(made), "invalid: " + "; ".join(wrong) if wrong else "valid")
+    return Verdict(not wrong, made, "invalid: " + "; ".join(wrong) if wrong else "valid")
+
+
+def _failed(verdict: Verdict) -> str:
+    """What is said of a point one of whose programs failed: that, and as a fact of its own whether the network did what it should."""
+    ended, *network, readable = verdict.checks
+    wrong = [_in_words(check) for check in network if not check.ok]
+    said = [ended.value, f"the network did not carry all: {', '.join(wrong)}" if wrong else CARRIED]
+    return f"{FAILED}: {'; '.join([*said, *([] if readable.ok else [readable.value])])}"
 
 
 def _in_words(check: Check) -> str:

@@ -65,6 +65,8 @@ def test_a_program_that_fails_is_named_and_ends_the_others(tmp_path: Path) -> No
     assert (done.output("h1"), done.output("h2", "err")) == ("begun\n", "no licence\n")
     assert done.summary()["report"]["duration_s"] < 1
     assert done.summary()["statuses"] == {"h2": 3}
+    assert "The network carried all that it was given." in done.out
+    assert "valid" not in done.out + done.err
 
 
 def test_a_program_that_a_signal_ends_has_its_status(tmp_path: Path) -> None:
@@ -141,6 +143,27 @@ def test_much_output_comes_out_whole(tmp_path: Path) -> None:
     assert done.output("h1") == "".join(f"{i}\n" for i in range(1, 300001))
     assert done.summary()["report"]["duration_s"] < 0.1, "the program waited for its reader"
     assert time.monotonic() - begin_s < 120
+
+
+def test_a_line_without_an_end_takes_time_in_proportion(tmp_path: Path) -> None:
+    """With a copy of all that came before for each chunk, these took eight seconds of virtual time, which waits for the reader."""
+    done = execute(tmp_path, *SIZE, "--hosts", "h1", "--", "sh", "-c", "head -c 80000000 /dev/zero | tr '\\0' x")
+    assert done.status == 0, done.err
+    assert (tmp_path / "run" / "output" / "h1.out").stat().st_size == 80_000_000
+    assert done.summary()["report"]["duration_s"] < 1, "the program waited for its reader"
+
+
+def test_output_beyond_the_limit_is_dropped_and_told_once(tmp_path: Path) -> None:
+    script = "seq 20000; sleep 1; seq 20000; echo ended >&2"
+    done = execute(tmp_path, *SIZE, "--output-limit", "100K", "--", "sh", "-c", script)
+    assert done.status == 0, done.err
+    assert done.err.count("WARNING: programs have written 102,400 bytes") == 1
+    assert "--output-limit keeps more" in done.err
+    kept = sum(path.stat().st_size for path in (tmp_path / "run" / "output").iterdir())
+    written = 2 * (2 * len("".join(f"{i}\n" for i in range(1, 20001))) + len("ended\n"))
+    assert kept == 102_400
+    assert done.summary()["report"]["dropped_output_bytes"] == written - kept
+    assert done.summary()["report"]["duration_s"] == pytest.approx(1, abs=0.1)
 
 
 def test_ports_are_captured(tmp_path: Path) -> None:

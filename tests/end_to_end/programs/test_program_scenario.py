@@ -74,13 +74,15 @@ def test_a_program_that_fails_is_its_points_verdict_and_no_figure(tmp_path: Path
     (tmp_path / "own.toml").write_text(TEXT.replace("sleep $pause &&", "test $pause = 0.5 &&"))
     done = run(tmp_path)
     assert done.returncode == 1
-    assert "invalid: early/h" in done.stdout
+    assert "failed: early/h" in done.stdout
     assert "ended with status 1" in done.stdout
-    assert "1 of 2 points are invalid, and their figures are no results." in done.stdout
+    assert "the network carried all that it was given" in done.stdout
+    assert "invalid" not in done.stdout
+    assert "1 of 2 points failed, and their figures are no results." in done.stdout
     shown = subprocess.run(
         [*GRADWIRE, "report", "own"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False
     )
-    assert "1 of 2 points are invalid" in shown.stdout
+    assert "1 of 2 points failed" in shown.stdout
 
 
 def test_ctrl_c_ends_all_machines_and_keeps_what_is_complete(tmp_path: Path) -> None:

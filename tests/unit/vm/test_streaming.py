@@ -42,6 +42,15 @@ def test_lines_come_out_whole_however_the_bytes_arrive(chunks: list[bytes], line
     assert lines_of(*chunks) == lines
 
 
+def test_a_line_that_is_too_long_comes_out_in_parts() -> None:
+    lines: list[str] = []
+    splitter = LineSplitter(lines.append, 4)
+    for chunk in (b"ab", b"cdefghij", b"\nk\n", b"", b"lm", b"no", b"\n\n", b"end"):
+        splitter.feed(chunk)
+    splitter.close()
+    assert lines == ["abcd", "efgh", "ij", "k", "lmno", "", "end"]
+
+
 def test_following_ends_when_all_outputs_are_closed() -> None:
     seen: list[str] = []
     with pipe() as (first, first_end), pipe() as (second, second_end):

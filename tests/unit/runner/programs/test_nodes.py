@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gradwire.runner.programs.inside.reachability import echo_request
-from gradwire.runner.programs.nodes import dump, links, net, nodes
+from gradwire.runner.programs.prompt.nodes import dump, links, net, nodes
 from gradwire.topo.fabric import Fabric, Topology
 
 FABRIC = Fabric(2, 10e9, Topology.LEAF_SPINE, leaves=2, spines=1)

@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 
 from gradwire.runner.programs.execution import Heard, new_folder
-from gradwire.runner.programs.outputs import Outputs
+from gradwire.runner.programs.outputs import SHOWN_LINE_BYTES, Outputs
 from gradwire.runner.programs.protocol import Ended, Output, Refused, event_of, line_of
 
 
@@ -19,6 +19,32 @@ def test_lines_follow_their_hosts_names_and_files_have_every_byte(tmp_path: Path
     assert err.getvalue() == "h10 | wrong\n"
     files = {path.name: path.read_bytes() for path in (tmp_path / "output").iterdir()}
     assert files == {"h1.out": b"one\r\ntwo\nunended", "h10.out": b"\xff\n", "h10.err": b"wrong\n"}
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_no_program_writes_over_another_line_of_a_persons_terminal(tmp_path: Path) -> None:
+    screen, pipe = Screen(), io.StringIO()
+    forged = b"10%\rvalid: \x1b[2K\x1b[1A\x9b2Kforged\t\xe2\x80\xae\n"
+    with Outputs(tmp_path, ["h1"], {1: screen, 2: pipe}) as outputs:
+        outputs.take(Output(0, 1, forged))
+        outputs.take(Output(0, 2, forged))
+    assert screen.getvalue() == "h1 | 10%\\rvalid: \\x1b[2K\\x1b[1A\ufffd2Kforged\t\\u202e\n"
+    assert pipe.getvalue() == "h1 | " + forged.decode(errors="replace")
+    assert {path.read_bytes() for path in (tmp_path / "output").iterdir()} == {forged}
+
+
+def test_a_line_that_does_not_end_is_shown_in_parts(tmp_path: Path) -> None:
+    out = io.StringIO()
+    with Outputs(tmp_path, ["h1"], {1: out}) as outputs:
+        for _ in range(3):
+            outputs.take(Output(0, 1, b"x" * SHOWN_LINE_BYTES + b"y"))
+    lines = out.getvalue().splitlines()
+    assert [len(line) - len("h1 | ") for line in lines] == [SHOWN_LINE_BYTES] * 3 + [3]
+    assert (tmp_path / "output" / "h1.out").read_bytes() == (b"x" * SHOWN_LINE_BYTES + b"y") * 3
 
 
 def test_messages_come_through_as_lines_and_other_lines_are_none() -> None:

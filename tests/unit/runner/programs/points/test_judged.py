@@ -69,9 +69,30 @@ def test_a_sound_run_is_valid_with_its_figures(tmp_path: Path) -> None:
     assert not is_complete(tmp_path, "another")
 
 
-def test_a_program_that_failed_makes_the_point_invalid(tmp_path: Path) -> None:
-    folder = stored(tmp_path, statuses={"client/h2": 139}, failed="client/h2")
-    assert judge_programs(POINT, folder).verdict.summary == "invalid: client/h2 was ended by signal 11"
+def test_that_a_program_failed_and_what_the_network_did_are_two_facts(tmp_path: Path) -> None:
+    result = judge_programs(POINT, stored(tmp_path, statuses={"client/h2": 139}, failed="client/h2"))
+    assert (result.state, result.valid) == ("failed", False)
+    assert (
+        result.verdict.summary == "failed: client/h2 was ended by signal 11; the network carried all that it was given"
+    )
+
+
+def test_a_network_that_lost_something_is_told_beside_a_program_that_failed(tmp_path: Path) -> None:
+    lossy = msgspec.structs.replace(REPORT, ports=(msgspec.structs.replace(PORT, drops=3),))
+    folder = stored(tmp_path, lossy, lines='{"time', statuses={"client/h2": 1}, failed="client/h2")
+    summary = judge_programs(POINT, folder).verdict.summary
+    assert summary.startswith(
+        "failed: client/h2 ended with status 1; the network did not carry all: drops 3 (limit 0); "
+    )
+    assert "client/h2.jsonl: line 1: no JSON object" in summary
+
+
+def test_a_report_in_an_output_that_was_not_kept_whole_is_no_result(tmp_path: Path) -> None:
+    cut = msgspec.structs.replace(REPORT, dropped_output_bytes=9)
+    folder = stored(tmp_path, cut, statuses={"client/h2": 0, "server/h1": 0})
+    summary = judge_programs(POINT, folder).verdict.summary
+    assert summary.startswith("invalid: ")
+    assert "server/h1.out: 9 bytes of programs' outputs were not kept, which may be of its report" in summary
 
 
 def test_a_kernel_out_of_memory_is_named(tmp_path: Path) -> None:

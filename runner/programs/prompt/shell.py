@@ -8,6 +8,7 @@ from __future__ import annotations
 import cmd
 import os
 import readline
+import secrets
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +20,8 @@ from typing import ClassVar
 from gradwire.faults import MachineFault
 from gradwire.runner.programs.execution import job, raise_refused
 from gradwire.runner.programs.launch import shared_environment
-from gradwire.runner.programs.nodes import dump, links, net, nodes
+from gradwire.runner.programs.program_file import covered_folders
+from gradwire.runner.programs.prompt.nodes import dump, links, net, nodes
 from gradwire.runner.programs.protocol import (
     NO_HOST,
     TASK_FILE,
@@ -36,10 +38,10 @@ from gradwire.runner.programs.protocol import (
     Refused,
     Taken,
     Task,
-    event_of,
     line_of,
     write_task,
 )
+from gradwire.runner.programs.signatures import KEY_BYTES, SignedEvents
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.owners import temporary_folder
 from gradwire.vm.session import KernelDied, Session
@@ -62,8 +64,8 @@ Ctrl-C ends the program that runs; twice, at once. Each command begins in the fo
 class Conversation:
     """Asks the job in the kernel to do one thing after the other, and shows what programs write."""
 
-    def __init__(self, running: Session) -> None:
-        self._running = running
+    def __init__(self, running: Session, key: bytes) -> None:
+        self._running, self._events = running, SignedEvents(key)
         self._done: Done | None = None
         self._refused: Refused | None = None
         self.pids: tuple[int, ...] = ()
@@ -95,7 +97,7 @@ class Conversation:
         self._running.hold()
 
     def _take(self, line: str) -> None:
-        event: Event | None = event_of(line)
+        event: Event | None = self._events.event_of(line)
         match event:
             case Ready(pids=pids):
                 self.pids = pids
@@ -213,9 +215,16 @@ def run_shell(fabric: Fabric, memory_mb: int, on_ready: Callable[[], None]) -> N
     """Boots the network and reads commands until the input ends. Raises a Fault; leaves no process and no file but the history."""
     with temporary_folder() as folder:
         env = shared_environment(fabric, range(fabric.hosts), os.environ)
-        write_task(folder / TASK_FILE, Task(fabric_json=fabric.to_json(), folder=str(Path.cwd()), env=env))
-        with job("shell_job", memory_mb, folder) as running:
-            conversation = Conversation(running)
+        task = Task(
+            fabric_json=fabric.to_json(),
+            folder=str(Path.cwd()),
+            env=env,
+            covered=covered_folders(folder, Path.cwd()),
+        )
+        write_task(folder / TASK_FILE, task)
+        key = secrets.token_bytes(KEY_BYTES)
+        with job("shell_job", memory_mb, folder, key) as running:
+            conversation = Conversation(running, key)
             conversation.begin()
             on_ready()
             with _history():
