@@ -39,6 +39,7 @@ BASES: Mapping[str, dict[str, Any]] = {
     "counters": {"strategy": {"name": "tictac", "options": {"order": "reverse"}}, "fabric": {"rate": "2gbit"}},
     "marks": {"strategy": {"name": "kvstore"}, **INCAST, "fabric": {**SHALLOW, "ecn": "30KB"}, **DCTCP},
     "drops": {"strategy": {"name": "kvstore"}, **INCAST, "fabric": SHALLOW},
+    "ring": {"strategy": {"name": "ddp"}},
     "tree": {"strategy": {"name": "multicast-ps"}, "cluster": {"workers": 4}, "fabric": LEAF_SPINE},
 }
 """What differs from COMMON."""
