@@ -18,6 +18,7 @@ from gradwire.workloads.traces.record import MOST_RANKS, Call, RankRecord
 from gradwire.workloads.traces.splits import CUT_SHORT, Parts, is_uneven, part_sizes
 from gradwire.workloads.traces.workload import POINT_TO_POINT, ROOTED, UNKNOWN, Kind
 
+NEWER = "torch records both, and how parts are split, from 2.2 on: record with torch >= 2.2"
 OF_RESULT = frozenset({Kind.SCATTER, Kind.RECV})
 """Kinds whose size counts what the rank gets."""
 
@@ -112,7 +113,7 @@ def _kind_of(arguments: CallArguments, place: str, record: RankRecord) -> Kind |
         return None
     kind = kind_named(name)
     if kind is None:
-        what = f"the collective '{name}' is not known" if name else "a collective without a name"
+        what = f"the collective '{name}' is not known" if name else f"a collective without its size and name; {NEWER}"
         record.findings.refuse(record.file, place, what)
     return kind
 
@@ -125,7 +126,7 @@ def _size_of(kind: Kind, arguments: CallArguments, place: str, record: RankRecor
         findings.refuse(
             file,
             place,
-            f"{kind.with_article} without its size; torch records sizes from 2.2 on, so record it with a newer one",
+            f"{kind.with_article} without its size; {NEWER}",
         )
         return None
     width = element_bytes(arguments.dtype)
