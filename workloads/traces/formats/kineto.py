@@ -54,7 +54,7 @@ def _say_who(events: KinetoEvents, record: RankRecord, reading: Reading) -> None
     rank, world = said.get("rank"), said.get("world_size")
     record.rank = rank if type(rank) is int and rank >= 0 else None
     record.world = world if type(world) is int and world > 0 else None
-    record.learn_groups(reading.groups)
+    record.learn_given(reading)
     record.learn_groups(configured_groups(said.get("pg_config"), record.world, record.room))
 
 

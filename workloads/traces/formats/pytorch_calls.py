@@ -207,21 +207,23 @@ def _group_of(arguments: CallArguments, place: str, record: RankRecord) -> str |
 
 
 def configured_groups(config: Any, world: int | None, room: int) -> dict[str, tuple[int, ...]]:
-    """Ranks by name of the groups that a `pg_config` or a `process_group:init` lists; all ranks where its list is empty.
+    """Ranks by name, or by number before there were names, of the groups that a `pg_config` or a `process_group:init` lists; all ranks
+    where its list is empty.
 
     room: how many ranks there may be in lists that are empty, together; groups beyond that are left out.
     """
     found: dict[str, tuple[int, ...]] = {}
     for group in config if isinstance(config, list) else ():
-        if not isinstance(group, Mapping) or not isinstance(group.get("pg_name"), str | int):
+        name = group.get("pg_name", group.get("pg_id")) if isinstance(group, Mapping) else None
+        if not isinstance(group, Mapping) or not isinstance(name, str | int):
             continue
         ranks, size = group.get("ranks"), group.get("group_size", group.get("pg_size", world))
         if isinstance(ranks, str):
             ranks = _listed(ranks)
         if isinstance(ranks, list) and ranks and all(type(rank) is int for rank in ranks):
-            found[str(group["pg_name"])] = tuple(ranks)
+            found[str(name)] = tuple(ranks)
         elif ranks == [] and type(size) is int and 0 < size == (world or size) and size <= min(MOST_RANKS, room):
-            found[str(group["pg_name"])] = tuple(range(size))
+            found[str(name)] = tuple(range(size))
             room -= size
     return found
 
