@@ -28,7 +28,9 @@ def import_traces(
     groups: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", readable=False, help='JSON with the ranks of process groups by name: {"1": [0, 1]}'
+            metavar="FILE",
+            readable=False,
+            help='JSON with the ranks of process groups by name: {"1": [0, 1]}, or {"1": [[0, 1], [2, 3]]} for one name of several groups',
         ),
     ] = None,
     element_bytes: Annotated[

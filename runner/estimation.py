@@ -97,8 +97,8 @@ def estimate_points(
     """
     if not points:
         return []
-    # Points that may share a plan come one after another, so that a process compiles it once.
-    order = sorted(range(len(points)), key=lambda index: sharing_key(points[index]))
+    # What may be too large comes first, and points that may share a plan one after another, so that a process compiles it once.
+    order = sorted(range(len(points)), key=lambda index: _sooner(points[index]))
     # The first one is done here: processes that are forked afterwards have the engine's machine code.
     done = {order[0]: _estimate_point(points[order[0]], send_ends)}
     rest = order[1:]
@@ -111,6 +111,10 @@ def estimate_points(
         done |= zip(indices, estimates, strict=True)
         on_done(len(done))
     return [done[index] for index in range(len(points))]
+
+
+def _sooner(point: Point) -> tuple[int, str]:
+    return -point.section.cluster.workers, sharing_key(point)
 
 
 def _estimate_chunk(points: Sequence[Point], send_ends: str | None) -> list[PointEstimate]:

@@ -1,6 +1,7 @@
 """Checks a plan before it runs: it must be well-formed and acyclic, conserve bytes, and deliver every contribution everywhere exactly once.
 
-Contributions are tracked by executing the plan without time, in several orders (workloads/symbolic/).
+Contributions are tracked by executing the plan without time, in several orders. Whatever could come out otherwise in yet another order is
+found in what waits for what (workloads/symbolic/).
 """
 
 from __future__ import annotations
@@ -222,7 +223,8 @@ def _group_sizes(plan: Plan) -> Int64:
 def _check_contributions(plan: Plan) -> None:
     for defect in defects(plan):
         when = f"in iteration {defect.iteration} " if defect.iteration >= 0 else ""
-        raise _fail(plan, defect.op, when + defect.what)
+        what = defect.what if defect.other < 0 else defect.what.format(other=describe(plan, defect.other))
+        raise _fail(plan, defect.op, when + what)
     chunks = max(1, len(plan.chunk_bytes))
     produced = _rank_chunks(plan, plan.produces)
     consumed = np.concatenate([_rank_chunks(plan, plan.consumes), _rank_chunks(plan, plan.needs)])

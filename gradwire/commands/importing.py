@@ -30,6 +30,7 @@ from gradwire.workloads.traces.workload import FILE_NAME
 FOLDER = Path("traces")
 MOST_REASONS = 40
 """Refusals that are printed."""
+EXAMPLE_OF_GROUPS = 'such as {"1": [0, 1]}, or {"1": [[0, 1], [2, 3]]} where it is another group on other ranks'
 RATE = "25gbit"
 """Of the scenario that is written beside a workload, to begin with."""
 
@@ -54,25 +55,36 @@ class Said:
                 raise InputFault(f"--flop-rate {self.flop_rate}: {error}") from error
             if flops_per_s <= 0:
                 raise InputFault(f"--flop-rate {self.flop_rate}: must be above 0")
-        return Reading(self.ranks, self.element_bytes, _groups(self.groups), flops_per_s, self.step)
+        groups = _groups(self.groups)
+        one = {name: lists[0] for name, lists in groups.items() if len(lists) == 1}
+        several = {name: lists for name, lists in groups.items() if len(lists) > 1}
+        return Reading(self.ranks, self.element_bytes, one, flops_per_s, self.step, several)
 
 
-def _groups(path: Path | None) -> dict[str, tuple[int, ...]]:
-    """Ranks of process groups by name. Raises InputFault for a file that says something else."""
+def _groups(path: Path | None) -> dict[str, tuple[tuple[int, ...], ...]]:
+    """Ranks of process groups by name, of which one may have several. Raises InputFault for a file that says something else."""
     if path is None:
         return {}
     try:
-        read = msgspec.json.decode(read_bytes(path, MESSAGE_BYTES, follow=True), type=dict[str, list[int]])
+        read = msgspec.json.decode(read_bytes(path, MESSAGE_BYTES, follow=True), type=dict[str, list[int | list[int]]])
     except OSError as error:
         raise InputFault(f"--groups {path}: {error.strerror}") from error
     except (msgspec.DecodeError, RecursionError) as error:
         raise InputFault(
-            f'--groups {path}: {error}; it has the ranks of each group by its name: {{"1": [0, 1]}}'
+            f"--groups {path}: {error}; it has the ranks of each group by its name, {EXAMPLE_OF_GROUPS}"
         ) from error
-    for name, ranks in read.items():
-        if not ranks or len(set(ranks)) != len(ranks) or min(ranks) < 0:
-            raise InputFault(f"--groups {path}: group '{name}' has the ranks {ranks}: give each rank from 0 on once")
-    return {name: tuple(ranks) for name, ranks in read.items()}
+    found: dict[str, tuple[tuple[int, ...], ...]] = {}
+    for name, listed in read.items():
+        ranks = [each for each in listed if isinstance(each, int)]
+        lists = [each for each in listed if isinstance(each, list)] or [ranks]
+        everyone = [rank for each in lists for rank in each]
+        mixed = bool(ranks) and lists != [ranks]
+        if mixed or not all(lists) or len(set(everyone)) != len(everyone) or min(everyone) < 0:
+            raise InputFault(
+                f"--groups {path}: group '{name}' has the ranks {listed}: give each rank from 0 on once, {EXAMPLE_OF_GROUPS}"
+            )
+        found[name] = tuple(map(tuple, lists))
+    return found
 
 
 def import_traces(traces: Sequence[Path], out: Path | None, said: Said) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from gradwire.analysis.fluid.reach import within_reach
 from gradwire.faults import InputFault
 from gradwire.runner.comparing.questions import Asked
+from gradwire.runner.comparing.whole import refuse_too_large
 from gradwire.runner.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runner.compiling.processes import side_by_side
 from gradwire.runner.planned import PlannedRun, plan_runs, virtual_clock
@@ -151,4 +152,6 @@ def _planned(
 
 def _plan_all(base: Mapping[str, Any], contender: Contender, seeds: int, out: Path) -> list[PlannedRun]:
     points = resolve(lineup(base, [contender], seeds), ORIGIN, ORIGIN).points
-    return plan_runs(points, out, virtual_clock(points))
+    clock = virtual_clock(points)
+    refuse_too_large(points[0].section)
+    return plan_runs(points, out, clock)

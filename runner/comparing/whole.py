@@ -15,6 +15,7 @@ import msgspec
 from gradwire.analysis.bounds import bounds
 from gradwire.analysis.points import PointResult
 from gradwire.analysis.report.ranking import Ranking, rank
+from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.runner.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runner.compiling.processes import side_by_side
@@ -22,6 +23,7 @@ from gradwire.runner.judged import JudgedRun
 from gradwire.runner.planned import PlannedRun
 from gradwire.runner.protocol import write_json
 from gradwire.runner.stored.files import read_message, reading
+from gradwire.workloads import builder
 from gradwire.workloads.compilation import ResolvedPoint, compile_point
 from gradwire.workloads.lineup.strategies import FAMILIES, PARTIAL, is_random
 from gradwire.workloads.models.language.shortened import block_count
@@ -29,6 +31,8 @@ from gradwire.workloads.scenario.loading import Scenario, origin_named
 from gradwire.workloads.scenario.schema import PointSection
 
 WHOLE_FILE = "whole.json"
+NEARLY = 0.95
+"""Of the most ops that a plan may have: so near, all blocks are compiled to be sure, since not every layer need belong to a block."""
 
 
 class Whole(msgspec.Struct, frozen=True):
@@ -79,9 +83,42 @@ def read_whole(folder: Path) -> Mapping[str, Whole]:
         return read_message(path, _Kept).points
 
 
+def refuse_too_large(section: PointSection) -> None:
+    """Raises InputFault if the plan of the whole model has too many ops, which is to be told before any of its blocks runs.
+
+    Further blocks add as many ops each. So plans of few blocks tell how many ops all of them have; twice as many are compiled only if the
+    model may be too large.
+    """
+    kept = section.model.blocks
+    if kept is None:
+        return
+    whole = _with_blocks(section, None)
+    blocks, ops = block_count(ResolvedPoint(whole).job.profile), _ops(section)
+    if ops * blocks <= builder.MOST_OPS * kept:
+        return
+    if 2 * kept < blocks:
+        ops += (_ops(_with_blocks(section, 2 * kept)) - ops) * (blocks - kept) // kept
+        if ops > builder.MOST_OPS:
+            raise InputFault(
+                f"the plan of all {blocks} blocks has about {ops:,} ops, and may have {builder.MOST_OPS:,}: take fewer workers, or a "
+                "smaller model"
+            )
+        if ops < NEARLY * builder.MOST_OPS:
+            return
+    compile_point(whole)
+
+
+def _with_blocks(section: PointSection, blocks: int | None) -> PointSection:
+    return section.model_copy(update={"model": section.model.model_copy(update={"blocks": blocks})})
+
+
+def _ops(section: PointSection) -> int:
+    return max(len(plan.ops) for plan in compile_point(section).plans.values())
+
+
 def _whole(run: PlannedRun) -> Whole:
     section = run.point.section
-    whole = section.model_copy(update={"model": section.model.model_copy(update={"blocks": None})})
+    whole = _with_blocks(section, None)
     with origin_named(run.point):
         compiled = compile_point(whole)
     rule = rule_of(section.transport)

@@ -16,9 +16,9 @@ from typing import Any
 from gradwire.workloads.traces.record import Reading
 from tests.hostile import chakra_nodes
 from tests.hostile.json_text import spoiled
-from tests.unit.workloads.traces.small_traces import KinetoFile, ddp_step, execution_trace
+from tests.unit.workloads.traces.small_traces import KinetoFile, ddp_step, execution_trace, graph_node, jsonized
 
-FORMATS = ("kineto", "execution-trace", "chakra")
+FORMATS = ("kineto", "execution-trace", "chakra", "chakra-json")
 BOMB_BYTES = 200 << 20
 
 
@@ -33,7 +33,8 @@ class HostileInput:
 def hostile_input(format_name: str, number: int) -> HostileInput:
     """The input of this number."""
     random = Random(f"{format_name}/{number}")
-    make = {"kineto": _kineto, "execution-trace": _execution_trace, "chakra": _chakra}[format_name]
+    makers = {"kineto": _kineto, "execution-trace": _execution_trace, "chakra": _chakra, "chakra-json": _chakra_json}
+    make = makers[format_name]
     ranks = random.choice((1, 1, 1, 2, 2, 3))
     ending = "et" if format_name == "chakra" else "json"
     alike = random.random()
@@ -114,6 +115,17 @@ def _execution_trace(_: int, random: Random) -> bytes:
 
 def _chakra(rank: int, random: Random) -> bytes:
     return chakra_nodes.encoded(chakra_nodes.nodes(rank, random), random)
+
+
+def _chakra_json(rank: int, random: Random) -> bytes:
+    """In either form; a node's values are wrong as in protobuf, or those of its JSON are."""
+    metadata, *nodes = chakra_nodes.nodes(rank, random)
+    if random.random() < 0.5:
+        objects = [jsonized(metadata), *map(jsonized, nodes)]
+        texts = [spoiled(each, random) if random.random() < 0.1 else json.dumps(each) for each in objects]
+        return "".join(texts).encode(errors="surrogatepass")
+    graph = {"workload_graph": [graph_node(node) for node in nodes]}
+    return spoiled(graph, random).encode(errors="surrogatepass")
 
 
 def _damaged(content: bytes, random: Random) -> bytes:

@@ -42,6 +42,7 @@ BASES: Mapping[str, dict[str, Any]] = {
     "marks": {"strategy": {"name": "kvstore"}, **INCAST, "fabric": {**SHALLOW, "ecn": "30KB"}, **DCTCP},
     "drops": {"strategy": {"name": "kvstore"}, **INCAST, "fabric": SHALLOW},
     "far": {"strategy": {"name": "ring"}, "fault": FAR},
+    "ring": {"strategy": {"name": "ddp"}},
     "tree": {"strategy": {"name": "multicast-ps"}, "cluster": {"workers": 4}, "fabric": LEAF_SPINE},
 }
 """What differs from COMMON."""

@@ -66,6 +66,30 @@ def dependency_dropped(kind: OpKind) -> Callable[[Plan], Plan]:
     return inject
 
 
+def waits_for_message_only(waiting: OpKind) -> Callable[[Plan], Plan]:
+    """An op of a kind goes on once a message is there, and not when the addition of what it brought has ended."""
+
+    def inject(plan: Plan) -> Plan:
+        deps, kinds = dependencies(plan), plan.ops.kind
+        found = [dep for dep in deps if kinds[dep[0]] == waiting and kinds[dep[1]] == OpKind.REDUCE]
+        op, addition, lag = found[len(found) // 2]
+        brought = [(op, on, lag) for reduce, on, _ in deps if reduce == addition]
+        return with_dependencies(plan, [dep for dep in deps if dep != (op, addition, lag)] + brought)
+
+    return inject
+
+
+def goes_on_before_its_own_part_is_complete(plan: Plan) -> Plan:
+    """A worker that sums a part up for all does not wait until it has sent it to the others, which was its only wait for the additions."""
+    deps, ops = dependencies(plan), plan.ops
+    copied = np.flatnonzero(ops.combine == Combine.COPY)
+    given = set(zip(ops.rank[copied].tolist(), ops.chunk[copied].tolist(), strict=True))
+    own = {send for send in ops.message[copied].tolist() if (int(ops.rank[send]), int(ops.chunk[send])) not in given}
+    # What earlier buckets leave unsaid, the start of the last one says.
+    dropped = next(dep for dep in reversed(deps) if dep[1] in own and ops.kind[dep[0]] == OpKind.COMPUTE)
+    return with_dependencies(plan, [dep for dep in deps if dep != dropped])
+
+
 def cycle(plan: Plan) -> Plan:
     deps = dependencies(plan)
     op, on, _ = next(dep for dep in deps if dep[2] == 0)
@@ -141,6 +165,9 @@ FAULTS = [
     ),
     Fault("a SEND does not wait for its gradient", dependency_dropped(OpKind.SEND)),
     Fault("a computation does not wait for the layer before", dependency_dropped(OpKind.COMPUTE)),
+    Fault("an update does not wait for the end of an addition", waits_for_message_only(OpKind.COMPUTE)),
+    Fault("a sum is passed on before an addition has ended", waits_for_message_only(OpKind.SEND), "ring"),
+    Fault("a worker goes on before its own part has all additions", goes_on_before_its_own_part_is_complete, "ring"),
     Fault("two ops wait for each other", cycle),
     Fault("an op waits for one of another rank", of_another_rank),
     Fault("nothing waits for the iteration before", no_barrier),

@@ -68,6 +68,24 @@ def test_what_traces_do_not_say_can_be_given(
     assert "computation: 0.001000 s a rank" in out
 
 
+def test_a_name_of_several_groups_has_a_list_for_each(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for rank in range(4):
+        chakra_file(here / f"job.{rank}.et", [chakra_node(2, 7, comm_type=0, comm_size=100, pg_name="5")])
+    paths = [f"job.{rank}.et" for rank in range(4)]
+    (here / "groups.json").write_text('{"5": [[0, 1], [2, 3]]}')
+    status, out, err = gradwire_says(monkeypatch, capsys, "import", *paths, "--groups", "groups.json")
+    assert status == 0, err
+    assert "2: 0, 1" in out
+    assert "2: 2, 3" in out
+    for wrong in ('{"5": [[0, 1], [1, 2]]}', '{"5": [0, [1, 2]]}', '{"5": [[]]}', '{"5": []}', '{"5": [-1, 0]}'):
+        (here / "groups.json").write_text(wrong)
+        status, _, err = gradwire_says(monkeypatch, capsys, "import", *paths, "--groups", "groups.json")
+        assert status == 2
+        assert "group '5' has the ranks" in err
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -42,11 +42,10 @@ def left() -> Ran:
     return left_without_a_network()
 
 
-def test_six_times_twenty_faults_are_on_the_page() -> None:
+def test_at_least_six_times_twenty_faults_are_on_the_page() -> None:
     faults = {(family, name) for family in FAMILIES for name in faults_of(family)}
-    assert len(faults) == 120
     assert set(SAID) == faults
-    assert {len(faults_of(family)) for family in FAMILIES} == {20}
+    assert min(len(faults_of(family)) for family in FAMILIES) == 20
     (found,) = SCORE.findall(PAGE.read_text())
     assert found == score(SAID.values())
 

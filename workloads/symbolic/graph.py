@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.workloads.plan import Discipline, Int64, OpKind, Plan
+from gradwire.workloads.plan import Discipline, Int32, Int64, OpKind, Plan
 
 ITERATIONS = 2
 """The first starts from initial parameters; the second consumes what the plan itself delivered."""
@@ -38,13 +38,18 @@ class Graph:
         across = np.bincount(self.target[self.lag == 1], minlength=self.count)
         return np.concatenate([within + across * (iteration > 0) for iteration in range(ITERATIONS)])
 
+    def unrolled(self) -> tuple[Int32, Int32]:
+        """Columns of all edges between nodes: node, and node that waits for it."""
+        source, target, lag = self.source.astype(np.int32), self.target.astype(np.int32), self.lag
+        ahead = [(it, it + step) for it in range(ITERATIONS) for step in (0, 1) if it + step < ITERATIONS]
+        sources = np.concatenate([source[lag == after - it] + np.int32(it * self.count) for it, after in ahead])
+        targets = np.concatenate([target[lag == after - it] + np.int32(after * self.count) for it, after in ahead])
+        return sources, targets
+
     @cached_property
     def _unrolled(self) -> tuple[Int64, Int64]:
         """Successors of all nodes in compressed rows: where each begins, and the nodes."""
-        source, target, lag = self.source, self.target, self.lag
-        ahead = [(it, it + step) for it in range(ITERATIONS) for step in (0, 1) if it + step < ITERATIONS]
-        sources = np.concatenate([source[lag == after - it] + it * self.count for it, after in ahead])
-        targets = np.concatenate([target[lag == after - it] + after * self.count for it, after in ahead])
+        sources, targets = (column.astype(np.int64) for column in self.unrolled())
         by_source = np.argsort(sources, kind="stable")
         start = np.concatenate([[0], np.cumsum(np.bincount(sources, minlength=ITERATIONS * self.count))])
         return start, targets[by_source]

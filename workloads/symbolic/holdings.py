@@ -31,6 +31,10 @@ class Holdings:
         words = -(-max(1, len(plan.workers)) // WORD_BITS)
         everyone = self._bits(np.arange(len(plan.workers)), words).sum(axis=0, dtype=np.uint64)
         self.rows = len(rows)
+        #: Of each row: the rank times the number of chunks, plus the chunk.
+        self.rows_key: Int64 = rows
+        #: Rows whose sum has become complete at some time, in any order.
+        self.summed = np.zeros(len(rows), dtype=np.bool_)
         self.sum_iteration = np.full(orders * self.rows, -1, dtype=np.int64)
         self.sum_workers = np.zeros((orders * self.rows, words), dtype=np.uint64)
         self.complete = np.full(orders * self.rows, -1, dtype=np.int64)
@@ -91,3 +95,4 @@ class Holdings:
         self.sum_iteration[rows], self.sum_workers[rows] = iteration, workers
         whole = (workers == self.whole(rows)).all(axis=1)
         self.complete[rows[whole]] = iteration[whole]
+        self.summed[rows[whole] % self.rows] = True

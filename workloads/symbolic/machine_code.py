@@ -25,6 +25,7 @@ FINE, NOT_HELD, EMPTY, NOT_ADDABLE = range(4)
 """What an execution finds."""
 
 Int8 = npt.NDArray[np.int8]
+Bool = npt.NDArray[np.bool_]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -33,7 +34,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _OPTIONS: dict[str, Any] = {"_nrt": False} if hasattr(CPUTargetOptions, "_nrt") else {}
 
 
-def _compiled(function: Function) -> Function:
+def compiled(function: Function) -> Function:
     """Compiles a function at its first call, and keeps the machine code where that is possible. It must make no array."""
     try:
         return cast(Function, numba.njit(cache=True, **_OPTIONS)(function))
@@ -67,11 +68,12 @@ class _Code(NamedTuple):
 
 
 class _State(NamedTuple):
-    """What does: see Holdings for the first three."""
+    """What does: see Holdings for the first four."""
 
     sum_iteration: Int8
     sum_workers: UInt64
     complete: Int8
+    summed: Bool
     #: By node.
     sent_iteration: Int8
     sent_workers: UInt64
@@ -82,9 +84,8 @@ class _State(NamedTuple):
     last: Int64
 
 
-def first_defects(graph: Graph, urgencies: list[Int64]) -> list[Defect]:
-    """For each order, the first defect that it shows, if any."""
-    holdings = Holdings(graph.plan, 1)
+def first_defects(graph: Graph, urgencies: list[Int64], holdings: Holdings) -> list[Defect]:
+    """For each order, the first defect that it shows, if any. holdings: of one order."""
     code = _code(graph, holdings)
     found = (_defect(graph, holdings, code, urgency) for urgency in urgencies)
     return [defect for defect in found if defect]
@@ -98,6 +99,7 @@ def _defect(graph: Graph, holdings: Holdings, code: _Code, urgency: Int64) -> De
         sum_iteration=np.full(holdings.rows, -1, np.int8),
         sum_workers=np.zeros((holdings.rows, words), np.uint64),
         complete=np.full(holdings.rows, -1, np.int8),
+        summed=holdings.summed,
         sent_iteration=np.full(ITERATIONS * count, -1, np.int8),
         sent_workers=np.zeros((ITERATIONS * count, words), np.uint64),
         waits_for=graph.waits_for.copy(),
@@ -154,7 +156,7 @@ def _rows(op: Int64, count: int) -> tuple[Int64, Int64]:
     return start, order
 
 
-@_compiled
+@compiled
 def _sort(keys: Int64, upcoming: Int64, order: Int64) -> None:
     """Fills `order` with the places of equal keys side by side, in their order. upcoming: where the next one of each key goes."""
     for place in range(len(keys)):
@@ -162,7 +164,7 @@ def _sort(keys: Int64, upcoming: Int64, order: Int64) -> None:
         upcoming[keys[place]] += 1
 
 
-@_compiled
+@compiled
 def _execute(code: _Code, state: _State, urgency: UInt8, iterations: int) -> tuple[int, int, int, int]:
     """Executes all nodes that ever become ready. Returns what it finds, at which node, and two numbers more:
 
@@ -193,7 +195,7 @@ def _execute(code: _Code, state: _State, urgency: UInt8, iterations: int) -> tup
     return FINE, 0, 0, 0
 
 
-@_compiled
+@compiled
 def _enlist(state: _State, level: int, node: int) -> None:
     if state.first[level] < 0:
         state.first[level] = node
@@ -202,7 +204,7 @@ def _enlist(state: _State, level: int, node: int) -> None:
     state.last[level] = node
 
 
-@_compiled
+@compiled
 def _release(code: _Code, state: _State, urgency: UInt8, iterations: int, node: int) -> int:
     """Enlists what has waited for a node alone; returns the most urgent level of that."""
     count, most_urgent = len(code.does), len(state.first)
@@ -219,7 +221,7 @@ def _release(code: _Code, state: _State, urgency: UInt8, iterations: int, node: 
     return most_urgent
 
 
-@_compiled
+@compiled
 def _step(code: _Code, state: _State, batch: int, iteration: int) -> tuple[int, int, int, int]:
     """Executes the nodes of a list, all of one iteration; returns as `_execute` does."""
     first = iteration * len(code.does)
@@ -250,7 +252,7 @@ def _step(code: _Code, state: _State, batch: int, iteration: int) -> tuple[int, 
     return FINE, 0, 0, 0
 
 
-@_compiled
+@compiled
 def _send(code: _Code, state: _State, node: int, op: int) -> None:
     row = code.row[op]
     if code.does[op] & COPIES:
@@ -261,7 +263,7 @@ def _send(code: _Code, state: _State, node: int, op: int) -> None:
         state.sent_workers[node, word] = state.sum_workers[row, word]
 
 
-@_compiled
+@compiled
 def _receive(code: _Code, state: _State, first: int, op: int) -> tuple[int, int, int]:
     """Copies or adds what has arrived; returns what is wrong with it, and the iterations of it and of the sum."""
     row, message = code.row[op], code.message[op] + first
@@ -287,10 +289,11 @@ def _receive(code: _Code, state: _State, first: int, op: int) -> tuple[int, int,
     state.sum_iteration[row] = arrived
     if whole:
         state.complete[row] = arrived
+        state.summed[row] = True
     return FINE, arrived, total
 
 
-@_compiled
+@compiled
 def _produce(code: _Code, state: _State, iteration: int, op: int) -> None:
     for pair in range(code.produce_start[op], code.produce_start[op + 1]):
         row, whole = code.produce_row[pair], True
@@ -300,3 +303,4 @@ def _produce(code: _Code, state: _State, iteration: int, op: int) -> None:
         state.sum_iteration[row] = iteration
         if whole:
             state.complete[row] = iteration
+            state.summed[row] = True

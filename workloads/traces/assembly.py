@@ -35,6 +35,8 @@ def assembled(name: str, records: Sequence[RankRecord], reading: Reading, findin
     if findings.refused:
         return None
     by_rank = _ranked(records, findings)
+    for rank, record in by_rank.items():
+        record.settle(rank, reading)
     world = None if findings.refused else _world(by_rank, reading, findings)
     if findings.refused or world is None:
         return None

@@ -11,7 +11,7 @@ from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.workloads.traces.assembly import assembled
 from gradwire.workloads.traces.findings import Finding, Findings, cut_short
-from gradwire.workloads.traces.formats import chakra, execution_trace, kineto
+from gradwire.workloads.traces.formats import chakra, chakra_json, execution_trace, kineto
 from gradwire.workloads.traces.formats.json_items import beginning
 from gradwire.workloads.traces.record import RankRecord, Reading, Watch
 from gradwire.workloads.traces.summary import Summary, summary_of
@@ -33,7 +33,8 @@ class Format:
     read: Callable[[Path, Reading, Watch], RankRecord]
 
 
-FORMATS = tuple(Format(module.NAME, module.recognises, module.read) for module in (execution_trace, kineto, chakra))
+MODULES = (execution_trace, kineto, chakra_json, chakra)
+FORMATS = tuple(Format(module.NAME, module.recognises, module.read) for module in MODULES)
 
 
 @dataclass(frozen=True)

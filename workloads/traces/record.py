@@ -45,6 +45,8 @@ class Reading:
     flops_per_s: float | None = None
     #: The only step of the training loop to read, where traces tell steps apart.
     step: int | None = None
+    #: Of a name that stands for another group on other ranks: the ranks of each of these groups.
+    several_groups: dict[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,20 @@ class RankRecord:
                 self.need_room(len(ranks))
                 self._listed += len(ranks)
                 self.groups[name] = ranks
+
+    def learn_given(self, reading: Reading) -> None:
+        """Takes in the groups that a user gives. Of a name for several, the one that the rank is in; without its rank, the first, until
+        `settle` says which."""
+        self.learn_groups(reading.groups)
+        for name, groups in reading.several_groups.items():
+            own = [ranks for ranks in groups if self.rank in ranks]
+            self.learn_groups({name: (own or groups)[0]})
+
+    def settle(self, rank: int, reading: Reading) -> None:
+        """Takes of each name for several groups the one that a rank is in, once it is known which rank the file is of."""
+        for name, groups in reading.several_groups.items():
+            if self.groups.get(name) in groups:
+                self.groups[name] = next((ranks for ranks in groups if rank in ranks), self.groups[name])
 
     def need_room(self, ranks: int) -> None:
         """Raises InputFault where a group of so many ranks would be too much."""

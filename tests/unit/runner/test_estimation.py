@@ -21,6 +21,7 @@ from gradwire.runner.estimation import (
     estimates_table,
     write_estimates_csv,
 )
+from gradwire.workloads import builder
 from gradwire.workloads.compilation import compile_plans, compile_point
 from gradwire.workloads.scenario.loading import Scenario, resolve
 from tests.shared.command_line import gradwire_says
@@ -111,6 +112,17 @@ def test_a_wrong_point_is_named() -> None:
     (point,) = scenario(strategy=[{"name": "ring", "options": {"colour": 1}}]).points
     with pytest.raises(InputFault, match=r"test: strategy\.options\.colour"):
         estimate_points([point], jobs=1)
+
+
+def test_what_is_too_large_is_told_before_anything_is_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest cluster is last in the scenario."""
+    swept = scenario(cluster__workers=[2, 4, 16], fabric__rate=["1gbit", "10gbit"])
+    ops = [len(plan.ops) for point in swept.points for plan in compile_point(point.section).plans.values()]
+    monkeypatch.setattr(builder, "MOST_OPS", max(ops) - 1)
+    monkeypatch.setattr(estimation, "fluid_times", None)
+    monkeypatch.setattr(estimation, "_PLANS", shared_plans.SharedPlans())
+    with pytest.raises(InputFault, match=r"test: the plan of 'ring' has more than"):
+        estimate_points(swept.points, jobs=1)
 
 
 def made_up(period: int = 1, **parameters: str) -> PointEstimate:

@@ -50,6 +50,7 @@ class _Iteration:
             self.builder.depend(send, self.works[rank])
             self.builder.depend(recv, self.works[group[0]])
             self.builder.depend(self.ends[group[0]], recv)
+            self.builder.depend(self.ends[rank], send)
 
     def copy(self, name: str, src: int, receivers: Sequence[int]) -> None:
         """One rank's chunk goes to others in the same iteration: an allgather's part, or to one receiver, a point-to-point message."""
@@ -60,7 +61,9 @@ class _Iteration:
             if dst != src:
                 send, recv = self.builder.message(self.queues[src], dst, BYTES, chunk=chunk, combine=Combine.COPY)
                 self.builder.depend(send, self.begins[src])
+                self.builder.depend(recv, self.begins[dst])
                 self.builder.depend(self.works[dst], recv)
+                self.builder.depend(self.ends[src], send)
 
     def plan(self) -> Plan:
         return self.builder.build(0.0, 4)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -137,25 +137,34 @@ def read(path: Path, reading: Reading, watch: Watch) -> RankRecord:
     if reading.step is not None:
         raise InputFault(f"{path}: --step {reading.step}: a Chakra trace does not tell steps apart; Kineto profiles do")
     record = RankRecord(path, NAME, Findings())
-    record.learn_groups(reading.groups)
+    record.learn_given(reading)
     with opened(path) as file:
         parts = messages(path, file, watch)
-        reader = _Reader(record, reading, _dialect(path, next(parts, (0, b""))[1]))
-        for at, data in parts:
-            try:
-                node = chakra.Node.FromString(data)
-            except DecodeError as error:
-                raise InputFault(f"{path}: byte {at}: is no node of Chakra: {error}") from error
-            reader.take(node)
-    reader.finish()
+        try:
+            metadata = chakra.GlobalMetadata.FromString(next(parts, (0, b""))[1])
+        except DecodeError as error:
+            raise InputFault(f"{path}: begins with no metadata of Chakra: {error}") from error
+        fill(record, reading, metadata, _nodes(path, parts))
     return record
 
 
-def _dialect(path: Path, data: bytes) -> _Dialect:
-    try:
-        metadata = chakra.GlobalMetadata.FromString(data)
-    except DecodeError as error:
-        raise InputFault(f"{path}: begins with no metadata of Chakra: {error}") from error
+def _nodes(path: Path, parts: Iterator[tuple[int, bytes]]) -> Iterator[Any]:
+    for at, data in parts:
+        try:
+            yield chakra.Node.FromString(data)
+        except DecodeError as error:
+            raise InputFault(f"{path}: byte {at}: is no node of Chakra: {error}") from error
+
+
+def fill(record: RankRecord, reading: Reading, metadata: Any, nodes: Iterable[Any]) -> None:
+    """Makes a record of a trace's metadata and nodes. Raises InputFault for what cannot be."""
+    reader = _Reader(record, reading, _dialect(metadata))
+    for node in nodes:
+        reader.take(node)
+    reader.finish()
+
+
+def _dialect(metadata: Any) -> _Dialect:
     said = {each.name: chakra.value_of(each) for each in metadata.attr}
     schema = str(said.get("schema") or "")
     return _Dialect(

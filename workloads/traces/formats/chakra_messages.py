@@ -16,6 +16,11 @@ _PACKAGE = "gradwire.chakra"
 
 METADATA, MEM_LOAD, MEM_STORE, COMP, SEND, RECV, COLL = range(1, 8)
 """Values of NodeType."""
+TYPES = {
+    "INVALID_NODE": 0, "METADATA_NODE": METADATA, "MEM_LOAD_NODE": MEM_LOAD, "MEM_STORE_NODE": MEM_STORE, "COMP_NODE": COMP,
+    "COMM_SEND_NODE": SEND, "COMM_RECV_NODE": RECV, "COMM_COLL_NODE": COLL,
+}  # fmt: skip
+"""The same by name, as JSON has them."""
 
 _MESSAGES: dict[str, dict[str, tuple[int, int, int, str]]] = {
     "BoolList": {"values": (1, _Field.TYPE_BOOL, _MANY, "")},
@@ -29,6 +34,10 @@ _MESSAGES: dict[str, dict[str, tuple[int, int, int, str]]] = {
         "uint64_val": (13, _Field.TYPE_UINT64, _ONE, ""),
         "sint32_val": (15, _Field.TYPE_SINT32, _ONE, ""),
         "sint64_val": (17, _Field.TYPE_SINT64, _ONE, ""),
+        "fixed32_val": (19, _Field.TYPE_FIXED32, _ONE, ""),
+        "fixed64_val": (21, _Field.TYPE_FIXED64, _ONE, ""),
+        "sfixed32_val": (23, _Field.TYPE_SFIXED32, _ONE, ""),
+        "sfixed64_val": (25, _Field.TYPE_SFIXED64, _ONE, ""),
         "bool_val": (27, _Field.TYPE_BOOL, _ONE, ""),
         "bool_list": (28, _Field.TYPE_MESSAGE, _ONE, "BoolList"),
         "string_val": (29, _Field.TYPE_STRING, _ONE, ""),

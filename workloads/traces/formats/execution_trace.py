@@ -1,8 +1,9 @@
 """Execution traces of PyTorch: what torch.profiler.ExecutionTraceObserver writes, one file per rank. They have no times.
 
 Source: torch/csrc/profiler/standalone/execution_trace_observer.cpp of PyTorch. A `record_param_comms` has inputs that end in the number of
-the call, the group, the rank (of a broadcast: its root), the collective's name, both lists of splits, and the group's first rank, stride
-and size. From schema 1.1.0 on it also has attributes, with sizes as counts of elements. A `wait` has the number of the call that it is for.
+the call, the group, the rank (of a broadcast: its root), the collective's name, both lists of splits, and, from torch 2.2 on, the group's
+first rank, stride and size. From schema 1.1.0 on it also has attributes, with sizes as counts of elements. A `wait` has the number of the
+call that it is for.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from gradwire.workloads.traces.record import RankRecord, Reading, Watch
 NAME = "PyTorch execution trace"
 PARAM_COMMS = "record_param_comms"
 GROUPS = "process_group:init"
-LAST_INPUTS = 9
-"""Inputs of a record_param_comms behind its tensors."""
+LAST_INPUTS, OLDER_LAST_INPUTS = 9, 6
+"""Inputs of a record_param_comms behind its tensors, with the group's ranks and without."""
+NAME_AT = 3
+"""Where the collective's name is in these."""
 DEFAULT_GROUPS = ("default_pg", "0")
 
 
@@ -102,7 +105,7 @@ class _Reader:
         self._parents: dict[int, int | None] = {}
         self._calls: dict[int, Node] = {}
         self._world: int | None = None
-        record.learn_groups(reading.groups)
+        record.learn_given(reading)
 
     def take(self, node: Node) -> None:
         """Takes a node in."""
@@ -127,6 +130,8 @@ class _Reader:
             for group in config if isinstance(config, list) else []:
                 if isinstance(group, dict) and group.get("pg_desc", group.get("pg_name")) in DEFAULT_GROUPS:
                     self._record.world = len(groups.get(str(group.get("pg_name")), ())) or None
+                elif isinstance(group, dict) and "pg_name" not in group and group.get("ranks") == []:
+                    self._record.world = len(groups.get(str(group.get("pg_id")), ())) or None
 
     def _decoded(self, node: Node, raw: msgspec.Raw) -> Any:
         try:
@@ -177,7 +182,7 @@ class _Reader:
         values = self._decoded(node, node.inputs.values) if isinstance(node.inputs, Values) else node.inputs
         attributes = self._attributes(node)
         said = {ATTRIBUTES[name]: value for name, value in attributes.items() if name in ATTRIBUTES}
-        last = values[-LAST_INPUTS:] if isinstance(values, list) and len(values) >= LAST_INPUTS else None
+        last = _last_inputs(values)
         if last is not None:
             said = {**self._of_inputs(values, last), **said}
             self._learn_rank(last)
@@ -194,8 +199,9 @@ class _Reader:
 
     def _of_inputs(self, values: list[Any], last: list[Any]) -> dict[str, Any]:
         """What the inputs say. Tensors are [id, storage, offset, elements, bytes of an element, device]."""
-        _, group, rank, name, in_split, out_split, start, stride, size = last
-        tensors = [tensor for value in values[:-LAST_INPUTS] for tensor in _tensors(value)]
+        _, group, rank, name, in_split, out_split, *ranks = last
+        start, stride, size = ranks or (None, None, None)
+        tensors = [tensor for value in values[: -len(last)] for tensor in _tensors(value)]
         said: dict[str, Any] = {
             "Collective name": name,
             "In split size": str(in_split),
@@ -203,10 +209,8 @@ class _Reader:
         }
         if isinstance(start, int) and start >= 0:
             said |= {"Global rank start": start, "Global rank stride": stride, "Group size": size}
-        if isinstance(group, list) and group:
-            said["Process Group Name"] = str(group[0])
-        elif isinstance(group, int | str):
-            said["Process Group Name"] = str(group)
+        if (group_name := _group_name(group)) is not None:
+            said["Process Group Name"] = group_name
         if isinstance(rank, int):
             said["Rank"] = rank
         if tensors and len({width for _, width in tensors}) == 1:
@@ -216,7 +220,11 @@ class _Reader:
 
     def _learn_rank(self, last: list[Any]) -> None:
         """The rank that recorded the file: an all-reduce's, in a group of all ranks."""
-        _, _, rank, name, _, _, start, stride, size = last
+        _, group, rank, name, _, _, *ranks = last
+        if not ranks:
+            known = self._record.groups.get(_group_name(group) or "", ())
+            ranks = [0, 1, len(known)] if known == tuple(range(len(known))) else [None] * 3
+        start, stride, size = ranks
         whole = start == 0 and stride == 1 and (self._record.world is None or size == self._record.world)
         if (
             plain(str(name)) == "allreduce"
@@ -226,6 +234,23 @@ class _Reader:
             and 0 <= rank < size
         ):
             self._record.rank = rank
+
+
+def _last_inputs(values: Any) -> list[Any] | None:
+    """The inputs behind a call's tensors, of which the collective's name tells how many they are; None if there are too few."""
+    if not isinstance(values, list):
+        return None
+    older = values[-OLDER_LAST_INPUTS:]
+    if len(older) == OLDER_LAST_INPUTS and isinstance(older[NAME_AT], str):
+        return older
+    return values[-LAST_INPUTS:] if len(values) >= LAST_INPUTS else None
+
+
+def _group_name(group: Any) -> str | None:
+    """The name of a process group: a number, a text, or the first of a name and a description."""
+    if isinstance(group, list) and group:
+        return str(group[0])
+    return str(group) if isinstance(group, int | str) else None
 
 
 def _tensors(value: Any) -> list[tuple[int, int]]:

@@ -42,9 +42,9 @@ def read(path: Path, reading: Reading, watch: Watch) -> RankRecord:
             "records those from 2.2 on", len(events.nccl),
         )  # fmt: skip
         return record
-    chain = timeline(events, listed, waits, window)
+    chain = timeline(events, listed, waits, window, of_host=reading.step is not None)
     _fill(record, calls, chain)
-    _judge(record, events, chain, window, whole=reading.step is None)
+    _judge(record, events, chain, whole=reading.step is None)
     return record
 
 
@@ -54,12 +54,12 @@ def _say_who(events: KinetoEvents, record: RankRecord, reading: Reading) -> None
     rank, world = said.get("rank"), said.get("world_size")
     record.rank = rank if type(rank) is int and rank >= 0 else None
     record.world = world if type(world) is int and world > 0 else None
-    record.learn_groups(reading.groups)
+    record.learn_given(reading)
     record.learn_groups(configured_groups(said.get("pg_config"), record.world, record.room))
 
 
 def _chosen(events: KinetoEvents, record: RankRecord, reading: Reading) -> tuple[tuple[int, int], list[HostCall]]:
-    """The time to read, and the calls that begin in it. Raises InputFault for a step that is not there."""
+    """The host's time to read, and the calls that begin in it. Raises InputFault for a step that is not there."""
     if reading.step is not None:
         if reading.step not in events.steps:
             there = ", ".join(map(str, sorted(events.steps))) or "none"
@@ -130,7 +130,7 @@ def _fill(record: RankRecord, calls: list[Call], chain: Timeline) -> None:
             waiting = []
 
 
-def _judge(record: RankRecord, events: KinetoEvents, chain: Timeline, window: tuple[int, int], *, whole: bool) -> None:
+def _judge(record: RankRecord, events: KinetoEvents, chain: Timeline, *, whole: bool) -> None:
     """What the reading rests on, and what was exposed."""
     findings, file = record.findings, record.file
     if not len(events.work):
@@ -153,5 +153,5 @@ def _judge(record: RankRecord, events: KinetoEvents, chain: Timeline, window: tu
         )  # fmt: skip
     if len(events.nccl):
         busy = union(events.work.begin_ns, events.work.end_ns)
-        begin, end = (np.clip(column, *window) for column in (events.nccl.begin_ns, events.nccl.end_ns))
+        begin, end = (np.clip(column, *chain.window) for column in (events.nccl.begin_ns, events.nccl.end_ns))
         record.exposed_s = length_outside(begin, end, *busy) / 1e9

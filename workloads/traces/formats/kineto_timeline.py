@@ -9,6 +9,8 @@ time, with all kernels and all idling in it, except for what the GPU spent waiti
   oldest call that none has waited for, and it holds up the first kernel that is launched after it. If that kernel began before the call
   had ended, the two do not belong together, and no wait of the file is believed.
 - What nothing waits for must have ended at the end of the recorded time.
+- A step of the host begins on the GPU when that has ended what was launched before, and ends when it has ended what was launched in it. How
+  far the GPU is behind the host is no computation: what the host launches in a step may run long after it.
 """
 
 from __future__ import annotations
@@ -57,6 +59,8 @@ class Timeline:
     contradicted: int
     #: Kernels of NCCL that belong to no call.
     stray_kernels: int
+    #: When the rank begins and ends.
+    window: tuple[int, int]
 
 
 class _Gpu:
@@ -74,6 +78,14 @@ class _Gpu:
         """When all is done that was launched before a time of the host, which it is the earliest for."""
         at = int(np.searchsorted(self.launched, host_ns))
         return max(int(self.ended_before[at]), host_ns)
+
+    def comes_to(self, host_ns: int) -> int:
+        """When the GPU comes to what the host launches from a time on. If nothing that was launched before is recorded, as in a profile's
+        first step, it is as far behind then as with the first that is."""
+        at = int(np.searchsorted(self.launched, host_ns))
+        if at or not len(self.launched):
+            return self.free_at(host_ns)
+        return host_ns + int(self.begin[0] - self.launched[0])
 
     def held_up(self, host_ns: int) -> tuple[int, int] | None:
         """For the first kernel launched after a time: when it could have begun, and when it did; None if there is none."""
@@ -93,21 +105,30 @@ def launch_times(events: KinetoEvents, columns: Columns) -> Int64:
     return found
 
 
-def timeline(events: KinetoEvents, calls: list[HostCall], waits: list[HostCall], window: tuple[int, int]) -> Timeline:
-    """The chain of a rank from the beginning to the end of `window`."""
+def timeline(
+    events: KinetoEvents, calls: list[HostCall], waits: list[HostCall], window: tuple[int, int], *, of_host: bool
+) -> Timeline:
+    """The chain of a rank from the beginning to the end of `window`; of_host: of what its host did then, which is a step."""
     gpu = _Gpu(events)
     begins, ends, stream, stray = _kernels(events, calls)
     waited = _host_waits(events, calls, waits)
+    if of_host:
+        waited = [at for at in waited if window[0] <= at <= window[1]]
+        window = gpu.comes_to(window[0]), gpu.free_at(window[1])
     computing = _computing_stream(events)
     moments, contradicted = _moments(gpu, calls, begins, ends, waited, stream, computing, window)
     if contradicted:
         moments, _ = _moments(gpu, calls, begins, ends, [], stream, computing, window)
     moments.sort(key=lambda moment: moment.host_ns)
-    edges = [window[0], *(at for moment in moments for at in (moment.begin_ns, moment.end_ns)), window[1]]
+    edges = [
+        window[0],
+        *(max(window[0], at) for moment in moments for at in (moment.begin_ns, moment.end_ns)),
+        window[1],
+    ]
     own_ns = [max(0, after - before) for before, after in list(pairwise(edges))[::2]]
     unwaited = len(calls) - sum(not moment.starts for moment in moments)
     lasting = [end - begin for begin, end in zip(begins, ends, strict=True)]
-    return Timeline(moments, own_ns, stream, lasting, unwaited, contradicted, stray)
+    return Timeline(moments, own_ns, stream, lasting, unwaited, contradicted, stray, window)
 
 
 def _computing_stream(events: KinetoEvents) -> int | None:

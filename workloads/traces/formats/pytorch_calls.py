@@ -18,6 +18,7 @@ from gradwire.workloads.traces.record import MOST_RANKS, Call, RankRecord
 from gradwire.workloads.traces.splits import CUT_SHORT, Parts, is_uneven, part_sizes
 from gradwire.workloads.traces.workload import POINT_TO_POINT, ROOTED, UNKNOWN, Kind
 
+NEWER = "torch records both, and how parts are split, from 2.2 on: record with torch >= 2.2"
 OF_RESULT = frozenset({Kind.SCATTER, Kind.RECV})
 """Kinds whose size counts what the rank gets."""
 
@@ -112,7 +113,7 @@ def _kind_of(arguments: CallArguments, place: str, record: RankRecord) -> Kind |
         return None
     kind = kind_named(name)
     if kind is None:
-        what = f"the collective '{name}' is not known" if name else "a collective without a name"
+        what = f"the collective '{name}' is not known" if name else f"a collective without its size and name; {NEWER}"
         record.findings.refuse(record.file, place, what)
     return kind
 
@@ -125,7 +126,7 @@ def _size_of(kind: Kind, arguments: CallArguments, place: str, record: RankRecor
         findings.refuse(
             file,
             place,
-            f"{kind.with_article} without its size; torch records sizes from 2.2 on, so record it with a newer one",
+            f"{kind.with_article} without its size; {NEWER}",
         )
         return None
     width = element_bytes(arguments.dtype)
@@ -206,21 +207,23 @@ def _group_of(arguments: CallArguments, place: str, record: RankRecord) -> str |
 
 
 def configured_groups(config: Any, world: int | None, room: int) -> dict[str, tuple[int, ...]]:
-    """Ranks by name of the groups that a `pg_config` or a `process_group:init` lists; all ranks where its list is empty.
+    """Ranks by name, or by number before there were names, of the groups that a `pg_config` or a `process_group:init` lists; all ranks
+    where its list is empty.
 
     room: how many ranks there may be in lists that are empty, together; groups beyond that are left out.
     """
     found: dict[str, tuple[int, ...]] = {}
     for group in config if isinstance(config, list) else ():
-        if not isinstance(group, Mapping) or not isinstance(group.get("pg_name"), str | int):
+        name = group.get("pg_name", group.get("pg_id")) if isinstance(group, Mapping) else None
+        if not isinstance(group, Mapping) or not isinstance(name, str | int):
             continue
         ranks, size = group.get("ranks"), group.get("group_size", group.get("pg_size", world))
         if isinstance(ranks, str):
             ranks = _listed(ranks)
         if isinstance(ranks, list) and ranks and all(type(rank) is int for rank in ranks):
-            found[str(group["pg_name"])] = tuple(ranks)
+            found[str(name)] = tuple(ranks)
         elif ranks == [] and type(size) is int and 0 < size == (world or size) and size <= min(MOST_RANKS, room):
-            found[str(group["pg_name"])] = tuple(range(size))
+            found[str(name)] = tuple(range(size))
             room -= size
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ import pytest
 from gradwire.analysis.points import VALID, PointResult
 from gradwire.runner.comparing.questions import Network, ParallelQuestion, TraceQuestion
 from gradwire.runner.comparing.whole import Whole, at_full_size
+from gradwire.workloads import builder
+from gradwire.workloads.compilation import compile_point
 from gradwire.workloads.lineup.parallel import Parallel
+from gradwire.workloads.scenario.loading import resolve
 from tests.shared.command_line import needs_no_kernel
 from tests.unit.runner.test_named_run import replaying_job
 from tests.unit.runner.test_run_loop import machine
@@ -87,6 +91,48 @@ def test_a_divided_model_is_ranked_by_all_its_blocks(
     assert status == 0
     (answer,) = [line for line in out.splitlines() if line.startswith("On this network")]
     assert answer in reported
+
+
+def ops_of_all_blocks(algorithm: str) -> int:
+    """Ops of the whole model's plan by Megatron with an algorithm."""
+    document = asked("data=2,tensor=2", "model.blocks=24", model="bert-large").document()
+    options = {"tensor": 2, "microbatches": 2, "algorithm": algorithm}
+    (point,) = resolve({**document, "strategy": {"name": "megatron", "options": options}}, "bert", "bert").points
+    return max(len(plan.ops) for plan in compile_point(point.section).plans.values())
+
+
+def test_what_is_too_large_with_all_blocks_is_left_out_before_anything_runs(
+    call: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A double tree's pieces are several times as many messages as a ring's parts; without it, the others are ranked."""
+    machine(monkeypatch, replaying_job)
+    needs_no_kernel(monkeypatch)
+    ring, tree = ops_of_all_blocks("ring"), ops_of_all_blocks("double-tree")
+    most = max(ring * 5 // 4, tree * 9 // 10)
+    assert ring < most < tree
+    monkeypatch.setattr(builder, "MOST_OPS", most)
+    status, out, err = call(*BERT)
+    assert status == 0, out + err
+    told = " ".join(out.split())
+    found = re.search(
+        rf"\(algorithm=double-tree\) left out here: the plan of all 24 blocks has about ([\d,]+) ops, .*{most:,}", told
+    )
+    assert found
+    assert int(found[1].replace(",", "")) == pytest.approx(tree, rel=0.01)
+    names = [path.name for path in (tmp_path / "runs").glob("*/points/*")]
+    assert names
+    assert not [name for name in names if "double-tree" in name]
+
+
+def test_where_all_are_too_large_with_all_blocks_nothing_runs(
+    call: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    needs_no_kernel(monkeypatch)
+    monkeypatch.setattr(builder, "MOST_OPS", ops_of_all_blocks("ring") * 9 // 10)
+    status, out, err = call(*BERT)
+    assert (status, out) == (2, "")
+    assert "no strategy can run: the plan of all 24 blocks has about" in " ".join(err.split())
+    assert not list((tmp_path / "runs").glob("*/points/*"))
 
 
 def test_a_recorded_job_is_ranked_by_algorithm(call: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

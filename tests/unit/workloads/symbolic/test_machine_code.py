@@ -15,6 +15,7 @@ from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.plan import OpKind, Plan
 from gradwire.workloads.symbolic import defects as choosing
 from gradwire.workloads.symbolic.graph import Graph
+from gradwire.workloads.symbolic.holdings import Holdings
 from gradwire.workloads.symbolic.machine_code import first_defects
 from gradwire.workloads.symbolic.orders import ORDERS
 from gradwire.workloads.symbolic.side_by_side import Run
@@ -31,7 +32,7 @@ def both(plan: Plan) -> list[tuple[str | None, str | None]]:
     found = []
     for order in ORDERS:
         urgency = order(graph)
-        in_numpy, in_code = Run(graph, [urgency]).defect(), first_defects(graph, [urgency])
+        in_numpy, in_code = Run(graph, [urgency]).defect(), first_defects(graph, [urgency], Holdings(graph.plan, 1))
         found.append((_kind(in_numpy.what if in_numpy else None), _kind(in_code[0].what if in_code else None)))
     return found
 

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from google.protobuf import json_format
+
+from gradwire.workloads.traces.formats import chakra_json
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.importing import Imported, import_traces
 from gradwire.workloads.traces.record import Reading
@@ -143,6 +146,24 @@ def execution_trace(path: Path, calls: Iterable[dict[str, Any]], *, ranks: list[
     return path
 
 
+def older_execution_trace(path: Path, calls: Iterable[dict[str, Any]]) -> Path:
+    """The same of schema 1.0.1, as torch wrote it before 2.2: no attributes, inputs in a list of their own, and calls that do not say their
+    group's ranks. Groups have numbers."""
+    document = json.loads(execution_trace(path, calls).read_text())
+    document["schema"] = "1.0.1"
+    for node in document["nodes"]:
+        node["parent"] = node.pop("ctrl_deps")
+        node["inputs"] = node.get("inputs", {"values": []})["values"]
+        node.pop("attrs", None)
+        if node["name"] == "record_param_comms":
+            *tensors, sequence, _, rank, name, in_split, out_split, _, _, _ = node["inputs"]
+            node["inputs"] = [*tensors, sequence, 94, rank, name, in_split, out_split]
+        elif node["inputs"]:
+            node["inputs"] = [json.dumps([{"pg_id": 94, "ranks": [], "group_size": 2}])]
+    path.write_text(json.dumps(document))
+    return path
+
+
 def _values(values: list[Any]) -> dict[str, Any]:
     return {"values": values, "shapes": [], "types": []}
 
@@ -167,6 +188,33 @@ def chakra_file(path: Path, nodes: Iterable[Any], **metadata: Any) -> Path:
     """A Chakra trace."""
     about = chakra.GlobalMetadata(version="0.0.4", attr=[attribute(name, value) for name, value in metadata.items()])
     path.write_bytes(b"".join(varint(len(data)) + data for data in (m.SerializeToString() for m in (about, *nodes))))
+    return path
+
+
+def jsonized(message: Any) -> dict[str, Any]:
+    """A node, or metadata, as chakra_jsonizer writes it: protobuf's JSON, in which types have names."""
+    said: dict[str, Any] = json_format.MessageToDict(message)
+    names = {number: name for name, number in chakra.TYPES.items()}
+    return said | ({"type": names.get(said["type"], "STORAGE_NODE")} if "type" in said else {})
+
+
+def graph_node(node: Any) -> dict[str, Any]:
+    """A node as a `workload_graph` has it."""
+    known = chakra_json.GraphNode.__struct_fields__
+    said = {each.name: chakra.value_of(each) for each in node.attr if each.name in known}
+    return {
+        "Id": node.id, "Name": node.name, "NodeType": node.type, "runtime": node.duration_micros, "data_deps": list(node.data_deps),
+        **{name: value for name, value in said.items() if isinstance(value, int | float | str | None)},
+    }  # fmt: skip
+
+
+def chakra_json_file(path: Path, nodes: Iterable[Any], *, graph: bool, **metadata: Any) -> Path:
+    """A Chakra trace in JSON: a `workload_graph`, or what chakra_jsonizer writes."""
+    if graph:
+        path.write_text(json.dumps({"workload_graph": [graph_node(node) for node in nodes]}, indent=2))
+        return path
+    about = chakra.GlobalMetadata(version="0.0.4", attr=[attribute(name, value) for name, value in metadata.items()])
+    path.write_text("".join(json.dumps(jsonized(message), indent=2) for message in (about, *nodes)))
     return path
 
 

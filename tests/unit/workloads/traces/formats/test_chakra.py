@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from gradwire.faults import InputFault
+from gradwire.workloads.traces.formats import chakra_json
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.record import Reading
+from gradwire.workloads.traces.workload import Kind
 from tests.unit.workloads.traces.formats.test_kineto import chain
-from tests.unit.workloads.traces.small_traces import chakra_file, chakra_node, imported, words
+from tests.unit.workloads.traces.small_traces import chakra_file, chakra_json_file, chakra_node, imported, words
 
 ALL_REDUCE: dict[str, Any] = {"comm_type": 0, "comm_size": 4096, "is_cpu_op": False}
 
@@ -34,6 +36,50 @@ def test_a_graph(tmp_path: Path) -> None:
     assert chain(outcome.workload, 1) == [("compute", 70, []), ("all-reduce", 4096, [0]), ("compute", 30, [0, 1])]
     assert "comm_size is taken as bytes" in words(outcome)
     assert "job.1.et: does not say which rank it is of: taken from the number that its name ends in" in words(outcome)
+
+
+@pytest.mark.parametrize(
+    "kind", [f"{sign}{bits}" for sign in ("int", "uint", "sint", "fixed", "sfixed") for bits in (32, 64)]
+)
+def test_a_number_may_be_of_any_kind_that_the_schema_has(tmp_path: Path, kind: str) -> None:
+    nodes = small_graph()
+    nodes[1].ClearField("attr")
+    nodes[1].attr.extend(
+        chakra.Attribute(name=name, **{f"{kind}_val": int(value)}) for name, value in ALL_REDUCE.items()
+    )
+    outcome = imported(*both(tmp_path, nodes))
+    assert outcome.workload is not None, words(outcome)
+    assert chain(outcome.workload, 1)[1] == ("all-reduce", 4096, [0])
+
+
+@pytest.mark.parametrize("graph", [False, True], ids=["jsonizer", "workload_graph"])
+@pytest.mark.parametrize("block_bytes", [1 << 20, 7])
+def test_json_is_read_as_the_nodes_that_it_stands_for(
+    tmp_path: Path, graph: bool, block_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [chakra_json_file(tmp_path / f"job.{rank}.json", small_graph(), graph=graph) for rank in (0, 1)]
+    texts = [path.read_text() for path in paths]
+    outcome = imported(*paths)
+    assert outcome.workload is not None, words(outcome)
+    assert chain(outcome.workload, 1) == [("compute", 70, []), ("all-reduce", 4096, [0]), ("compute", 30, [0, 1])]
+    assert {source.format for source in outcome.sources} == {"Chakra execution trace in JSON"}
+    monkeypatch.setattr(chakra_json, "BLOCK_BYTES", block_bytes)
+    assert imported(*paths).workload is not None
+    paths[0].write_text(texts[0][:-5])
+    with pytest.raises(InputFault, match=r"job\.0\.json: .*(ends|middle)"):
+        imported(*paths)
+
+
+def test_one_name_may_be_another_group_on_other_ranks(tmp_path: Path) -> None:
+    nodes = [chakra_node(6, chakra.COLL, **ALL_REDUCE, pg_name="tp")]
+    paths = [chakra_file(tmp_path / f"job.{rank}.et", nodes) for rank in range(4)]
+    outcome = imported(*paths, reading=Reading(several_groups={"tp": ((0, 1), (3, 2))}))
+    assert outcome.workload is not None, words(outcome)
+    assert outcome.workload.groups == ((0, 1), (3, 2))
+    tasks = outcome.workload.tasks
+    assert tasks.group[tasks.kind == Kind.ALL_REDUCE].tolist() == [0, 0, 1, 1]
+    left_out = imported(*paths, reading=Reading(ranks=4, several_groups={"tp": ((0, 1), (2,))}))
+    assert "rank 3 calls for a group of the ranks [0, 1], and is none of them" in words(left_out)
 
 
 def test_sizes_of_stage_are_elements_of_a_type_that_has_to_be_given(tmp_path: Path) -> None:

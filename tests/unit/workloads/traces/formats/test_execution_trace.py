@@ -11,7 +11,7 @@ from gradwire.faults import InputFault
 from gradwire.workloads.traces.record import Reading
 from gradwire.workloads.traces.workload import Kind
 from tests.unit.workloads.traces.formats.test_kineto import chain
-from tests.unit.workloads.traces.small_traces import execution_trace, imported, words
+from tests.unit.workloads.traces.small_traces import execution_trace, imported, older_execution_trace, words
 
 
 def test_calls_and_the_waits_for_them(tmp_path: Path) -> None:
@@ -34,6 +34,21 @@ def test_calls_and_the_waits_for_them(tmp_path: Path) -> None:
     assert "execution traces have no times" in words(outcome)
     assert outcome.summary is not None
     assert outcome.summary.compute_s is None
+
+
+def test_calls_of_torch_before_2_2_have_their_names_in_their_inputs(tmp_path: Path) -> None:
+    calls: list[dict[str, Any]] = [
+        {"elements": 10, "sequence": 33},
+        {"elements": 20, "sequence": 34, "name": "broadcast"},
+        {"name": "wait", "sequence": 33},
+        {"elements": 30, "sequence": 35},
+    ]
+    newer = imported(execution_trace(tmp_path / "newer.json", calls))
+    older = imported(older_execution_trace(tmp_path / "older.json", calls))
+    assert older.workload is not None, words(older)
+    assert newer.workload is not None
+    assert chain(older.workload) == chain(newer.workload)
+    assert (older.sources[0].rank, older.workload.ranks, older.workload.groups) == (1, 2, ((0, 1),))
 
 
 def test_roots_and_the_other_ends_of_messages_are_members_of_the_group(tmp_path: Path) -> None:

@@ -128,11 +128,48 @@ def test_the_other_end_of_a_message_is_a_rank_and_a_root_a_member(tmp_path: Path
     assert tasks.peer[tasks.kind != Kind.COMPUTE].tolist() == [1, 1, 0, 1]
 
 
+@pytest.mark.parametrize(
+    "missing",
+    [("In msg nelems", "Out msg nelems"), ("Collective name",), ("Collective name", "In msg nelems", "dtype")],
+)
+def test_what_older_torch_does_not_record_is_said_by_its_size(tmp_path: Path, missing: tuple[str, ...]) -> None:
+    trace = ddp_step()
+    for event in trace.events:
+        for key in missing:
+            event["args"].pop(key, None)
+    outcome = imported(trace.write(tmp_path / "a.json"))
+    (refusal,) = outcome.refusals
+    assert "without its size" in refusal.what
+    assert "record with torch >= 2.2" in refusal.what
+    assert refusal.count == 2
+
+
 def test_kernels_of_nccl_without_sizes_are_refused(tmp_path: Path) -> None:
     trace = KinetoFile()
     trace.kernel(0, 10, 5, name="ncclKernel_AllReduce_RING_LL_Sum_float")
     outcome = imported(trace.write(tmp_path / "a.json"))
     assert [each.what.partition(",")[0] for each in outcome.refusals] == ["kernels of NCCL"]
+
+
+def test_how_far_the_gpu_is_behind_the_host_is_no_computation(tmp_path: Path) -> None:
+    """Three steps of 400 us whose work begins 5 ms after the host has launched it: 300 us of kernels, and 100 us of waiting."""
+    trace = KinetoFile()
+    for step in range(3):
+        host, gpu = 400.0 * step, 5000 + 400.0 * step
+        trace.event("user_annotation", f"ProfilerStep#{step}", host, 400)
+        trace.kernel(host + 10, gpu, 200)
+        trace.collective("allreduce", 1000, at=host + 20, begin=gpu + 200, dur=100)
+        trace.stream_wait(host + 40)
+        trace.kernel(host + 50, gpu + 300, 100)
+    path = trace.write(tmp_path / "a.json")
+    for step in range(3):
+        outcome = imported(path, reading=Reading(step=step))
+        assert outcome.workload is not None, words(outcome)
+        tasks = outcome.workload.tasks
+        own_us = tasks.duration_ns[(tasks.kind == Kind.COMPUTE) & (tasks.rank == 0)].sum() / 1e3
+        assert own_us == (310 if step == 0 else 300)  # what the host did before the first launch
+        assert outcome.summary is not None
+        assert list(outcome.summary.exposed_s.values()) == [pytest.approx(100e-6)]
 
 
 def test_only_one_step(tmp_path: Path) -> None:

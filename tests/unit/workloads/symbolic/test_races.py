@@ -1,0 +1,183 @@
+"""Races are found whatever the order: by what waits for what, alike in Python and in machine code, and never in a plan that has none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.checker import PlanError, check
+from gradwire.workloads.job import Cluster, Costs, Job
+from gradwire.workloads.models.profile import LayerKind
+from gradwire.workloads.plan import Combine, Plan, Role
+from gradwire.workloads.symbolic import defects as choosing
+from gradwire.workloads.symbolic import runs
+from gradwire.workloads.symbolic.defect import Defect
+from gradwire.workloads.symbolic.graph import Graph
+from gradwire.workloads.symbolic.orders import ORDERS
+from gradwire.workloads.symbolic.precedence import PrecedenceInPython
+from gradwire.workloads.symbolic.precedence_code import PrecedenceInCode
+from gradwire.workloads.symbolic.races import race
+from gradwire.workloads.symbolic.side_by_side import Run
+from tests.mutations.bases import plan_of as plan_of_base
+from tests.mutations.plans import goes_on_before_its_own_part_is_complete
+from tests.shared.small_allreduces import allreduces, plan_of
+from tests.shared.small_jobs import choices, compiled, dependencies, job_of, jobs, profile_of, with_dependencies
+
+quick = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
+RACE = "nothing makes either wait for the other"
+REPLAYS = 12
+"""Random orders that a plan is executed in."""
+
+
+def executed(
+    plan: Plan, urgencies: list[np.typing.NDArray[np.int64]] | None = None
+) -> tuple[Graph, Run, Defect | None]:
+    graph = Graph(plan)
+    run = Run(graph, urgencies or [order(graph) for order in ORDERS])
+    return graph, run, run.defect()
+
+
+def race_of(plan: Plan) -> Defect | None:
+    """The race that both find, if any, in a plan that orders show nothing of."""
+    graph, run, defect = executed(plan)
+    assert defect is None
+    found = [race(graph, run.holdings, in_code=in_code) for in_code in (False, True)]
+    assert (found[0] is None) == (found[1] is None)
+    return found[0]
+
+
+def without(plan: Plan, number: int) -> Plan:
+    deps = dependencies(plan)
+    at = number % len(deps)
+    return with_dependencies(plan, deps[:at] + deps[at + 1 :])
+
+
+def summed_by_one(*, waits_for: str) -> Plan:
+    """Three workers' gradients of one chunk are added by the first, which sends the result to the others once the additions' "recv" or
+    "reduce" has ended."""
+    builder = PlanBuilder("owner")
+    ranks = [builder.rank(Role.WORKER, host) for host in range(3)]
+    chunk = builder.chunk(builder.tensor("weights"), 8)
+    queues = {(a, b): builder.queue(a) for a in ranks for b in ranks if a != b}
+    begin, backward, end = ([builder.compute(rank) for rank in ranks] for _ in range(3))
+    for rank in ranks:
+        builder.depend(backward[rank], begin[rank])
+        builder.depend(end[rank], backward[rank])
+        builder.depend(begin[rank], end[rank], lag=1)
+        builder.iteration(rank, begin[rank], end[rank])
+        builder.produces(backward[rank], chunk)
+        builder.consumes(begin[rank], chunk)
+    sums = []
+    for rank in ranks[1:]:
+        send, recv = builder.message(queues[rank, 0], 0, 8, chunk=chunk, combine=Combine.ADD, traffic_class=0)
+        added = builder.reduce(0, 8, 1e9, chunk=chunk)
+        builder.depend(send, backward[rank])
+        builder.depend(recv, backward[0])
+        builder.depend(added, recv)
+        builder.depend(end[0], added)
+        sums.append({"recv": recv, "reduce": added}[waits_for])
+    for rank in ranks[1:]:
+        send, recv = builder.message(queues[0, rank], rank, 8, chunk=chunk, combine=Combine.COPY, traffic_class=0)
+        builder.depend(send, *sums)
+        builder.depend(end[rank], recv)
+        builder.depend(end[0], send)
+    return builder.build(0.0, 3)
+
+
+@pytest.mark.parametrize("most_in_numpy", [10**9, 0])
+def test_an_addition_that_takes_time_is_there_when_it_has_ended(
+    most_in_numpy: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choosing, "MOST_OPS_IN_NUMPY", most_in_numpy)
+    check(summed_by_one(waits_for="reduce"))
+    with pytest.raises(PlanError, match=rf"\(SEND at rank 0 .*uses chunk 0, which op \d+ \(REDUCE at rank 0.*{RACE}"):
+        check(summed_by_one(waits_for="recv"))
+
+
+@pytest.mark.parametrize("most_in_numpy", [10**9, 0])
+def test_a_worker_that_goes_on_before_its_own_sum_is_complete(
+    most_in_numpy: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a ring's owner, which passes on what it has summed up: no order that is tried lets its last message come that late."""
+    monkeypatch.setattr(choosing, "MOST_OPS_IN_NUMPY", most_in_numpy)
+    broken = goes_on_before_its_own_part_is_complete(plan_of_base("ring"))
+    assert executed(broken)[2] is None
+    with pytest.raises(PlanError, match=RACE):
+        check(broken)
+
+
+def test_what_a_stream_that_adds_does_besides_is_no_addition() -> None:
+    """MXNet's server copies what it answers with between its additions, in any order with other workers' answers."""
+    job = job_of(profile_of([(LayerKind.FC, [64, 8])]), Cluster(3, 2), costs=Costs(copy_bytes_per_s=1e6))
+    assert race_of(next(iter(compiled(job, "kvstore", {}).values()))) is None
+
+
+@quick
+@given(job_and_choice=allreduces(most_workers=5), lost=st.integers(0, 10_000), seed=st.integers(0, 99))
+def test_without_a_race_no_order_shows_a_defect(
+    job_and_choice: tuple[Job, tuple[str, dict[str, object]]], lost: int, seed: int
+) -> None:
+    job, (name, options) = job_and_choice
+    plan = plan_of(job, name, options)
+    assert race_of(plan) is None
+    assert_alike_in_any_order(without(plan, lost), seed)
+
+
+@quick
+@given(job=jobs, choice=choices, lost=st.integers(0, 10_000), seed=st.integers(0, 99))
+def test_without_a_race_no_order_of_a_parameter_server_shows_a_defect(
+    job: Job, choice: tuple[str, dict[str, object]], lost: int, seed: int
+) -> None:
+    plan = next(iter(compiled(job, *choice).values()))
+    assert race_of(plan) is None
+    assert_alike_in_any_order(without(plan, lost), seed)
+
+
+def assert_alike_in_any_order(plan: Plan, seed: int) -> None:
+    """Either a race is found, or each message carries the same in every order."""
+    graph, run, defect = executed(plan)
+    assume(defect is None and race(graph, run.holdings, in_code=False) is None)
+    draw = np.random.default_rng(seed)
+    anyhow = [draw.integers(0, 50, len(plan.ops)) for _ in range(REPLAYS)]
+    _, again, shown = executed(plan, anyhow)
+    assert shown is None
+    sends = np.flatnonzero(np.tile(run.sends, 2))
+    for carried in (
+        again.sent_workers.reshape(REPLAYS, run.nodes, -1),
+        again.sent_iteration.reshape(REPLAYS, run.nodes, 1),
+    ):
+        assert (carried[:, sends] == carried[:1, sends]).all()
+
+
+@quick
+@given(
+    edges=st.lists(st.tuples(st.integers(0, 39), st.integers(0, 39)), max_size=90),
+    asked=st.lists(st.tuples(st.integers(0, 39), st.integers(0, 39)), min_size=1, max_size=60),
+)
+def test_what_comes_before_what_is_what_paths_say(edges: list[tuple[int, int]], asked: list[tuple[int, int]]) -> None:
+    source, target = (np.array([pick(edge) for edge in edges], np.int32) for pick in (min, max))
+    source, target = source[source != target], target[source != target]
+    reached = np.eye(40, dtype=np.bool_)
+    for node in reversed(range(40)):
+        for to in target[source == node]:
+            reached[node] |= reached[to]
+    first, then = np.array(asked, np.int32).T
+    for kind in (PrecedenceInPython, PrecedenceInCode):
+        order = kind(40, source, target)
+        assert (np.diff(order.place[np.stack([source, target])], axis=0) > 0).all()
+        places = order.place[first], order.place[then]
+        assert order.ordered(*places).tolist() == reached[first, then].tolist()
+        assert not (order.near(*places) & ~reached[first, then]).any()
+
+
+@pytest.mark.parametrize(("name", "most"), [("MOST_ACCESSES", 7), ("MOST_PRODUCTS", 3)])
+def test_portions_find_the_same(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, name, most)
+    plan = plan_of(job_of(profile_of([(LayerKind.FC, [64, 8])]), Cluster(4)), "ddp")
+    assert race_of(plan) is None
+    assert race_of(summed_by_one(waits_for="recv")) is not None

@@ -1,0 +1,166 @@
+"""Chakra execution traces in JSON, one file per rank, in either of the two forms that its tools have.
+
+- chakra_jsonizer (src/jsonizer/jsonizer.py of mlcommons/chakra) writes protobuf's JSON of the metadata and of each node, one object right
+  behind the other.
+- The feeder that simulators read traces with (src/feeder/JSONNode.cpp there) takes an object with a list `workload_graph` of nodes, whose
+  attributes are keys of the nodes. Their `runtime` is in microseconds, as a node's duration is.
+
+Either is read as the nodes that it stands for (workloads/traces/formats/chakra.py).
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from google.protobuf import json_format
+
+from gradwire.faults import InputFault
+from gradwire.workloads.traces.findings import Findings
+from gradwire.workloads.traces.formats import chakra_messages as chakra
+from gradwire.workloads.traces.formats.chakra import fill
+from gradwire.workloads.traces.formats.json_items import JsonItems, beginning, opened
+from gradwire.workloads.traces.record import RankRecord, Reading, Watch
+
+NAME = "Chakra execution trace in JSON"
+GRAPH = "workload_graph"
+METADATA = re.compile(rb'\s*\{\s*("(version|attr)"\s*:|\}\s*\{)')
+"""The beginning of a file of chakra_jsonizer: metadata, which may be empty."""
+BEGINNING_BYTES = BLOCK_BYTES = 1 << 20
+MOST_OBJECT_CHARACTERS = 8 << 20
+"""A node with 100,000 dependencies takes one megabyte."""
+
+
+class GraphNode(msgspec.Struct):
+    """A node of a `workload_graph`."""
+
+    Id: int
+    NodeType: int
+    Name: str | int = ""
+    runtime: int | float = 0
+    data_deps: list[int] = []
+    is_cpu_op: bool | int | None = None
+    num_ops: int | None = None
+    comm_type: int | None = None
+    comm_size: int | None = None
+    comm_priority: int | None = None
+    comm_src: int | None = None
+    comm_dst: int | None = None
+    comm_tag: int | None = None
+    pg_name: str | int | None = None
+
+
+ATTRIBUTES = ("num_ops", "comm_type", "comm_size", "comm_priority", "comm_src", "comm_dst", "comm_tag")
+"""Numbers that are attributes of a node in protobuf."""
+
+
+class Head(msgspec.Struct):
+    """What stands beside a `workload_graph`; nothing of it is read."""
+
+
+def recognises(beginning: bytes) -> bool:
+    """Whether a file that begins so may be one."""
+    return METADATA.match(beginning) is not None or b'"workload_graph"' in beginning
+
+
+def read(path: Path, reading: Reading, watch: Watch) -> RankRecord:
+    """Reads a Chakra trace in JSON. Raises InputFault for what is not one."""
+    if reading.step is not None:
+        raise InputFault(f"{path}: --step {reading.step}: a Chakra trace does not tell steps apart; Kineto profiles do")
+    record = RankRecord(path, NAME, Findings())
+    record.learn_given(reading)
+    if METADATA.match(beginning(path, BEGINNING_BYTES)):
+        objects = _objects(path, watch)
+        metadata = _parsed(path, 0, next(objects, {}), chakra.GlobalMetadata)
+        fill(record, reading, metadata, (_node(path, number, said) for number, said in enumerate(objects, start=1)))
+    else:
+        items = JsonItems(path, GRAPH, GraphNode, Head, watch)
+        fill(record, reading, chakra.GlobalMetadata(), (_of_graph(path, node) for node in items))
+        items.head()
+    return record
+
+
+def _objects(path: Path, watch: Watch) -> Iterator[Any]:
+    """The values of a file, one right behind the other. Raises InputFault where it is cut off or damaged."""
+    decoder, text, at, taken = json.JSONDecoder(), "", 0, 0
+    for block in _blocks(path, watch):
+        text, at = text[at:] + block, 0
+        while (begin := _past_space(text, at)) < len(text):
+            try:
+                value, at = decoder.raw_decode(text, begin)
+            except json.JSONDecodeError:
+                break  # it may go on in the next block
+            except (ValueError, RecursionError) as error:
+                raise InputFault(f"{path}: object {taken}: {error}") from error
+            yield value
+            taken += 1
+        if len(text) - at > MOST_OBJECT_CHARACTERS:
+            raise InputFault(f"{path}: object {taken}: is larger than {MOST_OBJECT_CHARACTERS >> 20} MiB, or damaged")
+    if text[at:].strip():
+        raise InputFault(f"{path}: object {taken}: the file ends in the middle of it, or its text is damaged")
+
+
+def _past_space(text: str, at: int) -> int:
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at
+
+
+def _blocks(path: Path, watch: Watch) -> Iterator[str]:
+    """A file's text in blocks. Raises InputFault."""
+    decode, total = codecs.getincrementaldecoder("utf-8")().decode, path.stat().st_size
+    with opened(path) as file:
+        raw = getattr(file, "fileobj", None) or file
+        try:
+            while block := file.read(BLOCK_BYTES):
+                watch(path, min(raw.tell(), total), total)
+                yield decode(block)
+        except (EOFError, OSError, zlib.error) as error:
+            raise InputFault(f"{path}: its compressed content is damaged or cut off: {error}") from error
+        except UnicodeDecodeError as error:
+            raise InputFault(f"{path}: its text is not UTF-8: {error.reason}") from error
+
+
+def _parsed(path: Path, number: int, said: Any, message: Any) -> Any:
+    """A message of protobuf's JSON."""
+    if not isinstance(said, dict):
+        raise InputFault(f"{path}: object {number}: must be an object, such as a node")
+    try:
+        return json_format.ParseDict(said, message(), ignore_unknown_fields=True)
+    except (
+        json_format.ParseError,
+        RecursionError,
+        UnicodeError,
+        SystemError,
+    ) as error:  # the last for keys with half a character
+        raise InputFault(f"{path}: object {number}: is none of Chakra's: {error}") from error
+
+
+def _node(path: Path, number: int, said: Any) -> Any:
+    kind = said.get("type", 0) if isinstance(said, dict) else 0
+    if isinstance(kind, str):
+        said = {**said, "type": chakra.TYPES.get(kind, 0)}
+    return _parsed(path, number, said, chakra.Node)
+
+
+def _of_graph(path: Path, said: GraphNode) -> Any:
+    """The node that one of a `workload_graph` stands for."""
+    attributes = [chakra.Attribute(name="is_cpu_op", bool_val=bool(said.is_cpu_op))]
+    try:
+        for name in ATTRIBUTES:
+            if (value := getattr(said, name)) is not None:
+                attributes.append(chakra.Attribute(name=name, int64_val=value))
+        if said.pg_name is not None:
+            attributes.append(chakra.Attribute(name="pg_name", string_val=str(said.pg_name)))
+        return chakra.Node(
+            id=said.Id, name=str(said.Name), type=said.NodeType, data_deps=said.data_deps,
+            duration_micros=round(said.runtime), attr=attributes,
+        )  # fmt: skip
+    except (ValueError, OverflowError) as error:
+        raise InputFault(f"{path}: {GRAPH}: node {said.Id}: {error}") from error
