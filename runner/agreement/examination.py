@@ -78,6 +78,7 @@ def _examined(
         held=held(logged, record.warmup),
         copies_apart_s=copies_apart_s(logged, record.warmup),
         grain_bytes=tokens_bytes + fabric.gso_bytes,
+        forgiven_bytes=tokens_bytes,
         turn_bytes=QUANTUM_BYTES,
         divided_by=divided_by,
     )
