@@ -89,10 +89,17 @@ class Deviation:
     def is_within(self, bound_s: float) -> bool:
         """Whether what was measured lies between the estimate without an effect and a bound of what the effect can do."""
         least_s, most_s = sorted((self.ideal_s, bound_s))
-        return least_s <= self.measured_s - self.late_s <= most_s
+        return least_s <= self._punctual_s <= most_s
 
     def _left_s(self, with_effect_s: float) -> float:
-        return abs(self.measured_s - self.late_s - with_effect_s)
+        return abs(self._punctual_s - with_effect_s)
+
+    @property
+    def _punctual_s(self) -> float:
+        """What would have been measured without late agents. If they were later than the run is slow, other ranks hid a part of it, unless
+        that were more than half."""
+        slow_s = self.measured_s - self.ideal_s
+        return self.ideal_s if ENOUGH * self.late_s <= slow_s < self.late_s else self.measured_s - self.late_s
 
 
 @dataclass(frozen=True)

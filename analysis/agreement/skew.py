@@ -52,15 +52,18 @@ class Amplification:
         return self.factor is None or self.factor >= AMPLIFIES
 
 
-def amplification(run: IdealRun, most_delay_s: float, undelayed_s: float | None = None) -> Amplification:
+def amplification(
+    run: IdealRun, most_delay_s: float, whole_bytes: int = 0, undelayed_s: float | None = None
+) -> Amplification:
     """Estimates a run without delays, with equal ones, and with random ones of SEEDS draws.
 
-    undelayed_s: the first of these, if it is known. Raises InternalFault for a plan that gets stuck.
+    whole_bytes: messages with less payload are delayed by as much less. undelayed_s: the first of these, if it is known. Raises
+    InternalFault for a plan that gets stuck.
     """
-    random_s = [run.time_s(jitter=Jitter(most_delay_s, seed)) for seed in range(SEEDS)]
+    random_s = [run.time_s(jitter=Jitter(most_delay_s, seed), whole_bytes=whole_bytes) for seed in range(SEEDS)]
     return Amplification(
         most_delay_s=most_delay_s,
         undelayed_s=run.time_s() if undelayed_s is None else undelayed_s,
-        equal_s=run.time_s(latency_s=most_delay_s / 2),
+        equal_s=run.time_s(latency_s=most_delay_s / 2, whole_bytes=whole_bytes),
         random_s=float(np.mean(random_s)),
     )

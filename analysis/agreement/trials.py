@@ -39,6 +39,8 @@ class Seen:
     copies_apart_s: float
     #: How early a message may arrive through idle ports, as payload (Fabric.grain_s).
     grain_bytes: int
+    #: How much of that a SEND gains that begins after a pause, as payload (Fabric.burst_bytes).
+    forgiven_bytes: int
     #: What a flow sends before the next one at a port has its turn, at least (topo/tc.py).
     turn_bytes: int
     #: What bytes and rates were divided by on the virtual clock.
@@ -150,22 +152,28 @@ def _with_copies(deviation: Deviation, seen: Seen) -> Iterator[Trial]:
 
 
 def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
-    """Messages arrive late at random, by up to a turn of another flow, on a network that holds what this one held."""
+    """Messages arrive late at random, by up to a turn of another flow, on a network that holds what this one held.
+
+    Between two flows that share a port evenly, a message is late by a turn at most, and by its own size if it is shorter. That may happen
+    at one port of its way, or at each.
+    """
     largest_bytes = int(run.plan.ops.size_bytes[run.plan.is_remote()].max(initial=0))
     turn_bytes = min(max(seen.turn_bytes, run.fabric.gso_bytes), largest_bytes)
     if not turn_bytes:
         return
-    delay_s = turn_bytes * 8 / (run.fabric.goodput_share() * run.fabric.rate_bps)
+    turn_s = turn_bytes * 8 / (run.fabric.goodput_share() * run.fabric.rate_bps)
     holding = run.of(Buffered(seen.held.most_bytes)) if seen.held.most_bytes else run
-    held = amplification(holding, delay_s)
-    if deviation.share(held.random_s - held.undelayed_s) < ENOUGH_WITHIN_MARGIN:
-        return  # What is held may explain it; that messages are late as well does not.
-    late = f"up to {rough(delay_s, 's')} late, behind {quantity(turn_bytes, 'bytes')} of others"
-    if not held.is_amplified:
-        yield Trial(Cause.BURSTS, held.random_s, f"Messages arrive {late}")
-    elif deviation.is_explained(held.random_s):
-        alone = amplification(run, delay_s, deviation.ideal_s)
-        yield Trial(Cause.SKEW, held.random_s, _skew_in_words(late, alone, held, seen.held.most_bytes))
+    for ports in (1, 2 * (1 + len(run.fabric.tree.tiers))):
+        held = amplification(holding, ports * turn_s, turn_bytes)
+        if deviation.share(held.random_s - held.undelayed_s) < ENOUGH_WITHIN_MARGIN:
+            continue  # What is held may explain it; that messages are late as well does not.
+        where = f" at each of {ports} ports" if ports > 1 else ""
+        late = f"up to {rough(ports * turn_s, 's')} late, behind {quantity(turn_bytes, 'bytes')} of others{where}"
+        if not held.is_amplified:
+            yield Trial(Cause.BURSTS, held.random_s, f"Messages arrive {late}")
+        elif deviation.is_explained(held.random_s):
+            alone = amplification(run, ports * turn_s, turn_bytes, deviation.ideal_s)
+            yield Trial(Cause.SKEW, held.random_s, _skew_in_words(late, alone, held, seen.held.most_bytes))
 
 
 def _skew_in_words(late: str, alone: Amplification, held: Amplification, held_bytes: int) -> str:
@@ -193,8 +201,17 @@ def _with_long_bursts(run: IdealRun, seen: Seen) -> Iterator[Trial]:
 
 
 def _with_bursts(run: IdealRun, seen: Seen) -> Iterator[Trial]:
-    """How early messages may be at most: idle ports let a burst go at once that takes some time on a line."""
+    """How early messages may be at most: idle ports let a burst go at once that takes some time on a line.
+
+    What their shapers forgive is time that a SEND does not take either. Before one with a software latency ports are idle for that long.
+    """
     gso = quantity(run.fabric.gso_bytes, "bytes")
-    early_s = seen.grain_bytes * 8 / (run.fabric.goodput_share() * run.fabric.rate_bps)
+    early_s, forgiven_s = (
+        size_bytes * 8 / (run.fabric.goodput_share() * run.fabric.rate_bps)
+        for size_bytes in (seen.grain_bytes, seen.forgiven_bytes)
+    )
     effect = f"Idle ports let bursts of up to {gso} (fabric.gso) go at once, so that messages arrive up to {rough(early_s, 's')} early"
-    yield Trial(Cause.BURSTS, run.time_s(early_bytes=seen.grain_bytes), effect, is_bound=True)
+    hurried = run.with_shorter_latencies(forgiven_s)
+    if hurried is not run:
+        effect += f", and those that are sent after a software latency leave up to {rough(forgiven_s, 's')} early"
+    yield Trial(Cause.BURSTS, hurried.time_s(early_bytes=seen.grain_bytes), effect, is_bound=True)

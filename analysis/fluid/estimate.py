@@ -81,6 +81,7 @@ def estimate(
     send_ends: SendEnds = Departure(),
     latency_s: float = 0.0,
     jitter: Jitter | None = None,
+    whole_bytes: int = 0,
     early_bytes: int = 0,
     delays: Delays = NO_DELAYS,
     most_iterations: int = MOST_ITERATIONS,
@@ -89,27 +90,36 @@ def estimate(
     """Replays a plan on an ideal network until its iterations repeat.
 
     spine_of: which spine a message takes; needed where there are several. with_ops: whether to keep the times of ops. An ideal network has
-    none of these: latency_s is from a message's last byte leaving its host to its arrival, jitter comes on top, and early_bytes of
-    payload have not left when a message arrives; delays are those of links, with the windows of connections. With jitter no iteration
-    repeats another. Raises InternalFault for a plan that gets stuck.
+    none of these: latency_s is from a message's last byte leaving its host to its arrival, jitter comes on top, and early_bytes of payload
+    have not left when a message arrives. A message with less payload than whole_bytes has as much less of both latency and jitter; delays
+    are those of links, with the windows of connections. With jitter no iteration repeats another. Raises InternalFault for a plan that
+    gets stuck.
     """
     unsent_bytes = float(send_ends.unsent_bytes) if isinstance(send_ends, Buffered) else 0.0
     paths = paths_of(plan, fabric, spine_of)
     graph, policy, lane_ops = graph_of(plan, paths)
-    jitter_s = jitter.most_s if jitter else 0.0
+    late_share = np.minimum(1.0, plan.ops.size_bytes / whole_bytes) if whole_bytes else np.ones(len(plan.ops))
+    latency_ns, jitter_ns = (
+        late_share * (late_s * 1e9) if late_s else np.empty(0)
+        for late_s in (latency_s, jitter.most_s if jitter else 0.0)
+    )
     drawn = np.random.default_rng(jitter.seed).random(len(plan.ops)) if jitter else np.empty(0)
     window = min(LEAST_WINDOW, most_iterations)
     while True:
         replay = Replay(
             graph,
             progress_of(
-                graph, most_iterations, window, delayed=latency_s + jitter_s > 0 or any(delays.port_s), logged=with_ops
+                graph,
+                most_iterations,
+                window,
+                delayed=len(latency_ns) + len(jitter_ns) > 0 or any(delays.port_s),
+                logged=with_ops,
             ),
             lanes_of(policy, lane_ops, window),
             agenda_for(len(policy) + len(paths.flow_band) + 1),
             network_of(paths, unsent_bytes, float(early_bytes), window, delays),
-            float(latency_s * 1e9),
-            float(jitter_s * 1e9),
+            latency_ns,
+            jitter_ns,
             drawn,
         )
         times = _run(replay, most_iterations)

@@ -50,9 +50,10 @@ class Replay(NamedTuple):
     lanes: Lanes
     agenda: Agenda
     network: Network
-    #: How much later than their last byte leaves messages arrive at least, and by how much more at most.
-    latency_ns: float
-    jitter_ns: float
+    #: Of each op: how much later than its last byte leaves its message arrives at least, and by how much more at most. Empty where none
+    #: is late.
+    latency_ns: Float64
+    jitter_ns: Float64
     #: Of each op, which part of `jitter_ns` its message takes in iteration 0, from 0 to 1; empty if there is none.
     drawn: Float64
 
@@ -147,11 +148,12 @@ def _pass_on(replay: Replay, flow: int, now_ns: float) -> None:
 @compiled
 def _depart(replay: Replay, instance: int, travel_ns: float, now_ns: float) -> None:
     """A message's last byte has left: it travels, or has arrived."""
-    wait_ns = replay.latency_ns + travel_ns
-    if replay.jitter_ns > 0.0:
-        ops = len(replay.graph.ops) - 1
+    wait_ns, ops = travel_ns, len(replay.graph.ops) - 1
+    if len(replay.latency_ns) > 0:
+        wait_ns += replay.latency_ns[instance % ops]
+    if len(replay.jitter_ns) > 0:
         iteration = replay.progress.columns[instance // ops].iteration
-        wait_ns += replay.jitter_ns * ((replay.drawn[instance % ops] + iteration * GOLDEN) % 1.0)
+        wait_ns += replay.jitter_ns[instance % ops] * ((replay.drawn[instance % ops] + iteration * GOLDEN) % 1.0)
     if wait_ns == 0.0:
         _deliver(replay.graph, replay.progress, replay.lanes, instance, now_ns)
         return

@@ -89,6 +89,7 @@ def _examined(
         held=held(logged, record.warmup),
         copies_apart_s=copies_apart_s(logged, record.warmup),
         grain_bytes=tokens_bytes + fabric.gso_bytes,
+        forgiven_bytes=tokens_bytes,
         turn_bytes=QUANTUM_BYTES,
         divided_by=divided_by,
         far=delays_of(fabric, link_delays_s(fabric, [told.fault for told in record.faults])),

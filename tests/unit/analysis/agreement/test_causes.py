@@ -41,6 +41,15 @@ def test_shares_have_the_sign_of_the_difference() -> None:
     assert Deviation(measured_s=0.8, ideal_s=1.0).share(0.1) == pytest.approx(-0.5)
 
 
+def test_agents_who_were_later_than_the_run_is_long_explain_no_more_than_all_of_it() -> None:
+    late = Deviation(measured_s=1.03, ideal_s=1.0, late_s=0.05)
+    assert cause(late, trial(Cause.AGENTS, late.ideal_s), trial(Cause.BURSTS, 0.9, is_bound=True)) is Cause.AGENTS
+    far_too_late = Deviation(measured_s=1.03, ideal_s=1.0, late_s=0.07)
+    assert cause(far_too_late, trial(Cause.AGENTS, far_too_late.ideal_s)) is None, "others hid most of it"
+    fast = Deviation(measured_s=0.97, ideal_s=1.0, late_s=0.05)
+    assert cause(fast, trial(Cause.AGENTS, fast.ideal_s)) is None, "they were late, and it is too fast"
+
+
 def test_a_third_is_enough_where_little_is_left_but_a_hair_is_not() -> None:
     little = Deviation(measured_s=1.03, ideal_s=1.0)
     assert cause(little, trial(Cause.SOCKETS, 1.012)) is Cause.SOCKETS

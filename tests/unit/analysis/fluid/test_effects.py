@@ -83,6 +83,17 @@ def test_its_mean_is_half_its_most() -> None:
     assert np.mean(times) - ideal_s == pytest.approx(equal_s - ideal_s, rel=0.35)
 
 
+def test_a_shorter_message_is_late_by_as_much_less() -> None:
+    transfers = [Transfer(0, 1, SIZE_BYTES), Transfer(2, 3, SIZE_BYTES // 4)]
+    plan = compile_transfers("two", 4, transfers)
+    times = estimate(plan, FABRIC, latency_s=1e-4, whole_bytes=SIZE_BYTES, with_ops=True)
+    assert arrivals_s(plan, times) == pytest.approx([ALONE_S + 1e-4, (ALONE_S + 1e-4) / 4])
+    late = estimate(plan, FABRIC, jitter=Jitter(1e-4), whole_bytes=SIZE_BYTES, most_iterations=30, with_ops=True)
+    sizes = np.array([SIZE_BYTES, SIZE_BYTES // 4])
+    by_message = np.array([arrivals_s(plan, late, number) for number in range(30)]) - sizes / PAYLOAD_BYTES_PER_S
+    assert by_message.max(axis=0) == pytest.approx(1e-4 * sizes / SIZE_BYTES, rel=0.1)
+
+
 def test_messages_may_overtake_each_other() -> None:
     """With a latency alone, messages arrive in the order in which they left; with jitter they need not."""
     plan = compile_transfers("all", 8, all_to_all(8, CONTROL_BYTES))

@@ -62,6 +62,7 @@ name = "ring"
 warmup = 1
 iterations = 5
 """
+MANY = f'{{name="many", kind="conv", size={["64KB"] * 100 + ["1MB"]}, forward="10us", backward="10us"}}'
 TURN_S = QUANTUM_BYTES * 8 / 1e10
 Change = Callable[[OpLog], OpLog]
 
@@ -159,6 +160,13 @@ def test_a_run_of_an_ideal_network_has_nothing_to_say(tmp_path: Path, monkeypatc
             {"send_ends": Buffered(500_000), "jitter": Jitter(TURN_S, 7)},
             Cause.SKEW,
             "This plan amplifies jitter: messages that arrive up to 56 us late, behind 64 KiB of others, make an iteration",
+        ),
+        # Most of its messages are so short that they are not late by a turn.
+        (
+            ["strategy.name=halving-doubling", f"model.layers=[[{MANY}]]"],
+            {"jitter": Jitter(TURN_S, 7), "whole_bytes": QUANTUM_BYTES},
+            Cause.BURSTS,
+            "Messages arrive up to 56 us late, behind 64 KiB of others",
         ),
         # Its messages are late as well, but what is held is what explains it.
         (

@@ -1,0 +1,76 @@
+"""Effects in estimates of their own: how late and how early messages may be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gradwire.analysis.agreement.causes import Cause, Deviation, Trial, first_cause
+from gradwire.analysis.agreement.held import Held
+from gradwire.analysis.agreement.ideal import IdealRun
+from gradwire.analysis.agreement.trials import Seen, trials
+from gradwire.analysis.fluid.estimate import Jitter
+from gradwire.topo.tc import QUANTUM_BYTES
+from gradwire.workloads.job import Costs
+from tests.shared.small_allreduces import one_tensor, plan_of
+from tests.unit.analysis.agreement.made_up_runs import RATE_BPS, halving_doubling, ideal_run
+
+TURN_S = QUANTUM_BYTES * 8 / RATE_BPS
+FORGIVEN_S = 2e-6
+LATENCY_S = 5e-6
+
+
+def found(run: IdealRun, measured_s: float) -> Trial | None:
+    """The cause of a run that held nothing and whose iterations took equally long."""
+    forgiven_bytes = int(FORGIVEN_S * RATE_BPS / 8)
+    seen = Seen(
+        iterations_s=(measured_s,) * run.window.iterations,
+        held=Held(),
+        copies_apart_s=0.0,
+        grain_bytes=forgiven_bytes + QUANTUM_BYTES,
+        forgiven_bytes=forgiven_bytes,
+        turn_bytes=QUANTUM_BYTES,
+    )
+    deviation = Deviation(measured_s, run.time_s())
+    assert deviation.matters
+    return first_cause(deviation, trials(run, deviation, seen))
+
+
+@pytest.mark.parametrize(
+    ("ports", "said"), [(1, "behind 64 KiB of others, make"), (2, "of others at each of 2 ports, make")]
+)
+def test_a_message_waits_for_a_turn_at_one_port_or_at_each(ports: int, said: str) -> None:
+    run = ideal_run(halving_doubling(16), iterations=10)
+    cause = found(run, run.time_s(jitter=Jitter(ports * TURN_S, 7), whole_bytes=QUANTUM_BYTES))
+    assert cause is not None
+    assert cause.cause is Cause.SKEW
+    assert said in cause.effect
+
+
+def latent(latency_s: float) -> IdealRun:
+    """A ring whose queues pause before each message."""
+    return ideal_run(
+        plan_of(one_tensor(160_000, 16, costs=Costs(message_latency_s=latency_s)), "ring", {"segments": 4})
+    )
+
+
+def test_what_shapers_forgive_after_a_pause_makes_a_run_fast() -> None:
+    run, forgiving = latent(LATENCY_S), latent(LATENCY_S - FORGIVEN_S)
+    cause = found(run, forgiving.time_s())
+    assert cause is not None
+    assert cause.cause is Cause.BURSTS
+    assert "sent after a software latency leave up to 2.1 us early" in cause.effect
+
+
+def test_latencies_are_shortened_no_further_than_to_nothing_and_only_between_hosts() -> None:
+    without = latent(0.0)
+    assert without.with_shorter_latencies(FORGIVEN_S) is without
+    run = latent(LATENCY_S)
+    ops, shorter = run.plan.ops, run.with_shorter_latencies(1.0).plan.ops
+    remote = run.plan.is_remote()
+    assert (shorter.duration_ns[remote] == 0).all()
+    assert np.array_equal(shorter.duration_ns[~remote], ops.duration_ns[~remote])
+    inside = replace(run.plan, rank_host=np.zeros_like(run.plan.rank_host))
+    assert replace(run, plan=inside).with_shorter_latencies(1.0).plan is inside, "a single host"
