@@ -157,7 +157,7 @@ def _write_task(planned: PlannedRun) -> None:
         iterations=planned.iterations,
         warmup=planned.window.warmup,
         search_iterations=section.run.search_iterations,
-        sockets=_sockets(section, planned.clock),
+        sockets=_sockets(planned),
         per_host=section.transport.agents == "per-host",
         clock=planned.clock.name,
         switch_prefix="",
@@ -179,12 +179,12 @@ def _compiled_agent(section: PointSection, clock: Clock) -> str:
     return COMPILED_AGENT if clock.name == "virtual" and section.transport.agent_code == "compiled" else ""
 
 
-def _sockets(section: PointSection, clock: Clock) -> SocketOptions:
+def _sockets(planned: PlannedRun) -> SocketOptions:
     """Sizes of sockets. On the wall clock they are divided like all bytes, as far as sockets can be that small."""
+    section, clock, unsent_bytes = planned.point.section, planned.clock, planned.unsent_bytes
     transport = section.transport
     if clock.name == "virtual":
-        return SocketOptions(transport.buffer, transport.unsent_bytes, section.congestion)
-    unsent_bytes = transport.unsent_bytes
+        return SocketOptions(transport.buffer, unsent_bytes, section.congestion)
     return SocketOptions(
         max(SMALLEST_BUFFER_BYTES, transport.buffer // clock.scale),
         None if unsent_bytes is None else max(1, unsent_bytes // clock.scale),

@@ -40,7 +40,7 @@ TIME_LIMIT_S = 1800.0
 LAST_LINES = 10
 """Lines of output that a failure is reported with."""
 DEFAULTS = TransportSection()
-DEFAULT_SOCKETS = SocketOptions(DEFAULTS.buffer, DEFAULTS.unsent_bytes)
+DEFAULT_SOCKETS = SocketOptions(DEFAULTS.buffer, unsent_bytes=None)
 
 
 @dataclass(frozen=True)

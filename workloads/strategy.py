@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.plan import Plan
+from gradwire.workloads.senders import AS_THEY_LEAVE, Senders
 from gradwire.workloads.stand_in import Load
 
 
@@ -65,3 +66,5 @@ class Strategy:
     load: Callable[[Cluster, Any], Load] | None = None
     #: Bytes of weights, gradients and momentum that a worker keeps for each of the model's parameters, in fp32.
     state_bytes: Callable[[Cluster, Any], float] = whole_state
+    #: When the senders of its system take a message for sent.
+    senders: Senders = AS_THEY_LEAVE

@@ -19,6 +19,7 @@ from gradwire.runner.stored.spines import Spines
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.machines import Clock, run_job
 from gradwire.workloads.checker import PlanError, check
+from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.plan import Plan
 from tests.mutations.bases import compiled, plan_of, point_of
 from tests.mutations.fault import FAMILIES, NOTHING, STAR, Fault, Outcome, Place
@@ -54,7 +55,7 @@ def run(base: str, family: str, fault: str) -> Ran:
             iterations=4,
             warmup=1,
             search_iterations=1,
-            sockets=SocketOptions(section.transport.buffer, section.transport.unsent_bytes, section.congestion),
+            sockets=SocketOptions(section.transport.buffer, ResolvedPoint(section).unsent_bytes, section.congestion),
             per_host=False,
             clock="virtual",
             switch_prefix="",
@@ -92,8 +93,8 @@ def _boot(folder: Path) -> str:
 def judged(base: str, plan: Plan, log: OpLog, record: PointRecord) -> Ran:
     """Judges what a run of a base left."""
     point, fabric = point_of(base), compiled(base).fabric
-    ideal = ideal_times(plan, fabric, rule_of(point.section.transport))
-    departs = point.section.transport.unsent_bytes is None
+    unsent_bytes = ResolvedPoint(point.section).unsent_bytes
+    ideal, departs = ideal_times(plan, fabric, rule_of(unsent_bytes)), unsent_bytes is None
     spine_of = Spines(built_fabric(fabric, [plan])).spine_of
     congestion = point.section.congestion
     found = judge(plan, fabric, log, record, (), ideal, departs=departs, spine_of=spine_of, congestion=congestion)
@@ -153,7 +154,7 @@ def of_a_plan(fault: Fault) -> Outcome:
         check(changed, compiled(fault.base).job.relative_times)
     except PlanError as error:
         return Outcome("plans", fault.name, ("plan checker",), str(error))
-    rule = rule_of(point_of(fault.base).section.transport)
+    rule = rule_of(ResolvedPoint(point_of(fault.base).section).unsent_bytes)
     one, other = (ideal_times(plan, fabric, rule).iteration_s for plan in (changed, base))
     sizes = [int(plan.ops.size_bytes[plan.is_remote()].sum()) for plan in (changed, base)]
     time, size = abs(one / other - 1), abs(sizes[0] / sizes[1] - 1)
