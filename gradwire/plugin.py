@@ -40,6 +40,7 @@ from gradwire.workloads.models.shapes import Network, Node
 from gradwire.workloads.plan import Combine, Discipline, OpKind, Plan, Role
 from gradwire.workloads.registry.registered import register
 from gradwire.workloads.scenario.fields import DurationS, SizeBytes
+from gradwire.workloads.senders import Senders
 from gradwire.workloads.strategy import Options, Strategy
 
 __all__ = [
