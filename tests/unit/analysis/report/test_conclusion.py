@@ -105,7 +105,8 @@ def test_what_a_report_warns_of_is_not_called_valid() -> None:
     assert concluded(unexplained, known, pooled, invalid).endswith(
         "Only 1 of 4 points are valid; 2 are unexplained, and 1 is no result."
     )
-    assert concluded(unexplained).startswith("Butterfly takes 1.000 s an iteration; ")
+    assert concluded(unexplained).endswith("Its point is unexplained.")
+    assert concluded(unexplained, pooled).endswith("None of 2 points is valid; 2 are unexplained.")
     for table in (
         points_table([unexplained, known], compare([], ()), {}),
         ranking_table(rank([unexplained, known], {}, (), {})),
