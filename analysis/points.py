@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 
 from gradwire.agents.records import OpLog, PointRecord
+from gradwire.analysis.agreement.causes import Cause
 from gradwire.analysis.bounds import bounds
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.statistics import summarise
@@ -14,7 +15,7 @@ from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.topo.fabric import Fabric
 from gradwire.workloads.plan import Plan
 
-VALID = "valid"
+VALID, INVALID = "valid", "invalid"
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,18 @@ class PointResult:
     def valid(self) -> bool:
         """Whether the numbers are results."""
         return self.verdict == VALID
+
+    @property
+    def state(self) -> str:
+        """What tables and conclusions call the point, in one word.
+
+        INVALID: its numbers are no results. "unexplained": all checks passed, and its time is off an ideal network's without a known
+        cause, so that the report warns of it. VALID: neither.
+        """
+        if not self.valid:
+            return INVALID
+        causes = self.fluid_cause.split(", ")
+        return str(Cause.UNEXPLAINED) if Cause.UNEXPLAINED in causes else VALID
 
     @property
     def fluid_ratio(self) -> float | None:

@@ -148,7 +148,7 @@ def _write_task(planned: PlannedRun) -> None:
         iterations=planned.iterations,
         warmup=planned.window.warmup,
         search_iterations=section.run.search_iterations,
-        sockets=sockets_of(section, planned.fabric, planned.clock),
+        sockets=sockets_of(section, planned.fabric, planned.clock, planned.unsent_bytes),
         per_host=section.transport.agents == "per-host",
         clock=planned.clock.name,
         switch_prefix="",
@@ -170,12 +170,11 @@ def _compiled_agent(section: PointSection, clock: Clock) -> str:
     return COMPILED_AGENT if clock.name == "virtual" and section.transport.agent_code == "compiled" else ""
 
 
-def sockets_of(section: PointSection, fabric: Fabric, clock: Clock) -> SocketOptions:
+def sockets_of(section: PointSection, fabric: Fabric, clock: Clock, unsent_bytes: int | None) -> SocketOptions:
     """Sizes of sockets. On the wall clock they are divided like all bytes, as far as sockets can be that small."""
-    transport, bytes_each = section.transport, buffer_bytes(section, fabric)
+    bytes_each = buffer_bytes(section, fabric)
     if clock.name == "virtual":
-        return SocketOptions(bytes_each, transport.unsent_bytes, section.congestion, path_bytes(section, fabric))
-    unsent_bytes = transport.unsent_bytes
+        return SocketOptions(bytes_each, unsent_bytes, section.congestion, path_bytes(section, fabric))
     return SocketOptions(
         max(SMALLEST_BUFFER_BYTES, bytes_each // clock.scale),
         None if unsent_bytes is None else max(1, unsent_bytes // clock.scale),

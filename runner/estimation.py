@@ -16,13 +16,16 @@ from gradwire.analysis.fluid.estimate import Departure, FluidTimes, SendEnds
 from gradwire.analysis.frames.csv_files import write_csv
 from gradwire.analysis.report.tables import TextTable
 from gradwire.faults import InputFault
-from gradwire.runner.compiling.ideal_times import BUFFERED, DEPARTURE, fluid_times, rule_of
+from gradwire.runner.compiling.ideal_times import fluid_times, rule_of
 from gradwire.runner.compiling.processes import side_by_side
 from gradwire.runner.compiling.shared_plans import SharedPlans, sharing_key
 from gradwire.runner.stored.stored_run import StoredRun
 from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.scenario.loading import Point, origin_named
+from gradwire.workloads.scenario.schema import PointSection
 
+RULES = ("departure", "buffered")
+"""When SENDs end, by the names of `transport.send_ends` and `--send-ends`: see Departure and Buffered."""
 MODEL_NOT_RUN = (
     "A model, not a run: iteration times on an ideal fluid network, without packets, TCP, sockets or a verdict. "
     "x bound: estimate over the greatest closed-form lower bound."
@@ -83,8 +86,8 @@ def fluid_times_of(stored: StoredRun, send_ends: SendEnds | None = None) -> Flui
 
 def check_send_ends(send_ends: str | None) -> None:
     """Raises InputFault for what is no rule; None stands for each point's own."""
-    if send_ends not in (None, DEPARTURE, BUFFERED):
-        raise InputFault(f"send ends: '{send_ends}' is no rule; it must be {DEPARTURE} or {BUFFERED}")
+    if send_ends not in (None, *RULES):
+        raise InputFault(f"send ends: '{send_ends}' is no rule; it must be {' or '.join(RULES)}")
 
 
 def estimate_points(
@@ -92,8 +95,7 @@ def estimate_points(
 ) -> list[PointEstimate]:
     """Estimates all points, in up to `jobs` processes; `on_done` hears how many are done.
 
-    send_ends: DEPARTURE or BUFFERED for all points; None takes what each point's transport.send_ends says. Raises the Fault of the first
-    point that is wrong.
+    send_ends: one of RULES for all points; None takes each point's own, as a run does. Raises the Fault of the first point that is wrong.
     """
     if not points:
         return []
@@ -124,10 +126,10 @@ def _estimate_chunk(points: Sequence[Point], send_ends: str | None) -> list[Poin
 def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
     begun_s = time.perf_counter()
     with origin_named(point):
-        resolved = ResolvedPoint(point.section)
+        resolved = ResolvedPoint(_with_rule(point.section, send_ends))
         fabric = resolved.fabric
+        rule = rule_of(resolved.unsent_bytes)
         plans = _PLANS.of(resolved, replace(resolved.job, fabric=fabric))
-    rule = rule_of(point.section.transport, send_ends)
     estimates = {label: fluid_times(plan, fabric, rule) for label, plan in plans.items()}
     label = min(estimates, key=lambda label: estimates[label].iteration_s)
     lower: Bounds = bounds(plans[label], fabric)
@@ -141,6 +143,13 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
         period=estimates[label].period,
         took_s=time.perf_counter() - begun_s,
     )
+
+
+def _with_rule(section: PointSection, send_ends: str | None) -> PointSection:
+    """The point with another rule for what ends SENDs; with its own where none is given."""
+    if send_ends is None:
+        return section
+    return section.model_copy(update={"transport": section.transport.model_copy(update={"send_ends": send_ends})})
 
 
 _PLANS = SharedPlans()

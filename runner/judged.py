@@ -109,7 +109,7 @@ def verdict_of(stored: StoredRun) -> Verdict:
 
 def _judged(stored: StoredRun, label: str) -> Verdict:
     plan, fabric, record = stored.plan_labelled(label), stored.fabric(), stored.record()
-    ideal = ideal_times(plan, fabric, rule_of(stored.point.section.transport)) if stored.point else None
+    ideal = ideal_times(plan, fabric, rule_of(stored.task().sockets.unsent_bytes)) if stored.point else None
     captures = stored.captures(fabric, record)
     spine_of = _spine_of(stored, fabric)
     beside, _ = programs_of(stored, fabric)
@@ -184,7 +184,7 @@ def judge_run(stored: StoredRun, point: Point, completion: Completion) -> Judged
 
 def _judge_run(stored: StoredRun, point: Point, completion: Completion) -> JudgedRun:
     plan, fabric, log, record = stored.plan_labelled(completion.plan), stored.fabric(), stored.log(), stored.record()
-    ideal = ideal_times(plan, fabric, rule_of(point.section.transport))
+    ideal = ideal_times(plan, fabric, rule_of(stored.task().sockets.unsent_bytes))
     captures, spine_of = stored.captures(fabric, record), _spine_of(stored, fabric)
     beside, figures = programs_of(stored, fabric)
     verdict = judge(

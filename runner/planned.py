@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwire.analysis.fluid.estimate import SendEnds
 from gradwire.analysis.fluid.steady import Window, steady_window
 from gradwire.faults import InputFault
 from gradwire.regular_files import MESSAGE_BYTES, read_text
@@ -73,6 +74,8 @@ class PlannedRun:
     key: str
     #: What bytes and rates are divided by on the virtual clock, for run.fidelity or because the clock does not carry more.
     division: Division = UNDIVIDED
+    #: How much of a connection may wait unsent when a SEND ends; None: it ends when it has left the host.
+    unsent_bytes: int | None = None
 
     @property
     def stored(self) -> StoredRun:
@@ -90,7 +93,7 @@ class PlannedRun:
 
     def keyed_anew(self) -> PlannedRun:
         """The same run with its key of today: the kernel is a part of it, and may have been built since."""
-        return replace(self, key=_key(self.point, self.fabric, self.plans, self.clock, self.window))
+        return replace(self, key=_key(self.point, self.fabric, self.plans, self.clock, self.window, self.unsent_bytes))
 
     @property
     def label(self) -> str:
@@ -203,11 +206,12 @@ def plan_run(
     """
     with origin_named(point):
         compiled = compile_point(point.section, shared.of if shared else None)
-    wanted = _wanted_division(point, compiled, clock)
+    rule = rule_of(compiled.unsent_bytes)
+    wanted = _wanted_division(point, compiled, clock, rule)
     scale = max(clock.scale, wanted.number)
     fabric = scaled_fabric(compiled.fabric, scale, keep_burst=clock.name == "virtual")
     plans = {label: scaled_plan(plan, scale) for label, plan in compiled.plans.items()}
-    window = _window(point.section, fabric, plans)
+    window = _window(point.section, fabric, plans, rule)
     with origin_named(point):
         _refuse_large_logs(point, plans, clock, window)
         refuse_scaled(point.section, scale)
@@ -218,16 +222,16 @@ def plan_run(
         _refuse_faults(point, clock)
     division = wanted
     if clock.name == "virtual" and scale > wanted.number:
-        division = division_by(compiled.plans, compiled.fabric, rule_of(point.section.transport), scale)
-    key = _key(point, fabric, plans, clock, window)
-    planned = PlannedRun(point, fabric, plans, folder_of(key), clock, window, key, division)
+        division = division_by(compiled.plans, compiled.fabric, rule, scale)
+    key = _key(point, fabric, plans, clock, window, compiled.unsent_bytes)
+    planned = PlannedRun(point, fabric, plans, folder_of(key), clock, window, key, division, compiled.unsent_bytes)
     if not planned.stored.is_of(key):
         for plan in compiled.plans.values():
             _check_once(plan, compiled.job.relative_times)
     return planned
 
 
-def _wanted_division(point: Point, compiled: Compiled, clock: Clock) -> Division:
+def _wanted_division(point: Point, compiled: Compiled, clock: Clock, rule: SendEnds) -> Division:
     """What run.fidelity divides bytes and rates by. Raises InputFault on the wall clock, which has a scale of its own."""
     fidelity = point.section.run.fidelity
     if fidelity is None:
@@ -245,7 +249,7 @@ def _wanted_division(point: Point, compiled: Compiled, clock: Clock) -> Division
             raise InputFault(
                 "run.fidelity: TCP would recover from faults in other steps than undivided: leave out one of them"
             )
-    return division_for(compiled.plans, compiled.fabric, rule_of(point.section.transport), fidelity)
+    return division_for(compiled.plans, compiled.fabric, rule, fidelity)
 
 
 def _check_once(plan: Plan, relative_times: Sequence[float]) -> None:
@@ -262,7 +266,7 @@ def _check_once(plan: Plan, relative_times: Sequence[float]) -> None:
         note.touch()
 
 
-def _window(section: PointSection, fabric: Fabric, plans: Mapping[str, Plan]) -> Window:
+def _window(section: PointSection, fabric: Fabric, plans: Mapping[str, Plan], rule: SendEnds) -> Window:
     """The iterations to measure: of several candidates, those of the one that takes longest to become steady.
 
     A plan that does not become steady on the ideal network either is measured after one iteration, and its verdict says so.
@@ -270,7 +274,6 @@ def _window(section: PointSection, fabric: Fabric, plans: Mapping[str, Plan]) ->
     run = section.run
     if isinstance(run.warmup, int):
         return Window(run.warmup, run.iterations)
-    rule = rule_of(section.transport)
     windows = [steady_window(ideal_times(plan, fabric, rule), run.iterations) for plan in plans.values()]
     return max(
         (window for window in windows if window), key=lambda window: window.end, default=Window(1, run.iterations)
@@ -329,10 +332,22 @@ def _refuse_faults(point: Point, clock: Clock) -> None:
             )
 
 
-def _key(point: Point, fabric: Fabric, plans: Mapping[str, Plan], clock: Clock, window: Window) -> str:
+def _key(
+    point: Point,
+    fabric: Fabric,
+    plans: Mapping[str, Plan],
+    clock: Clock,
+    window: Window,
+    unsent_bytes: int | None,
+) -> str:
     decisive: dict[str, Any] = {
         "run": {**point.section.run.model_dump(exclude={"time_limit", "memory_mb", "fidelity"}), **asdict(window)},
-        "transport": {**point.section.transport.model_dump(), "buffer": buffer_bytes(point.section, fabric)},
+        # Senders as they are, and not who says so: the scenario, or the strategy for its system.
+        "transport": {
+            **point.section.transport.model_dump(exclude={"send_ends"}),
+            "unsent": unsent_bytes,
+            "buffer": buffer_bytes(point.section, fabric),
+        },
         "fabric": fabric.to_json(),
         "plans": {label: plan.digest() for label, plan in plans.items()},
         "clock": asdict(clock),

@@ -41,7 +41,7 @@ TIME_LIMIT_S = 1800.0
 LAST_LINES = 10
 """Lines of output that a failure is reported with."""
 DEFAULTS = TransportSection()
-DEFAULT_SOCKETS = SocketOptions(LEAST_BUFFER_BYTES, DEFAULTS.unsent_bytes)
+DEFAULT_SOCKETS = SocketOptions(LEAST_BUFFER_BYTES, unsent_bytes=None)
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,14 @@ class ResolvedPoint:
         return validated_options(self.strategy, self.section.strategy.options)
 
     @cached_property
+    def unsent_bytes(self) -> int | None:
+        """How much of a connection may wait unsent when a SEND ends: as the scenario says, or as the strategy's system does it.
+
+        None where a SEND ends when its last byte has left the host.
+        """
+        return self.section.transport.unsent_bytes(self.strategy.senders)
+
+    @cached_property
     def compute(self) -> ComputeTime:
         """How long a worker computes, whatever the strategy."""
         wanted = self.section.model
@@ -130,6 +138,8 @@ class ResolvedPoint:
                 return None
 
         options = attempt(lambda: self.options)
+        if options is not None:
+            attempt(lambda: self.unsent_bytes)
         catalogue = self.catalogue
         profile = attempt(lambda: _profile(self.section.model, catalogue))
         if profile is not None:
@@ -156,6 +166,8 @@ class Compiled:
     job: Job
     #: Candidates by label. Of several, the run keeps the fastest.
     plans: Mapping[str, Plan]
+    #: How much of a connection may wait unsent when a SEND ends; None: it ends when its last byte has left the host.
+    unsent_bytes: int | None
 
 
 def compile_point(
@@ -167,8 +179,9 @@ def compile_point(
     """
     point = ResolvedPoint(section)
     point.fabric.ports_named(section.run.capture)  # rejects unknown port names
+    unsent_bytes = point.unsent_bytes
     job = replace(point.job, fabric=point.fabric)
-    return Compiled(point.strategy, point.fabric, job, (plans_of or compile_plans)(point, job))
+    return Compiled(point.strategy, point.fabric, job, (plans_of or compile_plans)(point, job), unsent_bytes)
 
 
 def compile_plans(point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:

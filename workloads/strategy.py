@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from gradwire.faults import InputFault
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.plan import Plan
+from gradwire.workloads.senders import AS_THEY_LEAVE, Senders
 from gradwire.workloads.stand_in import Load
 
 
@@ -66,6 +67,8 @@ class Strategy:
     load: Callable[[Cluster, Any], Load] | None = None
     #: Bytes of weights, gradients and momentum that a worker keeps for each of the model's parameters, in fp32.
     state_bytes: Callable[[Cluster, Any], float] = whole_state
+    #: When the senders of its system take a message for sent.
+    senders: Senders = AS_THEY_LEAVE
 
     def __post_init__(self) -> None:
         """Raises InputFault for a field of another kind, with what would be right: strategies are also written by users."""
@@ -90,6 +93,7 @@ KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "needs_servers": (lambda value: isinstance(value, bool), "True or False"),
     "aggregators": (callable, "a function of the options, like aggregators=lambda options: True"),
     "load": (lambda value: value is None or callable(value), "a function of a cluster and options, or None"),
+    "senders": (lambda value: isinstance(value, Senders), "a Senders: when its system takes a message for sent"),
     "state_bytes": (callable, "a function of a cluster and options, like state_bytes=lambda cluster, options: 16"),
 }
 """Of what kind the fields of a Strategy are, and what to say of one that is not."""

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gradwire.analysis.agreement.causes import Cause
 from gradwire.analysis.contrast import Outcome
-from gradwire.analysis.points import PointResult
+from gradwire.analysis.points import INVALID, VALID, PointResult
 from gradwire.analysis.report.charts import Labels
 from gradwire.analysis.report.ranking import COMPUTE_BOUND, Ranking, by_windows, limit, rank, seeds_wanted
 
@@ -62,11 +63,19 @@ def conclusion(
 
 
 def validity(rows: Sequence[PointResult]) -> str:
-    """How many points are results."""
-    valid = sum(row.valid for row in rows)
+    """How many points are results, and how many of these a report warns of."""
+    states = Counter(row.state for row in rows)
+    valid, invalid, unexplained = states[VALID], states[INVALID], states[Cause.UNEXPLAINED]
     if valid == len(rows):
         return f"All {valid} points are valid." if valid > 1 else "Its point is valid."
-    return f"Only {valid} of {len(rows)} points are valid; the others are no results."
+    if not unexplained:
+        return f"Only {valid} of {len(rows)} points are valid; the others are no results."
+    if len(rows) == 1:
+        return "Its point is unexplained."
+    count = f"Only {valid} of {len(rows)} points are valid" if valid else f"None of {len(rows)} points is valid"
+    warned = f"{unexplained} {'is' if unexplained == 1 else 'are'} unexplained"
+    useless = f", and {invalid} {'is no result' if invalid == 1 else 'are no results'}" if invalid else ""
+    return f"{count}; {warned}{useless}."
 
 
 def _sentence(text: str) -> str:

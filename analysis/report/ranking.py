@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from gradwire.analysis.agreement.causes import Cause
 from gradwire.analysis.contrast import LEVEL_MARGIN, MOST_SEEDS, Contrast, Outcome, Sample, contrast
-from gradwire.analysis.points import PointResult, pool_seeds
-from gradwire.analysis.report.tables import ABSENT, INVALID, TextTable, spread_beside
+from gradwire.analysis.points import INVALID, PointResult, pool_seeds
+from gradwire.analysis.report.tables import ABSENT, STATE_TONE, TextTable, spread_beside
 
 BASELINE = "vanilla"
 MOST_NAMED = 4
@@ -259,8 +259,8 @@ def ranking_table(ranking: Ranking) -> TextTable:
             f"{row.scaling_efficiency:.1%}"[:-1],
         )
         mark = "*" if entry.partial else ""
-        rows.append((f"{place}", entry.name + mark, entry.options, *numbers, "valid"))
-        tones.append("good")
+        rows.append((f"{place}", entry.name + mark, entry.options, *numbers, row.state))
+        tones.append(STATE_TONE[row.state])
     for entry in ranking.invalid:
         rows.append(("", entry.name, entry.options, *(ABSENT,) * 7, INVALID))
         tones.append("bad")

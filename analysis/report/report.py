@@ -14,7 +14,7 @@ from rich.text import Text
 from gradwire.analysis.agreement.causes import Agreement
 from gradwire.analysis.compare import Comparison, PrintedCell, compare, parameter_names
 from gradwire.analysis.parameters import describe
-from gradwire.analysis.points import PointResult, pool_seeds
+from gradwire.analysis.points import VALID, PointResult, pool_seeds
 from gradwire.analysis.report.charts import DPI, Labels, chart, save_chart, svg_text
 from gradwire.analysis.report.conclusion import conclusion
 from gradwire.analysis.report.network_drawing import different_networks, network_drawing, rate_lines
@@ -25,6 +25,7 @@ from gradwire.analysis.report.ranking_chart import ranking_chart
 from gradwire.analysis.report.remarks import Remark, remarks
 from gradwire.analysis.report.settings import Settings, in_line, own_settings, settings_table
 from gradwire.analysis.report.tables import (
+    STATE_TONE,
     Constant,
     TextTable,
     comparison_table,
@@ -128,7 +129,7 @@ def report(
         "run.html",
         title=title,
         conclusion=concluded,
-        all_valid=all(row.valid for row in rows),
+        all_valid=all(row.state == VALID for row in rows),
         summary=summary,
         warnings=[remark.text for remark in remarked if remark.is_warning],
         chart=drawing(svg_text(figure)),
@@ -215,8 +216,11 @@ class ShownPoint:
     """A point as the page shows it."""
 
     label: str
+    #: Whether nothing is to be said against it.
     valid: bool
+    #: Its state, with the reasons of an invalid one.
     verdict: str
+    tone: str
     #: What else is known of the run: names and values.
     facts: tuple[tuple[str, str], ...]
     #: Names of its files and where they are.
@@ -256,8 +260,9 @@ def _shown_point(label: str, row: PointResult, verdict: Verdict | None, detail: 
     links = [(name, quote(f"{detail.folder}/{name}")) for name in detail.files]
     return ShownPoint(
         label=label,
-        valid=row.valid,
-        verdict=row.verdict,
+        valid=row.state == VALID,
+        verdict=row.state if row.valid else row.verdict,
+        tone=STATE_TONE[row.state],
         facts=tuple((name, value) for name, value in facts.items() if value),
         links=((f"{detail.folder}/", quote(f"{detail.folder}/")), *links) if detail.folder else (),
         drawing=drawing(detail.drawing) if detail.drawing else Markup(),

@@ -11,12 +11,12 @@ from rich.console import JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from gradwire.analysis.agreement.causes import Cause
 from gradwire.analysis.compare import EFFICIENCY, SPEEDUP, ComparedCell, Comparison, Status, find_row, parameter_names
-from gradwire.analysis.points import PointResult
+from gradwire.analysis.points import INVALID, VALID, PointResult
 from gradwire.analysis.report.charts import Labels
 from gradwire.analysis.report.quantities import quantity
 
-INVALID = "invalid"
 ABSENT = "–"
 GAP_COLUMNS = 2
 """What a terminal's table has between two columns."""
@@ -32,11 +32,14 @@ MEANINGS = {
     "x bound": "Iteration time over its closed-form lower bound: 1 is the best that the plan permits",
     "x fluid": "Iteration time over that of the same iterations on an ideal network, by the fluid engine: 1 says that both agree",
     "compute %": "Computing time of an iteration over its time; 100 means that the network costs nothing",
-    "verdict": "valid: all checks passed, as listed below for each point; invalid: the numbers are no results",
+    "verdict": "valid: all checks passed, as listed below for each point; unexplained: they passed, and no known cause explains how far "
+    "the time is from an ideal network's, so check the point before you trust it; invalid: the numbers are no results",
     "set by": "scenario: the scenario or --set says so; default: it is left open there",
 }
 """What columns mean, by their headers."""
-STATUS_STYLE = {"good": "green", "bad": "bold red", "quiet": "dim", "": ""}
+STATUS_STYLE = {"good": "green", "doubtful": "bold yellow", "bad": "bold red", "quiet": "dim", "": ""}
+STATE_TONE = {VALID: "good", str(Cause.UNEXPLAINED): "doubtful", INVALID: "bad"}
+"""Tones of PointResult.state."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class TextTable:
     rows: tuple[tuple[str, ...], ...]
     #: Number of columns, from the first, that are words and stand left; the others are numbers and stand right.
     left: int
-    #: Colour of each row's last column: "good", "bad", "quiet" or "".
+    #: Colour of each row's last column: "good", "doubtful", "bad", "quiet" or "".
     tone: tuple[str, ...]
     #: A paragraph below the table.
     foot: str = ""
@@ -93,8 +96,8 @@ def points_table(rows: Sequence[PointResult], comparison: Comparison, labels: Ma
         bound = _plain(row.iteration_time_s / row.lower_bound_s, 3) if row.valid and row.lower_bound_s else ABSENT
         fluid = ABSENT if row.fluid_ratio is None else f"{row.fluid_ratio:.3f}"
         words = (write(row.parameters.get(key, "")) for key in keys)
-        body.append((*words, *numbers, *beside, bound, fluid, "valid" if row.valid else INVALID))
-        tones.append("good" if row.valid else "bad")
+        body.append((*words, *numbers, *beside, bound, fluid, row.state))
+        tones.append(STATE_TONE[row.state])
     return TextTable("Points", headers, tuple(body), len(keys), tuple(tones), _points_foot(rows, comparison))
 
 

@@ -97,8 +97,9 @@ class Run:
     @property
     def conclusion(self) -> str:
         """What the run says, in a sentence or two, as its report begins."""
-        ranking = ranking_of(self._scenario, self._judged, self.folder)
-        return conclusion(self._rows, self._labels, PARTIAL, self._random, ranking)
+        ranking = ranking_of(self._scenario, self._compared, self.folder)
+        rows = [judged.result for judged in self._compared]
+        return conclusion(rows, self._labels, PARTIAL, self._random, ranking)
 
     @property
     def points(self) -> pd.DataFrame:

@@ -38,6 +38,7 @@ from gradwire.workloads.scenario.reference import (
     sections,
 )
 from gradwire.workloads.scenario.units import byte_rate_text
+from gradwire.workloads.senders import AS_THEY_LEAVE
 from gradwire.workloads.strategy import Strategy
 from gradwire.workloads.traces.replay.strategy import REPLAY
 
@@ -209,6 +210,7 @@ def _strategy_facts(chosen: Strategy) -> dict[str, Any]:
         "source": chosen.source,
         "from": _origins(chosen),
         "needs_servers": chosen.needs_servers,
+        "senders": asdict(chosen.senders),
         "options": [asdict(facts) for facts in option_facts(chosen.options)],
     }
 
@@ -220,7 +222,12 @@ def _origins(chosen: Strategy) -> list[str]:
 def _print_strategy(chosen: Strategy) -> None:
     origin = ", ".join(_origins(chosen))
     options = ", ".join(_with_default(facts) for facts in option_facts(chosen.options))
-    text = Text.assemble((chosen.name, "bold"), f"  {chosen.summary}\n", (f"  {chosen.source}; from {origin}\n", "dim"))
+    # That of collectives, which most have, would be most of the list.
+    why = "" if chosen.senders is AS_THEY_LEAVE else f": {chosen.senders.source}"
+    senders = f"  transport.send_ends = {chosen.senders.rule}{why}\n"
+    text = Text.assemble(
+        (chosen.name, "bold"), f"  {chosen.summary}\n", (f"  {chosen.source}; from {origin}\n{senders}", "dim")
+    )
     terminal.console.print(text.append(f"  options: {options or 'none'}"), highlight=False)
 
 

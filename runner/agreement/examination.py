@@ -58,7 +58,7 @@ def _examine(stored: StoredRun, point: Point, ideal_s: float) -> Agreement:
     if reason := _not_examined(plan, fabric, point.section):
         return Agreement(Cause.NOT_EXAMINED, f"no cause was looked for, because {reason}")
     built = built_fabric(fabric, [plan])
-    window, rule = Window(record.warmup, len(times_s)), rule_of(point.section.transport)
+    window, rule = Window(record.warmup, len(times_s)), rule_of(stored.task().sockets.unsent_bytes)
     run = IdealRun(plan, built, Spines(built).spine_of, window, rule)
     completion = stored.completion()
     divided_by = completion.divided_by if completion is not None else 1

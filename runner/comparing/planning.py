@@ -109,10 +109,7 @@ def _beyond_reach(ready: Mapping[str, Sequence[PlannedRun]], jobs: int) -> dict[
 def _estimated_s(planned: Sequence[PlannedRun]) -> float:
     """Iteration time on the ideal network, of the fastest candidate and over all seeds."""
     return statistics.fmean(
-        min(
-            ideal_times(plan, run.fabric, rule_of(run.point.section.transport)).iteration_s
-            for plan in run.plans.values()
-        )
+        min(ideal_times(plan, run.fabric, rule_of(run.unsent_bytes)).iteration_s for plan in run.plans.values())
         for run in planned
     )
 

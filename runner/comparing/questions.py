@@ -113,7 +113,6 @@ class Question:
             "cluster": cluster,
             "fabric": self.network.table(),
             "model": _model(self.model, self.device, self.iteration_time),
-            "run": {"warmup": WARMUP, "iterations": ITERATIONS},
         }
         return _completed(document, self.settings)
 

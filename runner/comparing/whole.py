@@ -121,7 +121,7 @@ def _whole(run: PlannedRun) -> Whole:
     whole = _with_blocks(section, None)
     with origin_named(run.point):
         compiled = compile_point(whole)
-    rule = rule_of(section.transport)
+    rule = rule_of(compiled.unsent_bytes)
     estimates = {label: ideal_times(plan, compiled.fabric, rule).iteration_s for label, plan in compiled.plans.items()}
     label = min(estimates, key=lambda label: estimates[label])
     plan = compiled.plans[label]

@@ -21,11 +21,7 @@ from gradwire.runner.stored.spines import Spines
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.kernel import cache_folder
 from gradwire.workloads.plan import Plan
-from gradwire.workloads.scenario.schema import TransportSection
 
-DEPARTURE, BUFFERED = "departure", "buffered"
-"""When SENDs end, by the names of `transport.send_ends` and `--send-ends`: see Departure and Buffered; what may wait unsent is the point's
-transport.unsent."""
 DEFAULT = Departure()
 CODE = ("gradwire.analysis.fluid.estimate", "gradwire.runner.stored.spines")
 """What decides an estimate, beside plan and fabric."""
@@ -39,9 +35,9 @@ class _Kept(msgspec.Struct, frozen=True):
     period: int
 
 
-def rule_of(transport: TransportSection, send_ends: str | None = None) -> SendEnds:
-    """When SENDs end: as a point's transport says, or by the rule of the name `send_ends`."""
-    return Buffered(transport.unsent) if (send_ends or transport.send_ends) == BUFFERED else Departure()
+def rule_of(unsent_bytes: int | None) -> SendEnds:
+    """When SENDs end, by what may wait unsent of a connection then; None: when they have left."""
+    return Departure() if unsent_bytes is None else Buffered(unsent_bytes)
 
 
 def fluid_times(plan: Plan, fabric: Fabric, send_ends: SendEnds = DEFAULT) -> FluidTimes:

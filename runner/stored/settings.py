@@ -100,6 +100,8 @@ def _resolved(section: PointSection, found: Mapping[str, Setting]) -> dict[str, 
             "fabric.classes": plain(point.fabric.classes),
             "fabric.gso": quantity(point.fabric.gso_bytes, "bytes"),
             "transport.buffer": quantity(point.buffer_bytes, "bytes"),
+            "transport.send_ends": point.strategy.senders.rule,
+            "transport.unsent": _unsent_in_words(point.unsent_bytes),
             "transport.congestion": section.congestion or "the kernel's default",
         }
     except InputFault:
@@ -109,3 +111,7 @@ def _resolved(section: PointSection, found: Mapping[str, Setting]) -> dict[str, 
         }
     left_open = {key: Setting(value, BY_DEFAULT) for key, value in known.items() if found[key].value == "unset"}
     return {**left_open, **options}
+
+
+def _unsent_in_words(unsent_bytes: int | None) -> str:
+    return "nothing: messages are sent when they have left" if unsent_bytes is None else quantity(unsent_bytes, "bytes")

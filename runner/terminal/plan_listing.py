@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.markup import escape
 
+from gradwire.analysis.report.quantities import quantity
 from gradwire.runner.planned import PlannedRun
 from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.scenario.effective import common_settings, used_settings
@@ -45,6 +46,13 @@ def _listed(settings: Iterable[tuple[str, str]]) -> str:
     return ", ".join(f"{key} = {text}" for key, text in settings)
 
 
+def _senders(unsent_bytes: int | None) -> str:
+    """When SENDs end, whoever says so."""
+    if unsent_bytes is None:
+        return "a message is sent when its last byte has left the host"
+    return f"a message is sent when no more than {quantity(unsent_bytes, 'bytes')} of its connection wait unsent"
+
+
 def plan_lines(planned: PlannedRun, shared: Mapping[str, str]) -> Iterator[str]:
     """A point with the settings that not all points share, and its compiled plans, in rich's markup."""
     resolved = ResolvedPoint(planned.point.section)
@@ -55,6 +63,7 @@ def plan_lines(planned: PlannedRun, shared: Mapping[str, str]) -> Iterator[str]:
     if own:
         yield f"  its own settings: {escape(_listed(own.items()))}"
     yield f"  compute {job.compute_s:.4f} s an iteration: {escape(job.compute.source)}"
+    yield f"  {escape(_senders(planned.unsent_bytes))}"
     yield f"  iterations: {planned.window.warmup} of warm-up, {planned.window.iterations} measured"
     if planned.division.number > 1:
         yield f"  bytes and rates are divided by {planned.division.number}: off by up to {planned.division.error:.2%} of the iteration time"

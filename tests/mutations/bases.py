@@ -18,6 +18,8 @@ LAYERS = [
         (("400kB", "2ms", "4ms"), ("1200kB", "3ms", "5ms"), ("2MB", "1ms", "2ms"), ("800kB", "1ms", "3ms"))
     )
 ]
+DEPARTURE = {"send_ends": "departure"}
+"""Has more checks than sockets that buffer."""
 COMMON: dict[str, Any] = {
     "title": "a sound point",
     "cluster": {"workers": 3},
@@ -27,11 +29,12 @@ COMMON: dict[str, Any] = {
         "aggregation_rate": {"value": "2GB/s", "source": "made up"},
         "message_latency": {"value": "20us", "source": "made up"},
     },
+    "transport": DEPARTURE,
     "run": {"warmup": 1, "iterations": 3, "seed": 1},
 }
 INCAST = {"cluster": {"workers": 3, "servers": 1, "colocated": False}}
 SHALLOW = {"rate": "10gbit", "buffer": "100KB"}
-DCTCP = {"transport": {"congestion": "dctcp"}}
+DCTCP = {"transport": {**DEPARTURE, "congestion": "dctcp"}}
 FAR = {f"link{host}": {"kind": "delay", "link": f"h{host}", "delay": "5ms"} for host in (1, 2, 3)}
 """20 ms for a round trip, in which the line carries 25 MB."""
 LEAF_SPINE = {"rate": "10gbit", "topology": "leaf-spine", "leaves": 2, "spines": 2}

@@ -22,6 +22,7 @@ from gradwire.runner.stored.spines import Spines
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.machines import Clock, run_job
 from gradwire.workloads.checker import PlanError, check
+from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.faults.planned import planned_faults
 from gradwire.workloads.plan import Plan
 from tests.mutations.bases import compiled, plan_of, point_of
@@ -58,7 +59,7 @@ def run(base: str, family: str, fault: str) -> Ran:
             iterations=4,
             warmup=1,
             search_iterations=1,
-            sockets=sockets_of(section, fabric, Clock()),
+            sockets=sockets_of(section, fabric, Clock(), ResolvedPoint(section).unsent_bytes),
             per_host=False,
             clock="virtual",
             switch_prefix="",
@@ -97,10 +98,11 @@ def _boot(folder: Path) -> str:
 def judged(base: str, plan: Plan, log: OpLog, record: PointRecord) -> Ran:
     """Judges what a run of a base left."""
     point, fabric = point_of(base), compiled(base).fabric
-    ideal = ideal_times(plan, fabric, rule_of(point.section.transport))
-    departs = point.section.transport.unsent_bytes is None
+    unsent_bytes = ResolvedPoint(point.section).unsent_bytes
+    rule, departs = rule_of(unsent_bytes), unsent_bytes is None
+    ideal = ideal_times(plan, fabric, rule)
     built = built_fabric(fabric, [plan])
-    spine_of, rule = Spines(built).spine_of, rule_of(point.section.transport)
+    spine_of = Spines(built).spine_of
     run_alike = IdealRun(plan, built, spine_of, Window(record.warmup, record.iterations - record.warmup), rule)
     found = judge(
         plan,
@@ -171,7 +173,7 @@ def of_a_plan(fault: Fault) -> Outcome:
         check(changed, compiled(fault.base).job.relative_times)
     except PlanError as error:
         return Outcome("plans", fault.name, ("plan checker",), str(error))
-    rule = rule_of(point_of(fault.base).section.transport)
+    rule = rule_of(ResolvedPoint(point_of(fault.base).section).unsent_bytes)
     one, other = (ideal_times(plan, fabric, rule).iteration_s for plan in (changed, base))
     sizes = [int(plan.ops.size_bytes[plan.is_remote()].sum()) for plan in (changed, base)]
     time, size = abs(one / other - 1), abs(sizes[0] / sizes[1] - 1)

@@ -29,10 +29,8 @@ OPTIONS = "strategy.options."
 """What keys of strategies' options begin with."""
 PARAMETER_SERVER, ALLREDUCE, SWITCHES, PLUG_IN = "parameter server", "allreduce", "support by switches", "plug-in"
 WARMUP, ITERATIONS = "steady", 2
+"""Of comparisons of large models and recorded jobs; of all others, what a scenario has by default, so that `run` gives the same number."""
 LEAVES = SPINES = 2
-P3_BUFFERS = {"transport.send_ends": "buffered", "transport.unsent": "256KB"}
-"""About one slice of 50,000 parameters may wait in a socket, as in P3's implementation (workloads/strategies/p3.py)."""
-
 ZERO_LIKE_DDP = {"parameters": "fp32", "gradients": "fp32", "bucket_parameters": 25 * 2**20 // 4}
 """The formats that the others have, and buckets as large as DDP's: DeepSpeed's have room for most models whole."""
 
@@ -46,8 +44,6 @@ class Contender:
     options: Mapping[str, Any] = field(default_factory=dict)
     #: Whether its plan has a random order, so that one seed says little.
     random: bool = False
-    #: Scenario keys beside its options.
-    settings: Mapping[str, Any] = field(default_factory=dict)
     #: Whether it sends only a part of the gradients, and so trains something else than the others.
     partial: bool = False
     #: Options that tell it from others of the same strategy.
@@ -59,8 +55,8 @@ CONTENDERS = (
     Contender("partition-slicing", PARAMETER_SERVER, random=True),
     Contender("geryon", PARAMETER_SERVER, {"rule": "search"}, random=True),
     Contender("kvstore", PARAMETER_SERVER),
-    Contender("p3-slicing", PARAMETER_SERVER, settings=P3_BUFFERS),
-    Contender("p3", PARAMETER_SERVER, settings=P3_BUFFERS),
+    Contender("p3-slicing", PARAMETER_SERVER),
+    Contender("p3", PARAMETER_SERVER),
     Contender("tictac", PARAMETER_SERVER),
     Contender("tictac-slicing", PARAMETER_SERVER),
     Contender("netops-ps", PARAMETER_SERVER, {"placement": "split"}),
@@ -178,30 +174,22 @@ def lineup(base: Mapping[str, Any], chosen: Sequence[Contender], seeds: int) -> 
     """The scenario document in which the contenders run on the cluster, network and model of `base`.
 
     Those with a random order run with so many seeds, from the one of `base` on. All do where several spines share the traffic, for
-    the seed decides which spine a pair of hosts uses, and where workers' times are drawn. What `base` says goes before a contender's own
-    settings; the options that it asks for are already the contenders' (`variants`). Raises InputFault.
+    the seed decides which spine a pair of hosts uses, and where workers' times are drawn. The options that `base` asks for are already the
+    contenders' (`variants`). Raises InputFault.
     """
     shared = shared_section(base)
     document = _without_options(base)
     first = shared.run.seed
-    cases: dict[tuple[bool, str], dict[str, list[Any]]] = {}
+    cases: dict[bool, dict[str, list[Any]]] = {}
     for contender in chosen:
         random = contender.random or _random_setting(shared)
-        settings = {key: value for key, value in contender.settings.items() if not _says(base, key)}
-        case = cases.setdefault((random, repr(settings)), {"strategy": []})
+        case = cases.setdefault(random, {"strategy": []})
         case["strategy"].append({"name": contender.strategy, "options": _options(contender, shared)})
-        case.update({key: [value] for key, value in settings.items()})
         case["run.seed"] = list(range(first, first + seeds)) if random else [first]
     document["strategy"] = {"name": chosen[0].strategy}
     document["cases"] = list(cases.values())
     document["chart"] = "ranking"
     return document
-
-
-def _says(document: Mapping[str, Any], key: str) -> bool:
-    """Whether a document has a dotted key."""
-    section, _, name = key.rpartition(".")
-    return name in document.get(section, {})
 
 
 def _options(contender: Contender, shared: PointSection) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from gradwire.faults import InputFault
 from gradwire.workloads.definitions.schema import DefinedSection
 from gradwire.workloads.fabrics.section import FabricSection
 from gradwire.workloads.faults.section import FaultSection
@@ -25,6 +26,7 @@ from gradwire.workloads.scenario.fields import (
     Share,
     SizeBytes,
 )
+from gradwire.workloads.senders import UNSENT_BYTES, Senders
 
 LARGEST_SOCKET_BYTES = 2**31 - 1
 """The largest socket buffer accepted: the kernel takes these sizes as ints."""
@@ -213,11 +215,12 @@ class TransportSection(Section):
     buffer: SizeBytes | None = Field(None, ge=65536, le=LARGEST_SOCKET_BYTES)
     """Socket buffer of each connection and direction. Unset: 4 MiB; where links have a delay, three times what the longest round trip holds
     at the line rate if that is more, so that windows are not the limit."""
-    send_ends: Literal["departure", "buffered"] = "departure"
+    send_ends: Literal["departure", "buffered"] | None = None
     """When a message is sent, so that its queue goes on: at the "departure" of its last byte from the host; or, as in systems that buffer,
-    as soon as a socket has taken it."""
-    unsent: SizeBytes = Field(1 << 20, ge=16384, le=LARGEST_SOCKET_BYTES)
-    """With send_ends = "buffered": how much may wait unsent in a socket, of TCP or of a multicast flow."""
+    as soon as a socket has taken it. Unset: as the strategy's system does it (`gradwire strategies`)."""
+    unsent: SizeBytes | None = Field(None, ge=16384, le=LARGEST_SOCKET_BYTES)
+    """Where messages are buffered: how much may wait unsent in a socket, of TCP or of a multicast flow. Unset: as in the strategy's
+    system, or 1 MiB where that buffers nothing."""
     congestion: Literal["cubic", "dctcp", "bbr", "reno"] | None = None
     """TCP's congestion control. Unset: the kernel's default, which is cubic on the virtual clock; with `fabric.buffer` or `fabric.ecn`,
     cubic."""
@@ -229,14 +232,25 @@ class TransportSection(Section):
 
     @model_validator(mode="after")
     def _nothing_without_effect(self) -> Self:
-        if self.send_ends == "departure" and self.unsent != TransportSection.model_fields["unsent"].default:
+        if self.send_ends == "departure" and self.unsent is not None:
             raise ValueError(f"unsent = {self.unsent}B: needs send_ends = 'buffered'")
         return self
 
-    @property
-    def unsent_bytes(self) -> int | None:
-        """The same where messages are buffered; None where they are sent when they have left."""
-        return self.unsent if self.send_ends == "buffered" else None
+    def unsent_bytes(self, senders: Senders) -> int | None:
+        """How much may wait unsent in a socket; None where messages are sent when they have left. senders: the strategy's.
+
+        Raises InputFault for `unsent` where nothing is buffered.
+        """
+        if self.send_ends == "departure":
+            return None
+        if self.send_ends is None and senders.unsent_bytes is None:
+            if self.unsent is not None:
+                raise InputFault(
+                    f"transport.unsent = {self.unsent}B: needs transport.send_ends = 'buffered', for by default a message of this strategy "
+                    "is sent when it has left"
+                )
+            return None
+        return self.unsent or senders.unsent_bytes or UNSENT_BYTES
 
 
 class RunSection(Section):

@@ -22,6 +22,7 @@ from gradwire.workloads.engines.tensorflow import ClassOfLayer, compile_paramete
 from gradwire.workloads.job import Job
 from gradwire.workloads.models.profile import LayerKind, Profile
 from gradwire.workloads.plan import Plan
+from gradwire.workloads.senders import GRPC
 from gradwire.workloads.strategy import Options, Strategy
 
 SLICE_PARAMETERS = 1024 * 1024
@@ -118,6 +119,7 @@ STRATEGIES = (
         source="Geryon, sections IV and V-B",
         options=PartitionOptions,
         compile=compile_partition_slicing,
+        senders=GRPC,
     ),
     Strategy(
         name="geryon",
@@ -126,5 +128,6 @@ STRATEGIES = (
         options=GeryonOptions,
         compile=compile_geryon,
         classes=traffic_classes,
+        senders=GRPC,
     ),
 )

@@ -9,7 +9,7 @@ The server's one thread adds what arrives and copies what it answers with (costs
 Where the paper is silent: every pair has one connection and data waits in it in the order in which it became ready; notifications
 and requests go in the control class (`control_in_line` queues them behind the pair's data, as on a single connection).
 
-Sockets hold what the pair's own queue would hold anyway, so transport.unsent does not matter here.
+Sockets hold what the pair's own queue would hold anyway, so it does not matter here when a SEND ends.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from gradwire.workloads.engines.keywise import Exchange, Updates, compile_keywis
 from gradwire.workloads.engines.placement import kvstore_keys
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Plan
+from gradwire.workloads.senders import PS_LITE
 from gradwire.workloads.strategy import Options, Strategy
 
 SPLIT_PARAMETERS = 1_000_000
@@ -57,5 +58,6 @@ STRATEGIES = (
         source="P3, sections 2, 4.1 and 5.1",
         options=KVStoreOptions,
         compile=compile_kvstore,
+        senders=PS_LITE,
     ),
 )

@@ -31,6 +31,7 @@ from gradwire.workloads.engines.placement import Piece, greedy_by_size, in_messa
 from gradwire.workloads.job import Job
 from gradwire.workloads.models.profile import Profile
 from gradwire.workloads.plan import Combine, Plan
+from gradwire.workloads.senders import SIMULATED
 from gradwire.workloads.strategy import Options, Strategy
 
 Placement = Literal["whole", "greedy", "split"]
@@ -171,6 +172,7 @@ def _strategy(name: str, summary: str, source: str, *, multicast: bool, aggregat
         options=AggregationOptions if aggregation else MulticastOptions,
         compile=partial(compile_supported, name=name, multicast=multicast, aggregation=aggregation),
         aggregators=lambda _: aggregation,
+        senders=SIMULATED,
     )
 
 

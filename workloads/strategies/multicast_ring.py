@@ -23,6 +23,7 @@ from gradwire.workloads.engines.placement import Piece, in_messages, partitioned
 from gradwire.workloads.engines.worker import Workers
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Combine, Plan
+from gradwire.workloads.senders import SIMULATED
 from gradwire.workloads.strategy import Options, Strategy
 
 
@@ -130,5 +131,6 @@ STRATEGIES = (
         options=RingMulticastOptions,
         compile=compile_ring_multicast,
         needs_servers=False,
+        senders=SIMULATED,
     ),
 )

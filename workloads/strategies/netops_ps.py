@@ -43,6 +43,7 @@ from gradwire.workloads.engines.placement import (
 from gradwire.workloads.engines.tensorflow import DistributionOrder, Variant, compile_parameter_server
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Plan
+from gradwire.workloads.senders import SIMULATED
 from gradwire.workloads.strategy import Options, Strategy
 
 
@@ -105,5 +106,6 @@ STRATEGIES = (
         source="NetOps, sections 3 and 9",
         options=NetOpsOptions,
         compile=compile_netops,
+        senders=SIMULATED,
     ),
 )

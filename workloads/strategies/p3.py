@@ -11,12 +11,11 @@ Where the paper is silent:
 - The server's thread broadcasts with blocking calls as well, so what waits there is sent by priority, one message at a time.
 - What `p3-slicing` keeps of P3 beside the slices: here all but the order (`delivery = "pull"` gives it the KVStore's notify and pull).
 
-Blocking sends: the paper says that the thread goes at the speed of the network, which is what transport.send_ends = "departure" does, the
-default. In its implementation a thread returns from a send when the socket has room, not when the data has left, and what waits in the
-socket is beyond the reach of any priority. That is "buffered", where transport.unsent bounds what waits for each connection; its default of
-1 MB is five slices towards every server. So scenarios of the implementation should set transport.unsent to one slice, "256KB", or to one
-burst, "64KB". Below that TCP's small queues keep about a millisecond of data in the host's own port: in Fig. 4's example, with one server,
-10 Gbit/s and "64KB", an urgent slice waits 1.3 ms longer than on paper.
+Blocking sends: the paper says that the thread goes at the speed of the network, which is what transport.send_ends = "departure" does. In
+its implementation a thread returns from a send when the socket has room, not when the data has left, and what waits in the socket is
+beyond the reach of any priority. So by default sends are "buffered" and one slice may wait for each connection (workloads/senders.py);
+transport.unsent sets another bound, such as one burst, "64KB". Below that TCP's small queues keep about a millisecond of data in the host's
+own port: in Fig. 4's example, with one server, 10 Gbit/s and "64KB", an urgent slice waits 1.3 ms longer than on paper.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from gradwire.workloads.engines.keywise import Delivery, Exchange, Updates, comp
 from gradwire.workloads.engines.placement import full_slices
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Plan
+from gradwire.workloads.senders import P3_CONSUMER
 from gradwire.workloads.strategy import Options, Strategy
 
 SLICE_PARAMETERS = 50_000
@@ -80,6 +80,7 @@ STRATEGIES = (
         source="P3, section 4",
         options=P3Options,
         compile=compile_p3,
+        senders=P3_CONSUMER,
     ),
     Strategy(
         name="p3-slicing",
@@ -87,5 +88,6 @@ STRATEGIES = (
         source="P3, section 5.2 (the second curve of Fig. 7)",
         options=SlicingOptions,
         compile=compile_p3,
+        senders=P3_CONSUMER,
     ),
 )

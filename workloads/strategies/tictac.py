@@ -20,6 +20,7 @@ from gradwire.workloads.engines.placement import whole_tensors
 from gradwire.workloads.job import Job
 from gradwire.workloads.ordering import OperationGraph, model_graph, tac, tic
 from gradwire.workloads.plan import Plan
+from gradwire.workloads.senders import GRPC
 from gradwire.workloads.strategy import Options, Strategy
 
 Order = Literal["tic", "tac", "layer", "reverse", "random", "shared-random"]
@@ -101,5 +102,6 @@ STRATEGIES = (
         source="TicTac, sections 3 to 6",
         options=TictacOptions,
         compile=compile_tictac,
+        senders=GRPC,
     ),
 )

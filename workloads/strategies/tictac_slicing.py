@@ -16,6 +16,7 @@ from gradwire.workloads.engines.worker import add_passes
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scenario.fields import DurationS
+from gradwire.workloads.senders import GRPC
 from gradwire.workloads.strategies.geryon import PartitionOptions
 from gradwire.workloads.strategy import Strategy
 
@@ -46,5 +47,6 @@ STRATEGIES = (
         source="Geryon, section V-D; TicTac, section 5.1",
         options=TictacSlicingOptions,
         compile=compile_tictac_slicing,
+        senders=GRPC,
     ),
 )

@@ -12,6 +12,7 @@ from gradwire.workloads.engines.placement import whole_tensors
 from gradwire.workloads.engines.tensorflow import compile_parameter_server
 from gradwire.workloads.job import Job
 from gradwire.workloads.plan import Plan
+from gradwire.workloads.senders import GRPC
 from gradwire.workloads.strategy import Options, Strategy
 
 
@@ -26,5 +27,6 @@ STRATEGIES = (
         summary="TensorFlow's parameter server: whole tensors round robin, random pull order, global barrier",
         source="Geryon, section V-A (baseline); TicTac, section 2; NetOps, section 3",
         compile=compile_vanilla,
+        senders=GRPC,
     ),
 )

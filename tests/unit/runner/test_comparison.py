@@ -12,10 +12,14 @@ import pytest
 from gradwire.faults import InputFault
 from gradwire.runner.comparing.planning import plan_comparison
 from gradwire.runner.comparing.questions import Network, Question
-from gradwire.workloads.compilation import compile_point
+from gradwire.runner.compiling.ideal_times import fluid_times, rule_of
+from gradwire.runner.estimation import estimate_points
+from gradwire.runner.planned import plan_runs, virtual_clock
+from gradwire.workloads.compilation import ResolvedPoint, compile_point
 from gradwire.workloads.lineup.strategies import CONTENDERS, contenders, is_random, lineup
 from gradwire.workloads.registry import strategy_names
 from gradwire.workloads.scenario.loading import Scenario, resolve
+from gradwire.workloads.scenario.schema import TransportSection
 from tests.shared.command_line import needs_no_kernel
 from tests.unit.runner.test_named_run import replaying_job
 from tests.unit.runner.test_run_loop import machine
@@ -53,7 +57,7 @@ def test_seeds_belong_to_strategies_with_random_orders() -> None:
         for name in ("vanilla", "ring", "p3")
     }
     assert seeds == {"vanilla": [1, 2, 3], "ring": [1], "p3": [1]}
-    assert {p.section.transport.unsent for p in comparison.points if p.section.strategy.name == "p3"} == {256_000}
+    assert {p.section.transport for p in comparison.points} == {TransportSection()}
     assert comparison.chart == "ranking"
 
 
@@ -111,11 +115,36 @@ def test_a_seed_that_is_set_is_the_first() -> None:
     ]
 
 
-def test_what_is_set_goes_before_a_contenders_own_settings() -> None:
-    comparison = scenario(settled("transport.send_ends=buffered", "transport.unsent=64KiB"), "p3", "ring")
-    assert {p.section.transport.unsent for p in comparison.points} == {65536}
-    comparison = scenario(settled("transport.buffer=1MiB"), "p3", "ring")
-    assert [p.section.transport.unsent for p in comparison.points] == [256_000, 1 << 20]
+def test_what_is_set_goes_before_what_senders_do() -> None:
+    def unsent_bytes(*settings: str) -> list[int | None]:
+        return [ResolvedPoint(p.section).unsent_bytes for p in scenario(settled(*settings), "p3", "ring").points]
+
+    assert unsent_bytes("transport.send_ends=buffered", "transport.unsent=64KiB") == [65536, 65536]
+    assert unsent_bytes("transport.send_ends=buffered") == [256_000, 1 << 20]
+    assert unsent_bytes("transport.send_ends=departure") == [None, None]
+    assert unsent_bytes("transport.buffer=1MiB") == [256_000, None]
+
+
+def test_a_comparison_and_a_run_plan_the_same_point_where_their_settings_are_the_same(tmp_path: Path) -> None:
+    """So that one question has one answer: the key has everything that decides a result, and a run repeats to the nanosecond."""
+    question = settled("model.device=v100")
+    _, compared = plan_comparison(question, contenders(["p3", "vanilla", "ring"]), 1, tmp_path)
+    document = {
+        "title": "a question",
+        "cluster": {"workers": 4},
+        "fabric": {"rate": "10gbit"},
+        "model": {"name": "alexnet", "device": "v100"},
+        "strategy": {"name": "ring"},
+        "sweep": {"strategy.name": ["p3", "ring", "vanilla"]},
+    }
+    points = resolve(document, "test", "test").points
+    own = plan_runs(points, tmp_path, virtual_clock(points))
+    assert {run.key for run in compared} == {run.key for run in own}
+    estimates = estimate_points(points, jobs=1)
+    for planned, estimate in zip(own, estimates, strict=True):
+        (plan,) = planned.plans.values()
+        rule = rule_of(planned.unsent_bytes)
+        assert estimate.iteration_time_s == fluid_times(plan, planned.fabric, rule).iteration_s
 
 
 @pytest.mark.parametrize(
@@ -185,7 +214,7 @@ def test_an_option_that_makes_an_order_random_brings_seeds(tmp_path: Path) -> No
 
 def test_where_workers_times_are_drawn_every_strategy_has_several_seeds() -> None:
     comparison = scenario(settled('costs.compute_variation={value=0.1,source="made up"}'), "ring", "p3")
-    assert [p.section.run.seed for p in comparison.points] == [1, 2, 3, 1, 2, 3]
+    assert [p.section.run.seed for p in comparison.points] == [1, 1, 2, 2, 3, 3]
     assert all(is_random(p.section) for p in comparison.points)
 
 

@@ -13,7 +13,7 @@ from gradwire.analysis.bounds import bounds
 from gradwire.faults import InputFault
 from gradwire.runner import estimation
 from gradwire.runner.compiling import shared_plans
-from gradwire.runner.compiling.ideal_times import BUFFERED, fluid_times
+from gradwire.runner.compiling.ideal_times import fluid_times, rule_of
 from gradwire.runner.estimation import (
     MODEL_NOT_RUN,
     PointEstimate,
@@ -67,7 +67,8 @@ def test_every_point_is_estimated_in_its_place_by_any_number_of_processes() -> N
     for point, estimate in zip(points, estimates, strict=True):
         compiled = compile_point(point.section)
         (plan,) = compiled.plans.values()
-        assert estimate.iteration_time_s == fluid_times(plan, compiled.fabric).iteration_s
+        rule = rule_of(compiled.unsent_bytes)
+        assert estimate.iteration_time_s == fluid_times(plan, compiled.fabric, rule).iteration_s
         assert estimate.lower_bound_s == bounds(plan, compiled.fabric).lower_bound_s <= estimate.iteration_time_s
     alone = estimate_points(points, jobs=1)
     assert [estimate.iteration_time_s for estimate in alone] == [estimate.iteration_time_s for estimate in estimates]
@@ -168,7 +169,7 @@ def test_the_command_prints_a_table_and_writes_the_rows(
 def test_the_command_prints_json_alone(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = gradwire_says(monkeypatch, capsys, "estimate", str(file), "--json", "--jobs", "1", "--send-ends", BUFFERED)
+    told = gradwire_says(monkeypatch, capsys, "estimate", str(file), "--json", "--jobs", "1", "--send-ends", "buffered")
     points = json.loads(told[1])["points"]
     assert [point["parameters"]["rate"] for point in points] == ["1gbit", "10gbit", "100gbit"] * 2
     assert all(point["x_bound"] >= 1 for point in points)

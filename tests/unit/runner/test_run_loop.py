@@ -156,11 +156,18 @@ def test_keys_are_stable_and_change_with_what_decides_a_result(tmp_path: Path) -
         "run.seed=2",
         "run.iterations=4",
         "fabric.rate=25gbit",
-        "transport.send_ends=buffered",
+        "transport.send_ends=departure",
+        "transport.unsent=64KB",
         "cluster.workers=3",
     ):
         assert keys.isdisjoint(point.key for point in planned_runs(tmp_path, setting))
-    for setting in ("run.time_limit=10s", "run.memory_mb=1024"):
+    # What senders do decides a result, and not who says so.
+    for setting in (
+        "run.time_limit=10s",
+        "run.memory_mb=1024",
+        "transport.send_ends=buffered",
+        "transport.unsent=1MiB",
+    ):
         assert keys == {point.key for point in planned_runs(tmp_path, setting)}
     wall = planned_runs(tmp_path, clock=Clock("wall", 10))
     assert keys.isdisjoint(point.key for point in wall)

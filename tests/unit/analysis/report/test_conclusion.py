@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from gradwire.analysis.compare import compare
 from gradwire.analysis.points import PointResult
 from gradwire.analysis.report.charts import Labels
 from gradwire.analysis.report.conclusion import conclusion
-from gradwire.analysis.report.ranking import rank
+from gradwire.analysis.report.ranking import rank, ranking_table
+from gradwire.analysis.report.tables import points_table
 
 COMPUTE_S = 0.8
 
@@ -110,6 +112,25 @@ def test_invalid_points_are_counted_and_never_fastest() -> None:
     text = concluded(row(0.1, "invalid: drops", strategy="p3"), row(1.0), row(2.0, strategy="vanilla"))
     assert text.startswith("On this network ring is fastest")
     assert text.endswith("Only 2 of 3 points are valid; the others are no results.")
+
+
+def test_what_a_report_warns_of_is_not_called_valid() -> None:
+    unexplained = replace(row(1.0, strategy="butterfly"), fluid_cause="unexplained")
+    pooled = replace(row(1.0, strategy="p3"), fluid_cause="sockets, unexplained")
+    known, invalid = replace(row(2.0), fluid_cause="sockets"), row(0.1, "invalid: drops", strategy="kvstore")
+    assert [each.state for each in (unexplained, pooled, known, invalid)] == ["unexplained"] * 2 + ["valid", "invalid"]
+    assert concluded(unexplained, known).endswith("Only 1 of 2 points are valid; 1 is unexplained.")
+    assert concluded(unexplained, known, pooled, invalid).endswith(
+        "Only 1 of 4 points are valid; 2 are unexplained, and 1 is no result."
+    )
+    assert concluded(unexplained).endswith("Its point is unexplained.")
+    assert concluded(unexplained, pooled).endswith("None of 2 points is valid; 2 are unexplained.")
+    for table in (
+        points_table([unexplained, known], compare([], ()), {}),
+        ranking_table(rank([unexplained, known], {}, (), {})),
+    ):
+        assert [cells[-1] for cells in table.rows] == ["unexplained", "valid"]
+        assert table.tone == ("doubtful", "good")
 
 
 def test_a_ranking_has_its_own_sentence() -> None:

@@ -108,6 +108,9 @@ def stored_run(
     return judged
 
 
+SENT_WHEN_LEFT = ("strategy.name=p3-slicing", "transport.send_ends=departure")
+
+
 def with_windows(told: PointRecord, plan: Plan, task: PointTask) -> PointRecord:
     """The record with what became of the task's faults, and with the windows that its sockets have."""
     held_bytes = task.sockets.buffer_bytes
@@ -148,7 +151,7 @@ def test_a_run_of_an_ideal_network_has_nothing_to_say(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("settings", "effects", "cause", "said"),
     [
-        (["strategy.name=p3-slicing"], {"send_ends": Buffered(300_000)}, Cause.SWITCHES, "Messages that had left their hosts"),
+        ([*SENT_WHEN_LEFT], {"send_ends": Buffered(300_000)}, Cause.SWITCHES, "Messages that had left their hosts"),
         (
             ["strategy.name=p3-slicing", "transport.send_ends=buffered", "transport.unsent=16KiB"],
             {"send_ends": Buffered(400_000)},
@@ -170,7 +173,7 @@ def test_a_run_of_an_ideal_network_has_nothing_to_say(tmp_path: Path, monkeypatc
         ),
         # Its messages are late as well, but what is held is what explains it.
         (
-            ["strategy.name=p3-slicing"],
+            [*SENT_WHEN_LEFT],
             {"send_ends": Buffered(300_000), "jitter": Jitter(TURN_S, 7)},
             Cause.SWITCHES,
             "Messages that had left their hosts",
@@ -332,7 +335,7 @@ def test_a_cache_that_is_damaged_or_cannot_be_written_is_no_obstacle(
 def test_rows_get_their_causes_and_what_is_known_is_not_examined_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judged = stored_run(tmp_path, monkeypatch, "strategy.name=p3-slicing", send_ends=Buffered(300_000))
+    judged = stored_run(tmp_path, monkeypatch, *SENT_WHEN_LEFT, send_ends=Buffered(300_000))
     assert judged.result.fluid_cause == ""
     assert (judged.result.fluid_ratio or 1) < 0.97
     (first,) = compared([judged])

@@ -12,7 +12,7 @@ import tomli_w
 
 from gradwire.faults import InputFault
 from gradwire.workloads.checker import check
-from gradwire.workloads.compilation import compile_point
+from gradwire.workloads.compilation import ResolvedPoint, compile_point
 from gradwire.workloads.scenario import units
 from gradwire.workloads.scenario.loading import Scenario, load_scenario, parameter_names, resolve
 from gradwire.workloads.scenario.settings import apply_setting
@@ -171,7 +171,14 @@ def test_rates_as_text_and_back(rate_bps: float, text: str) -> None:
         ([f"fabric={{{NESTED}, cores=2}}"], ["fabric.cores = 2: needs fabric.topology = 'fat-tree'"]),
         ([f"fabric={{{NESTED}, rails=true}}"], ["fabric.rails = true: needs hosts with several NICs: cluster.nics"]),
         (["cluster.nics_per_host=2"], ["cluster.nics_per_host = 2: must divide cluster.workers_per_host = 1"]),
-        (["transport.unsent=64KiB"], ["transport.unsent = 65536B: needs send_ends = 'buffered'"]),
+        (
+            ["transport.unsent=64KiB", "transport.send_ends=departure"],
+            ["transport.unsent = 65536B: needs send_ends = 'buffered'"],
+        ),
+        (
+            ["transport.unsent=64KiB", "strategy.name=ring"],
+            ["transport.unsent = 65536B: needs transport.send_ends = 'buffered'"],
+        ),
         (["fabric.leaves=2"], ["test.toml: fabric.leaves = 2: needs fabric.topology = 'leaf-spine'"]),
         (["fabric.spines=2", "fabric.topology=single"], ["fabric.spines = 2: needs fabric.topology = 'leaf-spine'"]),
         ([f"fabric={{{NESTED}, oversubscription=inf}}"], ["fabric.oversubscription = inf", "finite"]),
@@ -320,7 +327,7 @@ transport.unsent = ["256KB"]
         for name in names
         for seed in seeds
     ]
-    assert [p.section.transport.unsent for p in found.points] == [1 << 20] * 4 + [256_000] * 4
+    assert [p.section.transport.unsent for p in found.points] == [None] * 4 + [256_000] * 4
     again = resolve(tomllib.loads(tomli_w.dumps(found.document)), "test.toml", "test")
     assert again.points == found.points
 
@@ -348,8 +355,8 @@ def test_ports_to_capture_are_given_as_a_list_or_in_one_text() -> None:
 def test_the_copy_of_a_run_from_before_sends_had_a_rule_is_still_read(tmp_path: Path, said: str) -> None:
     text = MINIMAL_OF_A_RUN + said
     (tmp_path / "scenario.toml").write_text(text)
-    with pytest.raises(InputFault, match="needs send_ends = 'buffered'"):
-        load_scenario(tmp_path / "scenario.toml")
+    with pytest.raises(InputFault, match=r"needs transport.send_ends = 'buffered'"):
+        [ResolvedPoint(point.section).unsent_bytes for point in load_scenario(tmp_path / "scenario.toml").points]
     for point in load_scenario(tmp_path / "scenario.toml", as_run=True).points:
         assert point.section.transport.send_ends == "buffered"
 
