@@ -17,6 +17,7 @@ from gradwire.runner.planned import PlannedRun
 from gradwire.runner.reporting import computation
 from gradwire.runner.stored.named_run import named_run
 from gradwire.runner.stored.point_folders import folder_name, runs_of
+from gradwire.runner.stored.stored_run import Speed
 from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.scenario.schema import PointSection
 from tests.unit.runner.test_run_loop import TEXT, good_job, machine, planned_runs, reported, run
@@ -155,6 +156,25 @@ def test_of_two_that_read_alike_none_is_taken(
         ):
             read()
     assert named_run(Path("mine"), one.name).folder.name == one.name
+
+
+def test_of_two_points_that_read_alike_none_takes_another_versions_folder(ran: list[PlannedRun]) -> None:
+    """It has the settings of one of them at most, and its name does not say whose."""
+    folder = ran[0].folder.parent.parent
+    older = [of_another_version(point) for point in ran]
+    longer = planned_runs(folder, "run.iterations=5")[0]
+    found = runs_of(folder, [ran[0].point, longer.point, ran[1].point])
+    assert [run.found_by_words for run in found] == [False, False, True]
+    assert [run.folder for run in found] == [ran[0].folder, longer.folder, older[1]]
+    assert [run.look_alikes for run in found] == [(older[0].name,), (older[0].name,), ()]
+    assert "it cannot be told which" in found[1].absence
+
+
+def test_a_runs_speed_is_its_payload_by_the_time_of_the_replay_alone() -> None:
+    speed = Speed(first_byte_s=30.0, replay_s=4.0, payload_bytes=2_000, total_s=60.0)
+    assert speed.payload_bytes_per_s == 500
+    assert replace(speed, replay_s=0.5).payload_bytes_per_s == 4_000
+    assert replace(speed, replay_s=0.0).payload_bytes_per_s == 0
 
 
 def test_once_this_version_runs_there_no_other_name_counts(ran: list[PlannedRun]) -> None:

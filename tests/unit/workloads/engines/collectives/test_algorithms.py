@@ -93,6 +93,17 @@ def test_nobody_leaves_a_barrier_before_everybody_is_there(members: int) -> None
     assert all(known == set(range(members)) for known in knows)
 
 
+@pytest.mark.parametrize("members", MEMBERS)
+def test_a_barrier_has_no_more_steps_than_it_needs_and_each_member_one_token_in_each(members: int) -> None:
+    """Whoever knows of n members after a step can know of 2 n after the next: the logarithm of the members, rounded up."""
+    schedule = built(Collective.BARRIER, "dissemination", Layout((0,) * members))
+    steps = next(count for count in range(members) if 2**count >= members)
+    assert schedule.steps == steps
+    assert Counter(schedule.step.tolist()) == {step: members for step in range(steps)}
+    assert not (schedule.src == schedule.dst).any()
+    assert set(schedule.rows[:, 4].tolist()) == {Combine.CONTROL}
+
+
 def sent_bytes(kind: Collective, name: str, layout: Layout) -> list[int]:
     """Bytes that each member sends."""
     schedule = built(kind, name, layout)
