@@ -99,7 +99,7 @@ def test_a_barrier_has_no_more_steps_than_it_needs_and_each_member_one_token_in_
     schedule = built(Collective.BARRIER, "dissemination", Layout((0,) * members))
     steps = next(count for count in range(members) if 2**count >= members)
     assert schedule.steps == steps
-    assert Counter(schedule.step.tolist()) == {step: members for step in range(steps)}
+    assert Counter(schedule.step.tolist()) == dict.fromkeys(range(steps), members)
     assert not (schedule.src == schedule.dst).any()
     assert set(schedule.rows[:, 4].tolist()) == {Combine.CONTROL}
 
