@@ -216,6 +216,15 @@ def test_a_lossy_fabric_may_drop_what_it_was_asked_to() -> None:
     assert failed(verdict(with_counts(sound_record(), tcp_retransmits=1), fabric=lossy)) == ["TCP retransmits"]
 
 
+def test_drops_may_exceed_the_share_asked_for_by_six_deviations_and_ten() -> None:
+    """Of n packets lost with a small share p, the standard deviation is the root of n p."""
+    lossy = replace(FABRIC, loss=0.001)
+    asked = sum(band.packets_sent for band in sound_bands(lossy)) * 0.001
+    most = int(asked + 6 * math.sqrt(asked) + 10)
+    for drops, names in ((most, []), (most + 1, ["drops"])):
+        assert failed(verdict(with_band(sound_record(), "s1-eth4", 1, drops=drops), fabric=lossy)) == names
+
+
 def test_a_lost_burst_has_as_many_segments_as_its_mtu_gives() -> None:
     """A burst of 64 KiB is 45 segments at MTU 1500 and 7 at MTU 9000; each may be sent again, and once more for nothing."""
     for mtu_bytes, segments in ((1500, 45), (9000, 7)):
