@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from gradwire.agents.records import BandCount, NetworkCounts, PointRecord
 from gradwire.analysis.verdict.byte_checks import band_bytes_check, port_bytes_check
+from gradwire.analysis.verdict.uplink_check import uplink_checks
 from gradwire.topo.fabric import Fabric, Topology
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.plan import Plan, Role
-from tests.unit.analysis.verdict.sound_run import FABRIC, ITERATIONS, SIZE_BYTES, TOKEN_BYTES, pushes, sound_record
+from tests.unit.analysis.verdict.sound_run import (
+    FABRIC,
+    ITERATIONS,
+    LEAF_SPINE,
+    SIZE_BYTES,
+    TOKEN_BYTES,
+    pushes,
+    sound_record,
+)
 
 FRAME_SHARE = 1514 / 1448
 """Of a full frame at MTU 1500, what tc counts for each byte of payload."""
@@ -52,6 +62,28 @@ def test_a_band_may_differ_by_this_much_and_no_byte_more(way: int, loss: float) 
     edge = int(full + way * slack) + (way < 0)
     for size_bytes, is_ok in ((edge, True), (edge + way, False)):
         assert band_bytes_check(pushes(), fabric, counting(sound_record(fabric), "h1-eth0", 1, size_bytes)).ok is is_ok
+
+
+@pytest.mark.parametrize(
+    ("changes", "share", "again_bytes"),
+    [({}, 0.02, 0), ({"loss": LOSS}, 0.02 + 3 * LOSS, 0), ({"buffer_bytes": 10**6}, 0.02, 7 * 1514)],
+    ids=["lossless", "loss", "buffer"],
+)
+@pytest.mark.parametrize("way", [1, -1], ids=["more", "less"])
+def test_a_line_between_switches_may_differ_by_this_much_and_no_byte_more(
+    way: int, changes: dict[str, Any], share: float, again_bytes: int
+) -> None:
+    """As a band, but with both classes of both hosts together, and 2 x 2 pairs of hosts in each band. TCP sent seven frames again."""
+    fabric = replace(LEAF_SPINE, spines=2, **changes)
+    sent = sound_record(LEAF_SPINE)
+    sent = replace(sent, counts=replace(sent.counts, tcp_retransmits=7))
+    of_class = 2 * SIZE_BYTES * ITERATIONS * FRAME_SHARE
+    slack = share * 2 * of_class + 200 * 4 * ITERATIONS + 500 * 2 * 2 * fabric.bands + 100_000 + again_bytes
+    edge = int(2 * of_class + way * slack) + (way < 0) - round(of_class)
+    for size_bytes, is_ok in ((edge, True), (edge + way, False)):
+        record = counting(counting(sent, "s1-eth3", 2, round(of_class)), "s1-eth3", 1, size_bytes)
+        (check,) = uplink_checks(pushes(), fabric, record, lambda *_: 0)
+        assert check.ok is is_ok, check.value
 
 
 SIX = Fabric(hosts=6, rate_bps=2e9, topology=Topology.LEAF_SPINE, leaves=3, spines=1)
