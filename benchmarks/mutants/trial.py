@@ -84,7 +84,8 @@ def ending(tree: Path, path: str, change: Change, reach: Reach, budget_s: float)
     """Whether tests that need `budget_s` seconds of CPU at most notice a change."""
     module = tree / path
     source, times = module.read_text(encoding="utf-8"), module.stat()
-    tests, left_s = [], budget_s
+    tests: list[str] = []
+    left_s = budget_s
     for test in reach.tests_of(path, source, change.line):
         left_s -= reach.cpu_s[test]
         if left_s < 0 and tests:

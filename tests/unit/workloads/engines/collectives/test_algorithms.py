@@ -170,7 +170,11 @@ def test_two_levels_cross_the_network_as_rarely_as_can_be(kind: Collective) -> N
         Collective.ALL_TO_ALL: SIZE * (machines - 1) * beside,
     }
     assert size[across].sum() == needed[kind]
+    once_each = machines - 1 + beside - 1
+    steps = {Collective.ALL_REDUCE: 2 * once_each, Collective.ALL_TO_ALL: 2}
+    assert {*schedule.step.tolist()} == {*range(steps.get(kind, once_each))}
     if kind is Collective.ALL_TO_ALL:
+        assert schedule.step.tolist() == across.tolist(), "first inside machines, and then among them"
         opened = np.unique(schedule.rows[across & (schedule.opens == 1)][:, :2], axis=0)
         assert len(opened) == schedule.opens[across].sum() == layout.members * (machines - 1)
 
