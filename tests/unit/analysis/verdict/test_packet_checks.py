@@ -14,7 +14,9 @@ from gradwire.agents.capture.recorder import PortFile
 from gradwire.agents.records import BandCount, CaptureRecord, NetworkCounts, OpLog, PointRecord
 from gradwire.analysis.packets.reading import Capture, Messages, Packets, read_capture
 from gradwire.analysis.utilisation.report import port_use, save_use, use_table
+from gradwire.analysis.verdict.beside_check import Beside
 from gradwire.analysis.verdict.packet_checks import Place, capture_checks, expected_messages, place_of
+from gradwire.analysis.verdict.verdict import judge
 from gradwire.faults import InputFault, InternalFault
 from gradwire.topo.fabric import Fabric, Topology
 from gradwire.workloads.builder import PlanBuilder
@@ -148,6 +150,15 @@ def test_where_packets_are_lost_tcp_may_carry_bytes_twice_and_lacks_none(
         checks = {each.name: each for each in capture_checks(PLAN, fabric, log_of(), record_of(capture), [seen], True)}
         assert checks["captured payload"].ok is is_ok
     assert "captured payload" in failed(record_of(capture), seen)
+
+
+@pytest.mark.parametrize("is_beside", [False, True])
+def test_beside_programs_packets_are_not_compared_with_all_bytes(capture: Capture, is_beside: bool) -> None:
+    beside = Beside(1, []) if is_beside else None
+    found = judge(PLAN, FABRIC, log_of(), record_of(capture), [capture], beside=beside)
+    made = {check.name for check in found.checks if check.name.startswith(("capture", "iterations from"))}
+    assert made >= {"capture", "captured messages", "iterations from packets"}
+    assert ("captured payload" in made) is not is_beside
 
 
 def without_row(part: Messages, row: int) -> Messages:

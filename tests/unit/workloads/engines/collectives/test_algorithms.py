@@ -98,10 +98,24 @@ def test_a_barrier_has_no_more_steps_than_it_needs_and_each_member_one_token_in_
     """Whoever knows of n members after a step can know of 2 n after the next: the logarithm of the members, rounded up."""
     schedule = built(Collective.BARRIER, "dissemination", Layout((0,) * members))
     steps = next(count for count in range(members) if 2**count >= members)
-    assert schedule.steps == steps
-    assert Counter(schedule.step.tolist()) == dict.fromkeys(range(steps), members)
-    assert not (schedule.src == schedule.dst).any()
-    assert set(schedule.rows[:, 4].tolist()) == {Combine.CONTROL}
+    assert (schedule.ranks, schedule.parts, schedule.steps) == (members, 1, steps)
+    assert schedule.rows.tolist() == [
+        [src, (src + 2**step) % members, 0, step, Combine.CONTROL, 0, 1]
+        for step in range(steps)
+        for src in range(members)
+    ]
+
+
+@pytest.mark.parametrize("kind", [Collective.BROADCAST, Collective.REDUCE])
+@pytest.mark.parametrize("members", MEMBERS)
+def test_whoever_has_the_data_in_a_binomial_tree_passes_it_to_one_other_in_each_step(
+    kind: Collective, members: int
+) -> None:
+    schedule = built(kind, "tree", Layout(tuple(range(members))), root=1)
+    assert schedule.steps == (members - 1).bit_length()
+    for end in (schedule.src, schedule.dst):
+        in_step = Counter(zip(schedule.step.tolist(), schedule.part.tolist(), end.tolist(), strict=True))
+        assert set(in_step.values()) == {1}
 
 
 def sent_bytes(kind: Collective, name: str, layout: Layout) -> list[int]:
@@ -239,6 +253,13 @@ def test_the_checker_follows_each_and_refuses_one_that_lost_a_row(
 def test_what_does_not_suit_members_is_refused(kind: Collective, name: str, machines: range, match: str) -> None:
     with pytest.raises(InputFault, match=match):
         schedule_for(kind, name, range(len(machines)), tuple(machines), SIZE)
+
+
+@pytest.mark.parametrize("kind", Collective)
+def test_switches_add_for_what_is_summed_if_an_algorithm_asks_them_to(kind: Collective) -> None:
+    summed = kind in (Collective.ALL_REDUCE, Collective.REDUCE, Collective.REDUCE_SCATTER)
+    assert choice.adds_in_network(kind, ["ring", "in-network"]) is summed
+    assert not choice.adds_in_network(kind, ["ring", "direct"])
 
 
 @pytest.mark.parametrize("kind", Collective)
