@@ -195,10 +195,17 @@ def test_two_levels_cross_the_network_as_rarely_as_can_be(kind: Collective) -> N
 
 @pytest.mark.parametrize(
     ("kind", "size", "width", "parts"),
-    [(Collective.ALL_REDUCE, 12, 4, 2), (Collective.ALL_REDUCE, 10, 4, 4), (Collective.BROADCAST, 3, 1, 5), (Collective.REDUCE, 0, 4, 3)],
-)  # fmt: skip
-def test_parts_add_up(kind: Collective, size: int, width: int, parts: int) -> None:
-    assert part_bytes(kind, 2, parts, size, width).sum() == size
+    [
+        (Collective.ALL_REDUCE, 12, 4, [8, 4]),
+        (Collective.ALL_REDUCE, 10, 4, [3, 3, 2, 2]),
+        (Collective.BROADCAST, 3, 1, [1, 1, 1, 0, 0]),
+        (Collective.REDUCE, 0, 4, [0, 0, 0]),
+    ],
+)
+def test_parts_are_of_whole_elements_and_add_up(kind: Collective, size: int, width: int, parts: list[int]) -> None:
+    """Bytes, where the size is not of whole elements."""
+    assert part_bytes(kind, 2, len(parts), size, width).tolist() == parts
+    assert sum(parts) == size
 
 
 def replayed(
