@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
+import numpy as np
 import pytest
 
 from gradwire.agents.records import COMPILED, IN_PYTHON, NOT_SERVED, AgentSummary
@@ -17,6 +19,7 @@ from gradwire.runner.planned import PlannedRun
 from gradwire.runner.reporting import computation
 from gradwire.runner.stored.named_run import named_run
 from gradwire.runner.stored.point_folders import folder_name, runs_of
+from gradwire.runner.stored.stored_run import Speed, StoredRun
 from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.scenario.schema import PointSection
 from tests.unit.runner.test_run_loop import TEXT, good_job, machine, planned_runs, reported, run
@@ -76,6 +79,8 @@ def test_a_value_that_was_a_default_once_is_found_under_the_name_without_it(
     folder = ran[0].folder.parent.parent
     says_one = planned_runs(folder, "run.warmup=1")
     assert [run.folder.name for run in says_one] != [run.folder.name for run in ran]
+    unrun = runs_of(folder / "elsewhere", [run.point for run in says_one])
+    assert [run.folder.name for run in unrun] == [run.folder.name for run in says_one]
     found = runs_of(folder, [run.point for run in says_one])
     assert [run.folder for run in found] == [run.folder for run in ran]
     run(folder, says_one)
@@ -155,6 +160,51 @@ def test_of_two_that_read_alike_none_is_taken(
         ):
             read()
     assert named_run(Path("mine"), one.name).folder.name == one.name
+
+
+def test_of_two_points_that_read_alike_none_takes_another_versions_folder(ran: list[PlannedRun]) -> None:
+    """It has the settings of one of them at most, and its name does not say whose."""
+    folder = ran[0].folder.parent.parent
+    older = [of_another_version(point) for point in ran]
+    longer = planned_runs(folder, "run.iterations=5")[0]
+    found = runs_of(folder, [ran[0].point, longer.point, ran[1].point])
+    assert [run.found_by_words for run in found] == [False, False, True]
+    assert [run.folder for run in found] == [ran[0].folder, longer.folder, older[1]]
+    assert [run.look_alikes for run in found] == [(older[0].name,), (older[0].name,), ()]
+    assert "it cannot be told which" in found[1].absence
+
+
+READING: dict[str, Callable[[StoredRun], object]] = {
+    "task.json": StoredRun.task,
+    "record.json": StoredRun.record,
+    "ops.npz": StoredRun.log,
+    "completed.json": StoredRun.completion,
+    "plan-0.npz": StoredRun.plan,
+}
+"""What a run left and its end seals, and how it is read."""
+
+
+@pytest.mark.parametrize("name", READING)
+def test_what_a_run_left_is_refused_if_it_has_become_another(ran: list[PlannedRun], name: str) -> None:
+    """Though it is as well formed as what was there: the other point's, or the same numbers in other words."""
+    stored, other = (StoredRun(point.folder, point.point) for point in ran)
+    READING[name](stored)
+    path = stored.folder / name
+    if path.suffix == ".json":
+        path.write_text(f"{path.read_text()} ")
+    else:
+        with np.load(path) as arrays:
+            np.savez_compressed(path, **arrays)
+    with pytest.raises(InputFault, match=rf"{name}.*its content is not what the run left"):
+        READING[name](stored)
+    READING[name](other)
+
+
+def test_a_runs_speed_is_its_payload_by_the_time_of_the_replay_alone() -> None:
+    speed = Speed(first_byte_s=30.0, replay_s=4.0, payload_bytes=2_000, total_s=60.0)
+    assert speed.payload_bytes_per_s == 500
+    assert replace(speed, replay_s=0.5).payload_bytes_per_s == 4_000
+    assert replace(speed, replay_s=0.0).payload_bytes_per_s == 0
 
 
 def test_once_this_version_runs_there_no_other_name_counts(ran: list[PlannedRun]) -> None:

@@ -7,7 +7,7 @@ from gradwire.faults import MachineFault
 from gradwire.topo.fabric import Fabric
 from gradwire.topo.netlink.addresses import ADDRESS, NEIGHBOUR, ROUTE, host_requests, neighbour_requests
 from gradwire.topo.netlink.messages import HEADER, Kernel, attribute, attributes, index_of, known_index, request
-from gradwire.topo.netlink.qdiscs import TC_H_ROOT, TC_MESSAGE, Part, can_be_copied, copying, entry
+from gradwire.topo.netlink.qdiscs import TC_H_ROOT, TC_MESSAGE, Part, can_be_copied, copying, entry, parts, shown
 
 FABRIC = Fabric(3, 10e9)
 HTB = Part("htb", 0x50000, TC_H_ROOT, attribute(2, struct.pack("=IIIII", 0x30011, 10, 1, 0, 7)), b"")
@@ -99,6 +99,40 @@ def test_qdiscs_that_the_kernel_describes_in_another_form_are_not_copied() -> No
         copying([HTB, PRIO, netem], [LINE], 9, "h2-eth0")
     with pytest.raises(ValueError, match="below no qdisc"):
         copying([HTB, *LEAVES], [LINE], 9, "h2-eth0")
+
+
+class Dumping(Kernel):
+    """A kernel that has been asked already: it tells of two interfaces whatever the question, as this one does of qdiscs."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, tuple[int, ...]]] = []
+
+    def dump(self, kind: int, body: bytes) -> list[bytes]:
+        self.asked.append((kind, TC_MESSAGE.unpack(body)))
+        counted = attribute(1, struct.pack("=QI", 294, 3)) + attribute(3, struct.pack("=IIIII", 2, 500, 1, 4, 9))
+        stats = attribute(7, counted)
+        return [
+            TC_MESSAGE.pack(0, 4, HTB.handle, TC_H_ROOT, 2) + attribute(1, b"htb\0") + attribute(2, b"rate") + stats,
+            TC_MESSAGE.pack(0, 4, 0x10000, 0x50001, 1) + attribute(1, b"prio\0") + stats,
+            TC_MESSAGE.pack(0, 6, 0, 0x10001, 2) + attribute(1, b"noqueue\0") + stats,
+        ]
+
+
+def test_only_a_ports_own_qdiscs_are_its_parts() -> None:
+    """linux/rtnetlink.h: RTM_GETQDISC is 38 and RTM_GETTCLASS 42. Classes are told of the interface that is asked for."""
+    kernel = Dumping()
+    htb, prio = parts(kernel, 4)
+    assert (htb.kind, htb.handle, htb.parent, htb.options) == ("htb", HTB.handle, TC_H_ROOT, b"rate")
+    assert (prio.kind, prio.handle, prio.parent, prio.options) == ("prio", 0x10000, 0x50001, b"")
+    assert [part.kind for part in parts(kernel, 6, classes=True)] == ["noqueue"]
+    assert kernel.asked == [(38, (0, 4, 0, 0, 0)), (42, (0, 6, 0, 0, 0))]
+
+
+def test_what_is_shown_is_of_the_interfaces_with_a_name_and_below_their_roots() -> None:
+    kernel = Dumping()
+    (told,) = shown(kernel, {4: "h1-eth0", 5: "h2-eth0"})
+    assert (told["kind"], told["dev"], told["parent"], told["bytes"]) == ("prio", "h1-eth0", "5:1", 294)
+    assert kernel.asked == [(38, (0, 0, 0, 0, 0))]
 
 
 def test_an_entry_has_the_names_of_tc() -> None:

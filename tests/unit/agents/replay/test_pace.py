@@ -50,6 +50,19 @@ def test_a_fault_of_an_iteration_counts_from_the_first_op_that_the_rank_begins_t
     assert (record.due_ns, record.begun_ns, record.ended_ns) == (2010, 2010, 2110)
 
 
+def test_the_second_iteration_begins_later_than_the_run() -> None:
+    """A fault of the first counts from the begin of the run, as one of no iteration does; of the second, from that iteration's."""
+    for iteration, end_ns in ((-1, 500 + 2 * 50), (0, 500 + 2 * 50), (1, 500 + 10 + 2 * 40)):
+        pace = Pace([slow(10, 1000, iteration=iteration)], [0])
+        assert pace.end_ns(0, 1, 500, 50) == end_ns
+
+
+def test_the_last_nanosecond_is_work_too() -> None:
+    assert Pace([slow(1000, 1000)], [0]).end_ns(0, 0, 0, 1) == 1
+    assert Pace([slow(1000, 1000)], [0]).end_ns(0, 0, 999, 2) == 1002
+    assert Pace([slow(1000, 1000)], [0]).end_ns(0, 0, 999, 1) == 1000
+
+
 def test_a_fault_that_never_came_is_recorded_as_such() -> None:
     fault = slow(10, iteration=5)
     assert Pace([fault], [0]).records(100) == (FaultRecord(fault, -1, -1, -1),)

@@ -40,6 +40,28 @@ def test_faults_that_did_not_fail(records: list[FaultRecord], complaint: str) ->
     assert complaint in found.value
 
 
+def test_a_fault_may_begin_with_the_run() -> None:
+    first = PlannedFault("cut", "link-down", 0, duration_ns=500, place="h1-eth0")
+    assert fault_check([first], [FaultRecord(first, 0, 0, 500)], END_NS, "").ok
+
+
+@pytest.mark.parametrize(
+    ("fault", "early_ns"),
+    [
+        (
+            PlannedFault("flaps", "flapping", 1_000_000_000, duration_ns=500_000_000, place="h1-eth0", value=0.02),
+            20_000_000,
+        ),
+        (CUT, 0),
+    ],
+    ids=["flapping", "link"],
+)
+def test_a_link_that_flaps_may_be_up_for_a_period_when_its_time_is_over(fault: PlannedFault, early_ns: int) -> None:
+    due_ns = 1_500_000_000
+    for ended_ns, is_ok in ((due_ns - early_ns, True), (due_ns - early_ns - 1, False), (due_ns + TOLERANCE_NS, True)):
+        assert fault_check([fault], [record(fault, ended=ended_ns)], END_NS, "").ok is is_ok
+
+
 def test_a_fault_without_an_end_lasts_as_long_as_the_replay() -> None:
     open_ended = PlannedFault("loss", "loss", 1_000_000_000, place="h1-eth0", value=0.1)
     assert fault_check([open_ended], [record(open_ended, ended=END_NS + 1000)], END_NS, "").ok

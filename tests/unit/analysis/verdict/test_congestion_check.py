@@ -7,8 +7,11 @@ from dataclasses import replace
 import pytest
 
 from gradwire.agents.records import BandCount, PointRecord
+from gradwire.analysis.verdict.congestion_check import congestion_checks
 from gradwire.analysis.verdict.verdict import Verdict, judge
 from gradwire.topo.fabric import Fabric
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.plan import Role
 from tests.unit.analysis.verdict.sound_run import FABRIC, MESSAGES, pushes, sound_log, sound_record
 from tests.unit.analysis.verdict.test_every_check import controlled
 
@@ -95,6 +98,39 @@ def test_queues_are_those_asked_for_at_switches_and_nowhere_else(port: str, chan
 def test_marks_have_to_be_made_and_to_arrive(marks: int, drops: int, arrivals: int, ok: bool) -> None:
     record = counted(MARKING, above_threshold=1000, marks=marks, drops=drops, again=drops, arrivals=arrivals)
     assert failed(judged(MARKING, record)) == ([] if ok else ["ECN marks"])
+
+
+@pytest.mark.parametrize(("arrivals", "ok"), [(45 * 900, True), (45 * 900 + 1, False)])
+def test_each_frame_of_a_marked_burst_arrives_with_its_mark(arrivals: int, ok: bool) -> None:
+    """A burst of 64 KiB is marked as one packet, and has 45 segments of 1,448 bytes."""
+    bursts = replace(MARKING, gso_bytes=65536, buffer_bytes=10**6, ecn_bytes=600_000)
+    record = counted(bursts, above_threshold=1000, marks=900, arrivals=arrivals)
+    assert failed(judged(bursts, record)) == ([] if ok else ["ECN marks"])
+
+
+def test_marks_may_be_lost_on_a_faulty_network_and_none_is_due_of_datagrams() -> None:
+    """A fault may lose every packet that was marked. Of multicast messages no packet can be."""
+    lost = counted(MARKING, above_threshold=1000, marks=900)
+    assert failed(judged(MARKING, lost)) == ["ECN marks"]
+    (faulty,) = (
+        each
+        for each in congestion_checks(pushes(), replace(MARKING, faulty=True), lost, "")
+        if each.name == "ECN marks"
+    )
+    assert faulty.ok
+    builder = PlanBuilder("to a group")
+    source, *others = (builder.rank(Role.WORKER, host) for host in range(3))
+    for rank in (source, *others):
+        compute = builder.compute(rank)
+        builder.iteration(rank, compute, compute)
+    builder.group_message(builder.queue(source), builder.group(others), 1000, traffic_class=0)
+    plan = builder.build(compute_s=0.0, samples=1)
+    (due,) = (
+        each
+        for each in congestion_checks(plan, MARKING, counted(MARKING, above_threshold=1000), "")
+        if each.name == "ECN marks"
+    )
+    assert due.ok
 
 
 def test_no_marks_are_due_where_no_queue_passed_the_threshold() -> None:

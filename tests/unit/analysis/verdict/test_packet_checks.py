@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from gradwire.agents.capture.recorder import PortFile
 from gradwire.agents.records import BandCount, CaptureRecord, NetworkCounts, OpLog, PointRecord
 from gradwire.analysis.packets.reading import Capture, Messages, Packets, read_capture
 from gradwire.analysis.utilisation.report import port_use, save_use, use_table
+from gradwire.analysis.verdict.beside_check import Beside
 from gradwire.analysis.verdict.packet_checks import Place, capture_checks, expected_messages, place_of
+from gradwire.analysis.verdict.verdict import judge
 from gradwire.faults import InputFault, InternalFault
 from gradwire.topo.fabric import Fabric, Topology
 from gradwire.workloads.builder import PlanBuilder
@@ -47,8 +50,8 @@ PLAN = plan_of_pushes()
 PUSHES, ANSWER = expected_messages(PLAN, 0, outbound=True), int(expected_messages(PLAN, 1, outbound=True)[0])
 
 
-def captured(folder: Path, *, near: bool = True) -> Capture:
-    """What h1's port sees, or the switch's port towards it: the other way round."""
+def captured(folder: Path, *, near: bool = True, host: int = 1) -> Capture:
+    """What h1's port sees. The switch's port towards it sees the same the other way round, and so does h2's own port."""
     away, home = Line(), Line(src=2, dst=1)
     heads = [
         [header(int(op), int(PLAN.ops.size_bytes[op]), iteration) for op in PUSHES] for iteration in range(ITERATIONS)
@@ -56,8 +59,8 @@ def captured(folder: Path, *, near: bool = True) -> Capture:
     answers = [header(ANSWER, 5000, iteration, src=1, dst=0) for iteration in range(ITERATIONS)]
     pushed = away.packets([head for both in heads for head in both], 0, [30_050, 250])
     answered = home.packets(answers, 0, [5050])
-    path = folder / "h1-eth0.pcapng"
-    file = PortFile(path.open("wb"), "h1-eth0", 1e9, 160)
+    path = folder / f"h{host}-eth0.pcapng"
+    file = PortFile(path.open("wb"), f"h{host}-eth0", 1e9, 160)
     timed = []
     for way, packets in ((True, pushed), (False, answered)):
         each = (len(packets) - 2) // ITERATIONS
@@ -88,19 +91,19 @@ def log_of(iteration_ns: int = ITERATION_NS) -> OpLog:
     )
 
 
-def record_of(capture: Capture, **about: int) -> PointRecord:
+def record_of(capture: Capture, host: int = 1, **about: int) -> PointRecord:
     sent, taken = (
         int(capture.packets.frame_bytes[way].sum()) for way in (capture.packets.outbound, ~capture.packets.outbound)
     )
     frames = (int(capture.packets.frames[way].sum()) for way in (capture.packets.outbound, ~capture.packets.outbound))
     bands = tuple(
         BandCount(port, 1, size, count, 0)
-        for port, size, count in zip(("h1-eth0", "s1-eth1"), (sent, taken), frames, strict=True)
+        for port, size, count in zip((f"h{host}-eth0", f"s1-eth{host}"), (sent, taken), frames, strict=True)
     )
     packets = len(capture.packets.time_ns)
     kept = {"packets": packets, "seen": packets, "dropped": 0, **about}
     counts = NetworkCounts(bands, 0, 0, 0, 0)
-    port = CaptureRecord("h1-eth0", "h1-eth0.pcapng", **kept)
+    port = CaptureRecord(f"h{host}-eth0", f"h{host}-eth0.pcapng", **kept)
     return PointRecord("virtual", ITERATIONS, WARMUP, (), counts, 1.0, 0.0, "prio", captures=(port,))
 
 
@@ -128,6 +131,34 @@ def test_the_switchs_port_tells_the_same(tmp_path: Path) -> None:
     bands = tuple(replace(b, port="h1-eth0" if b.port == "s1-eth1" else "s1-eth1") for b in record.counts.bands)
     record = replace(record, captures=(port,), counts=replace(record.counts, bands=bands))
     assert failed(record, mirrored) == []
+
+
+def test_the_other_hosts_port_tells_the_same_the_other_way_round(tmp_path: Path) -> None:
+    seen = captured(tmp_path, near=False, host=2)
+    assert failed(record_of(seen, host=2), seen) == []
+
+
+@pytest.mark.parametrize("changes", [{"loss": 0.001}, {"buffer_bytes": 10**6}], ids=["loss", "buffer"])
+def test_where_packets_are_lost_tcp_may_carry_bytes_twice_and_lacks_none(
+    capture: Capture, changes: dict[str, Any]
+) -> None:
+    fabric = replace(FABRIC, **changes)
+    for extra_bytes, is_ok in ((1, True), (-1, False)):
+        columns = {name: column.copy() for name, column in vars(capture.packets).items()}
+        columns["stream_bytes"][3] += extra_bytes
+        seen = replace(capture, packets=Packets(**columns))
+        checks = {each.name: each for each in capture_checks(PLAN, fabric, log_of(), record_of(capture), [seen], True)}
+        assert checks["captured payload"].ok is is_ok
+    assert "captured payload" in failed(record_of(capture), seen)
+
+
+@pytest.mark.parametrize("is_beside", [False, True])
+def test_beside_programs_packets_are_not_compared_with_all_bytes(capture: Capture, is_beside: bool) -> None:
+    beside = Beside(1, []) if is_beside else None
+    found = judge(PLAN, FABRIC, log_of(), record_of(capture), [capture], beside=beside)
+    made = {check.name for check in found.checks if check.name.startswith(("capture", "iterations from"))}
+    assert made >= {"capture", "captured messages", "iterations from packets"}
+    assert ("captured payload" in made) is not is_beside
 
 
 def without_row(part: Messages, row: int) -> Messages:

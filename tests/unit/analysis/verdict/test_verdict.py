@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwire.agents.records import OpLog, PointRecord
+from gradwire.agents.records import FaultRecord, OpLog, PlannedFault, PointRecord
 from gradwire.analysis.bounds import bounds, slowest_bps
+from gradwire.analysis.fluid.estimate import FluidTimes
 from gradwire.analysis.frames.points import write_points_csv
 from gradwire.analysis.points import (
     PointResult,
@@ -214,6 +215,51 @@ def test_a_lossy_fabric_may_drop_what_it_was_asked_to() -> None:
     many = with_band(sound_record(), "s1-eth4", 1, drops=packets // 100)
     assert failed(verdict(many, fabric=lossy)) == ["drops"]
     assert failed(verdict(with_counts(sound_record(), tcp_retransmits=1), fabric=lossy)) == ["TCP retransmits"]
+
+
+@pytest.mark.parametrize(("fabric", "switches"), [(FABRIC, 1), (LEAF_SPINE, 3), (FAT_TREE, 5)])
+def test_each_pair_of_hosts_may_ask_twice_in_each_band_at_each_switch(fabric: Fabric, switches: int) -> None:
+    most = 2 * 4 * 3 * 3 * switches
+    for upcalls, names in ((most, []), (most + 1, ["upcalls"])):
+        assert failed(verdict(with_counts(sound_record(fabric), upcalls=upcalls), fabric=fabric)) == names
+
+
+@pytest.mark.parametrize(
+    ("share", "names"), [(0.951, []), (0.949, ["ideal network"]), (1.049, []), (1.051, ["ideal network"])]
+)
+def test_on_a_wall_clock_the_time_is_the_ideal_networks_within_5_percent(share: float, names: list[str]) -> None:
+    ideal_s = sound_time_s() / share
+    ideal = FluidTimes(np.full(6, ideal_s), ideal_s, 1)
+    found = judge(pushes(), FABRIC, sound_log(), replace(sound_record(), clock="wall"), ideal=ideal)
+    assert failed(found) == names
+
+
+def test_a_fault_leaves_out_the_steady_state_and_no_other_check_of_times() -> None:
+    """A slow worker that was as slow as it should be excuses no wrong log and no wrong bytes."""
+    fault = PlannedFault("slow", "slow-worker", 5, worker=0, value=1.0)
+    record = FaultRecord(fault, 5, 5, int(sound_log().end_ns.max()), 2)
+
+    def found(log: OpLog, **changes: int) -> Verdict:
+        faulty = replace(with_counts(sound_record(), **changes), faults=(record,))
+        return judge(pushes(), FABRIC, log, faulty, faults=[fault])
+
+    without = {check.name for check in judge(pushes(), FABRIC, sound_log(), sound_record()).checks}
+    sound = found(sound_log())
+    assert sound.valid
+    assert {check.name for check in sound.checks} == without - {"steady state"} | {"faults"}
+    assert failed(found(sound_log(), table_miss_packets=1)) == ["table misses"]
+    early = sound_log().end_ns.copy()
+    early[0] -= 1_000
+    assert "op durations" in failed(found(replace(sound_log(), end_ns=early)))
+
+
+def test_drops_may_exceed_the_share_asked_for_by_six_deviations_and_ten() -> None:
+    """Of n packets lost with a small share p, the standard deviation is the root of n p."""
+    lossy = replace(FABRIC, loss=0.001)
+    asked = sum(band.packets_sent for band in sound_bands(lossy)) * 0.001
+    most = int(asked + 6 * math.sqrt(asked) + 10)
+    for drops, names in ((most, []), (most + 1, ["drops"])):
+        assert failed(verdict(with_band(sound_record(), "s1-eth4", 1, drops=drops), fabric=lossy)) == names
 
 
 def test_a_lost_burst_has_as_many_segments_as_its_mtu_gives() -> None:

@@ -13,8 +13,9 @@ import pytest
 from gradwire.analysis.packets.captures import read_captures
 from gradwire.faults import InputFault
 from gradwire.runner.cleaning import clean
-from gradwire.runner.stored.links import MOST_DEEP, copy_of_run, make_empty, refuse_links
+from gradwire.runner.stored.links import MOST_DEEP, copy_of_run, make_empty, refuse_links, store_folder
 from gradwire.runner.stored.place import take_over
+from gradwire.vm.kernel import CACHE_VARIABLE
 from gradwire.vm.machine import BOX_NAME
 from tests.hostile.run_folders import sound
 from tests.shared.command_line import Answer, gradwire_says, needs_no_kernel
@@ -243,6 +244,28 @@ def test_links_into_the_store_are_gradwires_own(tmp_path: Path) -> None:
     (store / "fedcba9876543210").symlink_to(tmp_path)
     with pytest.raises(InputFault, match="gone: is a link"):
         refuse_links(tmp_path / "run", store)
+
+
+def test_the_store_is_this_users_unless_another_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "0123456789abcdef"
+    points = tmp_path / "run" / "points"
+    points.mkdir(parents=True)
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    (store_folder() / key).mkdir(parents=True)
+    (points / "one").symlink_to(store_folder() / key)
+    refuse_links(tmp_path / "run")
+    with pytest.raises(InputFault, match="one: is a link"):
+        refuse_links(tmp_path / "run", tmp_path / "another")
+
+
+def test_a_folder_is_emptied_of_links_to_folders_and_these_stay_full(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "thesis.tex").write_text("years of work")
+    (tmp_path / "point" / "capture").mkdir(parents=True)
+    (tmp_path / "point" / "plots").symlink_to(tmp_path / "elsewhere")
+    make_empty(tmp_path / "point")
+    assert list((tmp_path / "point").iterdir()) == []
+    assert (tmp_path / "elsewhere" / "thesis.tex").read_text() == "years of work"
 
 
 def test_a_run_puts_a_folder_of_its_own_in_the_place_of_a_link_into_the_store(tmp_path: Path) -> None:

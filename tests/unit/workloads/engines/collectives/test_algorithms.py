@@ -93,6 +93,31 @@ def test_nobody_leaves_a_barrier_before_everybody_is_there(members: int) -> None
     assert all(known == set(range(members)) for known in knows)
 
 
+@pytest.mark.parametrize("members", MEMBERS)
+def test_a_barrier_has_no_more_steps_than_it_needs_and_each_member_one_token_in_each(members: int) -> None:
+    """Whoever knows of n members after a step can know of 2 n after the next: the logarithm of the members, rounded up."""
+    schedule = built(Collective.BARRIER, "dissemination", Layout((0,) * members))
+    steps = next(count for count in range(members) if 2**count >= members)
+    assert (schedule.ranks, schedule.parts, schedule.steps) == (members, 1, steps)
+    assert schedule.rows.tolist() == [
+        [src, (src + 2**step) % members, 0, step, Combine.CONTROL, 0, 1]
+        for step in range(steps)
+        for src in range(members)
+    ]
+
+
+@pytest.mark.parametrize("kind", [Collective.BROADCAST, Collective.REDUCE])
+@pytest.mark.parametrize("members", MEMBERS)
+def test_whoever_has_the_data_in_a_binomial_tree_passes_it_to_one_other_in_each_step(
+    kind: Collective, members: int
+) -> None:
+    schedule = built(kind, "tree", Layout(tuple(range(members))), root=1)
+    assert schedule.steps == (members - 1).bit_length()
+    for end in (schedule.src, schedule.dst):
+        in_step = Counter(zip(schedule.step.tolist(), schedule.part.tolist(), end.tolist(), strict=True))
+        assert set(in_step.values()) == {1}
+
+
 def sent_bytes(kind: Collective, name: str, layout: Layout) -> list[int]:
     """Bytes that each member sends."""
     schedule = built(kind, name, layout)
@@ -159,17 +184,28 @@ def test_two_levels_cross_the_network_as_rarely_as_can_be(kind: Collective) -> N
         Collective.ALL_TO_ALL: SIZE * (machines - 1) * beside,
     }
     assert size[across].sum() == needed[kind]
+    once_each = machines - 1 + beside - 1
+    steps = {Collective.ALL_REDUCE: 2 * once_each, Collective.ALL_TO_ALL: 2}
+    assert {*schedule.step.tolist()} == {*range(steps.get(kind, once_each))}
     if kind is Collective.ALL_TO_ALL:
+        assert schedule.step.tolist() == across.tolist(), "first inside machines, and then among them"
         opened = np.unique(schedule.rows[across & (schedule.opens == 1)][:, :2], axis=0)
         assert len(opened) == schedule.opens[across].sum() == layout.members * (machines - 1)
 
 
 @pytest.mark.parametrize(
     ("kind", "size", "width", "parts"),
-    [(Collective.ALL_REDUCE, 12, 4, 2), (Collective.ALL_REDUCE, 10, 4, 4), (Collective.BROADCAST, 3, 1, 5), (Collective.REDUCE, 0, 4, 3)],
-)  # fmt: skip
-def test_parts_add_up(kind: Collective, size: int, width: int, parts: int) -> None:
-    assert part_bytes(kind, 2, parts, size, width).sum() == size
+    [
+        (Collective.ALL_REDUCE, 12, 4, [8, 4]),
+        (Collective.ALL_REDUCE, 10, 4, [3, 3, 2, 2]),
+        (Collective.BROADCAST, 3, 1, [1, 1, 1, 0, 0]),
+        (Collective.REDUCE, 0, 4, [0, 0, 0]),
+    ],
+)
+def test_parts_are_of_whole_elements_and_add_up(kind: Collective, size: int, width: int, parts: list[int]) -> None:
+    """Bytes, where the size is not of whole elements."""
+    assert part_bytes(kind, 2, len(parts), size, width).tolist() == parts
+    assert sum(parts) == size
 
 
 def replayed(
@@ -224,6 +260,13 @@ def test_the_checker_follows_each_and_refuses_one_that_lost_a_row(
 def test_what_does_not_suit_members_is_refused(kind: Collective, name: str, machines: range, match: str) -> None:
     with pytest.raises(InputFault, match=match):
         schedule_for(kind, name, range(len(machines)), tuple(machines), SIZE)
+
+
+@pytest.mark.parametrize("kind", Collective)
+def test_switches_add_for_what_is_summed_if_an_algorithm_asks_them_to(kind: Collective) -> None:
+    summed = kind in (Collective.ALL_REDUCE, Collective.REDUCE, Collective.REDUCE_SCATTER)
+    assert choice.adds_in_network(kind, ["ring", "in-network"]) is summed
+    assert not choice.adds_in_network(kind, ["ring", "direct"])
 
 
 @pytest.mark.parametrize("kind", Collective)

@@ -65,6 +65,17 @@ def test_keys_and_values_go_around_twice_and_their_gradients_once(context: int) 
     assert plan.compute_s == pytest.approx(llama(context).compute_s / context)
 
 
+@pytest.mark.parametrize("tensor", [1, 2])
+def test_microbatches_divide_what_goes_around_and_change_no_sum(tensor: int) -> None:
+    job = attention(2 * tensor, batch=4)
+    whole, plan = (divided(job, {"context": 2, "tensor": tensor, "microbatches": count}) for count in (1, 4))
+    check(plan)
+    samples = 4 * LAYER_VALUES // 2 // tensor * 2 * 2  # half of the tokens, two bytes a value, two blocks
+    for kind, times in (("keys", 2), ("their gradients", 1)):
+        assert sent(plan, kind) == sent(whole, kind) == [times * samples] * 2 * tensor
+        assert len(of_kind(plan, kind)) == 4 * len(of_kind(whole, kind))
+
+
 @pytest.mark.parametrize(
     ("name", "features"),
     [("llama3-8b", 2 * 1024), ("gpt3-175b", 2 * 12288), ("bert-large", 2 * 1024), ("gpt2-xl", 3200)],

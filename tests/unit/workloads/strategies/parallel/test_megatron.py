@@ -314,3 +314,33 @@ def test_messages_inside_a_host_have_a_latency_of_their_own() -> None:
     quick = divided(replace(job, costs=Costs(message_latency_s=1e-3, local_latency_s=1e-6)), {"tensor": 2})
     assert critical_path_s(slow, FAST) == pytest.approx(job.compute_s / 2 + 4 * 2 * 1e-3, rel=1e-6)
     assert critical_path_s(quick, FAST) == pytest.approx(job.compute_s / 2 + 4 * 2 * 1e-6, rel=1e-6)
+
+
+@pytest.mark.parametrize(("per_host", "latency_s"), [(1, 1e-3), (2, 1e-6 + 24 / 1e5)])
+def test_stages_of_one_machine_hand_on_by_its_own_link_and_others_by_the_network(
+    per_host: int, latency_s: float
+) -> None:
+    """24 bytes of activations one way and of gradients back, at 100 kB/s inside the machine; on the network they take no time."""
+    costs = Costs(message_latency_s=1e-3, local_latency_s=1e-6, local_bytes_per_s=1e5)
+    job = replace(small_transformer(2, 2, per_host=per_host), costs=costs)
+    plan = divided(job, {"stages": 2})
+    assert len(of_kind(plan, "")) == 2
+    assert critical_path_s(plan, FAST) == pytest.approx(job.compute_s + 2 * latency_s, rel=1e-6)
+
+
+def test_replicas_of_one_worker_each_take_any_model_whole() -> None:
+    """One sum of all gradients behind the backward pass, as of a model without blocks."""
+    for name in ("alexnet", "llama3-8b"):
+        plan = divided(
+            replace(small_transformer(4, 2), profile=model(name), compute=compute_time(model(name), "h100")), {}
+        )
+        summed = {plan.tensors[tensor] for tensor in plan.chunk_tensor[plan.ops.chunk[of_kind(plan, "")]].tolist()}
+        assert summed == {f"parameters of {name} to {name}"}
+
+
+@pytest.mark.parametrize(
+    "options", [{"recompute": "full"}, {"overlap_gradients": True}, {"context": 2}, {"tensor": 2}, {"stages": 2}]
+)
+def test_whatever_works_block_by_block_needs_blocks(options: Mapping[str, Any]) -> None:
+    with pytest.raises(InputFault, match="'alexnet': has no blocks of attention and feed-forward"):
+        divided(replace(small_transformer(4, 2), profile=model("alexnet")), options)
