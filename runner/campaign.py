@@ -131,7 +131,7 @@ def _run_and_judge(planned: PlannedRun, executor: Executor, watcher: Watcher, st
     speed = _speed(planned, ended)
     write_completion(
         planned.folder,
-        Completion(planned.key, ended.chosen, speed, division.number, division.error, worker=ended.worker),
+        Completion(planned.key, ended.chosen, speed, division.number, division.error, ended.worker, ended.stopped),
     )
     judged = judge_kept(planned.stored, planned.point, planned.key)
     if judged is None:

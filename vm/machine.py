@@ -20,11 +20,20 @@ from functools import lru_cache
 from pathlib import Path
 
 from gradwire.faults import InputFault, MachineFault
-from gradwire.vm.causes import Cause, Ending, KernelFault, Surroundings, kernel_died, last_words
+from gradwire.vm.causes import (
+    STOPPED_WORDS,
+    Cause,
+    Ending,
+    KernelFault,
+    Surroundings,
+    kernel_died,
+    last_words,
+    stopped_by_signal,
+)
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.kernel_source import agent_in
 from gradwire.vm.owners import OWNER_VARIABLE, this_process
-from gradwire.vm.streaming import FollowEnd, follow, pipe, process_group
+from gradwire.vm.streaming import KILL_LIMIT_S, FollowEnd, follow, is_stopped, pipe, process_group
 
 INIT = Path(__file__).with_name("init.sh")
 BOX_NAME = ".kernel"
@@ -103,7 +112,7 @@ def run_virtual(
             openvswitch=openvswitch,
             seccomp=knows_seccomp(kernel),
         )
-        console: deque[str] = deque(maxlen=CONSOLE_LINES_KEPT)
+        console = Console()
         output = TokenWatch(token, on_line)
         kernel_env = {**KERNEL_ENVIRONMENT, "TMPDIR": str(memory_folder), OWNER_VARIABLE: this_process()}
         with process_group(
@@ -112,20 +121,43 @@ def run_virtual(
             job_end.close()
             console_end.close()
             end = follow(
-                {job_read: output.take, console_read: console.append},
+                {job_read: output.take, console_read: console.take},
                 time_limit_s=time_limit_s,
                 # A kernel that is killed early in its boot may leave a process behind that keeps the pipes open.
-                finished=lambda: output.seen or process.poll() is not None,
+                finished=lambda: output.seen or bool(console.stopped) or process.poll() is not None,
                 stop=stop,
+                held=lambda: is_stopped(process.pid),
             )
+        console.refuse_stopped()
         if end is FollowEnd.TIMED_OUT:
-            raise _time_over(time_limit_s, console)
+            raise _time_over(time_limit_s, console.lines)
         if end is FollowEnd.STOPPED:
             raise MachineFault("the run was stopped before its job had ended")
         if not (box / "status").exists():
-            ending = Ending(kernel, tuple(console), process.returncode, memory_folder, memory_mb)
+            ending = Ending(kernel, tuple(console.lines), _exit_status(process), memory_folder, memory_mb)
             raise kernel_died("the virtual-time kernel died before its job had ended", ending, Surroundings.here())
         return int((box / "status").read_text())
+
+
+class Console:
+    """What a kernel itself says."""
+
+    def __init__(self) -> None:
+        #: The last lines.
+        self.lines: deque[str] = deque(maxlen=CONSOLE_LINES_KEPT)
+        #: What tells that a signal has stopped one of its processes; "" if nothing does.
+        self.stopped = ""
+
+    def take(self, line: str) -> None:
+        """Takes a line."""
+        self.lines.append(line)
+        if not self.stopped and (match := STOPPED_WORDS.search(line)):
+            self.stopped = match[0]
+
+    def refuse_stopped(self) -> None:
+        """Raises KernelFault if a signal has stopped one of the kernel's processes: it has died, and maybe not the kernel with it."""
+        if self.stopped:
+            raise KernelFault("the virtual-time kernel was ended", stopped_by_signal(self.stopped))
 
 
 class TokenWatch:
@@ -273,6 +305,16 @@ def _box(workdir: Path) -> Iterator[Path]:
         yield box
     finally:
         shutil.rmtree(box)
+
+
+def _exit_status(process: subprocess.Popen[bytes]) -> int:
+    """Of a kernel that has ended or closed its outputs, which it does while it ends. Raises MachineFault if it does not end."""
+    try:
+        return process.wait(KILL_LIMIT_S)
+    except subprocess.TimeoutExpired as error:
+        raise MachineFault(
+            f"the virtual-time kernel has closed its console and not ended within {KILL_LIMIT_S:g} s: run it again"
+        ) from error
 
 
 def _time_over(time_limit_s: float, console: Sequence[str]) -> KernelFault:

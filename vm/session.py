@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,9 +20,9 @@ from gradwire.faults import InputFault, MachineFault
 from gradwire.vm.causes import Ending, Surroundings, kernel_died
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machine import (
-    CONSOLE_LINES_KEPT,
     JOB_DEFAULTS,
     KERNEL_ENVIRONMENT,
+    Console,
     _box,
     boot_command,
     choose_memory_folder,
@@ -31,7 +30,7 @@ from gradwire.vm.machine import (
     knows_seccomp,
 )
 from gradwire.vm.owners import OWNER_VARIABLE, this_process
-from gradwire.vm.streaming import FollowEnd, follow, pipe, process_group
+from gradwire.vm.streaming import FollowEnd, follow, is_stopped, pipe, process_group
 from gradwire.vm.watching import StallWatch, Watched, places_of
 
 ONE_WAY, TWO_WAY = "con1=null,fd:0", "con1=fd:0"
@@ -66,7 +65,7 @@ class Session:
     ) -> None:
         self._process, self._channel, self._console, self._watched = process, channel, console, watched
         self._memory_mb = memory_mb
-        self.console: deque[str] = deque(maxlen=CONSOLE_LINES_KEPT)
+        self.console = Console()
 
     def follow(
         self,
@@ -80,17 +79,26 @@ class Session:
         """Passes each line of the job to `take` until `finished()`, and says what ended that (vm/streaming.py).
 
         Raises InputFault, with what has the CPU, if no virtual time passes for `stall_limit_s` of wall time. limit_names: what
-        gives more.
+        gives more. Raises KernelFault if a signal has stopped one of the kernel's processes.
         """
-        outputs = {self._channel.fileno(): take, self._console: self.console.append}
-        watch = StallWatch(self._virtual_ns, stall_limit_s)
+        outputs = {self._channel.fileno(): take, self._console: self.console.take}
+        watch = StallWatch(self._virtual_ns, stall_limit_s, self._is_stopped)
         try:
-            end = follow(outputs, time_limit_s=time_limit_s, finished=lambda: finished() or watch.has_stalled())
+            end = follow(
+                outputs,
+                time_limit_s=time_limit_s,
+                finished=lambda: finished() or bool(self.console.stopped) or watch.has_stalled(),
+                held=self._is_stopped,
+            )
         except ConnectionResetError:  # the kernel is gone, with a line of ours that it had not read
             return FollowEnd.CLOSED
+        self.console.refuse_stopped()
         if end is FollowEnd.FINISHED and not finished():
             raise self._stalled(stall_limit_s, limit_names)
         return end
+
+    def _is_stopped(self) -> bool:
+        return is_stopped(self._process.pid)
 
     def _virtual_ns(self) -> int:
         if self._watched is None:  # by the wall clock, nothing ever stalls
@@ -170,7 +178,7 @@ def session(
             try:
                 yield running
             except KernelDied as died:
-                ending = Ending(kernel, tuple(running.console), running.exit_status(), memory_folder, memory_mb)
+                ending = Ending(kernel, tuple(running.console.lines), running.exit_status(), memory_folder, memory_mb)
                 raise kernel_died(str(died), ending, Surroundings.here()) from None
 
 

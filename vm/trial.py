@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from gradwire.faults import MachineFault
-from gradwire.vm.causes import NESTED, Cause, KernelFault, Surroundings
+from gradwire.vm.causes import NESTED, Cause, KernelFault, Surroundings, unless_stopped
 from gradwire.vm.kernel import renewal
 from gradwire.vm.kernel_source import agent_in
 from gradwire.vm.machine import run_virtual
@@ -43,9 +43,10 @@ def try_kernel(
         raise KernelFault(HEADLINE, damage)
     begin_s = time.monotonic()
     output: list[str] = []
-    try:
+
+    def boot() -> int:
         with temporary_folder() as folder:
-            status = run_virtual(
+            return run_virtual(
                 ["true"],
                 env={},
                 cpu=max(os.sched_getaffinity(0)),
@@ -56,6 +57,9 @@ def try_kernel(
                 openvswitch=openvswitch,
                 kernel=kernel,
             )
+
+    try:
+        status, _ = unless_stopped(boot, output.clear)
     except KernelFault as fault:
         raise fault.under(HEADLINE) from None
     except MachineFault as fault:

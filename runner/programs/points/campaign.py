@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import threading
 import time
@@ -26,8 +27,10 @@ from gradwire.runner.programs.points.judged import (
 from gradwire.runner.programs.points.planned import PlannedPrograms
 from gradwire.runner.protocol import write_json
 from gradwire.runner.stored.stored_run import VERDICT_FILE
+from gradwire.vm.causes import unless_stopped
 from gradwire.vm.session import LimitNames
 
+LOG = logging.getLogger(__name__)
 OnEnded = Callable[[PlannedPrograms, ProgramResult, bool], None]
 """Hears of each point as it ends, and whether it was there already."""
 RUN_KEYS = LimitNames("run.virtual_limit", "run.time_limit", "run.stall_limit", "run.memory_mb")
@@ -95,13 +98,20 @@ def carry_out(point: PlannedPrograms, cpu: int, stop: threading.Event) -> Progra
         limit_names=RUN_KEYS,
     )
     try:
-        execute(request)
+        _execute(point, request)
         write_completion(folder, point.key)
         result = judge_programs(point.point, folder)
         write_json(folder / VERDICT_FILE, result.verdict, indent=1)
     except (Fault, OSError) as fault:
         result = judge_failure(point.point, folder, str(fault), time.monotonic() - begin_s)
     return result
+
+
+def _execute(point: PlannedPrograms, request: Request) -> None:
+    """Runs the programs, and once more from the start if a signal has stopped the machine, as for points of plans."""
+    _, stopped = unless_stopped(partial(execute, request), partial(_clear, point), lambda: not request.stop.is_set())
+    if stopped:
+        LOG.warning("%s: was stopped by a signal, and ran anew from the start", point.folder.name)
 
 
 def _clear(point: PlannedPrograms) -> None:

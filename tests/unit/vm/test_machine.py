@@ -8,6 +8,7 @@ import pytest
 
 from gradwire.faults import InputFault, MachineFault
 from gradwire.vm import machine
+from gradwire.vm.causes import STOPPED, KernelFault
 from gradwire.vm.machine import (
     TokenWatch,
     boot_command,
@@ -113,6 +114,15 @@ def test_a_kernel_that_dies_is_told_with_its_last_words_and_leaves_nothing(tmp_p
     with pytest.raises(MachineFault, match=r"kernel died(.|\n)*Kernel panic"):
         run(dying_kernel(tmp_path, "echo 'Kernel panic - not syncing'; exit 1"), workdir)
     assert list(workdir.iterdir()) == []
+
+
+def test_a_kernel_that_lives_on_with_a_stopped_process_is_ended_at_once(tmp_path: Path) -> None:
+    """Which process inside it was cannot be told; an end that looks good afterwards is none either."""
+    words = "echo 'userspace - child stopped with signal 18'"
+    for then in ("exec sleep 1000", "echo 0 >.kernel/status"):
+        with pytest.raises(KernelFault, match="continued one of its processes") as raised:
+            run(dying_kernel(tmp_path, f'[ "$1" = --help ] || {{ {words}; {then}; }}'), tmp_path / "run")
+        assert raised.value.cause.name == STOPPED
 
 
 def test_a_kernel_that_hangs_is_ended_at_the_time_limit(tmp_path: Path) -> None:
