@@ -50,6 +50,10 @@ class MachineFault(Fault):
     """The machine lacks something or failed. The message names what is missing and the command that fixes it."""
 
 
+class UnfitMachine(MachineFault):
+    """What would hit every point alike, such as a full disk or a cache that is gone. No further point begins, and the command ends."""
+
+
 class InternalFault(Fault):
     """A bug in gradwire. The message names what to report."""
 

@@ -18,16 +18,17 @@ from subprocess import Popen
 
 from gradwire.faults import InputFault, MachineFault
 from gradwire.vm.causes import Ending, Surroundings, kernel_died
-from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machine import (
     JOB_DEFAULTS,
     KERNEL_ENVIRONMENT,
+    BootWatch,
     Console,
     _box,
     boot_command,
     choose_memory_folder,
     job_text,
     knows_seccomp,
+    whole_kernel,
 )
 from gradwire.vm.owners import OWNER_VARIABLE, this_process
 from gradwire.vm.streaming import FollowEnd, follow, is_stopped, pipe, process_group
@@ -61,9 +62,12 @@ class Session:
     """
 
     def __init__(
-        self, process: Popen[bytes], channel: socket.socket, console: int, watched: Watched | None, memory_mb: int
+        self, process: Popen[bytes], channel: socket.socket, console: int, kernel: Path, box: Path, memory_mb: int
     ) -> None:
-        self._process, self._channel, self._console, self._watched = process, channel, console, watched
+        self._process, self._channel, self._console, self._kernel = process, channel, console, kernel
+        places = places_of(kernel)
+        self._watched = Watched(process.pid, places) if places else None
+        self._boot = BootWatch(box, self._is_stopped)
         self._memory_mb = memory_mb
         self.console = Console()
 
@@ -79,20 +83,25 @@ class Session:
         """Passes each line of the job to `take` until `finished()`, and says what ended that (vm/streaming.py).
 
         Raises InputFault, with what has the CPU, if no virtual time passes for `stall_limit_s` of wall time. limit_names: what
-        gives more. Raises KernelFault if a signal has stopped one of the kernel's processes.
+        gives more. Raises KernelFault if the kernel does not come up, or a signal has stopped one of its processes.
         """
         outputs = {self._channel.fileno(): take, self._console: self.console.take}
         watch = StallWatch(self._virtual_ns, stall_limit_s, self._is_stopped)
+
+        def wrong() -> bool:
+            return bool(self.console.stopped) or self._boot.failed() or watch.has_stalled()
+
         try:
             end = follow(
                 outputs,
                 time_limit_s=time_limit_s,
-                finished=lambda: finished() or bool(self.console.stopped) or watch.has_stalled(),
+                finished=lambda: finished() or wrong(),
                 held=self._is_stopped,
             )
         except ConnectionResetError:  # the kernel is gone, with a line of ours that it had not read
             return FollowEnd.CLOSED
         self.console.refuse_stopped()
+        self._boot.refuse_failed(self._kernel)
         if end is FollowEnd.FINISHED and not finished():
             raise self._stalled(stall_limit_s, limit_names)
         return end
@@ -150,11 +159,9 @@ def session(
     """Boots a kernel with Open vSwitch, starts `argv` in it as root, and ends all of it when the block ends, whatever happened.
 
     The arguments are those of `run_virtual`. In the block, a KernelDied tells that the kernel ended by itself, and becomes a KernelFault
-    with its cause. Raises MachineFault if there is no kernel or no room for its memory.
+    with its cause. Raises MachineFault if there is no kernel, a damaged one, or no room for its memory.
     """
-    kernel = kernel or cached_kernel()
-    if kernel is None:
-        raise MachineFault("the virtual-time kernel is not built yet: run `make setup`, or see `gradwire doctor`")
+    kernel = whole_kernel(kernel)
     memory_folder = choose_memory_folder(memory_mb)
     ours, theirs = socket.socketpair()
     with ours, theirs, _box(workdir) as box, pipe() as (console_read, console_end):
@@ -173,8 +180,7 @@ def session(
         ) as process:
             theirs.close()
             console_end.close()
-            places = places_of(kernel)
-            running = Session(process, ours, console_read, Watched(process.pid, places) if places else None, memory_mb)
+            running = Session(process, ours, console_read, kernel, box, memory_mb)
             try:
                 yield running
             except KernelDied as died:
