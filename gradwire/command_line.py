@@ -15,7 +15,8 @@ import typer
 import typer.core
 
 from gradwire import comparison_commands, program_commands, trace_commands
-from gradwire.faults import STATUSES, Fault, InputFault
+from gradwire.ending import status_of, unaltered
+from gradwire.faults import STATUSES
 from gradwire.runner.launch.scenario_files import refuse_unreadable, scenario_names
 
 PURPOSE = "Measures what communication strategies do to distributed training, on real networks in virtual time."
@@ -24,7 +25,8 @@ PURPOSE = "Measures what communication strategies do to distributed training, on
 @contextmanager
 def _interruptible() -> Iterator[None]:
     try:
-        yield
+        with unaltered():
+            yield
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         raise typer.Exit(130) from None
@@ -400,21 +402,5 @@ def kernel(
 
 
 def main() -> None:
-    """Runs the command line. A fault ends it with the fault's exit status and one message, which says who is at fault."""
-    try:
-        app(standalone_mode=True)
-    except Fault as fault:
-        _tell(fault)
-        sys.exit(fault.exit_status)
-    except PermissionError as error:  # also from looking whether a file is there, wherever a command looks
-        reason = f"{error.filename}: {error.strerror}"
-        _tell(InputFault(f"{reason}; make it readable and writable for this user, or give another place"))
-        sys.exit(InputFault.exit_status)
-
-
-def _tell(fault: Fault) -> None:
-    from rich.markup import escape
-
-    from gradwire.commands import terminal
-
-    terminal.errors.print(f"[red]error[/red] ({fault.at_fault}): {escape(str(fault))}", highlight=False)
+    """Runs the command line. Whatever happens ends with one message and an exit status, which say who is at fault."""
+    sys.exit(status_of(app))

@@ -129,7 +129,7 @@ def _fill(folder: Path, modules: Sequence[str]) -> None:
         ) from error
     if done.returncode:
         last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
-        if os.strerror(errno.ENOSPC) in done.stderr:
+        if os.strerror(errno.ENOSPC) in done.stderr:  # Python itself takes byte code that it cannot write for none
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
         raise UnfitMachine(f"gradwire's own modules cannot be imported: {last}")
     sources = map(Source.of, msgspec.json.decode(done.stdout.splitlines()[-1], type=list[str]))

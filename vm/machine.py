@@ -20,6 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from gradwire.faults import InputFault, MachineFault, UnfitMachine
+from gradwire.files import refuse_full_disk
 from gradwire.vm.causes import (
     STOPPED_WORDS,
     Cause,
@@ -139,10 +140,23 @@ def run_virtual(
             raise _time_over(time_limit_s, console.lines)
         if end is FollowEnd.STOPPED:
             raise MachineFault("the run was stopped before its job had ended")
-        if not (box / "status").exists():
+        if not output.seen and not (box / "status").exists():
             ending = Ending(kernel, tuple(console.lines), _exit_status(process), memory_folder, memory_mb)
             raise kernel_died("the virtual-time kernel died before its job had ended", ending, Surroundings.here())
-        return int((box / "status").read_text())
+        return _noted_status(box / "status")
+
+
+def _noted_status(file: Path) -> int:
+    """The job's exit status, which the kernel's first process has noted. Raises UnfitMachine if it could not be."""
+    text = file.read_text() if file.exists() else ""
+    if text.strip().isdigit():
+        return int(text)
+    folder = file.parent.parent
+    refuse_full_disk(folder)
+    raise UnfitMachine(
+        f"{folder}: what the kernel wrote there has not arrived ({file.name} has {len(text)} bytes); see whether its disk fails "
+        "(`dmesg`), and give the command again"
+    )
 
 
 def whole_kernel(kernel: Path | None) -> Path:

@@ -11,7 +11,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
@@ -128,7 +128,8 @@ class Session:
     def send(self, line: str) -> None:
         """Sends a line to the job, which must have made its terminal raw, for otherwise that sends it back."""
         self._channel.setblocking(True)  # the other direction is read without blocking
-        self._channel.sendall(line.encode() + b"\n")
+        with suppress(BrokenPipeError):  # the kernel is gone, which the end of its output tells
+            self._channel.sendall(line.encode() + b"\n")
         self._channel.setblocking(False)
 
     def hold(self) -> None:

@@ -11,7 +11,8 @@ from functools import partial
 
 from gradwire.agents.records import CAPTURE_FOLDER
 from gradwire.analysis.programs.results import ProgramResult
-from gradwire.faults import Fault
+from gradwire.faults import Fault, UnfitMachine
+from gradwire.files import refuse_full_disk, unfit_for_writing
 from gradwire.runner.executing.executor import Cpus, do_all
 from gradwire.runner.executing.local import Trial, no_trial
 from gradwire.runner.programs.execution import SUMMARY_FILE, Request, execute
@@ -79,7 +80,10 @@ def _run_one(
 
 
 def carry_out(point: PlannedPrograms, cpu: int, stop: threading.Event) -> ProgramResult:
-    """Runs a point on a machine of its own, and judges it; what goes wrong is its verdict."""
+    """Runs a point on a machine of its own, and judges it; what goes wrong is its verdict.
+
+    Raises UnfitMachine for what would go wrong with every point, such as a full disk.
+    """
     section, folder = point.point.section, point.folder
     _clear(point)
     fabric = point.point.fabric
@@ -102,7 +106,12 @@ def carry_out(point: PlannedPrograms, cpu: int, stop: threading.Event) -> Progra
         write_completion(folder, point.key)
         result = judge_programs(point.point, folder)
         write_json(folder / VERDICT_FILE, result.verdict, indent=1)
-    except (Fault, OSError) as fault:
+    except (UnfitMachine, BrokenPipeError):
+        raise
+    except OSError as error:
+        raise unfit_for_writing(error, folder) from error
+    except Fault as fault:
+        refuse_full_disk(folder, str(fault))
         result = judge_failure(point.point, folder, str(fault), time.monotonic() - begin_s)
     return result
 
