@@ -17,7 +17,8 @@ import typer.core
 
 from gradwire import comparison_commands, program_commands, trace_commands
 from gradwire.encoding import spell_what_is_missing
-from gradwire.faults import STATUSES, Fault, InputFault
+from gradwire.ending import status_of, unaltered
+from gradwire.faults import STATUSES
 from gradwire.runner.launch.scenario_files import refuse_unreadable, scenario_names
 
 PURPOSE = "Measures what communication strategies do to distributed training, on real networks in virtual time."
@@ -26,7 +27,8 @@ PURPOSE = "Measures what communication strategies do to distributed training, on
 @contextmanager
 def _interruptible() -> Iterator[None]:
     try:
-        yield
+        with unaltered():
+            yield
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         raise typer.Exit(130) from None
@@ -413,24 +415,8 @@ def kernel(
 
 
 def main() -> None:
-    """Runs the command line. A fault ends it with the fault's exit status and one message, which says who is at fault."""
+    """Runs the command line. Whatever happens ends with one message and an exit status, which say who is at fault."""
     spell_what_is_missing()
     # It complains, in several lines, of a home folder that cannot be written to, and goes on without.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    try:
-        app(standalone_mode=True)
-    except Fault as fault:
-        _tell(fault)
-        sys.exit(fault.exit_status)
-    except PermissionError as error:  # also from looking whether a file is there, wherever a command looks
-        reason = f"{error.filename}: {error.strerror}"
-        _tell(InputFault(f"{reason}; make it readable and writable for this user, or give another place"))
-        sys.exit(InputFault.exit_status)
-
-
-def _tell(fault: Fault) -> None:
-    from rich.markup import escape
-
-    from gradwire.commands import terminal
-
-    terminal.errors.print(f"[red]error[/red] ({fault.at_fault}): {escape(str(fault))}", highlight=False)
+    sys.exit(status_of(app))

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 STATUSES = (
     "Exit status: 0 all is well; 1 it ran, and a point is invalid or a claim no longer holds; 2 the input is wrong; "
-    "3 the machine lacks or refuses something; 4 a bug; 130 interrupted."
+    "3 the machine lacks or refuses something; 4 a bug; 130 interrupted; 141 nobody read the output to its end."
 )
 """Exit statuses, for the help of the command line."""
 
@@ -48,6 +48,10 @@ class InputFault(Fault):
 
 class MachineFault(Fault):
     """The machine lacks something or failed. The message names what is missing and the command that fixes it."""
+
+
+class UnfitMachine(MachineFault):
+    """What would hit every point alike, such as a full disk or a cache that is gone. No further point begins, and the command ends."""
 
 
 class InternalFault(Fault):

@@ -26,7 +26,17 @@ from zipfile import ZipFile
 
 from gradwire.faults import Fault, InternalFault
 from gradwire.vm.kernel import PREBUILT, build_kernel, cache_folder
-from gradwire.vm.kernel_source import COMPILER_FLAGS, CONFIG, PATCHES, Source, find_source, kernel_name, patches_for
+from gradwire.vm.kernel_source import (
+    COMPILER_FLAGS,
+    CONFIG,
+    NOTE_SUFFIX,
+    PATCHES,
+    Source,
+    find_source,
+    kernel_name,
+    note_content,
+    patches_for,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 PLATFORM = "linux_x86_64"
@@ -104,7 +114,9 @@ def _output(*command: str) -> str:
 def add_kernel(kernel: Path, source: Source, folder: Path) -> None:
     """Puts the kernel, and what has to be beside it, into `folder`."""
     folder.mkdir()
-    Path(shutil.copy(kernel, folder)).chmod(0o755)
+    shipped = Path(shutil.copy(kernel, folder))
+    shipped.chmod(0o755)
+    note_content(shipped)
     (folder / "KERNEL.md").write_text(origin_text(origin_of(kernel, source)))
     wanted = {f"{source.tarball.name.split('.tar')[0]}/{path}": name for name, path in LICENSES.items()}
     with tarfile.open(source.tarball, "r|*") as archive:
@@ -139,7 +151,8 @@ def build_wheel(tree: Path, out: Path, platform: str) -> Path:
 def runs_as_it_lies(wheel: Path) -> bool:
     """Whether the wheel has one kernel, which pip will let anybody run."""
     with ZipFile(wheel) as archive:
-        kernels = [entry for entry in archive.infolist() if "/prebuilt/kernel-" in entry.filename]
+        beside = [entry for entry in archive.infolist() if "/prebuilt/kernel-" in entry.filename]
+        kernels = [entry for entry in beside if not entry.filename.endswith(NOTE_SUFFIX)]
     return len(kernels) == 1 and stat.S_IMODE(kernels[0].external_attr >> 16) == 0o755
 
 

@@ -16,7 +16,8 @@ from typing import Protocol
 
 from gradwire.agents.connections import SocketOptions
 from gradwire.analysis.frames.points import write_points_csv
-from gradwire.faults import Fault, InternalFault, MachineFault
+from gradwire.faults import Fault, InternalFault, MachineFault, UnfitMachine
+from gradwire.files import refuse_full_disk, unfit_for_writing
 from gradwire.runner.executing.executor import Executor, MachineWatcher, do_all
 from gradwire.runner.executing.machine import OUTPUT_FILE, Ended
 from gradwire.runner.judged import JudgedRun, judge_failure, judge_kept, write_judgement
@@ -99,15 +100,29 @@ def running_order(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
 
 
 def carry_out(planned: PlannedRun, executor: Executor, watcher: Watcher, stop: threading.Event) -> JudgedRun:
-    """Runs a point on a machine of its own, and judges it; what goes wrong is the run's verdict. The caller reports that it ended."""
+    """Runs a point on a machine of its own, and judges it; what goes wrong is the run's verdict. The caller reports that it ended.
+
+    Raises UnfitMachine for what would go wrong with every point, such as a full disk.
+    """
+    try:
+        return _carry_out(planned, executor, watcher, stop)
+    except BrokenPipeError:  # who read the command's output is gone
+        raise
+    except OSError as error:
+        raise unfit_for_writing(error, planned.folder) from error
+
+
+def _carry_out(planned: PlannedRun, executor: Executor, watcher: Watcher, stop: threading.Event) -> JudgedRun:
     begin_s = time.monotonic()
     make_empty(planned.folder)  # a machine that finds files where it makes its own takes other virtual times
     try:
         judged = _run_and_judge(planned, executor, watcher, stop)
-        write_judgement(judged)
-    except (Fault, OSError) as fault:
+    except UnfitMachine:
+        raise
+    except Fault as fault:
+        refuse_full_disk(planned.folder, str(fault))
         judged = judge_failure(planned, str(fault), time.monotonic() - begin_s)
-        write_judgement(judged)
+    write_judgement(judged)
     return judged
 
 
@@ -122,7 +137,7 @@ def _run_and_judge(planned: PlannedRun, executor: Executor, watcher: Watcher, st
     speed = _speed(planned, ended)
     write_completion(
         planned.folder,
-        Completion(planned.key, ended.chosen, speed, division.number, division.error, worker=ended.worker),
+        Completion(planned.key, ended.chosen, speed, division.number, division.error, ended.worker, ended.stopped),
     )
     judged = judge_kept(planned.stored, planned.point, planned.key)
     if judged is None:

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 
 from gradwire.faults import Fault
 from gradwire.runner.calibrate import PatternResult, flow_bytes, measure_one_flow
+from gradwire.runner.code_digest import RUN_MODULES
 from gradwire.runner.executing.local import Trial
+from gradwire.vm.byte_code import byte_code_folder
 from gradwire.vm.causes import KernelFault
 from gradwire.vm.doctor import KERNEL_MEMORY_MB, Finding
 from gradwire.vm.host import require_root
@@ -35,6 +37,7 @@ def _try_host(_: int) -> None:
 def _try_cached_kernel(memory_mb: int) -> None:
     kernel = cached_kernel()
     assert kernel is not None, "it is built before"
+    byte_code_folder(tuple(RUN_MODULES))  # in the cache, which every point needs
     try_kernel(kernel, memory_mb)
 
 

@@ -119,6 +119,7 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) ->
             *_congestion_notes(runs),
             *_naming_notes(runs),
             *_agent_notes(runs),
+            *_stop_notes(runs),
             *_speed_notes(runs),
         ],
         ranking=ranking_of(scenario, runs, folder),
@@ -297,6 +298,14 @@ def _agent_notes(runs: Sequence[JudgedRun]) -> list[str]:
     if not slow:
         return []
     return [f"agents of {slow} of {len(runs)} points are in {NOT_SERVED}: points take longer, and are the same"]
+
+
+def _stop_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    """Which points began anew because a signal had stopped their machine."""
+    stopped = [run.label for run in runs if (of := run.stored.completion() if run.ended else None) and of.stopped]
+    if not stopped:
+        return []
+    return [f"stopped by a signal and run anew from the start, {_points(len(stopped))}: {', '.join(stopped)}"]
 
 
 def _speed_notes(runs: Sequence[JudgedRun]) -> list[str]:

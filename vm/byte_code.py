@@ -8,6 +8,7 @@ it in a folder of their own, which is filled before the first job. Each installa
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import subprocess
@@ -20,7 +21,7 @@ import msgspec
 from filelock import FileLock
 
 from gradwire import PACKAGE
-from gradwire.faults import MachineFault
+from gradwire.faults import UnfitMachine
 from gradwire.files import replacing
 from gradwire.vm.kernel import cache_folder
 
@@ -67,13 +68,26 @@ class Manifest(msgspec.Struct, frozen=True):
         return self.python == sys.version and all(Source.of(source.path) == source for source in self.sources)
 
 
-@cache
 def byte_code_folder(modules: tuple[str, ...]) -> Path:
     """The folder with the byte code of these modules and of all that they import, written if it is not up to date.
 
-    Raises MachineFault if the modules cannot be imported, or the folder cannot be written.
+    Raises UnfitMachine if the modules cannot be imported, or the folder cannot be written.
     """
-    folder = cache_folder() / "byte-code" / f"{sys.implementation.cache_tag}-{_installation()}"
+    folder = _filled_folder(cache_folder(), modules)
+    if not is_filled(folder):  # somebody has emptied the cache since
+        _filled_folder.cache_clear()
+        folder = _filled_folder(cache_folder(), modules)
+    return folder
+
+
+def is_filled(folder: Path) -> bool:
+    """Whether a folder of byte code is there, as it is unless somebody has removed it."""
+    return (folder / MANIFEST).exists()
+
+
+@cache
+def _filled_folder(cache: Path, modules: tuple[str, ...]) -> Path:
+    folder = cache / "byte-code" / f"{sys.implementation.cache_tag}-{_installation()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / ".lock", fallback_to_soft=False):
@@ -81,7 +95,7 @@ def byte_code_folder(modules: tuple[str, ...]) -> Path:
                 _fill(folder, modules)
     except OSError as error:
         remedy = "make it writable, or set GRADWIRE_CACHE to a folder that is"
-        raise MachineFault(f"{folder}: cannot be written: {error.strerror}; {remedy}") from error
+        raise UnfitMachine(f"{folder}: cannot be written: {error.strerror}; {remedy}") from error
     return folder
 
 
@@ -105,9 +119,19 @@ def _fill(folder: Path, modules: Sequence[str]) -> None:
         FOLDER_VARIABLE: str(folder),
     }
     command = [sys.executable, "-c", LISTED, *modules]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=IMPORT_LIMIT_S)
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=IMPORT_LIMIT_S
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UnfitMachine(
+            f"to import gradwire's own modules took more than {IMPORT_LIMIT_S:g} s; try again"
+        ) from error
     if done.returncode:
-        raise MachineFault(f"gradwire's own modules cannot be imported: {done.stderr.strip().splitlines()[-1]}")
+        last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+        if os.strerror(errno.ENOSPC) in done.stderr:  # Python itself takes byte code that it cannot write for none
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+        raise UnfitMachine(f"gradwire's own modules cannot be imported: {last}")
     sources = map(Source.of, msgspec.json.decode(done.stdout.splitlines()[-1], type=list[str]))
     manifest = Manifest(sys.version, tuple(modules), tuple(source for source in sources if source))
     with replacing(folder / MANIFEST, on_disk=False) as partial:

@@ -13,7 +13,9 @@ import re
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
+from typing import TypeVar
 
 from gradwire.faults import MachineFault
 from gradwire.vm.kernel import renewal
@@ -101,13 +103,44 @@ class KernelFault(MachineFault):
         return KernelFault(headline, self.cause, self.last_words)
 
 
+Result = TypeVar("Result")
+MOST_BOOTS = 3
+"""Of a machine that signals stop. Who stops a run and lets it go on does that once or twice; more is no such accident."""
 UNKNOWN = "unknown"
+STOPPED = "stopped"
+"""The cause of which a kernel dies through no fault of its own: booted again, it does what it would have done."""
+STOPPED_WORDS = re.compile(
+    # SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN and SIGTTOU: by their numbers, and in what wait(2) says of a process that one of them has stopped.
+    r"child stopped with signal (?:1[89]|2[0-2])\b"
+    r"|status(?: =)? (?:0x1[2-6]7f|4735|4991|5247|5503|5759)\b"
+    # SIGCONT has taken back the SIGSTOP with which a new process waits for the kernel, and so it has ended.
+    r"|start_userspace : expected SIGSTOP, got status = 0\b"
+)
+"""What a kernel says if someone stops one of its processes or lets it go on. It traces them, and so hears of every signal to them first; it
+takes one that it does not send itself for the process's death, which may be that of its first process."""
 
 
 def kernel_died(headline: str, ending: Ending, surroundings: Surroundings) -> KernelFault:
     """The fault for a kernel that died, with its last words if the cause is unknown."""
     cause = cause_of(ending, surroundings)
     return KernelFault(headline, cause, last_words(ending.console) if cause.name == UNKNOWN else ())
+
+
+def unless_stopped(
+    boot: Callable[[], Result], clear: Callable[[], None], wanted: Callable[[], bool] = lambda: True
+) -> tuple[Result, int]:
+    """What `boot` returns, and how many machines before were stopped by a signal: such a one is booted again, up to MOST_BOOTS in all.
+
+    clear: removes what a stopped machine has left. wanted: whether the result still is. Raises what `boot` raises.
+    """
+    for stopped in count():
+        try:
+            return boot(), stopped
+        except KernelFault as fault:
+            if fault.cause.name != STOPPED or stopped == MOST_BOOTS - 1 or not wanted():
+                raise
+            clear()
+    raise AssertionError("count() does not end")
 
 
 def last_words(console: Sequence[str]) -> list[str]:
@@ -166,6 +199,19 @@ def _by_signal(ending: Ending, console: str) -> Cause:
         UNKNOWN,
         f"{symptom} ({name})",
         f"{renewal(ending.kernel)}; if it still dies, please report this with the output of `gradwire doctor`",
+    )
+
+
+def _stopped(match: re.Match[str], *_: object) -> Cause:
+    return stopped_by_signal(match[0])
+
+
+def stopped_by_signal(words: str) -> Cause:
+    """The cause of a kernel's end, one of whose processes a signal has stopped or let go on, as these words of it say."""
+    return Cause(
+        STOPPED,
+        f"a signal stopped or continued one of its processes, which it does not survive ({words.strip()})",
+        "give the command again; to make it wait, stop only the command itself (Ctrl-Z), not the processes that it has started",
     )
 
 
@@ -281,6 +327,7 @@ def _first_process(match: re.Match[str], *_: object) -> Cause:
 MESSAGES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Ending, Surroundings], Cause]], ...] = tuple(
     (re.compile(pattern, re.MULTILINE), cause_from)
     for pattern, cause_from in (
+        (STOPPED_WORDS.pattern, _stopped),
         (r"register state has \d+ bytes, and this kernel has room for \d+", _register_state),
         (r"(put_fp_registers|ptrace set fp regs) failed, errno = 14", _register_state),
         (r"^ptrace: .+$", _no_ptrace),

@@ -14,9 +14,17 @@ from pathlib import Path
 from gradwire.faults import Fault, InputFault
 from gradwire.vm.host import NAMESPACES, SCHEMA
 from gradwire.vm.kernel import cache_folder, cached_kernel
-from gradwire.vm.kernel_source import BUILD_ROOM_MB, SOURCE_VARIABLE, find_source, missing_tools
+from gradwire.vm.kernel_source import (
+    BUILD_ROOM_MB,
+    SOURCE_VARIABLE,
+    find_source,
+    has_noted_content,
+    missing_tools,
+    source_damage,
+)
 from gradwire.vm.machine import memory_folders, memory_remedy, room_for_memory_mb, room_seen
 from gradwire.vm.packages import install_command, source_remedy
+from gradwire.vm.trial import kernel_file_damage
 
 MIB = 1 << 20
 KERNEL_MEMORY_MB = 3072
@@ -139,20 +147,22 @@ def openvswitch_finding(which: Callable[[str], str | None], schema: Path) -> Fin
 def kernel_findings() -> list[Finding]:
     """The cached virtual-time kernel, and the source, tools and room to build it, which are required only if there is none."""
     try:
-        source, source_fault = str(find_source().tarball), ""
-    except Fault as fault:
+        found = find_source()
+        damage = source_damage(found, cache_folder())
+        source, source_fault = str(found.tarball), damage and f"{found.tarball}: is damaged: {damage}"
+    except (Fault, OSError) as fault:
         source, source_fault = "", str(fault)
     try:
         kernel = cached_kernel()
     except InputFault:  # GRADWIRE_KERNEL_SOURCE is wrong, as source_fault says
         kernel = None
-    built = kernel is not None
+    built = kernel is not None and kernel_file_damage(kernel) is None
     missing = missing_tools()
     source_mend = source_remedy(SOURCE_VARIABLE) if source_fault else ""
     room_mb = free_mb(cache_folder())
     enough_room = room_mb >= BUILD_ROOM_MB
     return [
-        Finding("kernel source", not source_fault, source or source_fault, source_mend, not built),
+        Finding("kernel source", not source_fault, source_fault or source, source_mend, not built),
         Finding(
             "build tools",
             not missing,
@@ -167,13 +177,23 @@ def kernel_findings() -> list[Finding]:
             "" if enough_room else "free some, or set GRADWIRE_CACHE to a folder with room",
             not built,
         ),
-        Finding(
-            "virtual-time kernel",
-            built,
-            str(kernel or "not built yet"),
-            "" if built else "gradwire run builds it (some minutes), as does make setup",
-        ),
+        kernel_finding(kernel),
     ]
+
+
+def kernel_finding(kernel: Path | None) -> Finding:
+    """The kernel that runs boot, and whether its file is whole."""
+    name = "virtual-time kernel"
+    if kernel is None:
+        return Finding(name, False, "not built yet", "gradwire run builds it (some minutes), as does make setup")
+    if damage := kernel_file_damage(kernel):
+        return Finding(name, False, damage.what, damage.remedy)
+    noted = has_noted_content(kernel) is not None
+    return Finding(
+        name,
+        True,
+        f"{kernel}, {'with the content that it was built with' if noted else 'of which no content is noted'}",
+    )
 
 
 def free_mb(folder: Path) -> int:

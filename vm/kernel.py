@@ -32,11 +32,16 @@ from gradwire.vm.kernel_source import (
     kernel_name,
     lost_options,
     newest_source,
+    note_content,
+    note_of,
+    note_source,
     patch_command,
     patches_for,
+    source_damage,
     unfit_patch,
     wanted_options,
 )
+from gradwire.vm.packages import source_remedy
 from gradwire.vm.streaming import FollowEnd, LineTaker, follow, pipe, process_group
 
 Progress = Callable[[int, int, str], None]
@@ -118,6 +123,7 @@ def keep_kernel(name: str, content: bytes) -> Path:
                 part = Path(folder) / name
                 part.write_bytes(content)
                 part.chmod(0o755)
+                note_content(part, note_of(target))
                 part.replace(target)
     except OSError as error:
         raise MachineFault(
@@ -143,13 +149,21 @@ def ensure_kernel(on_progress: Progress) -> Path:
 
 
 def share_kernel(kernel: Path) -> None:
-    """Copies a kernel that came with the installation into the cache, where a clone of the repository finds it."""
+    """Copies a kernel that came with the installation into the cache, where a clone of the repository finds it.
+
+    Notes the content of one in the cache that an earlier version built, so that it is known from now on.
+    """
+    if kernel.parent == cache_folder() and not note_of(kernel).exists():
+        with suppress(OSError):  # the doctor says that it is not noted
+            note_content(kernel)
     shared = cache_folder() / kernel.name
     if kernel.parent == PREBUILT and not shared.exists():
         with suppress(OSError):  # only clones need the cache, and they report one that is not writable
             shared.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix="build-", dir=shared.parent) as folder:
-                Path(shutil.copy(kernel, folder)).replace(shared)
+                part = Path(shutil.copy(kernel, folder))
+                note_content(part, note_of(shared))
+                part.replace(shared)
 
 
 def build_kernel(on_progress: Progress, *, anew: bool = False) -> Path:
@@ -170,6 +184,9 @@ def build_kernel(on_progress: Progress, *, anew: bool = False) -> Path:
         if anew or not target.exists():
             if shutil.disk_usage(cache).free < BUILD_ROOM_MB * MIB:
                 raise disk_full(cache)
+            if damage := source_damage(source, cache):
+                remedy = source_remedy(SOURCE_VARIABLE).replace("apt-get install", "apt-get install --reinstall")
+                raise MachineFault(f"{source.tarball}: is damaged: {damage}; get it anew: `{remedy}`")
             with tempfile.TemporaryDirectory(prefix="build-", dir=cache) as folder, _log(target) as log:
                 _Build(source, Path(folder), log, on_progress).run(target)
     return target
@@ -204,7 +221,10 @@ class _Build:
         agent = self._folder / "agent.so"
         self._step("compiling the agent", agent_command(agent))
         attach_agent(part, agent)
+        note_of(target).unlink(missing_ok=True)
         part.replace(target)
+        note_content(target)
+        note_source(self._source, target.parent)
         self._report(COMPILED_OBJECTS, COMPILED_OBJECTS, f"kernel {self._source.version_text} is built")
 
     def _make(self, *arguments: str) -> list[str]:

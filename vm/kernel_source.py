@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradwire.faults import InputFault, InternalFault, MachineFault
+from gradwire.files import replacing
 from gradwire.vm.packages import install_command, source_remedy
 
 CONFIG = Path(__file__).with_name("kernel.config")
@@ -47,6 +48,11 @@ AGENT_FLAGS = (
 AGENT_MAGIC = b"gradwire agent 1"
 _AGENT_TRAILER = struct.Struct("<Q16s")
 """The last bytes of a kernel's file: how many bytes of agent come before them, and AGENT_MAGIC."""
+
+NOTE_SUFFIX = ".sha256"
+"""Of the file beside a kernel, or in the cache of its source, that has the content's SHA-256 as `sha256sum` writes it."""
+PACKAGES_KNOWN = Path("/var/lib/dpkg/info")
+"""Where dpkg keeps the MD5 of each installed file, on Debian and its kin."""
 
 TOOLS = ("bc", "bison", "flex", "gcc", "make", "patch", "strip", "tar", "xz")
 """Programs that a build calls."""
@@ -159,6 +165,66 @@ def attach_agent(kernel: Path, agent: Path) -> None:
     content = agent.read_bytes()
     with kernel.open("ab") as file:
         file.write(content + _AGENT_TRAILER.pack(len(content), AGENT_MAGIC))
+
+
+def note_of(file: Path) -> Path:
+    """Where the content of a file is noted."""
+    return file.with_name(file.name + NOTE_SUFFIX)
+
+
+def note_content(file: Path, note: Path | None = None) -> None:
+    """Notes the content that a file has, by default beside it. Raises OSError."""
+    with replacing(note or note_of(file)) as partial:
+        partial.write_text(f"{_hash_of(file, 'sha256')}  {file.name}\n")
+
+
+def has_noted_content(file: Path, note: Path | None = None) -> bool | None:
+    """Whether a file has the content that was noted; None if none was, or if the note cannot be read. Raises OSError for the file."""
+    try:
+        noted = (note or note_of(file)).read_text().split()[0]
+    except (OSError, UnicodeDecodeError, IndexError):
+        return None
+    return _hash_of(file, "sha256") == noted
+
+
+def _hash_of(file: Path, algorithm: str) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, algorithm).hexdigest()
+
+
+def source_damage(source: Source, cache: Path) -> str:
+    """What is wrong with the content of a source package; "" if nothing is, or if nobody knows what it should be.
+
+    It should be what its package says, where dpkg installed it, and what it was when a kernel was first built from it, which the cache
+    keeps. Reads the package, a second for each 100 MB. Raises OSError.
+    """
+    known = _md5_of_package(source.tarball)
+    if known and _hash_of(source.tarball, "md5") != known:
+        return f"its MD5 is not {known}, as its package says"
+    if has_noted_content(source.tarball, _note_of_source(source, cache)) is False:
+        return "it has another content than when a kernel was first built from it, and the same size and date"
+    return ""
+
+
+def note_source(source: Source, cache: Path) -> None:
+    """Notes the content of a source package that a kernel was built from. Raises OSError."""
+    if not _note_of_source(source, cache).exists():
+        note_content(source.tarball, _note_of_source(source, cache))
+
+
+def _note_of_source(source: Source, cache: Path) -> Path:
+    return cache / f"source-{source.version_text}-{source.digest()}{NOTE_SUFFIX}"
+
+
+def _md5_of_package(file: Path) -> str:
+    """The MD5 of an installed file by the package that it came with; "" if none says it."""
+    wanted = str(file.absolute()).removeprefix("/")
+    for listing in PACKAGES_KNOWN.glob("linux-source-*.md5sums"):
+        for line in listing.read_text().splitlines():
+            md5, _, name = line.partition("  ")
+            if name == wanted:
+                return md5
+    return ""
 
 
 def agent_in(kernel: Path) -> bytes | None:

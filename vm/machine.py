@@ -19,12 +19,22 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from gradwire.faults import InputFault, MachineFault
-from gradwire.vm.causes import Cause, Ending, KernelFault, Surroundings, kernel_died, last_words
-from gradwire.vm.kernel import cached_kernel
-from gradwire.vm.kernel_source import agent_in
+from gradwire.faults import InputFault, MachineFault, UnfitMachine
+from gradwire.files import refuse_full_disk
+from gradwire.vm.causes import (
+    STOPPED_WORDS,
+    Cause,
+    Ending,
+    KernelFault,
+    Surroundings,
+    kernel_died,
+    last_words,
+    stopped_by_signal,
+)
+from gradwire.vm.kernel import cached_kernel, renewal
+from gradwire.vm.kernel_source import agent_in, has_noted_content, note_of
 from gradwire.vm.owners import OWNER_VARIABLE, this_process
-from gradwire.vm.streaming import FollowEnd, follow, pipe, process_group
+from gradwire.vm.streaming import KILL_LIMIT_S, FollowEnd, TimeLimit, follow, is_stopped, pipe, process_group
 
 INIT = Path(__file__).with_name("init.sh")
 BOX_NAME = ".kernel"
@@ -38,11 +48,16 @@ KEY_FILE = "key"
 """In the box of a session, what its caller and its job alone are to know; the job removes it."""
 KEY_INSIDE = f"{JOB_FOLDER}/{BOX_NAME}/{KEY_FILE}"
 STATUS_FILE = "status"
+UMID = "gradwire"
+BOOT_LIMIT_S = 30.0
+"""Wall time to a kernel's first sign of life. On two cores at a load of 5 it came after 0.15 s: 200 times as long, and it will not come."""
 HELP_LIMIT_S = 20.0
 CONSOLE_LINES_KEPT = 200
 """Must be large: a panic before the console is ready repeats all earlier messages of the kernel after the line with the reason."""
 BOOT_TIME_NS = 1_735_689_600_000_000_000
 """Calendar time at every boot, 2025-01-01: the host's time would differ in every run, and runs must repeat."""
+TIME_LIMIT = "time limit"
+"""Name of the cause that is no fault of the kernel's."""
 MIB = 1 << 20
 JOB_DEFAULTS = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -89,13 +104,12 @@ def run_virtual(
     programs: whether the job starts programs that are not to be trusted. Then system calls are intercepted by ptrace and never by seccomp,
         with which a program could read and write all of the kernel's memory (`seccomp=` in the help of Linux 6.16 as user-mode kernel).
 
-    Raises KernelFault if the kernel dies or the time limit is reached; MachineFault if there is no kernel, no room for its memory,
-    or `stop` was set; InputFault if the command or the environment cannot be passed to a program. On return no process and no file
-    of the kernel is left, whatever happened; if the calling process is killed, the kernel dies with it.
+    Raises KernelFault if the kernel dies, does not come up or the time limit is reached; UnfitMachine if there is no kernel or a damaged
+    one; MachineFault if there is no room for its memory, or `stop` was set; InputFault if the command or the environment cannot be passed
+    to a program. On return no process and no file of the kernel is left, whatever happened; if the calling process is killed, the kernel
+    dies with it.
     """
-    kernel = kernel or cached_kernel()
-    if kernel is None:
-        raise MachineFault("the virtual-time kernel is not built yet: run `make setup`, or see `gradwire doctor`")
+    kernel = whole_kernel(kernel)
     memory_folder = choose_memory_folder(memory_mb)
     token = secrets.token_hex(16)
     with _box(workdir) as box, pipe() as (job_read, job_end), pipe() as (console_read, console_end):
@@ -110,7 +124,7 @@ def run_virtual(
             openvswitch=openvswitch,
             seccomp=not programs and knows_seccomp(kernel),
         )
-        console: deque[str] = deque(maxlen=CONSOLE_LINES_KEPT)
+        console, boot = Console(), BootWatch(box)
         output = TokenWatch(token, on_line)
         kernel_env = {**KERNEL_ENVIRONMENT, "TMPDIR": str(memory_folder), OWNER_VARIABLE: this_process()}
         with process_group(
@@ -119,20 +133,112 @@ def run_virtual(
             job_end.close()
             console_end.close()
             end = follow(
-                {job_read: output.take, console_read: console.append},
+                {job_read: output.take, console_read: console.take},
                 time_limit_s=time_limit_s,
                 # A kernel that is killed early in its boot may leave a process behind that keeps the pipes open.
-                finished=lambda: output.seen or process.poll() is not None,
+                finished=lambda: output.seen or bool(console.stopped) or process.poll() is not None or boot.failed(),
                 stop=stop,
+                held=lambda: is_stopped(process.pid),
             )
+            if process.poll() is None and not output.seen:
+                boot.refuse_failed(kernel)
+        console.refuse_stopped()
         if end is FollowEnd.TIMED_OUT:
-            raise _time_over(time_limit_s, console)
+            raise _time_over(time_limit_s, console.lines)
         if end is FollowEnd.STOPPED:
             raise MachineFault("the run was stopped before its job had ended")
-        if not (box / STATUS_FILE).exists():
-            ending = Ending(kernel, tuple(console), process.returncode, memory_folder, memory_mb)
+        if not output.seen and not (box / STATUS_FILE).exists():
+            ending = Ending(kernel, tuple(console.lines), _exit_status(process), memory_folder, memory_mb)
             raise kernel_died("the virtual-time kernel died before its job had ended", ending, Surroundings.here())
-        return int((box / STATUS_FILE).read_text())
+        return _noted_status(box / STATUS_FILE)
+
+
+def _noted_status(file: Path) -> int:
+    """The job's exit status, which the kernel's first process has noted. Raises UnfitMachine if it could not be."""
+    text = file.read_text() if file.exists() else ""
+    if text.strip().isdigit():
+        return int(text)
+    folder = file.parent.parent
+    refuse_full_disk(folder)
+    raise UnfitMachine(
+        f"{folder}: what the kernel wrote there has not arrived ({file.name} has {len(text)} bytes); see whether its disk fails "
+        "(`dmesg`), and give the command again"
+    )
+
+
+def whole_kernel(kernel: Path | None) -> Path:
+    """The kernel, by default the cached one, if its content is what was noted. Raises UnfitMachine."""
+    kernel = kernel or cached_kernel()
+    if kernel is None:
+        raise UnfitMachine("the virtual-time kernel is not built yet: run `make setup`, or see `gradwire doctor`")
+    try:
+        if damage := content_damage(kernel):
+            raise UnfitMachine(f"{damage.what}\nremedy: {damage.remedy}")
+    except OSError as error:
+        raise UnfitMachine(f"{kernel} cannot be read: {error.strerror}\nremedy: {renewal(kernel)}") from error
+    return kernel
+
+
+def content_damage(kernel: Path) -> Cause | None:
+    """What is wrong with a kernel by what was noted of its content when it was built or came here; None if nothing is, or was noted.
+
+    Reads it once for each change of the file, which takes 20 ms at most. Raises OSError.
+    """
+    status = kernel.stat()
+    if _is_as_noted(kernel, status.st_ino, status.st_size, status.st_mtime_ns):
+        return None
+    what = f"{kernel} has another content than when it was built or came here (its SHA-256 is not that in {note_of(kernel).name})"
+    return Cause("kernel file", what, renewal(kernel))
+
+
+@lru_cache
+def _is_as_noted(kernel: Path, *_change: int) -> bool:
+    return has_noted_content(kernel) is not False
+
+
+class BootWatch:
+    """Says whether a kernel comes up: it then makes a file with its process's number in the folder that it was given."""
+
+    def __init__(self, box: Path, held: Callable[[], bool] = lambda: False) -> None:
+        self._sign = box / UMID / "pid"
+        self._limit = TimeLimit(BOOT_LIMIT_S, held)
+        self._is_up = False
+
+    def failed(self) -> bool:
+        """Whether it has not come up within BOOT_LIMIT_S; to be asked all the while."""
+        self._is_up = self._is_up or self._sign.exists()
+        return not self._is_up and self._limit.left_s() <= 0
+
+    def refuse_failed(self, kernel: Path) -> None:
+        """Raises KernelFault for a kernel that has not come up in time."""
+        if self.failed():
+            cause = Cause(
+                "no sign of life",
+                f"{kernel} gave no sign of life within {BOOT_LIMIT_S:g} s, which takes 0.2 s where the machine is idle",
+                f"its file may be damaged: {renewal(kernel)}; if other work holds the machine up, wait for it",
+            )
+            raise KernelFault("the virtual-time kernel does not come up", cause)
+
+
+class Console:
+    """What a kernel itself says."""
+
+    def __init__(self) -> None:
+        #: The last lines.
+        self.lines: deque[str] = deque(maxlen=CONSOLE_LINES_KEPT)
+        #: What tells that a signal has stopped one of its processes; "" if nothing does.
+        self.stopped = ""
+
+    def take(self, line: str) -> None:
+        """Takes a line."""
+        self.lines.append(line)
+        if not self.stopped and (match := STOPPED_WORDS.search(line)):
+            self.stopped = match[0]
+
+    def refuse_stopped(self) -> None:
+        """Raises KernelFault if a signal has stopped one of the kernel's processes: it has died, and maybe not the kernel with it."""
+        if self.stopped:
+            raise KernelFault("the virtual-time kernel was ended", stopped_by_signal(self.stopped))
 
 
 class TokenWatch:
@@ -182,7 +288,7 @@ def boot_command(kernel: Path, *, cpu: int, memory_mb: int, token: str, openvswi
         *(["seccomp=on"] if seccomp else []),
         *("rootfstype=hostfs", "rootflags=/", "rw", "quiet"),
         *("con=null", "con0=null,fd:1", "con1=null,fd:0"),
-        "umid=gradwire",
+        f"umid={UMID}",
         f"uml_dir={BOX_NAME}",
         f"GRADWIRE_BOX={BOX_NAME}",
         f"GRADWIRE_TOKEN={token}",
@@ -299,9 +405,19 @@ def _is_still(folder: Path, before: os.stat_result) -> bool:
         return False
 
 
+def _exit_status(process: subprocess.Popen[bytes]) -> int:
+    """Of a kernel that has ended or closed its outputs, which it does while it ends. Raises MachineFault if it does not end."""
+    try:
+        return process.wait(KILL_LIMIT_S)
+    except subprocess.TimeoutExpired as error:
+        raise MachineFault(
+            f"the virtual-time kernel has closed its console and not ended within {KILL_LIMIT_S:g} s: run it again"
+        ) from error
+
+
 def _time_over(time_limit_s: float, console: Sequence[str]) -> KernelFault:
     cause = Cause(
-        "time limit",
+        TIME_LIMIT,
         f"it reached its limit of {time_limit_s:g} s of wall time",
         "give it more (`--set run.time_limit=...`), or keep other work off the machine",
     )

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from gradwire import PACKAGE
-from gradwire.vm.byte_code import FOLDER_VARIABLE, byte_code_folder
+from gradwire.faults import UnfitMachine
+from gradwire.vm.byte_code import FOLDER_VARIABLE, byte_code_folder, is_filled
 from gradwire.vm.host import run_on_host
 from gradwire.vm.machine import JOB_FOLDER, run_virtual
 
@@ -66,9 +67,10 @@ def run_job(
     }
     path = str(folder.absolute())
     if clock.name == "virtual":
-        common["env"][FOLDER_VARIABLE] = str(byte_code_folder(tuple(imports)))
+        byte_code = byte_code_folder(tuple(imports))
+        common["env"][FOLDER_VARIABLE] = str(byte_code)
         outside = json.dumps(path)[1:-1]
-        return run_virtual(
+        status = run_virtual(
             [*program, JOB_FOLDER],
             cpu=max(os.sched_getaffinity(0)) if cpu is None else cpu,
             on_line=lambda line: on_line(line.replace(JOB_FOLDER, outside)),
@@ -76,4 +78,9 @@ def run_job(
             programs=programs,
             **common,
         )
+        if not is_filled(byte_code):  # a job that compiles its modules itself has other virtual times
+            raise UnfitMachine(
+                f"{byte_code}: was removed while a job ran; leave the cache alone, and give the command again"
+            )
+        return status
     return run_on_host([*program, path], on_line=on_line, **common)

@@ -10,29 +10,29 @@ import os
 import signal
 import socket
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
 
 from gradwire.faults import InputFault, InternalFault, MachineFault
 from gradwire.vm.causes import Ending, Surroundings, kernel_died
-from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machine import (
-    CONSOLE_LINES_KEPT,
     JOB_DEFAULTS,
     KERNEL_ENVIRONMENT,
     KEY_FILE,
     STATUS_FILE,
+    BootWatch,
+    Console,
     _box,
     boot_command,
     choose_memory_folder,
     job_text,
+    whole_kernel,
 )
 from gradwire.vm.owners import OWNER_VARIABLE, this_process
-from gradwire.vm.streaming import FollowEnd, follow, pipe, process_group
+from gradwire.vm.streaming import FollowEnd, follow, is_stopped, pipe, process_group
 from gradwire.vm.watching import StallWatch, Watched, places_of
 
 ONE_WAY, TWO_WAY = "con1=null,fd:0", "con1=fd:0"
@@ -69,14 +69,17 @@ class Session:
         process: Popen[bytes],
         channel: socket.socket,
         console: int,
-        watched: Watched | None,
+        kernel: Path,
+        box: Path,
         memory_mb: int,
-        status_file: Path,
     ) -> None:
-        self._process, self._channel, self._console, self._watched = process, channel, console, watched
-        self._memory_mb, self._status_file = memory_mb, status_file
+        self._process, self._channel, self._console, self._kernel = process, channel, console, kernel
+        places = places_of(kernel)
+        self._watched = Watched(process.pid, places) if places else None
+        self._boot = BootWatch(box, self._is_stopped)
+        self._memory_mb, self._status_file = memory_mb, box / STATUS_FILE
         self._begun_s = time.monotonic()
-        self.console: deque[str] = deque(maxlen=CONSOLE_LINES_KEPT)
+        self.console = Console()
 
     def follow(
         self,
@@ -90,23 +93,34 @@ class Session:
         """Passes each line of the job to `take` until `finished()`, and says what ended that (vm/streaming.py).
 
         Raises InputFault, with what has the CPU, if no virtual time passes for `stall_limit_s` of wall time. limit_names: what
-        gives more. Raises InternalFault if the job ends before that.
+        gives more. Raises KernelFault if the kernel does not come up, or a signal has stopped one of its processes, and InternalFault if
+        the job ends before `finished()`.
         """
-        outputs = {self._channel.fileno(): take, self._console: self.console.append}
-        watch = StallWatch(self._virtual_ns, stall_limit_s)
+        outputs = {self._channel.fileno(): take, self._console: self.console.take}
+        watch = StallWatch(self._virtual_ns, stall_limit_s, self._is_stopped)
+
+        def wrong() -> bool:
+            return bool(self.console.stopped) or self._boot.failed() or watch.has_stalled()
+
         try:
             end = follow(
                 outputs,
                 time_limit_s=time_limit_s,
-                finished=lambda: finished() or self._status_file.exists() or watch.has_stalled(),
+                finished=lambda: finished() or self._status_file.exists() or wrong(),
+                held=self._is_stopped,
             )
         except ConnectionResetError:  # the kernel is gone, with a line of ours that it had not read
             return FollowEnd.CLOSED
+        self.console.refuse_stopped()
+        self._boot.refuse_failed(self._kernel)
         if end is FollowEnd.FINISHED and not finished():
             if self._status_file.exists():  # its last words came before it
                 raise InternalFault("the job in the virtual-time kernel ended before it had said how the run went")
             raise self._stalled(stall_limit_s, limit_names)
         return end
+
+    def _is_stopped(self) -> bool:
+        return is_stopped(self._process.pid)
 
     def _virtual_ns(self) -> int:
         if self._watched is None:  # by the wall clock, nothing ever stalls
@@ -129,7 +143,8 @@ class Session:
     def send(self, line: str) -> None:
         """Sends a line to the job, which must have made its terminal raw, for otherwise that sends it back."""
         self._channel.setblocking(True)  # the other direction is read without blocking
-        self._channel.sendall(line.encode() + b"\n")
+        with suppress(BrokenPipeError):  # the kernel is gone, which the end of its output tells
+            self._channel.sendall(line.encode() + b"\n")
         self._channel.setblocking(False)
 
     def hold(self) -> None:
@@ -168,11 +183,9 @@ def session(
 
     key: what the job finds in the file KEY_INSIDE, which nobody else should read; so it should remove that. The other arguments are those
     of `run_virtual`, with programs that are not to be trusted. In the block, a KernelDied tells that the kernel ended by itself, and
-    becomes a KernelFault with its cause. Raises MachineFault if there is no kernel or no room for its memory.
+    becomes a KernelFault with its cause. Raises MachineFault if there is no kernel, a damaged one, or no room for its memory.
     """
-    kernel = kernel or cached_kernel()
-    if kernel is None:
-        raise MachineFault("the virtual-time kernel is not built yet: run `make setup`, or see `gradwire doctor`")
+    kernel = whole_kernel(kernel)
     memory_folder = choose_memory_folder(memory_mb)
     ours, theirs = socket.socketpair()
     with ours, theirs, _box(workdir) as box, pipe() as (console_read, console_end):
@@ -191,19 +204,11 @@ def session(
         ) as process:
             theirs.close()
             console_end.close()
-            places = places_of(kernel)
-            running = Session(
-                process,
-                ours,
-                console_read,
-                Watched(process.pid, places) if places else None,
-                memory_mb,
-                box / STATUS_FILE,
-            )
+            running = Session(process, ours, console_read, kernel, box, memory_mb)
             try:
                 yield running
             except KernelDied as died:
-                ending = Ending(kernel, tuple(running.console), running.exit_status(), memory_folder, memory_mb)
+                ending = Ending(kernel, tuple(running.console.lines), running.exit_status(), memory_folder, memory_mb)
                 raise kernel_died(str(died), ending, Surroundings.here()) from None
 
 

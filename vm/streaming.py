@@ -20,6 +20,8 @@ from gradwire.faults import MachineFault
 LineTaker = Callable[[str], None]
 POLL_S = 0.25
 """Longest wait between two checks of the stop event and the clock."""
+MOST_COUNTED_S = 4 * POLL_S
+"""What counts towards a limit of the time between two such checks. If more has passed, this process did not run."""
 READ_BYTES = 65536
 LINE_BYTES = 1 << 24
 """Kept of a line that has not ended; a longer one is passed on in parts. The longest that a job writes, its report of 512 hosts' ports, has
@@ -76,46 +78,69 @@ class LineSplitter:
         self._take(line.rstrip(b"\r").decode(errors="replace"))
 
 
+class TimeLimit:
+    """A limit of wall time. The time in which a signal has stopped this process, or what it waits for, does not count.
+
+    To be looked at all the while: what passes between two looks counts as MOST_COUNTED_S at most.
+    """
+
+    def __init__(
+        self, limit_s: float, held: Callable[[], bool] = lambda: False, wall_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        """held: whether what is waited for is stopped."""
+        self._left_s, self._held, self._wall_s = limit_s, held, wall_s
+        self._looked_s = wall_s()
+
+    def left_s(self) -> float:
+        """What is left of it in seconds; 0 or less if nothing is."""
+        now_s = self._wall_s()
+        if not self._held():
+            self._left_s -= min(now_s - self._looked_s, MOST_COUNTED_S)
+        self._looked_s = now_s
+        return self._left_s
+
+
 def follow(
     outputs: Mapping[int, LineTaker],
     *,
     time_limit_s: float,
     finished: Callable[[], bool] = lambda: False,
     stop: threading.Event | None = None,
+    held: Callable[[], bool] = lambda: False,
 ) -> FollowEnd:
     """Passes every line of the given file descriptors to its taker as it arrives, and returns the first of:
 
     - CLOSED: all descriptors are closed at the far end,
     - FINISHED: `finished()` is true; what was written until then is still passed on,
-    - TIMED_OUT: `time_limit_s` of wall time have passed,
+    - TIMED_OUT: `time_limit_s` of wall time have passed, without those in which this process was stopped or `held()` was true,
     - STOPPED: `stop` is set.
 
     Exceptions of a taker propagate. The descriptors become non-blocking.
     """
-    end_s = time.monotonic() + time_limit_s
+    limit = TimeLimit(time_limit_s, held)
     splitters = {fd: LineSplitter(take) for fd, take in outputs.items()}
     with selectors.DefaultSelector() as selector:
         for fd in outputs:
             os.set_blocking(fd, False)
             selector.register(fd, selectors.EVENT_READ)
         while selector.get_map():
-            left_s = end_s - time.monotonic()
-            if left_s <= 0:
+            is_finished = finished()  # asked before reading, so that what was written until then is read
+            left_s = limit.left_s()
+            if not is_finished and left_s <= 0:
                 return FollowEnd.TIMED_OUT
-            if stop is not None and stop.is_set():
+            if not is_finished and stop is not None and stop.is_set():
                 return FollowEnd.STOPPED
-            is_finished = finished()
             for key, _ in selector.select(0 if is_finished else min(left_s, POLL_S)):
-                if not _drain(key.fd, splitters[key.fd], end_s):
+                if not _drain(key.fd, splitters[key.fd], limit):
                     selector.unregister(key.fd)
-            if is_finished or finished():
+            if is_finished:
                 return FollowEnd.FINISHED
-    return FollowEnd.CLOSED
+    return FollowEnd.FINISHED if finished() else FollowEnd.CLOSED
 
 
-def _drain(fd: int, splitter: LineSplitter, end_s: float) -> bool:
-    """Reads what is available, not past `end_s`; False if the far end is closed."""
-    while time.monotonic() < end_s:
+def _drain(fd: int, splitter: LineSplitter, limit: TimeLimit) -> bool:
+    """Reads what is available, not past the limit; False if the far end is closed."""
+    while limit.left_s() > 0:
         try:
             chunk = os.read(fd, READ_BYTES)
         except BlockingIOError:
@@ -198,10 +223,23 @@ def living_of_group(group: int) -> list[int]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                # The name may hold any character; the fields after it are state, parent and process group.
-                state, _, of_group = (folder / "stat").read_text().rpartition(")")[2].split()[:3]
+                state, of_group = _state_and_group(int(folder.name))
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            if int(of_group) == group and state not in "ZX":
+            if of_group == group and state not in "ZX":
                 pids.append(int(folder.name))
     return pids
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a signal has stopped a process, until another lets it go on."""
+    try:
+        return _state_and_group(pid)[0] == "T"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _state_and_group(pid: int) -> tuple[str, int]:
+    # The name may hold any character; the fields after it are state, parent and process group.
+    state, _, group = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:3]
+    return state, int(group)

@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 
 from gradwire.faults import MachineFault
-from gradwire.vm.causes import NESTED, Cause, KernelFault, Surroundings
+from gradwire.vm.causes import NESTED, Cause, KernelFault, Surroundings, unless_stopped
 from gradwire.vm.kernel import renewal
 from gradwire.vm.kernel_source import agent_in
-from gradwire.vm.machine import run_virtual
+from gradwire.vm.machine import TIME_LIMIT, content_damage, run_virtual
 from gradwire.vm.owners import temporary_folder
 from gradwire.vm.packages import install_command
 
@@ -43,9 +43,10 @@ def try_kernel(
         raise KernelFault(HEADLINE, damage)
     begin_s = time.monotonic()
     output: list[str] = []
-    try:
+
+    def boot() -> int:
         with temporary_folder() as folder:
-            status = run_virtual(
+            return run_virtual(
                 ["true"],
                 env={},
                 cpu=max(os.sched_getaffinity(0)),
@@ -56,7 +57,12 @@ def try_kernel(
                 openvswitch=openvswitch,
                 kernel=kernel,
             )
+
+    try:
+        status, _ = unless_stopped(boot, output.clear)
     except KernelFault as fault:
+        if fault.cause.name == TIME_LIMIT:
+            fault = KernelFault(HEADLINE, _not_booted(kernel, time_limit_s), fault.last_words)
         raise fault.under(HEADLINE) from None
     except MachineFault as fault:
         # A user-mode kernel offers little room too, but more of it would not help.
@@ -70,8 +76,16 @@ def try_kernel(
     return time.monotonic() - begin_s
 
 
+def _not_booted(kernel: Path, limit_s: float) -> Cause:
+    return Cause(
+        "no boot",
+        f"{kernel} had not booted after {limit_s:g} s, which takes 1 s where the machine is idle",
+        f"its file may be damaged: {renewal(kernel)}; if other work holds the machine up, wait for it",
+    )
+
+
 def kernel_file_damage(kernel: Path) -> Cause | None:
-    """What is wrong with a kernel's file, judged by its permissions, headers and size; None if nothing is."""
+    """What is wrong with a kernel's file, judged by its permissions, headers, size, and content if that was noted; None if nothing is."""
     try:
         head = kernel.read_bytes()
     except OSError as error:
@@ -89,7 +103,7 @@ def kernel_file_damage(kernel: Path) -> Cause | None:
             problem = f"is cut short: it has {len(head)} of {needed} bytes"
         elif len(head) > needed and agent_in(kernel) is None:
             problem = "is cut short: the compiled agent at its end is not whole"
-    return Cause("kernel file", f"{kernel} {problem}", renewal(kernel)) if problem else None
+    return Cause("kernel file", f"{kernel} {problem}", renewal(kernel)) if problem else content_damage(kernel)
 
 
 def _machine_and_size(elf: bytes) -> tuple[int, int]:

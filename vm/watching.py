@@ -10,8 +10,11 @@ import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
+
+from gradwire.vm.streaming import TimeLimit
 
 MARK = b"seen from outside".ljust(24, b"\0")
 WORD = struct.Struct("<Q")
@@ -110,20 +113,26 @@ class Watched:
 
 
 class StallWatch:
-    """Says when a clock has stood still for `limit_s` of wall time."""
+    """Says when a clock has stood still for `limit_s` of wall time, as TimeLimit counts it."""
 
     def __init__(
-        self, virtual_ns: Callable[[], int], limit_s: float, wall_s: Callable[[], float] = time.monotonic
+        self,
+        virtual_ns: Callable[[], int],
+        limit_s: float,
+        held: Callable[[], bool] = lambda: False,
+        wall_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._virtual_ns, self._limit_s, self._wall_s = virtual_ns, limit_s, wall_s
-        self._seen_ns, self._moved_s = -1, wall_s()
+        """held: whether the kernel is stopped."""
+        self._virtual_ns, self._seen_ns = virtual_ns, -1
+        self._new_limit = partial(TimeLimit, limit_s, held, wall_s)
+        self._limit = self._new_limit()
 
     def has_stalled(self) -> bool:
-        """To be asked now and then."""
-        now_ns, now_s = self._virtual_ns(), self._wall_s()
+        """To be asked all the while."""
+        now_ns = self._virtual_ns()
         if now_ns != self._seen_ns:
-            self._seen_ns, self._moved_s = now_ns, now_s
-        return now_s - self._moved_s >= self._limit_s
+            self._seen_ns, self._limit = now_ns, self._new_limit()
+        return self._limit.left_s() <= 0
 
 
 def _text(name: bytes) -> str:

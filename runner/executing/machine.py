@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Container
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from gradwire.runner.code_digest import RUN_MODULES
 from gradwire.runner.programs.ended import PROGRAMS_FILE
 from gradwire.runner.protocol import Event, Faulted, FirstByte, PointRecorded, ReplayEnded, ReplayStarted, heard
+from gradwire.vm.causes import unless_stopped
 from gradwire.vm.machines import Clock, run_job
 
 OUTPUT_FILE = "log.txt"
@@ -41,6 +44,8 @@ class Ended:
     replay_s: float = 0.0
     #: Which worker ran it; "" for this machine.
     worker: str = ""
+    #: How many machines before this one were stopped by a signal.
+    stopped: int = 0
 
 
 def run_machine(
@@ -55,8 +60,43 @@ def run_machine(
 ) -> Ended:
     """Carries out the task in `folder` on a machine with the CPU `cpu`, and keeps every line that it prints in log.txt.
 
+    A machine that dies of a signal that stopped it is booted again (`unless_stopped`), and finds the folder as the first one did.
+
     hear: gets each event at once. kernel: the virtual-time kernel to boot, by default the cached one. Raises what `run_job` raises.
     """
+    there = frozenset(_paths(folder))
+    boot = partial(_run_once, folder, clock, limits, cpu=cpu, hear=hear, stop=stop, kernel=kernel)
+    ended, stopped = unless_stopped(boot, lambda: _remove_new(folder, there), lambda: not stop.is_set())
+    return replace(ended, stopped=stopped)
+
+
+def _paths(folder: Path) -> list[Path]:
+    """All that is in a folder, the content of each folder before the folder itself. Links are not followed."""
+    return [
+        Path(place) / name for place, folders, files in os.walk(folder, topdown=False) for name in (*files, *folders)
+    ]
+
+
+def _remove_new(folder: Path, there: Container[Path]) -> None:
+    """Removes all that is in a folder and was not there before."""
+    for path in _paths(folder):
+        if path not in there:
+            if path.is_dir() and not path.is_symlink():
+                path.rmdir()
+            else:
+                path.unlink()
+
+
+def _run_once(
+    folder: Path,
+    clock: Clock,
+    limits: Limits,
+    *,
+    cpu: int,
+    hear: Callable[[Event], None],
+    stop: threading.Event,
+    kernel: Path | None,
+) -> Ended:
     with _Listener(folder, hear) as listener:
         status = run_job(
             "gradwire.runner.point",

@@ -68,7 +68,6 @@ def going_on_as(user: OtherUser, folder: Path, jobs_modules: Sequence[str]) -> I
         _make_for(user, folder)
         _become(user)
         os.environ[CACHE_VARIABLE] = str(cache)
-        byte_code_folder.cache_clear()
         _refuse_out_of_reach(user, folder)
         yield
 

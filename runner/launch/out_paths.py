@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from gradwire.faults import InputFault, MachineFault
-
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-"""Errors where another place on the same disk would not help."""
+from gradwire.files import NO_ROOM, TOO_MANY, unfit_for_writing
 
 
 def refuse_unusable(folder: Path, option: str = "--out") -> None:
@@ -41,15 +38,17 @@ def refuse_unusable_file(file: Path) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Wraps what writes to `path`, or into it. Raises InputFault or MachineFault instead of OSError."""
+    """Wraps what writes to `path`, or into it. Raises InputFault or MachineFault instead of OSError, unless a reader of output is gone."""
     try:
         yield
+    except BrokenPipeError:
+        raise
     except OSError as error:
         where = error.filename or path
         if error.errno in NO_ROOM:
-            raise MachineFault(
-                f"{where}: cannot be written: {error.strerror}; make room, and give the command again"
-            ) from error
+            raise unfit_for_writing(error, path) from error
+        if error.errno in TOO_MANY:
+            raise MachineFault(f"the machine refuses: {error.strerror}; see `ulimit -a`, and what else runs") from error
         raise InputFault(
             f"{where}: cannot be written: {error.strerror}; give another place, or make it writable"
         ) from error

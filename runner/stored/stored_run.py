@@ -76,6 +76,8 @@ class Completion(msgspec.Struct, frozen=True):
     division_error: float = 0.0
     #: Which worker of a cluster ran it; "" for the machine that the command was given on.
     worker: str = ""
+    #: How many times the point began anew because a signal had stopped its machine.
+    stopped: int = 0
 
 
 @dataclass(frozen=True)

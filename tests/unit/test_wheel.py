@@ -45,7 +45,12 @@ def test_what_the_kernel_was_built_from_stands_beside_it(
     kernel.write_bytes(BANNER)
     folder = tmp_path / "prebuilt"
     wheel_tool.add_kernel(kernel, source, folder)
-    assert {path.name for path in folder.iterdir()} == {kernel.name, "KERNEL.md", *wheel_tool.LICENSES}
+    assert {path.name for path in folder.iterdir()} == {
+        kernel.name,
+        f"{kernel.name}.sha256",
+        "KERNEL.md",
+        *wheel_tool.LICENSES,
+    }
     assert (folder / "COPYING.GPL-2.0").read_text() == "the text of GPL-2.0"
     said = (folder / "KERNEL.md").read_text()
     sha256 = subprocess.run(["sha256sum", source.tarball], capture_output=True, text=True, check=True).stdout.split()[0]

@@ -19,11 +19,13 @@ import msgspec
 from distributed import get_worker
 
 from gradwire.faults import Fault, MachineFault
+from gradwire.runner.code_digest import RUN_MODULES
 from gradwire.runner.executing.cluster.identity import Identity
 from gradwire.runner.executing.cluster.orders import Answer, Done, Failed, Lacking, Order, Terms, Unable, Unfit
 from gradwire.runner.executing.cluster.supplies import plan_file, take_kernel, take_plan
 from gradwire.runner.executing.machine import Ended, run_machine
 from gradwire.runner.protocol import TASK_FILE, Event
+from gradwire.vm.byte_code import byte_code_folder
 from gradwire.vm.causes import KernelFault
 from gradwire.vm.kernel import kernel_named
 from gradwire.vm.trial import try_kernel
@@ -59,6 +61,7 @@ def examine(terms: Terms) -> Lacking | Unfit | None:
 
 @cache
 def _try_once(kernel: Path, memory_mb: int) -> None:
+    byte_code_folder(tuple(RUN_MODULES))
     try_kernel(kernel, memory_mb)
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from gradwire.analysis.programs.results import ProgramResult
-from gradwire.faults import Fault
-from gradwire.files import replacing
+from gradwire.faults import Fault, UnfitMachine
+from gradwire.files import refuse_full_disk, replacing, unfit_for_writing
 from gradwire.runner.executing.executor import Cpus, do_all
 from gradwire.runner.executing.local import Trial, no_trial
 from gradwire.runner.programs.execution import Request, execute
@@ -23,8 +24,10 @@ from gradwire.runner.programs.points.planned import PlannedPrograms
 from gradwire.runner.protocol import write_json
 from gradwire.runner.stored.links import make_empty
 from gradwire.runner.stored.stored_run import VERDICT_FILE
+from gradwire.vm.causes import unless_stopped
 from gradwire.vm.session import LimitNames
 
+LOG = logging.getLogger(__name__)
 OnEnded = Callable[[PlannedPrograms, ProgramResult, bool], None]
 """Hears of each point as it ends, and whether it was there already."""
 RUN_KEYS = LimitNames("run.virtual_limit", "run.time_limit", "run.stall_limit", "run.memory_mb")
@@ -73,7 +76,10 @@ def _run_one(
 
 
 def carry_out(point: PlannedPrograms, cpu: int, stop: threading.Event) -> ProgramResult:
-    """Runs a point on a machine of its own, and judges it; what goes wrong is its verdict."""
+    """Runs a point on a machine of its own, and judges it; what goes wrong is its verdict.
+
+    Raises UnfitMachine for what would go wrong with every point, such as a full disk.
+    """
     section, folder = point.point.section, point.folder
     make_empty(folder)
     fabric = point.point.fabric
@@ -93,11 +99,25 @@ def carry_out(point: PlannedPrograms, cpu: int, stop: threading.Event) -> Progra
         limit_names=RUN_KEYS,
     )
     try:
-        execute(request)
+        _execute(point, request)
         write_completion(folder, point.key)
         result = judge_programs(point.point, folder)
         with replacing(folder / VERDICT_FILE) as partial_file:
             write_json(partial_file, result.verdict, indent=1)
-    except (Fault, OSError) as fault:
+    except (UnfitMachine, BrokenPipeError):
+        raise
+    except OSError as error:
+        raise unfit_for_writing(error, folder) from error
+    except Fault as fault:
+        refuse_full_disk(folder, str(fault))
         result = judge_failure(point.point, folder, str(fault), time.monotonic() - begin_s)
     return result
+
+
+def _execute(point: PlannedPrograms, request: Request) -> None:
+    """Runs the programs, and once more from the start if a signal has stopped the machine, as for points of plans."""
+    _, stopped = unless_stopped(
+        partial(execute, request), partial(make_empty, point.folder), lambda: not request.stop.is_set()
+    )
+    if stopped:
+        LOG.warning("%s: was stopped by a signal, and ran anew from the start", point.folder.name)

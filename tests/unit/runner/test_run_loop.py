@@ -20,7 +20,7 @@ from rich.console import Console
 from gradwire.agents.records import AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
 from gradwire.analysis.verdict.checks import Check
 from gradwire.analysis.verdict.verdict import Verdict, failed_run
-from gradwire.faults import InputFault, MachineFault
+from gradwire.faults import InputFault, MachineFault, UnfitMachine
 from gradwire.runner import judged
 from gradwire.runner.campaign import Campaign, running_order
 from gradwire.runner.executing import machine as machine_module
@@ -302,13 +302,14 @@ def test_a_folder_that_never_ran_has_no_report(tmp_path: Path) -> None:
         reported(tmp_path, points)
 
 
-def test_a_full_disk_fails_the_point_and_not_the_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_ends_the_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(folder: Path, on_line: Callable[[str], None]) -> int:
         raise OSError(28, "No space left on device", str(folder / "plan-0.npz"))
 
     machine(monkeypatch, full)
-    runs, _ = run(tmp_path, planned_runs(tmp_path))
-    assert all("No space left on device" in done.result.verdict for done in runs)
+    with pytest.raises(UnfitMachine, match=r"plan-0\.npz: cannot be written: No space left on device; make room"):
+        run(tmp_path, planned_runs(tmp_path))
+    assert not (tmp_path / "points.csv").exists()
 
 
 def test_ctrl_c_stops_every_machine_and_keeps_what_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

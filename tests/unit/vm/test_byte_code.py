@@ -18,13 +18,13 @@ from gradwire.vm.byte_code import MANIFEST, Manifest, byte_code_folder
 @pytest.fixture(autouse=True)
 def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("GRADWIRE_CACHE", str(tmp_path / "cache"))
-    byte_code_folder.cache_clear()
+    byte_code._filled_folder.cache_clear()
     yield
-    byte_code_folder.cache_clear()  # later tests of this process have another cache
+    byte_code._filled_folder.cache_clear()  # later tests of this process have another cache
 
 
 def filled(*modules: str) -> tuple[Path, Manifest]:
-    byte_code_folder.cache_clear()
+    byte_code._filled_folder.cache_clear()
     folder = byte_code_folder(modules)
     return folder, msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
 

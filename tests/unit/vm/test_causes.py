@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from gradwire.vm.causes import (
     LAST_WORDS,
+    MOST_BOOTS,
+    STOPPED,
     Cause,
     Ending,
     KernelFault,
@@ -16,6 +19,7 @@ from gradwire.vm.causes import (
     cause_of,
     kernel_died,
     last_words,
+    unless_stopped,
 )
 
 NO_PTRACE = "ptrace: Operation not permitted\ncheck_ptrace : expected SIGSTOP, got status = 9"
@@ -148,6 +152,57 @@ def test_who_forbids_ptrace_is_told_apart(surroundings: Surroundings, name: str,
         found = cause(console, surroundings=surroundings)
         assert found.name == name
         assert remedy in found.remedy
+
+
+@pytest.mark.parametrize(
+    "console",
+    [
+        f"userspace - child stopped with signal 19\nuserspace - child stopped with signal 18\n{INIT_KILLED}",
+        "<3>wait_stub_done : failed to wait for SIGTRAP, pid = 23618, n = 23618, errno = 25, status = 0x127f",
+        "start_userspace : expected SIGSTOP, got status = 0",
+        "check_ptrace : expected SIGSTOP, got status = 4735",
+        "check_sysemu: expected SIGTRAP or (SIGTRAP | 0x80), got status = 4991\nmissing",
+    ],
+)
+def test_a_signal_that_stopped_one_of_its_processes_is_told_apart(console: str) -> None:
+    found = cause(console, -signal.SIGABRT)
+    assert found.name == STOPPED
+    assert "Ctrl-Z" in found.remedy
+
+
+@pytest.mark.parametrize(
+    "console", ["userspace - child stopped with signal 1", "wait_stub_done : failed to wait for SIGTRAP, status = 0x9"]
+)
+def test_other_signals_to_its_processes_are_no_stop(console: str) -> None:
+    assert cause(console, -signal.SIGABRT).name != STOPPED
+
+
+def stopped_times(times: int) -> tuple[list[str], Callable[[], int]]:
+    """What is done, and a machine that is stopped so often before it runs to its end."""
+    done: list[str] = []
+
+    def boot() -> int:
+        done.append("boot")
+        if done.count("boot") <= times:
+            raise KernelFault("ended", Cause(STOPPED, "what", "remedy"))
+        return 7
+
+    return done, boot
+
+
+@pytest.mark.parametrize("times", range(MOST_BOOTS))
+def test_a_machine_that_was_stopped_is_booted_again_after_it_is_cleared(times: int) -> None:
+    done, boot = stopped_times(times)
+    assert unless_stopped(boot, lambda: done.append("clear")) == (7, times)
+    assert done == [*(["boot", "clear"] * times), "boot"]
+
+
+@pytest.mark.parametrize(("wanted", "boots"), [(True, MOST_BOOTS), (False, 1)])
+def test_it_is_not_booted_for_ever_or_for_nobody(wanted: bool, boots: int) -> None:
+    done, boot = stopped_times(MOST_BOOTS)
+    with pytest.raises(KernelFault, match="ended"):
+        unless_stopped(boot, lambda: None, lambda: wanted)
+    assert len(done) == boots
 
 
 @pytest.mark.parametrize("status", [31, 159])

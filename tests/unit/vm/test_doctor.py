@@ -1,16 +1,19 @@
 """Findings from what a machine shows."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from gradwire.faults import MachineFault
 from gradwire.vm import doctor
+from gradwire.vm.causes import Cause
 from gradwire.vm.doctor import (
     KERNEL_MEMORY_MB,
     PROGRAMS,
     TEST_PROGRAMS,
     free_mb,
+    kernel_finding,
     kernel_findings,
     machine_finding,
     memory_finding,
@@ -19,6 +22,7 @@ from gradwire.vm.doctor import (
     program_findings,
     wall_findings,
 )
+from gradwire.vm.kernel_source import Source, note_content, note_source
 from gradwire.vm.packages import install_command
 
 
@@ -67,6 +71,7 @@ def test_source_and_tools_are_required_only_while_there_is_no_kernel(monkeypatch
 
     monkeypatch.setattr(doctor, "find_source", no_source)
     monkeypatch.setattr(doctor, "missing_tools", lambda: ["flex", "xz"])
+    monkeypatch.setattr(doctor, "kernel_file_damage", lambda _: None)
     for kernel, required in ((None, True), (Path("/cache/kernel-6.12"), False)):
         monkeypatch.setattr(doctor, "cached_kernel", lambda kernel=kernel: kernel)
         findings = {finding.name: finding for finding in kernel_findings()}
@@ -74,6 +79,40 @@ def test_source_and_tools_are_required_only_while_there_is_no_kernel(monkeypatch
         assert findings["kernel source"].required is required
         assert findings["build tools"].mend == install_command("flex", "xz")
         assert findings["virtual-time kernel"].ok is not required
+
+
+def test_a_damaged_kernel_is_no_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    damage = Cause("kernel file", "it has another content", "build it again")
+    monkeypatch.setattr(doctor, "kernel_file_damage", lambda _: damage)
+    finding = kernel_finding(tmp_path / "kernel")
+    assert (finding.ok, finding.required, finding.detail, finding.mend) == (False, True, damage.what, damage.remedy)
+
+
+@pytest.mark.parametrize(("noted", "said"), [(True, "with the content that"), (False, "no content is noted")])
+def test_whether_a_kernels_content_is_noted_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noted: bool, said: str
+) -> None:
+    monkeypatch.setattr(doctor, "kernel_file_damage", lambda _: None)
+    (tmp_path / "kernel").write_text("a kernel")
+    if noted:
+        note_content(tmp_path / "kernel")
+    assert said in kernel_finding(tmp_path / "kernel").detail
+
+
+def test_a_damaged_source_is_told_before_it_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Source(tmp_path / "linux-source-6.12.tar.xz", (6, 12))
+    source.tarball.write_text("as it came")
+    monkeypatch.setenv("GRADWIRE_CACHE", str(tmp_path))
+    monkeypatch.setattr(doctor, "find_source", lambda: source)
+    monkeypatch.setattr(doctor, "cached_kernel", lambda: None)
+    assert next(finding for finding in kernel_findings() if finding.name == "kernel source").ok
+    note_source(source, tmp_path)
+    status = source.tarball.stat()
+    source.tarball.write_text("as it CAME")
+    os.utime(source.tarball, ns=(status.st_atime_ns, status.st_mtime_ns))
+    finding = next(finding for finding in kernel_findings() if finding.name == "kernel source")
+    assert not finding.ok
+    assert "is damaged: it has another content than when a kernel was first built from it" in finding.detail
 
 
 def test_memory_needs_room_for_one_kernel_and_tells_for_how_many_there_is() -> None:

@@ -1,6 +1,7 @@
 """The build's steps and what they leave behind, with a source package whose Makefile only pretends."""
 
 import fcntl
+import hashlib
 import io
 import os
 import shutil
@@ -14,6 +15,7 @@ import pytest
 from gradwire.faults import InternalFault, MachineFault
 from gradwire.vm import kernel, kernel_source
 from gradwire.vm.kernel import PREBUILT, build_kernel, cached_kernel, ensure_kernel, renewal, unpack_command
+from gradwire.vm.kernel_source import NOTE_SUFFIX, has_noted_content, note_of
 
 PRETENDED = """
 allnoconfig:
@@ -71,7 +73,8 @@ def make_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeSource:
 
 
 def left_in(cache: Path) -> list[str]:
-    return sorted(path.name for path in cache.iterdir() if path.name != "lock")
+    """All files but the lock, and what is noted of the content of others."""
+    return sorted(path.name for path in cache.iterdir() if path.name != "lock" and path.suffix != NOTE_SUFFIX)
 
 
 def test_a_build_leaves_the_kernel_and_nothing_else(cache: Path, make_source: MakeSource) -> None:
@@ -81,6 +84,8 @@ def test_a_build_leaves_the_kernel_and_nothing_else(cache: Path, make_source: Ma
     built = ensure_kernel(lambda done, total, text: reports.append((done, total, text)))
     assert built == cached_kernel()
     assert left_in(cache) == [built.name]
+    assert has_noted_content(built)
+    assert subprocess.run(["sha256sum", "--check", "--quiet", note_of(built)], cwd=cache, check=False).returncode == 0
     assert (1, kernel_source.COMPILED_OBJECTS, "init/main.o") in reports
     assert reports[-1][0] == reports[-1][1]
 
@@ -98,8 +103,10 @@ def test_a_damaged_kernel_is_built_anew_when_that_is_asked_for(cache: Path, make
     built = build_kernel(lambda *_: None)
     whole = built.read_bytes()
     built.write_bytes(whole[:-1])
+    assert has_noted_content(built) is False
     assert build_kernel(lambda *_: None, anew=True) == built
     assert built.read_bytes() == whole
+    assert has_noted_content(built)
     assert left_in(cache) == [built.name]
 
 
@@ -193,6 +200,40 @@ def test_an_installations_own_kernel_is_taken_and_shared_through_the_cache(
     assert shared.read_text() == "a kernel"
     assert os.access(shared, os.X_OK)
     assert left_in(cache) == [own.name]
+    assert has_noted_content(shared)
+
+
+def test_a_kernel_that_an_earlier_version_built_is_noted_on_its_next_use(cache: Path, make_source: MakeSource) -> None:
+    make_source(PRETENDED)
+    built = build_kernel(lambda *_: None)
+    note_of(built).unlink()
+    assert has_noted_content(built) is None
+    ensure_kernel(lambda *_: None)
+    assert has_noted_content(built)
+
+
+def test_a_source_with_other_content_than_its_package_or_at_first_is_not_built(
+    cache: Path, make_source: MakeSource, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    make_source(PRETENDED)
+    source = kernel_source.find_source()
+    monkeypatch.setattr(kernel_source, "PACKAGES_KNOWN", tmp_path)
+    listing = tmp_path / "linux-source-6.12.md5sums"
+    for content, fits in ((source.tarball.read_bytes(), True), (b"other", False)):
+        md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
+        listing.write_text(f"{'0' * 32}  usr/share/doc/x\n{md5}  {str(source.tarball)[1:]}\n")
+        assert (kernel_source.source_damage(source, cache) == "") is fits
+    with pytest.raises(MachineFault, match=r"is damaged: its MD5 is not .* as its package says; get it anew: `"):
+        build_kernel(lambda *_: None)
+    listing.unlink()
+    build_kernel(lambda *_: None)
+    status = source.tarball.stat()
+    flipped = bytearray(source.tarball.read_bytes())
+    flipped[len(flipped) // 2] ^= 1
+    source.tarball.write_bytes(flipped)
+    os.utime(source.tarball, ns=(status.st_atime_ns, status.st_mtime_ns))
+    with pytest.raises(MachineFault, match="another content than when a kernel was first built from it"):
+        build_kernel(lambda *_: None, anew=True)
 
 
 def test_an_installations_kernel_of_another_config_is_refused(

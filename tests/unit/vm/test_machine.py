@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.faults import InputFault, MachineFault
+from gradwire.faults import InputFault, MachineFault, UnfitMachine
 from gradwire.vm import machine
+from gradwire.vm.causes import STOPPED, KernelFault
+from gradwire.vm.kernel_source import note_content
 from gradwire.vm.machine import (
     TokenWatch,
     boot_command,
@@ -113,6 +115,41 @@ def test_a_kernel_that_dies_is_told_with_its_last_words_and_leaves_nothing(tmp_p
     with pytest.raises(MachineFault, match=r"kernel died(.|\n)*Kernel panic"):
         run(dying_kernel(tmp_path, "echo 'Kernel panic - not syncing'; exit 1"), workdir)
     assert list(workdir.iterdir()) == []
+
+
+def test_a_kernel_that_lives_on_with_a_stopped_process_is_ended_at_once(tmp_path: Path) -> None:
+    """Which process inside it was cannot be told; an end that looks good afterwards is none either."""
+    words = "echo 'userspace - child stopped with signal 18'"
+    for then in ("exec sleep 1000", "echo 0 >.kernel/status"):
+        with pytest.raises(KernelFault, match="continued one of its processes") as raised:
+            run(dying_kernel(tmp_path, f'[ "$1" = --help ] || {{ {words}; {then}; }}'), tmp_path / "run")
+        assert raised.value.cause.name == STOPPED
+
+
+def test_a_kernel_whose_content_has_changed_is_not_booted(tmp_path: Path) -> None:
+    kernel = dying_kernel(tmp_path, "touch booted")
+    note_content(kernel)
+    with pytest.raises(KernelFault, match="kernel died"):  # it is whole
+        run(kernel, tmp_path)
+    (tmp_path / "booted").unlink()
+    kernel.write_text(kernel.read_text() + "\n")
+    with pytest.raises(UnfitMachine, match=r"has another content than (.|\n)*remedy: build the kernel again"):
+        run(kernel, tmp_path)
+    assert not (tmp_path / "booted").exists()
+    kernel.unlink()
+    with pytest.raises(UnfitMachine, match="cannot be read: No such file"):
+        run(kernel, tmp_path)
+
+
+def test_a_kernel_without_a_sign_of_life_is_ended_before_its_time_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "BOOT_LIMIT_S", 0.2)
+    with pytest.raises(KernelFault, match=r"no sign of life within 0\.2 s") as raised:
+        run(dying_kernel(tmp_path, '[ "$1" = --help ] || exec sleep 1000'), tmp_path)
+    assert "gradwire kernel --force" in raised.value.cause.remedy
+    alive = "mkdir .kernel/gradwire; touch .kernel/gradwire/pid; sleep 0.5; echo 0 >.kernel/status"
+    assert run(dying_kernel(tmp_path, f'[ "$1" = --help ] || {{ {alive}; }}'), tmp_path) == 0
 
 
 def test_a_kernel_that_hangs_is_ended_at_the_time_limit(tmp_path: Path) -> None:

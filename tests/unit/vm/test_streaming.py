@@ -1,21 +1,27 @@
 """Lines out of bytes, and why following them ends."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
+from itertools import count
 
 import pytest
 
 from gradwire.vm.streaming import (
     FollowEnd,
     LineSplitter,
+    TimeLimit,
     dies_with_parent,
     follow,
+    is_stopped,
     living_of_group,
     pipe,
     process_group,
 )
+
+FINISHED = FollowEnd.FINISHED
 
 
 def lines_of(*chunks: bytes) -> list[str]:
@@ -74,6 +80,46 @@ def test_what_was_written_before_the_end_is_still_handed_on() -> None:
 def test_following_ends_at_its_time_limit() -> None:
     with pipe() as (reader, _):
         assert follow({reader: lambda _: None}, time_limit_s=0) is FollowEnd.TIMED_OUT
+
+
+def test_what_is_written_just_before_the_end_is_handed_on() -> None:
+    """A kernel says why it dies, and dies."""
+    seen: list[str] = []
+    with pipe() as (first, first_end), pipe() as (second, writer):
+
+        def take(line: str) -> None:
+            seen.append(line)
+            if len(seen) == 1:
+                os.write(writer.fileno(), b"the reason\n")
+
+        os.write(first_end.fileno(), b"line\n")
+        assert follow({first: take, second: seen.append}, time_limit_s=5, finished=lambda: bool(seen)) is FINISHED
+    assert seen == ["line", "the reason"]
+
+
+def test_time_in_which_this_process_did_not_run_does_not_count() -> None:
+    wall_s = iter([0.0, 0.5, 1000.0, 1000.5])
+    limit = TimeLimit(3.0, wall_s=lambda: next(wall_s))
+    assert [limit.left_s() for _ in range(3)] == [2.5, 1.5, 1.0]
+
+
+def test_time_in_which_the_other_process_was_stopped_does_not_count() -> None:
+    held, wall_s = iter([False, True, True, False]), count()
+    limit = TimeLimit(3.0, lambda: next(held), lambda: float(next(wall_s)))
+    assert [limit.left_s() for _ in range(4)] == [2.0, 2.0, 2.0, 1.0]
+
+
+def test_a_process_is_seen_to_be_stopped_and_to_go_on() -> None:
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        assert not is_stopped(process.pid)
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        assert is_stopped(process.pid)
+        process.send_signal(signal.SIGCONT)
+        os.waitid(os.P_PID, process.pid, os.WCONTINUED)
+        assert not is_stopped(process.pid)
+        process.kill()
+    assert not is_stopped(process.pid)
 
 
 def test_following_ends_when_stopped() -> None:

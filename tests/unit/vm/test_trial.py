@@ -10,7 +10,8 @@ import pytest
 from gradwire.faults import MachineFault
 from gradwire.vm import trial
 from gradwire.vm.causes import Cause, KernelFault, Surroundings
-from gradwire.vm.kernel_source import attach_agent
+from gradwire.vm.kernel_source import attach_agent, note_content
+from gradwire.vm.machine import TIME_LIMIT
 from gradwire.vm.trial import ELF_HEADER, ELF_SEGMENT, HEADLINE, X86_64, kernel_file_damage, try_kernel
 
 BODY_BYTES = 1000
@@ -70,6 +71,23 @@ def test_a_file_without_the_right_to_be_run_or_read(kernel: Path) -> None:
     damage = kernel_file_damage(kernel)
     assert damage is not None
     assert "cannot be read: No such file" in damage.what
+
+
+def test_a_flipped_bit_is_told_where_the_content_is_noted(kernel: Path) -> None:
+    note_content(kernel)
+    assert kernel_file_damage(kernel) is None
+    content = bytearray(kernel.read_bytes())
+    content[len(content) // 2] ^= 1
+    kernel.write_bytes(content)
+    damage = kernel_file_damage(kernel)
+    assert damage is not None
+    assert "has another content than when it was built" in damage.what
+
+
+def test_a_kernel_that_hangs_is_told_to_be_built_anew(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(monkeypatch, KernelFault("ended", Cause(TIME_LIMIT, "what", "give it more")))
+    with pytest.raises(KernelFault, match=r"had not booted after 60 s(.|\n)*gradwire kernel --force"):
+        try_kernel(kernel)
 
 
 def machine(monkeypatch: pytest.MonkeyPatch, result: int | Exception) -> None:

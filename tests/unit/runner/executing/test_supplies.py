@@ -10,6 +10,7 @@ import pytest
 from gradwire.faults import InternalFault, MachineFault
 from gradwire.runner.executing.cluster.supplies import plan_file, take_kernel, take_plan
 from gradwire.vm.kernel import kernel_named
+from gradwire.vm.kernel_source import has_noted_content
 from gradwire.workloads.plan import Plan
 from tests.unit.runner.test_run_loop import planned_runs
 
@@ -23,7 +24,8 @@ def test_a_kernel_is_kept_once_and_can_be_booted(tmp_path: Path, monkeypatch: py
     assert kept == tmp_path / "cache" / "kernel-x"
     assert kept.read_bytes() == b"as built"
     assert os.access(kept, os.X_OK)
-    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["kernel-x"]
+    assert sorted(path.name for path in (tmp_path / "cache").iterdir()) == ["kernel-x", "kernel-x.sha256"]
+    assert has_noted_content(kept)
 
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
