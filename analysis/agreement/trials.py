@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -162,8 +163,9 @@ def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Tr
     if not turn_bytes:
         return
     turn_s = turn_bytes * 8 / (run.fabric.goodput_share() * run.fabric.rate_bps)
-    holding = run.of(Buffered(seen.held.most_bytes)) if seen.held.most_bytes else run
-    for ports in (1, 2 * (1 + len(run.fabric.tree.tiers))):
+    sizes = dict.fromkeys((seen.held.most_bytes, seen.held.typical_bytes))
+    for held_bytes, ports in product(sizes, (1, 2 * (1 + len(run.fabric.tree.tiers)))):
+        holding = run.of(Buffered(held_bytes)) if held_bytes else run
         held = amplification(holding, ports * turn_s, turn_bytes)
         if deviation.share(held.random_s - held.undelayed_s) < ENOUGH_WITHIN_MARGIN:
             continue  # What is held may explain it; that messages are late as well does not.
@@ -173,7 +175,7 @@ def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Tr
             yield Trial(Cause.BURSTS, held.random_s, f"Messages arrive {late}")
         elif deviation.is_explained(held.random_s):
             alone = amplification(run, ports * turn_s, turn_bytes, deviation.ideal_s)
-            yield Trial(Cause.SKEW, held.random_s, _skew_in_words(late, alone, held, seen.held.most_bytes))
+            yield Trial(Cause.SKEW, held.random_s, _skew_in_words(late, alone, held, held_bytes))
 
 
 def _skew_in_words(late: str, alone: Amplification, held: Amplification, held_bytes: int) -> str:

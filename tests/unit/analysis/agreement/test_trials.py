@@ -11,7 +11,7 @@ from gradwire.analysis.agreement.causes import Cause, Deviation, Trial, first_ca
 from gradwire.analysis.agreement.held import Held
 from gradwire.analysis.agreement.ideal import IdealRun
 from gradwire.analysis.agreement.trials import Seen, trials
-from gradwire.analysis.fluid.estimate import Jitter
+from gradwire.analysis.fluid.estimate import Buffered, Jitter
 from gradwire.topo.tc import QUANTUM_BYTES
 from gradwire.workloads.job import Costs
 from tests.shared.small_allreduces import one_tensor, plan_of
@@ -22,12 +22,12 @@ FORGIVEN_S = 2e-6
 LATENCY_S = 5e-6
 
 
-def found(run: IdealRun, measured_s: float) -> Trial | None:
-    """The cause of a run that held nothing and whose iterations took equally long."""
+def found(run: IdealRun, measured_s: float, held: Held | None = None) -> Trial | None:
+    """The cause of a run that held this and whose iterations took equally long."""
     forgiven_bytes = int(FORGIVEN_S * RATE_BPS / 8)
     seen = Seen(
         iterations_s=(measured_s,) * run.window.iterations,
-        held=Held(),
+        held=held or Held(),
         copies_apart_s=0.0,
         grain_bytes=forgiven_bytes + QUANTUM_BYTES,
         forgiven_bytes=forgiven_bytes,
@@ -47,6 +47,20 @@ def test_a_message_waits_for_a_turn_at_one_port_or_at_each(ports: int, said: str
     assert cause is not None
     assert cause.cause is Cause.SKEW
     assert said in cause.effect
+
+
+def test_late_messages_met_what_was_held_most_of_the_time_or_nearly_always() -> None:
+    run = ideal_run(halving_doubling(16), iterations=10)
+    held = Held(typical_bytes=100_000, most_bytes=4_000_000)
+    typical, most = (run.of(Buffered(size_bytes)) for size_bytes in (held.typical_bytes, held.most_bytes))
+    late = Jitter(TURN_S, 7)
+    typical_s, most_s = (of.time_s(jitter=late, whole_bytes=QUANTUM_BYTES) for of in (typical, most))
+    assert most_s > 1.05 * typical_s
+    for measured_s, said in ((typical_s, "up to 100 kB of a connection"), (most_s, "up to 4 MB of a connection")):
+        cause = found(run, measured_s, held)
+        assert cause is not None
+        assert cause.cause is Cause.SKEW
+        assert said in cause.effect
 
 
 def latent(latency_s: float) -> IdealRun:
