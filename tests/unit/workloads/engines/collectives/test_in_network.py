@@ -13,6 +13,7 @@ from gradwire.runner.compiling.ideal_times import fluid_times
 from gradwire.topo.fabric import Fabric, Topology
 from gradwire.workloads.checker import check
 from gradwire.workloads.engines.collectives.contract import Collective
+from gradwire.workloads.engines.collectives.in_network import Tree, all_reduce
 from gradwire.workloads.job import Costs, Job
 from gradwire.workloads.plan import OpKind, Plan, Role
 from gradwire.workloads.registry import strategy
@@ -61,6 +62,24 @@ def test_strategies_on_switches_are_sound(name: str, options: dict[str, Any], fa
     assert (plan.ops.rank[plan.rank_role[plan.ops.rank] == Role.AGGREGATOR]).size
     reduces = plan.ops.rank[plan.ops.kind == OpKind.REDUCE]
     assert (plan.rank_role[reduces] == Role.WORKER).all(), "switches add at no cost"
+
+
+@pytest.mark.parametrize(("spines", "beside"), [(2, 2), (4, 2), (2, 4), (3, 2)])
+def test_every_place_of_a_machine_sends_by_every_spine(spines: int, beside: int) -> None:
+    """Four machines on two leaves. A part for each place and spine together, and as many of them past each spine and from each member."""
+    members = 4 * beside
+    machines = [range(first, first + beside) for first in range(0, members, beside)]
+    tree = Tree(machines, tuple(member // (2 * beside) for member in range(members)), leaves=2, spines=spines)
+    schedule = all_reduce(tree)
+    assert schedule.parts == beside * spines
+    leaves = range(members, members + 2)
+    place = {part: src % beside for src, dst, part in schedule.rows[:, :3].tolist() if src < members and dst in leaves}
+    passed = {
+        (place[part], dst)
+        for src, dst, part in schedule.rows[:, :3].tolist()
+        if src in leaves and dst not in range(members + 2)
+    }
+    assert passed == {(one, members + 2 + spine) for one in range(beside) for spine in range(spines)}
 
 
 def sent_by_hosts(plan: Plan) -> list[int]:
