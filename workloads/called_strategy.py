@@ -43,8 +43,8 @@ def state_bytes_of(strategy: Strategy, cluster: Cluster, options: Options) -> fl
         return float(strategy.state_bytes(cluster, options))
 
 
-def plans_of(strategy: Strategy, job: Job, options: Options) -> Mapping[str, Plan]:
-    """The candidate plans of a strategy by their labels. job: with its fabric.
+def plans_of(strategy: Strategy, job: Job, options: Options, fabric: Fabric) -> Mapping[str, Plan]:
+    """The candidate plans of a strategy by their labels. fabric: the job's, of which `job` may note that a strategy has asked for it.
 
     Raises InputFault for what is not a mapping of labels to plans, and for a plan whose messages have classes that the fabric lacks.
     OverflowError, of ops that are too large to count, is the caller's.
@@ -62,8 +62,7 @@ def plans_of(strategy: Strategy, job: Job, options: Options) -> Mapping[str, Pla
                 f"{_compile_of(strategy)} returned a mapping of {type(label).__name__} to {type(plan).__name__}: return plans by their "
                 f"labels, like {{'{strategy.name}': plan}}"
             )
-        if job.fabric is not None:
-            _refuse_missing_classes(strategy, plan, job.fabric)
+        _refuse_missing_classes(strategy, plan, fabric)
     return plans
 
 

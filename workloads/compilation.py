@@ -187,7 +187,7 @@ def compile_point(
 def compile_plans(point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:
     """The candidate plans of a point, whose job has its fabric. Raises InputFault."""
     try:
-        plans = plans_of(point.strategy, job, point.options)
+        plans = plans_of(point.strategy, job, point.options, point.fabric)
     except OverflowError as error:
         raise InputFault(
             "an op takes longer, or is larger, than 64 bits count in nanoseconds and bytes: look for what is too large or too small in "

@@ -194,7 +194,8 @@ def test_what_a_run_left_is_refused_if_it_has_become_another(ran: list[PlannedRu
         path.write_text(f"{path.read_text()} ")
     else:
         with np.load(path) as arrays:
-            np.savez_compressed(path, **arrays)
+            kept = {name: arrays[name] for name in reversed(arrays.files)}
+        np.savez(path, **kept)
     with pytest.raises(InputFault, match=rf"{name}.*its content is not what the run left"):
         READING[name](stored)
     READING[name](other)

@@ -80,12 +80,12 @@ def waits_for_ever(number: int) -> int:
 def test_who_stops_asking_does_not_wait() -> None:
     results: Iterator[int] = side_by_side(waits_for_ever, [0, 1, 2, 3], jobs=3)
     assert next(results) == 0
-    children = multiprocessing.active_children()
-    assert children
+    assert multiprocessing.active_children()
     results.close()  # type: ignore[attr-defined]
-    for child in children:
-        child.join()
-    assert not multiprocessing.active_children()
+    # The pool may start another process while it is being closed, which ends as the others do.
+    while children := multiprocessing.active_children():
+        for child in children:
+            child.join()
 
 
 def ends_its_process(number: int) -> int:
