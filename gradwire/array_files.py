@@ -120,9 +120,9 @@ def _examined(
         members = {
             name: _claimed(cast(Any, files.enter_context(archive.open(info))), info) for name, info in named.items()
         }
-        _refuse_misshapen(members)
         for name, member in members.items():
             _refuse_other(name, member, columns[name])
+        _refuse_misshapen(members)
         yield members
 
 

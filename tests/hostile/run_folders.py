@@ -174,7 +174,7 @@ def times(place: Path, which: str = SOUNDS[0]) -> Times:
     """The iteration times of a sound run."""
     folder = place / Path(which).stem
     if not folder.exists():
-        _write(folder, sound(which))
+        write_files(folder, sound(which))
     return report(folder)
 
 
@@ -192,10 +192,10 @@ def tried(number: int, place: Path) -> Outcome:
         _spoil(files, random)
     is_resealed = is_sealed and random.random() < 0.6
     if is_resealed:
-        _seal_again(files)
+        seal_again(files)
     folder = place / "hostile"
     shutil.rmtree(folder, ignore_errors=True)
-    _write(folder, files)
+    write_files(folder, files)
     if random.random() < 0.2:
         put(folder / random.choice(sorted(sound(which))), random)
     reader = _reader(which, random)
@@ -254,7 +254,7 @@ def _edit_json(files: dict[str, bytes], name: str, random: Random) -> None:
     files[name] = json.dumps(message).encode(errors="replace")
 
 
-def _seal_again(files: dict[str, bytes]) -> None:
+def seal_again(files: dict[str, bytes]) -> None:
     """Computes the hashes of all sealed files anew."""
     for name in [each for each in files if Path(each).name == SEALS_FILE]:
         folder = Path(name).parent
@@ -265,7 +265,7 @@ def _seal_again(files: dict[str, bytes]) -> None:
             files[name] = json.dumps({"sha256": hashes}).encode()
 
 
-def _write(folder: Path, files: dict[str, bytes]) -> None:
+def write_files(folder: Path, files: dict[str, bytes]) -> None:
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)

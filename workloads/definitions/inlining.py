@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from gradwire.faults import InputFault
 from gradwire.workloads.definitions.conversion import device_of, model_file, profile_of
 from gradwire.workloads.definitions.hugging_face import hugging_face_profile
+from gradwire.workloads.definitions.limits import listed
 from gradwire.workloads.definitions.references import TABLES, TRACE, is_file, strategy_reference, swapped
 from gradwire.workloads.definitions.schema import DeviceDefinition, DeviceFile, ModelDefinition, ModelFile, name_defect
 from gradwire.workloads.definitions.strategy_files import allow, strategy_in
@@ -26,7 +27,6 @@ from gradwire.workloads.registry import strategy_names
 from gradwire.workloads.registry.built_in import BUILT_IN as BUILT_IN_STRATEGIES
 from gradwire.workloads.registry.catalogue import installed
 from gradwire.workloads.scenario.explanations import explain
-from gradwire.workloads.scenario.limits import listed
 from gradwire.workloads.scenario.reading import read_document
 from gradwire.workloads.scenario.strict import validated
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from gradwire.faults import InputFault
 from gradwire.topo.fabric import Fabric
+from gradwire.workloads.definitions.limits import listed
 from gradwire.workloads.programs.schema import ProgramFileSection, ProgramPointSection
 from gradwire.workloads.programs.section import ProgramSection, hosts_of
 from gradwire.workloads.scenario.expansion import Expansion
-from gradwire.workloads.scenario.limits import listed
 from gradwire.workloads.scenario.loading import GIVEN, first_names_of, name_of_title, parameter_names, toml_content
 from gradwire.workloads.scenario.reading import read_document
 from gradwire.workloads.scenario.settings import apply_setting, setting_words

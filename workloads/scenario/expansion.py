@@ -17,8 +17,8 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from gradwire.faults import InputFault
+from gradwire.workloads.definitions.limits import MOST_POINTS, MOST_SWEPT_KEYS, count_of
 from gradwire.workloads.scenario.explanations import explain, is_of_section, value_at
-from gradwire.workloads.scenario.limits import MOST_POINTS, MOST_SWEPT_KEYS, count_of
 from gradwire.workloads.scenario.schema import AboutSection, PointTables
 from gradwire.workloads.scenario.settings import flattened, merge_key
 from gradwire.workloads.scenario.strict import validated

@@ -16,11 +16,11 @@ import tomli_w
 
 from gradwire.faults import InputFault
 from gradwire.workloads.definitions.inlining import inlined
+from gradwire.workloads.definitions.limits import listed, refuse_too_much
 from gradwire.workloads.definitions.schema import DefinedSection
 from gradwire.workloads.faults.section import named_faults
 from gradwire.workloads.models.synthetic import base_name
 from gradwire.workloads.scenario.expansion import Expansion
-from gradwire.workloads.scenario.limits import listed, refuse_too_much
 from gradwire.workloads.scenario.names import name_defects
 from gradwire.workloads.scenario.reading import by_first_names, has_programs, read_document
 from gradwire.workloads.scenario.schema import FileSection, PointSection, PrintedSection

@@ -13,7 +13,7 @@ from typing import Any
 
 from gradwire.faults import InputFault
 from gradwire.regular_files import MESSAGE_BYTES, read_bytes
-from gradwire.workloads.scenario.limits import refuse_long_keys, refuse_too_much
+from gradwire.workloads.definitions.limits import refuse_long_keys, refuse_too_much
 
 HAS = "a scenario has a title and the tables cluster, fabric, model and strategy, or cluster, fabric and program"
 OTHER_NAMES: Mapping[str, str] = {"cluster.gpus_per_host": "cluster.workers_per_host"}
@@ -26,7 +26,7 @@ def read_document(path: Path, noun: str = "scenario", has: str = HAS, *, follow:
 
     noun: what kind of file it is, and `has` what is in such a file, for messages. follow: as for `file_text`.
 
-    Raises InputFault, naming the file, if it cannot be read, is something else than TOML, or says more than a file may (limits.py).
+    Raises InputFault, naming the file, if it cannot be read, is something else than TOML, or says more than a file may.
     """
     text = file_text(path, noun, follow=follow)
     if not text.strip():

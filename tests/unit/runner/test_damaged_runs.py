@@ -59,6 +59,36 @@ def test_a_file_of_another_version_is_said_to_be_one(
     )
 
 
+@pytest.mark.parametrize("stand_in", ["zero", "pipe", "another", "folder", "huge"])
+@pytest.mark.parametrize("name", [*OF_A_POINT, "seals.json", "scenario.toml", "clock.json", "provenance.json"])
+def test_what_is_no_file_in_the_place_of_one_is_refused_in_one_line(
+    call: Any, folder: Path, point: Path, name: str, stand_in: str
+) -> None:
+    file = point / name if (point / name).exists() else folder / name
+    kept = file.rename(folder / "kept") if file.exists() else folder / "kept"
+    match stand_in:
+        case "zero":
+            file.symlink_to("/dev/zero")
+        case "pipe":
+            os.mkfifo(file)
+        case "another":
+            file.symlink_to(kept)
+        case "folder":
+            file.mkdir()
+        case "huge":
+            file.touch()
+            os.truncate(file, 1 << 40)
+    what = {
+        "zero": "is a link, to /dev/zero",
+        "pipe": "is a pipe",
+        "another": f"is a link, to {kept}",
+        "folder": "is a folder",
+    }
+    message = error_of(call, "report", str(folder))
+    assert f"{file}: {'' if file.is_symlink() else 'cannot be read'}" in message
+    assert what.get(stand_in, "has 1,099,511,627,776 bytes") in message
+
+
 def test_a_damaged_point_of_the_store_is_named_where_it_is_kept(
     call: Any, folder: Path, point: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
