@@ -43,6 +43,8 @@ class Observer:
         self._calls: dict[tuple[str, int], set[str]] = defaultdict(set)
         self._path_of: dict[str, str] = {}
         self._node = ""
+        #: Tests that did not pass.
+        self.failed: list[str] = []
 
     def trace(self, frame: FrameType, _event: str, _argument: object) -> None:
         """Notes each call; given to sys.settrace."""
@@ -59,6 +61,11 @@ class Observer:
         for (path, line), nodes in self._calls.items():
             self.reach.calls[path][line] = sorted(nodes)
         return self.reach
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Notes what fails."""
+        if report.failed:
+            self.failed.append(report.nodeid)
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None]:

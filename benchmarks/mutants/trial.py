@@ -65,18 +65,24 @@ def copied(tree: Path, to: Path) -> None:
 def observed(tree: Path, tests: Sequence[str], paths: Sequence[str]) -> Reach:
     """Runs the tests as they are. Raises RuntimeError if they do not pass."""
 
-    def run() -> tuple[int, Reach, list[str]]:
+    def run() -> tuple[list[str], int, Reach, list[str]]:
         observer = Observer(paths)
         status = int(pytest.main([*PYTEST, *tests], plugins=[observer]))
-        return status, observer.done(), [name for name in sys.modules if name.split(".")[0] not in OURS]
+        return (
+            observer.failed,
+            status,
+            observer.done(),
+            [name for name in sys.modules if name.split(".")[0] not in OURS],
+        )
 
     result = _in_child(tree, run, cpu_s=3600.0, wall_s=3600.0)
-    if result is None or result[0]:
-        raise RuntimeError(f"{' '.join(tests)}: do not pass as they are; run them with pytest")
-    for name in result[2]:
+    if result is None or result[1]:
+        which = " ".join(result[0] if result and result[0] else tests)
+        raise RuntimeError(f"{which}: does not pass as it is; run it with pytest")
+    for name in result[3]:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    reach: Reach = result[1]
+    reach: Reach = result[2]
     return reach
 
 
