@@ -164,16 +164,39 @@ def _kill_one(run: Run, chosen: Callable[[int], bool]) -> None:
 
 
 def suspended(run: Run) -> None:
-    """All processes stand still for some seconds."""
-    stopped = run.tree()
-    for pid, sent in [
-        *((pid, signal.SIGSTOP) for pid in stopped),
-        *((pid, signal.SIGCONT) for pid in reversed(stopped)),
-    ]:
-        if sent is signal.SIGCONT and pid == stopped[-1]:
-            time.sleep(SUSPENDED_S)
+    """All processes, those in which kernels carry their own among them, stand still for some seconds and go on in any order."""
+    stopped = descended_from(run.process.pid)
+    signalled(stopped, signal.SIGSTOP)
+    time.sleep(SUSPENDED_S)
+    signalled(run.random.choice((stopped, stopped[::-1], run.random.sample(stopped, len(stopped)))), signal.SIGCONT)
+
+
+def at_terminal(run: Run) -> None:
+    """Ctrl-Z, and `fg` some seconds later: the command alone stands still."""
+    signalled([run.process.pid], signal.SIGTSTP)
+    time.sleep(SUSPENDED_S)
+    signalled([run.process.pid], signal.SIGCONT)
+
+
+def descended_from(pid: int) -> list[int]:
+    """A process and all that descend from it, parents first."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(folder.name))
+    found, waiting = [], [pid]
+    while waiting:
+        found.append(waiting.pop(0))
+        waiting += children.get(found[-1], [])
+    return found
+
+
+def signalled(pids: list[int], number: signal.Signals) -> None:
+    """Sends a signal to processes in their order."""
+    for pid in pids:
         with suppress(ProcessLookupError):
-            os.kill(pid, sent)
+            os.kill(pid, number)
 
 
 def moved(run: Run) -> None:
@@ -216,11 +239,16 @@ FAULTS: Mapping[str, Callable[[Run], None]] = {
     "kernel-killed": kernel_killed,
     "process-killed": process_killed,
     "suspended": suspended,
+    "ctrl-z": at_terminal,
     "moved": moved,
     "twice": twice,
     "disk-full": disk_full,
     "clock-changed": clock_changed,
 }
+
+
+SURVIVED = (suspended, at_terminal)
+"""What a command lives through by itself."""
 
 
 def measured(out: Path) -> dict[str, str]:
@@ -263,6 +291,8 @@ def _judged(run: Run, happen: Callable[[Run], None], reference: Mapping[str, str
     happen(run)
     first = run.process.wait(LIMIT_S)
     begun = run.process.pid
+    if first and happen in SURVIVED:
+        return f"did not survive: the command ended with {first}: {_output(run)}"
     if first:
         run.begin()
         if last := run.process.wait(LIMIT_S):

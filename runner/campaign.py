@@ -120,7 +120,7 @@ def _carry_out(planned: PlannedRun, executor: Executor, watcher: Watcher, stop: 
     except UnfitMachine:
         raise
     except Fault as fault:
-        refuse_full_disk(planned.folder, str(fault))
+        refuse_full_disk(planned.folder)
         judged = judge_failure(planned, str(fault), time.monotonic() - begin_s)
     write_judgement(judged)
     return judged
@@ -130,6 +130,8 @@ def _run_and_judge(planned: PlannedRun, executor: Executor, watcher: Watcher, st
     _write_task(planned)
     ended = executor.replay(planned, watcher, stop)
     if ended.status:
+        if not ended.worker:  # a worker has told of its own disk
+            refuse_full_disk(planned.folder, ended.fault)
         raise MachineFault(
             ended.fault or f"the point ended with status {ended.status}; see {planned.folder / OUTPUT_FILE}"
         )

@@ -37,8 +37,8 @@ def _try_host(_: int) -> None:
 def _try_cached_kernel(memory_mb: int) -> None:
     kernel = cached_kernel()
     assert kernel is not None, "it is built before"
-    byte_code_folder(tuple(RUN_MODULES))  # in the cache, which every point needs
     try_kernel(kernel, memory_mb)
+    byte_code_folder(tuple(RUN_MODULES))  # in the cache, which every point needs
 
 
 def proof(findings: Sequence[Finding]) -> Finding:

@@ -61,8 +61,8 @@ def examine(terms: Terms) -> Lacking | Unfit | None:
 
 @cache
 def _try_once(kernel: Path, memory_mb: int) -> None:
-    byte_code_folder(tuple(RUN_MODULES))
     try_kernel(kernel, memory_mb)
+    byte_code_folder(tuple(RUN_MODULES))
 
 
 def keep_kernel(name: str, content: bytes) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.promises import descended_from, signalled
 from gradwire import PACKAGE
 from gradwire.runner.stored.stored_run import COMPLETION_FILE
 from gradwire.vm.machine import BOX_NAME
@@ -55,26 +56,6 @@ def until(happened: Callable[[], object], what: str) -> None:
         time.sleep(POLL_S)
 
 
-def family(pid: int) -> list[int]:
-    """A process and all that descend from it, parents first."""
-    children: dict[int, list[int]] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(folder.name))
-    found, waiting = [], [pid]
-    while waiting:
-        found.append(waiting.pop(0))
-        waiting += children.get(found[-1], [])
-    return found
-
-
-def signalled(pids: list[int], number: signal.Signals) -> None:
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
-
-
 @contextmanager
 def running(folder: Path, **options: int) -> Iterator[subprocess.Popen[bytes]]:
     """A run whose kernel is up and has not ended."""
@@ -85,10 +66,10 @@ def running(folder: Path, **options: int) -> Iterator[subprocess.Popen[bytes]]:
         try:
             boxes = f"results/points/*/{BOX_NAME}"
             until(lambda: list(folder.glob(boxes)) or process.poll() is not None, "a kernel that boots")
-            until(lambda: len(family(process.pid)) > 2 + OPEN_VSWITCH, "a kernel with processes of its own")
+            until(lambda: len(descended_from(process.pid)) > 2 + OPEN_VSWITCH, "a kernel with processes of its own")
             yield process
         finally:
-            signalled(family(process.pid), signal.SIGKILL)
+            signalled(descended_from(process.pid), signal.SIGKILL)
 
 
 def row(folder: Path) -> dict[str, str]:
@@ -124,7 +105,7 @@ def test_whatever_the_order_in_which_its_processes_go_on(
     undisturbed: dict[str, str], tmp_path: Path, order: Callable[[list[int]], list[int]]
 ) -> None:
     with running(tmp_path) as process:
-        pids = family(process.pid)
+        pids = descended_from(process.pid)
         signalled(pids, signal.SIGSTOP)
         until(lambda: is_stopped(process.pid), "the command stands still")
         signalled(order(pids), signal.SIGCONT)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradwire.faults import MachineFault
+from gradwire.faults import MachineFault, UnfitMachine
 from gradwire.runner import proof as module
 from gradwire.runner.calibrate import (
     REQUEST_BYTES,
@@ -18,6 +18,7 @@ from gradwire.runner.calibrate import (
     request_response,
     round_trips_s,
 )
+from gradwire.runner.code_digest import RUN_MODULES
 from gradwire.runner.proof import judged_flow, proof, trial_on
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.causes import Cause, KernelFault
@@ -84,8 +85,19 @@ def test_only_the_virtual_clock_has_a_trial(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(module, "require_root", lambda: None)
     trial_on(Clock("wall", 200))(1024)
     assert tried == []
+    monkeypatch.setattr(module, "byte_code_folder", tried.append)
     trial_on(Clock())(1024)
-    assert tried == [(Path("kernel"), 1024)]
+    assert tried == [(Path("kernel"), 1024), tuple(RUN_MODULES)]
+
+
+def test_a_cache_that_cannot_be_written_is_found_before_the_first_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise UnfitMachine("it cannot be written")
+
+    monkeypatch.setattr(module, "try_kernel", lambda *_: 0.3)
+    monkeypatch.setattr(module, "byte_code_folder", fail)
+    with pytest.raises(UnfitMachine, match="it cannot be written"):
+        trial_on(Clock())(1024)
 
 
 def test_each_response_follows_its_request_and_the_next_request_its_response() -> None:

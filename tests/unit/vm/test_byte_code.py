@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,3 +88,11 @@ def test_what_cannot_be_imported_and_what_cannot_be_written_is_told(
 
 def test_the_modules_of_a_run_are_imported_without_starting_anything() -> None:
     assert filled(*RUN_MODULES)[1].modules == RUN_MODULES
+
+
+def test_a_folder_that_somebody_removed_is_filled_anew() -> None:
+    folder, _ = filled("gradwire.topo.fabric")
+    shutil.rmtree(folder)
+    assert not byte_code.is_filled(folder)
+    assert byte_code_folder(("gradwire.topo.fabric",)) == folder
+    assert {"fabric", "faults"} <= set(compiled(folder))
