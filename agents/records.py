@@ -224,6 +224,10 @@ class CaptureRecord:
     dropped: int
 
 
+LOSING = ("link-down", "flapping", "switch-restart", "loss")
+"""Kinds of faults that lose packets."""
+
+
 @dataclass(frozen=True)
 class PlannedFault:
     """A fault that a scenario asks for, as the machine carries it out (workloads/faults/section.py says what each kind is)."""

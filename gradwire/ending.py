@@ -107,7 +107,7 @@ def fault_of(error: BaseException) -> Fault:
     match error:
         case Fault():
             return error
-        case PermissionError():  # also from looking whether a file is there, wherever a command looks
+        case PermissionError() if error.filename:  # also from looking whether a file is there, wherever a command looks
             reason = f"{error.filename}: {error.strerror}"
             return InputFault(f"{reason}; make it readable and writable for this user, or give another place")
         case OSError() if error.errno in (*NO_ROOM, *TOO_MANY):

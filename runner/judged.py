@@ -15,7 +15,6 @@ from gradwire.agents.records import PointRecord
 from gradwire.analysis.agreement.causes import Agreement
 from gradwire.analysis.agreement.ideal import IdealRun
 from gradwire.analysis.congestion.windows import WindowUse, window_use
-from gradwire.analysis.fluid.estimate import Buffered, Departure
 from gradwire.analysis.fluid.paths import SpineOf
 from gradwire.analysis.fluid.steady import Window, window_times_s
 from gradwire.analysis.frames.csv_files import write_csv
@@ -135,8 +134,7 @@ def window_use_of(stored: StoredRun, plan: Plan, record: PointRecord) -> WindowU
     if not any(agent.windows for agent in record.agents):
         return None
     built, task = stored.built_fabric(), stored.task()
-    unsent_bytes = task.sockets.unsent_bytes
-    rule = Departure() if unsent_bytes is None else Buffered(unsent_bytes)
+    rule = rule_of(task.sockets.unsent_bytes)
     window = Window(record.warmup, record.iterations - record.warmup)
     return window_use(IdealRun(plan, built, Spines(built).spine_of, window, rule), record)
 

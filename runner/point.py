@@ -21,6 +21,7 @@ import numpy as np
 from gradwire.agents.connections import HostEntry, SocketOptions
 from gradwire.agents.process import UNHARMED, AgentGroup, Mishaps
 from gradwire.agents.records import (
+    LOSING,
     AgentSummary,
     BandCount,
     NetworkCounts,
@@ -59,7 +60,7 @@ from gradwire.runner.protocol import (
 )
 from gradwire.topo.abilities import Abilities, probe_kernel
 from gradwire.topo.fabric import Fabric
-from gradwire.topo.fault_commands import LOSING, impaired_ports
+from gradwire.topo.fault_commands import impaired_ports
 from gradwire.topo.network import Network
 from gradwire.workloads.patterns import compile_transfers, probe_phases
 from gradwire.workloads.plan import Plan

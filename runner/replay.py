@@ -35,12 +35,10 @@ from gradwire.vm.machines import Clock, run_job
 from gradwire.vm.owners import temporary_folder
 from gradwire.workloads.plan import Plan
 from gradwire.workloads.scaling import scaled_fabric, scaled_plan
-from gradwire.workloads.scenario.schema import TransportSection
 
 TIME_LIMIT_S = 1800.0
 LAST_LINES = 10
 """Lines of output that a failure is reported with."""
-DEFAULTS = TransportSection()
 DEFAULT_SOCKETS = SocketOptions(LEAST_BUFFER_BYTES, unsent_bytes=None)
 
 

@@ -157,9 +157,8 @@ def _networks(runs: Sequence[JudgedRun], clock: Clock | None) -> list[Fabric]:
     for run in runs:
         try:
             found.append(ResolvedPoint(run.point.section).fabric)
-        except (
-            InputFault
-        ):  # the run folder names what this version does not know any more, or a strategy's file, which is not run
+        # The run folder names what this version does not know any more, or a strategy's file, which is not run.
+        except InputFault:
             found.append(_undivided(run, clock))
     return found
 

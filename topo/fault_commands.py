@@ -17,8 +17,6 @@ from gradwire.topo.wiring import Naming, controller_arguments, near_end
 
 CUTS = ("link-down", "flapping")
 IMPAIRS = ("loss", "delay")
-LOSING = (*CUTS, "switch-restart", "loss")
-"""Kinds of faults that lose packets."""
 
 
 @dataclass(frozen=True)

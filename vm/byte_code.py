@@ -22,7 +22,7 @@ from filelock import FileLock
 
 from gradwire import PACKAGE
 from gradwire.faults import UnfitMachine
-from gradwire.files import replacing
+from gradwire.files import NO_ROOM, replacing, unfit_for_writing
 from gradwire.vm.kernel import cache_folder
 
 FOLDER_VARIABLE = "PYTHONPYCACHEPREFIX"
@@ -94,6 +94,8 @@ def _filled_folder(cache: Path, modules: tuple[str, ...]) -> Path:
             if not _is_up_to_date(folder, modules):
                 _fill(folder, modules)
     except OSError as error:
+        if error.errno in NO_ROOM:
+            raise unfit_for_writing(error, folder) from error
         remedy = "make it writable, or set GRADWIRE_CACHE to a folder that is"
         raise UnfitMachine(f"{folder}: cannot be written: {error.strerror}; {remedy}") from error
     return folder

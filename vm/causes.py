@@ -13,7 +13,6 @@ import re
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
@@ -133,14 +132,15 @@ def unless_stopped(
 
     clear: removes what a stopped machine has left. wanted: whether the result still is. Raises what `boot` raises.
     """
-    for stopped in count():
+    stopped = 0
+    while True:
         try:
             return boot(), stopped
         except KernelFault as fault:
             if fault.cause.name != STOPPED or stopped == MOST_BOOTS - 1 or not wanted():
                 raise
-            clear()
-    raise AssertionError("count() does not end")
+        clear()
+        stopped += 1
 
 
 def last_words(console: Sequence[str]) -> list[str]:

@@ -18,8 +18,8 @@ from gradwire.vm.kernel_source import (
     BUILD_ROOM_MB,
     SOURCE_VARIABLE,
     find_source,
-    has_noted_content,
     missing_tools,
+    note_of,
     source_damage,
 )
 from gradwire.vm.machine import memory_folders, memory_remedy, room_for_memory_mb, room_seen
@@ -156,7 +156,8 @@ def kernel_findings() -> list[Finding]:
         kernel = cached_kernel()
     except InputFault:  # GRADWIRE_KERNEL_SOURCE is wrong, as source_fault says
         kernel = None
-    built = kernel is not None and kernel_file_damage(kernel) is None
+    found_kernel = kernel_finding(kernel)
+    built = found_kernel.ok
     missing = missing_tools()
     source_mend = source_remedy(SOURCE_VARIABLE) if source_fault else ""
     room_mb = free_mb(cache_folder())
@@ -177,7 +178,7 @@ def kernel_findings() -> list[Finding]:
             "" if enough_room else "free some, or set GRADWIRE_CACHE to a folder with room",
             not built,
         ),
-        kernel_finding(kernel),
+        found_kernel,
     ]
 
 
@@ -188,7 +189,7 @@ def kernel_finding(kernel: Path | None) -> Finding:
         return Finding(name, False, "not built yet", "gradwire run builds it (some minutes), as does make setup")
     if damage := kernel_file_damage(kernel):
         return Finding(name, False, damage.what, damage.remedy)
-    noted = has_noted_content(kernel) is not None
+    noted = note_of(kernel).exists()
     return Finding(
         name,
         True,

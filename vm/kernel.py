@@ -185,8 +185,9 @@ def build_kernel(on_progress: Progress, *, anew: bool = False) -> Path:
             if shutil.disk_usage(cache).free < BUILD_ROOM_MB * MIB:
                 raise disk_full(cache)
             if damage := source_damage(source, cache):
-                remedy = source_remedy(SOURCE_VARIABLE).replace("apt-get install", "apt-get install --reinstall")
-                raise MachineFault(f"{source.tarball}: is damaged: {damage}; get it anew: `{remedy}`")
+                raise MachineFault(
+                    f"{source.tarball}: is damaged: {damage}; get it anew: `{source_remedy(SOURCE_VARIABLE, anew=True)}`"
+                )
             with tempfile.TemporaryDirectory(prefix="build-", dir=cache) as folder, _log(target) as log:
                 _Build(source, Path(folder), log, on_progress).run(target)
     return target

@@ -124,7 +124,7 @@ def run_virtual(
             openvswitch=openvswitch,
             seccomp=not programs and knows_seccomp(kernel),
         )
-        console, boot = Console(), BootWatch(box)
+        console = Console()
         output = TokenWatch(token, on_line)
         kernel_env = {**KERNEL_ENVIRONMENT, "TMPDIR": str(memory_folder), OWNER_VARIABLE: this_process()}
         with process_group(
@@ -132,13 +132,18 @@ def run_virtual(
         ) as process:
             job_end.close()
             console_end.close()
+
+            def held() -> bool:
+                return is_stopped(process.pid)
+
+            boot = BootWatch(box, held)
             end = follow(
                 {job_read: output.take, console_read: console.take},
                 time_limit_s=time_limit_s,
                 # A kernel that is killed early in its boot may leave a process behind that keeps the pipes open.
                 finished=lambda: output.seen or bool(console.stopped) or process.poll() is not None or boot.failed(),
                 stop=stop,
-                held=lambda: is_stopped(process.pid),
+                held=held,
             )
             if process.poll() is None and not output.seen:
                 boot.refuse_failed(kernel)
@@ -148,7 +153,7 @@ def run_virtual(
         if end is FollowEnd.STOPPED:
             raise MachineFault("the run was stopped before its job had ended")
         if not output.seen and not (box / STATUS_FILE).exists():
-            ending = Ending(kernel, tuple(console.lines), _exit_status(process), memory_folder, memory_mb)
+            ending = Ending(kernel, tuple(console.lines), exit_status_of(process), memory_folder, memory_mb)
             raise kernel_died("the virtual-time kernel died before its job had ended", ending, Surroundings.here())
         return _noted_status(box / STATUS_FILE)
 
@@ -199,7 +204,8 @@ def _is_as_noted(kernel: Path, *_change: int) -> bool:
 class BootWatch:
     """Says whether a kernel comes up: it then makes a file with its process's number in the folder that it was given."""
 
-    def __init__(self, box: Path, held: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, box: Path, held: Callable[[], bool]) -> None:
+        """held: whether the kernel is stopped, which does not count."""
         self._sign = box / UMID / "pid"
         self._limit = TimeLimit(BOOT_LIMIT_S, held)
         self._is_up = False
@@ -405,7 +411,7 @@ def _is_still(folder: Path, before: os.stat_result) -> bool:
         return False
 
 
-def _exit_status(process: subprocess.Popen[bytes]) -> int:
+def exit_status_of(process: subprocess.Popen[bytes]) -> int:
     """Of a kernel that has ended or closed its outputs, which it does while it ends. Raises MachineFault if it does not end."""
     try:
         return process.wait(KILL_LIMIT_S)

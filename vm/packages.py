@@ -65,8 +65,11 @@ def install_command(*programs: str, of: str | None = None) -> str:
     return f"{INSTALLERS[chosen]} {packages}"
 
 
-def source_remedy(variable: str, of: str | None = None) -> str:
-    """How to get the kernel's source: a package if there is one, else a download that the environment variable names."""
+def source_remedy(variable: str, of: str | None = None, *, anew: bool = False) -> str:
+    """How to get the kernel's source: a package if there is one, else a download that the environment variable names.
+
+    anew: in the place of one that is there.
+    """
     if (family() if of is None else of) == "debian":
-        return f"{INSTALLERS['debian']} {SOURCE_PACKAGE}"
+        return f"{INSTALLERS['debian']}{' --reinstall' if anew else ''} {SOURCE_PACKAGE}"
     return f"download {SOURCE_URL}, name it {SOURCE_PACKAGE}.tar.xz, and set {variable} to its path"

@@ -28,6 +28,7 @@ from gradwire.vm.machine import (
     _box,
     boot_command,
     choose_memory_folder,
+    exit_status_of,
     job_text,
     whole_kernel,
 )
@@ -164,8 +165,8 @@ class Session:
         return max((int(line.split()[1]) * KIB for line in lines if line.startswith("RssShmem:")), default=0)
 
     def exit_status(self) -> int:
-        """The kernel's own exit status, once it has closed its console: -n after signal n."""
-        return self._process.wait()
+        """The kernel's own exit status, once it has closed its console: -n after signal n. Raises MachineFault if it does not end."""
+        return exit_status_of(self._process)
 
 
 @contextmanager

@@ -43,7 +43,7 @@ def state_bytes_of(strategy: Strategy, cluster: Cluster, options: Options) -> fl
         return float(strategy.state_bytes(cluster, options))
 
 
-def plans_of(strategy: Strategy, job: Job, options: Options, fabric: Fabric) -> Mapping[str, Plan]:
+def plans_of_strategy(strategy: Strategy, job: Job, options: Options, fabric: Fabric) -> Mapping[str, Plan]:
     """The candidate plans of a strategy by their labels. fabric: the job's, of which `job` may note that a strategy has asked for it.
 
     Raises InputFault for what is not a mapping of labels to plans, and for a plan whose messages have classes that the fabric lacks.

@@ -14,7 +14,7 @@ import numpy as np
 
 from gradwire.faults import InputFault
 from gradwire.topo.fabric import Fabric
-from gradwire.workloads.called_strategy import classes_of_strategy, has_aggregators, plans_of
+from gradwire.workloads.called_strategy import classes_of_strategy, has_aggregators, plans_of_strategy
 from gradwire.workloads.fabrics.congestion import congestion_defects
 from gradwire.workloads.fabrics.windows import buffer_bytes
 from gradwire.workloads.faults.planned import fault_defects
@@ -187,7 +187,7 @@ def compile_point(
 def compile_plans(point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:
     """The candidate plans of a point, whose job has its fabric. Raises InputFault."""
     try:
-        plans = plans_of(point.strategy, job, point.options, point.fabric)
+        plans = plans_of_strategy(point.strategy, job, point.options, point.fabric)
     except OverflowError as error:
         raise InputFault(
             "an op takes longer, or is larger, than 64 bits count in nanoseconds and bytes: look for what is too large or too small in "

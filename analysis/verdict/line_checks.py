@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradwire.agents.records import FaultRecord, Int64, OpLog, PointRecord
+from gradwire.agents.records import LOSING, FaultRecord, Int64, OpLog, PointRecord
 from gradwire.agents.wire.framing import Framing
 from gradwire.analysis.bounds import Bool, message_ns, parts_of, slowest_bps
 from gradwire.analysis.iterations import Float64
@@ -22,8 +22,6 @@ from gradwire.topo.fabric import Fabric
 from gradwire.topo.tiers import Tier
 from gradwire.workloads.plan import OpKind, Plan
 
-LOSING = ("loss", "link-down", "flapping", "switch-restart")
-"""Kinds of faults that lose packets at a link."""
 MOST_WINDOWS = 64
 """Into how many windows a port's time is divided, each from one of its begins to every later end. More of them find shorter excesses."""
 LEAST_WINDOWS = 8

@@ -71,7 +71,7 @@ class Verdict:
     valid: bool
     #: Every check that was made.
     checks: tuple[Check, ...]
-    #: "valid", or "invalid: " and the failed checks.
+    #: "valid", or "invalid: " and the failed checks; "failed: " and its programs where these failed, whose run has no other result.
     summary: str
 
 

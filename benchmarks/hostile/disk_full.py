@@ -139,13 +139,12 @@ def main() -> None:
         print(f"undisturbed: {needed_kib} KiB, {len(reference)} things to compare", flush=True)
         step = max(1, (needed_kib + needed_kib // 4 - SMALLEST_KIB) // max(1, arguments.sizes))
         sizes = [SMALLEST_KIB + step * number for number in range(arguments.sizes)]
-        tries = {f"{size} KiB": (on_small_disk, size) for size in sizes}
         broken = 0
         ended: Counter[int] = Counter()
-        for what, (attempt, size) in tries.items():
-            status, wrong = attempt(folder, size, reference)
+        for size in sizes:
+            status, wrong = on_small_disk(folder, size, reference)
             ended[status] += 1
-            broken += _told(what, wrong)
+            broken += _told(f"{size} KiB", wrong)
         print(f"disks of {len(sizes)} sizes: {dict(ended)} by exit status", flush=True)
         if arguments.every:
             count = writes_of(folder, library)

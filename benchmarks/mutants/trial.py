@@ -119,12 +119,14 @@ def _in_child(tree: Path, run: Callable[[], Any], *, cpu_s: float, wall_s: float
     ours, theirs = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(ours)
-        _begin(tree, cpu_s)
-        with os.fdopen(theirs, "wb") as pipe:
-            pipe.write(pickle.dumps(run()))
-            pipe.flush()
-        os._exit(0)
+        try:
+            os.close(ours)
+            _begin(tree, cpu_s)
+            with os.fdopen(theirs, "wb") as pipe:
+                pipe.write(pickle.dumps(run()))
+                pipe.flush()
+        finally:
+            os._exit(0)  # whatever is raised must not reach the caller's blocks, which remove the tree
     os.close(theirs)
     os.set_blocking(ours, False)
     data, end_s = b"", time.monotonic() + wall_s

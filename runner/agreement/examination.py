@@ -38,8 +38,8 @@ FAULTY = "faults happened in the network, which the ideal network does not have"
 def examine(stored: StoredRun, point: Point, ideal_s: float) -> Agreement:
     """Why a run takes another time than on an ideal network, where its measured iterations take `ideal_s`; no cause if it does not.
 
-    Raises InputFault if the run did not come to its end, InternalFault for a plan that gets stuck. On one core 10 ms to a second; up to a
-    minute for a plan of LARGEST_PLAN_OPS.
+    Raises InputFault if the run did not come to its end, InternalFault for a plan that gets stuck. On one core 10 ms to a second;
+    some minutes for a plan of LARGEST_PLAN_OPS, which may be estimated 36 times.
     """
     with fitting(stored.folder):
         return _examine(stored, point, ideal_s)
@@ -72,7 +72,7 @@ def _not_examined(plan: Plan, fabric: Fabric, section: PointSection) -> str:
     if fabric.loss:
         return f"the point loses packets on purpose (fabric.loss = {fabric.loss:g})"
     if keys := congestion_keys(section):
-        return f"the ideal network has neither drops, marks nor windows ({', '.join(keys)})"
+        return f"the ideal network has neither drops, marks nor congestion control ({', '.join(keys)})"
     return "" if fabric.fair_queues else "its flows do not share ports evenly (fabric.fair_queues = false)"
 
 
@@ -96,8 +96,6 @@ def _examined(
         short_windows=short_windows(fabric, record, run.spine_of),
     )
     found = first_cause(deviation, trials(run, deviation, seen))
-    if found is None and record.faults:
-        return Agreement(Cause.NOT_EXAMINED, FAULTY)
     if found is None:
         return Agreement(Cause.UNEXPLAINED, unexplained(deviation))
     return Agreement(found.cause, explained(deviation, found))

@@ -21,7 +21,8 @@ import msgspec
 from gradwire import PACKAGE
 from gradwire.faults import InputFault, MachineFault
 from gradwire.vm.byte_code import byte_code_folder
-from gradwire.vm.kernel import CACHE_VARIABLE, cache_folder, cached_kernel
+from gradwire.vm.kernel import CACHE_VARIABLE, cache_folder
+from gradwire.vm.machine import whole_kernel
 from gradwire.vm.owners import temporary_folder
 
 OPTION = "--user"
@@ -58,13 +59,16 @@ def going_on_as(user: OtherUser, folder: Path, jobs_modules: Sequence[str]) -> I
     """Makes this process the user's for good, and the run folder `folder` as well; for the block, what it needs of root's cache is there.
 
     jobs_modules: what jobs in the kernel start with. Raises InputFault for a folder that the user cannot use, MachineFault if the user may
-    not read gradwire or its Python.
+    not read gradwire or its Python, UnfitMachine if there is no kernel or a damaged one.
     """
     byte_code = byte_code_folder(tuple(jobs_modules))
     with temporary_folder() as cache:
         _copy_cache(cache, byte_code)
-        for path in (cache, *cache.rglob("*")):
-            os.chown(path, user.uid, user.gid)
+        for path in (
+            *cache.rglob("*"),
+            cache,
+        ):  # the folder last: until then nobody else can put a link in the place of a file
+            os.chown(path, user.uid, user.gid, follow_symlinks=False)
         _make_for(user, folder)
         _become(user)
         os.environ[CACHE_VARIABLE] = str(cache)
@@ -73,19 +77,18 @@ def going_on_as(user: OtherUser, folder: Path, jobs_modules: Sequence[str]) -> I
 
 
 def _copy_cache(cache: Path, byte_code: Path) -> None:
-    kernel = cached_kernel()
-    if kernel is not None:
-        shutil.copy(kernel, cache)
+    shutil.copy(whole_kernel(None), cache)
     shutil.copytree(byte_code, cache / byte_code.relative_to(cache_folder()))
 
 
 def _make_for(user: OtherUser, folder: Path) -> None:
-    """Makes the run folder, and gives the user what was made; a folder that was there stays whose it is.
+    """Makes the run folder, and gives it to the user; a folder that was there stays whose it is, as do those above it.
 
-    By descriptors and without following links, for the folder that it is made in may be the user's, who could put others in its place.
+    The folder that it is made in may be the user's, who could put a link in its place between two calls: so it is resolved once, and then
+    opened without following a link.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    parent = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY)
+    parent = os.open(folder.parent.resolve(), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         os.mkdir(folder.name, dir_fd=parent)
         made = os.open(folder.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)

@@ -153,11 +153,8 @@ def fitting(folder: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (
-        InputFault,
-        MachineFault,
-        OSError,
-    ):  # an OSError is of what is written meanwhile: `reading` tells those of what is read
+    # An OSError is of what is written meanwhile: `reading` tells those of what is read.
+    except (InputFault, MachineFault, OSError):
         raise
     except Exception as error:
         if is_ours(folder):

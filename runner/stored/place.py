@@ -138,20 +138,33 @@ def take_over(planned: Sequence[PlannedRun]) -> int:
     What else lies in the folder of a point that is replaced is removed: files of another run would be read as this one's.
     """
     taken = 0
+    without_links: dict[Path, bool] = {}
     for run in planned:
         if run.stored.is_of(run.key):
             continue
         for there in sorted(RUNS.glob(f"*/points/{glob.escape(run.folder.name)}")):
-            if there.resolve() != run.folder.resolve() and _can_be_taken(there, run):
+            if there.resolve() == run.folder.resolve():
+                continue
+            folder = there.parents[1]
+            if folder not in without_links:
+                without_links[folder] = _has_no_links(folder)
+            if without_links[folder] and _can_be_taken(there, run):
                 copy_of_run(there, run.folder)
                 taken += 1
                 break
     return taken
 
 
+def _has_no_links(folder: Path) -> bool:
+    try:
+        refuse_links(folder)
+    except InputFault:  # which concerns only those who read it
+        return False
+    return True
+
+
 def _can_be_taken(there: Path, run: PlannedRun) -> bool:
     try:
-        refuse_links(there.parents[1])
         return StoredRun(there).is_of(run.key)
-    except InputFault:  # it has links or is damaged, which concerns only those who read it
+    except InputFault:  # it is damaged, which concerns only those who read it
         return False

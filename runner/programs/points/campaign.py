@@ -80,6 +80,15 @@ def carry_out(point: PlannedPrograms, cpu: int, stop: threading.Event) -> Progra
 
     Raises UnfitMachine for what would go wrong with every point, such as a full disk.
     """
+    try:
+        return _carry_out(point, cpu, stop)
+    except BrokenPipeError:  # who read the command's output is gone
+        raise
+    except OSError as error:
+        raise unfit_for_writing(error, point.folder) from error
+
+
+def _carry_out(point: PlannedPrograms, cpu: int, stop: threading.Event) -> ProgramResult:
     section, folder = point.point.section, point.folder
     make_empty(folder)
     fabric = point.point.fabric
@@ -104,10 +113,8 @@ def carry_out(point: PlannedPrograms, cpu: int, stop: threading.Event) -> Progra
         result = judge_programs(point.point, folder)
         with replacing(folder / VERDICT_FILE) as partial_file:
             write_json(partial_file, result.verdict, indent=1)
-    except (UnfitMachine, BrokenPipeError):
+    except UnfitMachine:
         raise
-    except OSError as error:
-        raise unfit_for_writing(error, folder) from error
     except Fault as fault:
         refuse_full_disk(folder, str(fault))
         result = judge_failure(point.point, folder, str(fault), time.monotonic() - begin_s)

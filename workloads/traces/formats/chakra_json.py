@@ -66,7 +66,7 @@ class Head(msgspec.Struct):
 
 def recognises(beginning: bytes) -> bool:
     """Whether a file that begins so may be one."""
-    return METADATA.match(beginning) is not None or b'"workload_graph"' in beginning
+    return METADATA.match(beginning) is not None or f'"{GRAPH}"'.encode() in beginning
 
 
 def read(path: Path, reading: Reading, watch: Watch) -> RankRecord:

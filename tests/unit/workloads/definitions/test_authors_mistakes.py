@@ -8,7 +8,7 @@ import pytest
 
 from gradwire.faults import InputFault
 from gradwire.topo.fabric import Fabric
-from gradwire.workloads.called_strategy import plans_of
+from gradwire.workloads.called_strategy import plans_of_strategy
 from gradwire.workloads.compilation import compile_point
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.models.profile import LayerKind
@@ -72,4 +72,6 @@ def test_what_gradwires_own_strategies_raise_is_a_bug_of_gradwire(monkeypatch: p
     broken.__module__ = "gradwire.workloads.strategies.allreduce"
     changed = Strategy(name="x", summary="x", source="x", compile=broken)  # type: ignore[arg-type]
     with pytest.raises(KeyError):
-        plans_of(changed, job_of(profile_of([(LayerKind.FC, [500])]), Cluster(2)), ring.options(), Fabric(2, 1e9))
+        plans_of_strategy(
+            changed, job_of(profile_of([(LayerKind.FC, [500])]), Cluster(2)), ring.options(), Fabric(2, 1e9)
+        )
