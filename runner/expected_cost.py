@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 
-from gradwire.runner.planned import PlannedRun
+from gradwire.runner.planned import PlannedRun, too_coarse
 from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.plan import OpKind
 from gradwire.workloads.strategy import STATE_BYTES
@@ -84,8 +84,13 @@ def in_words(duration_s: float) -> str:
 
 
 def warnings(runs: Sequence[PlannedRun]) -> Iterator[str]:
-    """What should be known before these runs begin: a time limit that is too short, a model that does not fit its device."""
+    """What should be known before these runs begin: a time limit that is too short, a model that does not fit its device.
+
+    A division that no run may have is among them, for those who plan and do not run.
+    """
     for run in runs:
+        if words := too_coarse(run):
+            yield f"{run.label}: {words}. `gradwire run` refuses this point"
         limit_s = run.point.section.run.time_limit
         if expected_s(run) > limit_s:
             yield (

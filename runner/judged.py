@@ -20,6 +20,7 @@ from gradwire.analysis.packets.captures import write_dissector
 from gradwire.analysis.points import PointResult, failed_point, point_result
 from gradwire.analysis.programs.results import FigureRow
 from gradwire.analysis.verdict.beside_check import Beside
+from gradwire.analysis.verdict.division_check import Divided
 from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
 from gradwire.faults import InputFault
 from gradwire.runner.compiling.ideal_times import ideal_times, rule_of
@@ -120,7 +121,17 @@ def _judged(stored: StoredRun, label: str) -> Verdict:
         beside=beside,
         faults=stored.task().faults,
         congestion=stored.task().sockets.congestion,
+        divided=_divided(stored, stored.point),
     )
+
+
+def _divided(stored: StoredRun, point: Point | None) -> Divided | None:
+    """What the run's bytes and rates were divided by on the virtual clock; None where they were not."""
+    completion = stored.completion()
+    if completion is None or completion.divided_by == 1:
+        return None
+    fidelity = point.section.run.fidelity if point else None
+    return Divided(completion.divided_by, completion.division_error, fidelity)
 
 
 def _departs(stored: StoredRun) -> bool:
@@ -176,6 +187,7 @@ def _judge_run(stored: StoredRun, point: Point, completion: Completion) -> Judge
         beside=beside,
         faults=stored.task().faults,
         congestion=stored.task().sockets.congestion,
+        divided=_divided(stored, point),
     )
     speed = completion.speed
     result = point_result(point.parameters, plan, fabric, log, record, verdict, speed.total_s)

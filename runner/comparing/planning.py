@@ -14,7 +14,7 @@ from gradwire.faults import InputFault
 from gradwire.runner.comparing.questions import Asked
 from gradwire.runner.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runner.compiling.processes import side_by_side
-from gradwire.runner.planned import PlannedRun, plan_runs, virtual_clock
+from gradwire.runner.planned import PlannedRun, plan_runs, refuse_coarse, virtual_clock
 from gradwire.runner.stored.point_folders import folder_name
 from gradwire.workloads.lineup.strategies import (
     ORIGIN,
@@ -148,4 +148,7 @@ def _planned(
 
 def _plan_all(base: Mapping[str, Any], contender: Contender, seeds: int, out: Path) -> list[PlannedRun]:
     points = resolve(lineup(base, [contender], seeds), ORIGIN, ORIGIN).points
-    return plan_runs(points, out, virtual_clock(points))
+    planned = plan_runs(points, out, virtual_clock(points))
+    for run in planned:
+        refuse_coarse(run)
+    return planned
