@@ -95,10 +95,8 @@ def test_what_queues_hold_is_in_an_estimate_unless_a_rule_is_given() -> None:
     )
     assert [point.is_ranked for point in (split, p3, ring)] == [False, True, True]
     foot = estimates_table("", [split, p3, ring], 1.0).foot
-    assert re.search(
-        rf"An estimate does not rank [^;]*netops-ps[^;]* \({split.by_queues:.1%}\): so much depends on how much queues hold",
-        foot,
-    )
+    told = rf"An estimate does not rank [^;]*netops-ps[^;]* \({split.by_queues:.1%}\): so much depends on how much queues hold"
+    assert re.search(told, foot)
     ideal, *_ = estimate_points(points, jobs=1, send_ends="departure")
     assert ideal.iteration_time_s > 1.2 * split.iteration_time_s
     assert ideal.by_queues == 0
