@@ -33,9 +33,9 @@ VIRTUAL_CAPACITY_BPS = 3.3e12
 0.35 % of the ideal time (`gradwire calibrate --hosts 33 --rate 100gbit`). Reading that clock takes virtual time, and hosts read it one
 after the other, about twice per burst (vm/kernel_source.py). More hosts at a higher rate would eventually slow each other down."""
 MOST_CAPACITY_BPS = 2 * VIRTUAL_CAPACITY_BPS
-"""What it may be asked to carry where a larger division would do more harm. 64 hosts at 100 Gbit/s, and 128 at 50, take 1.004 and 1.006 of the
-ideal time in the rate probe, and a ring of 64 MB takes 0.3 to 0.7 % longer than divided by twice as much. 512 at 12.5 Gbit/s take 1.017,
-which the verdict refuses, and 128 at 100 Gbit/s take 1.064."""
+"""What it may be asked to carry where a larger division would do more harm. 64 hosts at 100 Gbit/s, and 128 at 50, take 1.004 and 1.006 of
+the ideal time in the rate probe, and a ring of 64 MB takes 0.3 to 0.7 % longer than divided by twice as much. 512 at 12.5 Gbit/s take
+1.017, which the verdict refuses, and 128 at 100 Gbit/s take 1.064."""
 
 
 def virtual_scale(fabric: Fabric, capacity_bps: float = VIRTUAL_CAPACITY_BPS) -> int:
