@@ -180,8 +180,8 @@ def estimate(
     send_ends: Annotated[
         str | None,
         typer.Option(
-            help="a send queue goes on when a message's last byte has left (departure), or earlier (buffered); by default as the "
-            "scenario's transport.send_ends says"
+            help="on a network that holds nothing, a send queue goes on when a message's last byte has left (departure), or earlier "
+            "(buffered); by default as in the point's run, whose ports and switches hold data"
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="also write the rows to this file, as CSV")] = None,

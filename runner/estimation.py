@@ -16,20 +16,23 @@ from gradwire.analysis.fluid.estimate import Departure, FluidTimes, SendEnds
 from gradwire.analysis.frames.csv_files import write_csv
 from gradwire.analysis.report.tables import TextTable
 from gradwire.faults import InputFault
-from gradwire.runner.compiling.ideal_times import fluid_times, rule_of
+from gradwire.runner.compiling.ideal_times import HELD_S, fluid_times, held_rule, rule_of
 from gradwire.runner.compiling.processes import side_by_side
 from gradwire.runner.compiling.shared_plans import SharedPlans, sharing_key
 from gradwire.runner.stored.stored_run import StoredRun
 from gradwire.workloads.compilation import ResolvedPoint
+from gradwire.workloads.fabrics.windows import buffer_bytes
 from gradwire.workloads.scenario.loading import Point, origin_named
 from gradwire.workloads.scenario.schema import PointSection
 
 RULES = ("departure", "buffered")
 """When SENDs end, by the names of `transport.send_ends` and `--send-ends`: see Departure and Buffered."""
 MODEL_NOT_RUN = (
-    "A model, not a run: iteration times on an ideal fluid network, without packets, TCP, sockets or a verdict. "
+    "A model, not a run: iteration times on a fluid network, without packets, losses or a verdict. "
     "x bound: estimate over the greatest closed-form lower bound."
 )
+RANKED_WITHIN = 0.02
+"""As far as estimates are trusted (docs/estimate.md). Where more depends on how much queues hold, an estimate does not rank a point."""
 
 
 def without_effect(points: Sequence[Point]) -> list[str]:
@@ -65,6 +68,13 @@ class PointEstimate:
     period: int
     #: Wall time that compiling and estimating took, on one core.
     took_s: float
+    #: By how much the time differs where ports and switches hold half as much, as a share of it; 0 where send_ends were given.
+    by_queues: float = 0.0
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether it may be compared with others: no more than RANKED_WITHIN of it depends on how much queues hold."""
+        return abs(self.by_queues) <= RANKED_WITHIN
 
     @property
     def x_bound(self) -> float:
@@ -95,7 +105,8 @@ def estimate_points(
 ) -> list[PointEstimate]:
     """Estimates all points, in up to `jobs` processes; `on_done` hears how many are done.
 
-    send_ends: one of RULES for all points; None takes each point's own, as a run does. Raises the Fault of the first point that is wrong.
+    send_ends: one of RULES for all points, on a network that holds nothing; None takes each point's own, on one that holds what a run's
+    does. Raises the Fault of the first point that is wrong.
     """
     if not points:
         return []
@@ -127,21 +138,26 @@ def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
     begun_s = time.perf_counter()
     with origin_named(point):
         resolved = ResolvedPoint(_with_rule(point.section, send_ends))
-        fabric = resolved.fabric
-        rule = rule_of(resolved.unsent_bytes)
+        fabric, unsent_bytes = resolved.fabric, resolved.unsent_bytes
         plans = _PLANS.of(resolved, replace(resolved.job, fabric=fabric))
+    socket_bytes = buffer_bytes(point.section, fabric)
+    rule = held_rule(unsent_bytes, fabric, socket_bytes) if send_ends is None else rule_of(unsent_bytes)
     estimates = {label: fluid_times(plan, fabric, rule) for label, plan in plans.items()}
     label = min(estimates, key=lambda label: estimates[label].iteration_s)
+    time_s = estimates[label].iteration_s
+    half = held_rule(unsent_bytes, fabric, socket_bytes, HELD_S / 2)
+    half_s = time_s if send_ends is not None else fluid_times(plans[label], fabric, half).iteration_s
     lower: Bounds = bounds(plans[label], fabric)
     return PointEstimate(
         parameters=point.parameters,
         plan=label,
-        iteration_time_s=estimates[label].iteration_s,
+        iteration_time_s=time_s,
         lower_bound_s=lower.lower_bound_s,
         lower_bound_kind=lower.kind,
         iterations=estimates[label].needed,
         period=estimates[label].period,
         took_s=time.perf_counter() - begun_s,
+        by_queues=half_s / time_s - 1,
     )
 
 
@@ -174,7 +190,19 @@ def estimates_table(title: str, estimates: Sequence[PointEstimate], took_s: floa
     foot = f"{MODEL_NOT_RUN} ms: wall time of one core. All {len(estimates)} points took {took_s:.1f} s."
     if unsteady:
         foot += f" Of {unsteady} points the schedule did not repeat; their times are means over many iterations."
-    return TextTable(title, headers, rows, len(keys), ("",) * len(rows), foot)
+    return TextTable(title, headers, rows, len(keys), ("",) * len(rows), f"{foot}{_not_ranked(estimates, keys)}")
+
+
+def _not_ranked(estimates: Sequence[PointEstimate], keys: Sequence[str]) -> str:
+    """Which points an estimate does not rank, in a sentence; "" if it ranks all."""
+    told = [
+        f"{', '.join(filter(None, (point.parameters.get(key, '') for key in keys)))} ({abs(point.by_queues):.1%})"
+        for point in estimates
+        if not point.is_ranked
+    ]
+    if not told:
+        return ""
+    return f" An estimate does not rank {'; '.join(told)}: so much depends on how much queues hold. Run what is to be compared with it."
 
 
 def _varied(estimates: Sequence[PointEstimate]) -> list[str]:
@@ -189,7 +217,7 @@ def estimates_json(estimates: Sequence[PointEstimate], took_s: float, warnings: 
         "model": MODEL_NOT_RUN,
         "warnings": list(warnings),
         "took_s": took_s,
-        "points": [{**asdict(point), "x_bound": point.x_bound} for point in estimates],
+        "points": [{**asdict(point), "x_bound": point.x_bound, "is_ranked": point.is_ranked} for point in estimates],
     }
 
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator, Sequence
 
 from gradwire.agents.wire.flows import connections_of
-from gradwire.runner.planned import PlannedRun
+from gradwire.runner.planned import PlannedRun, too_coarse
 from gradwire.workloads.called_strategy import state_bytes_of
 from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.fabrics.windows import crowded_memory, path_bytes, small_windows
@@ -87,8 +87,13 @@ def in_words(duration_s: float) -> str:
 
 
 def warnings(runs: Sequence[PlannedRun]) -> Iterator[str]:
-    """What should be known before these runs begin: a time limit that is too short, small windows, a model that does not fit its device."""
+    """What should be known before these runs begin: a time limit that is too short, small windows, a model that does not fit its device.
+
+    A division that no run may have is among them, for those who plan and do not run.
+    """
     for run in runs:
+        if words := too_coarse(run):
+            yield f"{run.label}: {words}. `gradwire run` refuses this point"
         limit_s = run.point.section.run.time_limit
         if expected_s(run) > limit_s:
             yield (

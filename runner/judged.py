@@ -23,6 +23,7 @@ from gradwire.analysis.packets.captures import write_dissector
 from gradwire.analysis.points import PointResult, failed_point, point_result
 from gradwire.analysis.programs.results import FigureRow
 from gradwire.analysis.verdict.beside_check import Beside
+from gradwire.analysis.verdict.division_check import Divided
 from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
 from gradwire.faults import InputFault
 from gradwire.files import replacing
@@ -126,6 +127,7 @@ def _judged(stored: StoredRun, label: str) -> Verdict:
         congestion=stored.task().sockets.congestion,
         windows=window_use_of(stored, plan, record),
         buffer_asked=_buffer_asked(stored),
+        divided=_divided(stored, stored.point),
     )
 
 
@@ -142,6 +144,15 @@ def window_use_of(stored: StoredRun, plan: Plan, record: PointRecord) -> WindowU
 def _buffer_asked(stored: StoredRun) -> bool:
     """Whether the scenario chose the buffers of sockets; where it is not known, they may have been."""
     return stored.point is None or stored.point.section.transport.buffer is not None
+
+
+def _divided(stored: StoredRun, point: Point | None) -> Divided | None:
+    """What the run's bytes and rates were divided by on the virtual clock; None where they were not."""
+    completion = stored.completion()
+    if completion is None or completion.divided_by == 1:
+        return None
+    fidelity = point.section.run.fidelity if point else None
+    return Divided(completion.divided_by, completion.division_error, fidelity)
 
 
 def _departs(stored: StoredRun) -> bool:
@@ -199,6 +210,7 @@ def _judge_run(stored: StoredRun, point: Point, completion: Completion) -> Judge
         congestion=stored.task().sockets.congestion,
         windows=window_use_of(stored, plan, record),
         buffer_asked=_buffer_asked(stored),
+        divided=_divided(stored, point),
     )
     speed = completion.speed
     result = point_result(point.parameters, plan, fabric, log, record, verdict, speed.total_s)

@@ -21,10 +21,12 @@ import numpy as np
 
 from gradwire.analysis.fluid.estimate import SendEnds
 from gradwire.analysis.fluid.steady import Window, steady_window
+from gradwire.analysis.verdict.division_check import Divided
 from gradwire.faults import InputFault
 from gradwire.regular_files import MESSAGE_BYTES, read_text
 from gradwire.runner.code_digest import plan_digest, run_digest, sources_digest
-from gradwire.runner.compiling.fidelity import UNDIVIDED, Division, division_by, division_for
+from gradwire.runner.compiling.fidelity import UNDIVIDED, Division, division_for
+from gradwire.runner.compiling.forced import forced_division
 from gradwire.runner.compiling.ideal_times import fluid_digest, ideal_times, rule_of
 from gradwire.runner.compiling.processes import side_by_side
 from gradwire.runner.compiling.shared_plans import SharedPlans, sharing_key
@@ -40,7 +42,7 @@ from gradwire.workloads.fabrics.congestion import refuse_multicast, refuse_scale
 from gradwire.workloads.fabrics.windows import buffer_bytes
 from gradwire.workloads.faults.planned import planned_faults
 from gradwire.workloads.plan import Plan
-from gradwire.workloads.scaling import scaled_fabric, scaled_plan, virtual_scale
+from gradwire.workloads.scaling import MOST_CAPACITY_BPS, scaled_fabric, scaled_plan, virtual_scale
 from gradwire.workloads.scenario.loading import Point, origin_named
 from gradwire.workloads.scenario.schema import PointSection
 from gradwire.workloads.traces.job import trace_of
@@ -139,8 +141,8 @@ def scale_warning(points: Sequence[Point], clock: Clock) -> str:
     )
     return (
         f"{largest.hosts} hosts at {largest.rate_bps / 1e9:g} Gbit/s send more together than the virtual clock carries exactly: bytes and "
-        f"rates of all points are divided by {clock.scale}, which leaves their times as they are, but for bursts, which last longer. The "
-        "report says what that may do"
+        f"rates of all points are divided by {clock.scale}, which leaves their times as they are, but for bursts, which last longer; by "
+        "half as much where these would matter. The report says what that may do"
     )
 
 
@@ -207,8 +209,14 @@ def plan_run(
     with origin_named(point):
         compiled = compile_point(point.section, shared.of if shared else None)
     rule = rule_of(compiled.unsent_bytes)
-    wanted = _wanted_division(point, compiled, clock, rule)
-    scale = max(clock.scale, wanted.number)
+    division = _wanted_division(point, compiled, clock, rule)
+    scale = max(clock.scale, division.number)
+    if clock.name == "virtual" and scale > division.number:
+        # No more than needed is asked of the clock, unless bursts would otherwise do more harm.
+        least = max(division.number, virtual_scale(compiled.fabric, MOST_CAPACITY_BPS))
+        fidelity = point.section.run.fidelity
+        division = forced_division(compiled.plans, compiled.fabric, rule, scale, least, fidelity)
+        scale = division.number
     fabric = scaled_fabric(compiled.fabric, scale, keep_burst=clock.name == "virtual")
     plans = {label: scaled_plan(plan, scale) for label, plan in compiled.plans.items()}
     window = _window(point.section, fabric, plans, rule)
@@ -220,9 +228,6 @@ def plan_run(
         _refuse_programs(point, clock)
     if point.section.fault:
         _refuse_faults(point, clock)
-    division = wanted
-    if clock.name == "virtual" and scale > wanted.number:
-        division = division_by(compiled.plans, compiled.fabric, rule, scale)
     key = _key(point, fabric, plans, clock, window, compiled.unsent_bytes)
     planned = PlannedRun(point, fabric, plans, folder_of(key), clock, window, key, division, compiled.unsent_bytes)
     if not planned.stored.is_of(key):
@@ -295,6 +300,28 @@ def _refuse_large_logs(point: Point, plans: Mapping[str, Plan], clock: Clock, wi
         f"{window.end:,} would not fit in half of the memory of {memory_bytes >> 20:,} MiB; take at most "
         f"{max(0, most - window.warmup):,} iterations{more}"
     )
+
+
+def too_coarse(planned: PlannedRun) -> str:
+    """Why a point's verdict is known before it runs: what it has to be divided by moves it by too much. "" if it does not."""
+    division = planned.division
+    divided = Divided(division.number, division.error, planned.point.section.run.fidelity)
+    if not divided.is_too_coarse:
+        return ""
+    fabric = planned.fabric
+    return (
+        f"{fabric.hosts} hosts at {fabric.rate_bps * division.number / 1e9:g} Gbit/s send more together than the virtual clock carries. "
+        f"Bytes and rates would be divided by {division.number}, and bursts, which are not, could move an iteration by "
+        f"{division.error:.1%}, where {divided.limit:.1%} are allowed: use fewer hosts, a lower rate or larger messages. run.fidelity "
+        "allows up to 10%, and `gradwire estimate` divides nothing"
+    )
+
+
+def refuse_coarse(planned: PlannedRun) -> None:
+    """Raises InputFault for a point that is `too_coarse`."""
+    if words := too_coarse(planned):
+        with origin_named(planned.point):
+            raise InputFault(f"{planned.label}: {words}")
 
 
 def rename_older_folder(planned: PlannedRun, out: Path) -> None:

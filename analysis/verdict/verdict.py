@@ -24,6 +24,7 @@ from gradwire.analysis.verdict.beside_check import OF_ALL_CAPTURED, Beside, besi
 from gradwire.analysis.verdict.byte_checks import agent_bytes_check, band_bytes_check, port_bytes_check
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK, Check
 from gradwire.analysis.verdict.congestion_check import congestion_checks
+from gradwire.analysis.verdict.division_check import Divided, division_check
 from gradwire.analysis.verdict.fault_check import fault_check
 from gradwire.analysis.verdict.line_checks import line_checks
 from gradwire.analysis.verdict.loss_checks import drops_check, rate_probe_check, retransmits_check
@@ -90,6 +91,7 @@ def judge(
     congestion: str = "",
     windows: WindowUse | None = None,
     buffer_asked: bool = False,
+    divided: Divided | None = None,
 ) -> Verdict:
     """Makes all checks on a run of `record.iterations` iterations, the first `record.warmup` of which are warm-up.
 
@@ -99,7 +101,7 @@ def judge(
     that ran at the same time: what they send is in no plan, and no ideal network has it. `faults` are the scenario's: where packets get
     lost, nothing is known of how many there are, and with any fault iterations are not alike. `congestion` is the congestion control that
     was asked for, "" for the kernel's default. `windows` are what those of connections did, where links have a delay, and
-    `buffer_asked` tells that the scenario chose the buffers of sockets.
+    `buffer_asked` tells that the scenario chose the buffers of sockets. `divided` is what bytes and rates were divided by, if they were.
     """
     complete = _completeness(plan, log, record.iterations)
     as_planned = beside is None and not fabric.faulty
@@ -116,6 +118,7 @@ def judge(
         *_timing(plan, fabric, log, record, complete.ok, ideal if beside is None else None),
         *(_by_op(plan, fabric, log, record, departs) if complete.ok else ()),
         *_of_captures(plan, fabric, log, record, captures, complete.ok, as_planned),
+        *((division_check(divided),) if divided is not None else ()),
     ]
     if faults:
         checks = [check for check in checks if check.name != STEADY or not complete.ok]

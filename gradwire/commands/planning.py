@@ -9,10 +9,9 @@ from gradwire.commands import terminal
 from gradwire.runner.compiling.processes import cores
 from gradwire.runner.expected_cost import announcement, warnings
 from gradwire.runner.launch.scenario_files import scenario_path
-from gradwire.runner.planned import PlannedRun, planning
+from gradwire.runner.planned import PlannedRun, planning, virtual_clock
 from gradwire.runner.stored.run_folder import RUNS
 from gradwire.runner.terminal.plan_listing import plan_lines, settings_lines, shared_settings
-from gradwire.vm.machines import Clock
 from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.programs.loading import load_programs
 from gradwire.workloads.scenario.loading import load_scenario
@@ -37,7 +36,7 @@ def plan(scenario: Path, settings: Sequence[str], draw: Path | None = None) -> N
     runs: list[PlannedRun] = []
     shared = shared_settings(found.points)
     with terminal.interruptible("interrupted"):
-        for planned in planning(found.points, RUNS / found.name, Clock(), cores()):
+        for planned in planning(found.points, RUNS / found.name, virtual_clock(found.points), cores()):
             heading = () if runs else settings_lines(shared, len(found.points))
             terminal.console.print(*heading, *plan_lines(planned, shared), sep="\n", highlight=False)
             runs.append(planned)

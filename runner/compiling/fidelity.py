@@ -33,6 +33,8 @@ MESSAGE_BYTES = 24 + 2 * (ETHERNET_HEADER_BYTES + IP_TCP_HEADER_BYTES + PREAMBLE
 """What a message has beside its payload: its own header (agents/wire), that of its last segment, which is not full, and an ACK."""
 MOST = 2**20
 """The largest division."""
+CODE = ("gradwire.runner.compiling.fidelity", "gradwire.runner.compiling.forced")
+"""What decides a division, beside estimates."""
 
 
 @dataclass(frozen=True)
@@ -64,19 +66,14 @@ def division_for(plans: Mapping[str, Plan], fabric: Fabric, send_ends: SendEnds,
         number = _largest(fits, most)
         return Division(number, errors[number])
 
-    return _kept(_path(plans, fabric, send_ends, repr(fidelity)), found)
+    return kept_division(plans, fabric, send_ends, repr(fidelity), found)
 
 
-def division_by(plans: Mapping[str, Plan], fabric: Fabric, send_ends: SendEnds, number: int) -> Division:
-    """The division by `number`, which something else asks for. Raises InternalFault for a plan that gets stuck."""
-
-    def found() -> Division:
-        return Division(number, max(division_error(plan, fabric, send_ends, number) for plan in plans.values()))
-
-    return _kept(_path(plans, fabric, send_ends, f"by {number}"), found)
-
-
-def _kept(path: Path, found: Callable[[], Division]) -> Division:
+def kept_division(
+    plans: Mapping[str, Plan], fabric: Fabric, send_ends: SendEnds, wanted: str, found: Callable[[], Division]
+) -> Division:
+    """What is `found` for these plans, from the cache if it was found before. wanted: what is asked, in words."""
+    path = _path(plans, fabric, send_ends, wanted)
     with suppress(OSError, msgspec.DecodeError):
         return decoded(path.read_bytes(), Division)
     division = found()
@@ -107,10 +104,10 @@ def division_error(plan: Plan, fabric: Fabric, send_ends: SendEnds, number: int)
         estimate(plan, built, spine_of, send_ends=send_ends, early_bytes=round(early_bytes)).iteration_s,
         *(estimate(plan, built, spine_of, send_ends=rule).iteration_s for rule in rules),
     ]
-    return max(abs(time_s / exact_s - 1) for time_s in moved_s) + _header_share(plan, number)
+    return max(abs(time_s / exact_s - 1) for time_s in moved_s) + header_share(plan, number)
 
 
-def _header_share(plan: Plan, number: int) -> float:
+def header_share(plan: Plan, number: int) -> float:
     """Bytes beside the payload over all bytes, of what crosses the divided network."""
     remote = plan.is_remote()
     payload_bytes = int(plan.ops.size_bytes[remote].sum()) / number
@@ -135,7 +132,7 @@ def _largest(fits: Callable[[int], bool], most: int) -> int:
 
 
 def _path(plans: Mapping[str, Plan], fabric: Fabric, send_ends: SendEnds, wanted: str) -> Path:
-    code = sources_digest(("gradwire.runner.compiling.fidelity",))
+    code = sources_digest(CODE)
     digests = [plan.digest() for plan in plans.values()]
     content = "\0".join([code, fluid_digest(), *digests, repr(fabric.to_json()), repr(send_ends), wanted])
     return cache_folder() / "divisions" / hashlib.sha256(content.encode()).hexdigest()[:24]

@@ -40,6 +40,20 @@ def rule_of(unsent_bytes: int | None) -> SendEnds:
     return Departure() if unsent_bytes is None else Buffered(unsent_bytes)
 
 
+HELD_S = 1e-3
+"""What TCP keeps of a connection in ports and switches, as its time on the line: a socket goes on when less than a millisecond's data of it
+is there (sk_pacing_shift = 10 in the kernel, "small queues")."""
+
+
+def held_rule(unsent_bytes: int | None, fabric: Fabric, buffer_bytes: int, held_s: float = HELD_S) -> Buffered:
+    """When SENDs end in a run: what its ports and switches hold is beyond the reach of a queue, as what waits unsent is.
+
+    buffer_bytes: of a socket, which bounds it.
+    """
+    held_bytes = min(held_s * fabric.rate_bps / 8 * fabric.goodput_share(), buffer_bytes)
+    return Buffered((unsent_bytes or 0) + round(held_bytes))
+
+
 def fluid_times(plan: Plan, fabric: Fabric, send_ends: SendEnds = DEFAULT) -> FluidTimes:
     """Estimates a plan on a fabric, whose messages take the spines that the switches' rules choose. Raises InternalFault."""
     built = built_fabric(fabric, [plan])

@@ -13,7 +13,7 @@ from gradwire.runner.comparing.questions import Asked
 from gradwire.runner.compiling.processes import cores
 from gradwire.runner.launch.out_paths import refuse_unusable
 from gradwire.runner.launch.scenario_files import scenario_path
-from gradwire.runner.planned import PlannedRun, planning, refuse_misfits, scale_warning, virtual_clock
+from gradwire.runner.planned import PlannedRun, planning, refuse_coarse, refuse_misfits, scale_warning, virtual_clock
 from gradwire.runner.proof import trial_on
 from gradwire.runner.reporting import printed_cells, without_foreign_values
 from gradwire.runner.stored.place import Place, place_for
@@ -103,6 +103,7 @@ def compiled(scenario: Scenario, folder: Path, clock: Clock, screen: Screen) -> 
     planned: list[PlannedRun] = []
     with screen.errors.status("compiling") as status:
         for run in planning(scenario.points, folder, clock, cores()):
+            refuse_coarse(run)
             planned.append(run)
             status.update(f"compiling: {len(planned)} of {len(scenario.points)} points")
     return planned

@@ -62,6 +62,7 @@ QUOTED_FROM = (
     "gradwire.analysis.verdict.loss_checks",
     "gradwire.analysis.verdict.byte_checks",
     "gradwire.analysis.verdict.line_checks",
+    "gradwire.analysis.verdict.division_check",
     "gradwire.analysis.verdict.steady_check",
     "gradwire.analysis.papers.holds",
     "gradwire.analysis.verdict.packet_checks",

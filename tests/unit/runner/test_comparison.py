@@ -12,10 +12,11 @@ import pytest
 from gradwire.faults import InputFault
 from gradwire.runner.comparing.planning import plan_comparison
 from gradwire.runner.comparing.questions import Network, Question
-from gradwire.runner.compiling.ideal_times import fluid_times, rule_of
+from gradwire.runner.compiling.ideal_times import fluid_times, held_rule
 from gradwire.runner.estimation import estimate_points
 from gradwire.runner.planned import plan_runs, virtual_clock
 from gradwire.workloads.compilation import ResolvedPoint, compile_point
+from gradwire.workloads.fabrics.windows import buffer_bytes
 from gradwire.workloads.lineup.strategies import CONTENDERS, contenders, is_random, lineup
 from gradwire.workloads.registry import strategy_names
 from gradwire.workloads.scenario.loading import Scenario, resolve
@@ -143,7 +144,7 @@ def test_a_comparison_and_a_run_plan_the_same_point_where_their_settings_are_the
     estimates = estimate_points(points, jobs=1)
     for planned, estimate in zip(own, estimates, strict=True):
         (plan,) = planned.plans.values()
-        rule = rule_of(planned.unsent_bytes)
+        rule = held_rule(planned.unsent_bytes, planned.fabric, buffer_bytes(planned.point.section, planned.fabric))
         assert estimate.iteration_time_s == fluid_times(plan, planned.fabric, rule).iteration_s
 
 

@@ -15,6 +15,7 @@ from gradwire.analysis.congestion.windows import ShortWindow, WindowUse
 from gradwire.analysis.fluid.estimate import FluidTimes
 from gradwire.analysis.packets.reading import Capture, Packets
 from gradwire.analysis.verdict.beside_check import Beside
+from gradwire.analysis.verdict.division_check import Divided
 from gradwire.analysis.verdict.packet_checks import capture_checks
 from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge, verdict_of
 from gradwire.topo.fabric import Fabric
@@ -268,6 +269,7 @@ CASES: dict[str, Callable[[Path], Verdict]] = {
     "ECN marks": lambda _: judge(
         pushes(), MARKING, sound_log(), with_bands(above_the_threshold, fabric=MARKING), departs=True
     ),
+    "division": lambda _: judge(pushes(), FABRIC, sound_log(), sound_record(), divided=Divided(16, 0.051)),
     "run": lambda _: failed_run("rank 3 died"),
 }
 
@@ -288,6 +290,10 @@ def test_nothing_fails_without_a_fault() -> None:
     for clock in ("virtual", "wall"):
         assert judged(replace(sound_record(), clock=clock)).summary == "valid"
     assert past_two_spines(0).summary == "valid"
+    for divided in (Divided(16, 0.05), Divided(2, 0.09, fidelity=0.1), Divided(1, 0.3)):
+        assert judge(pushes(), FABRIC, sound_log(), sound_record(), divided=divided).summary == "valid"
+    coarse = judge(pushes(), FABRIC, sound_log(), sound_record(), divided=Divided(2, 0.02, fidelity=0.01))
+    assert coarse.summary == "invalid: division by 2: up to 2.0% (limit 1.0% as the scenario allows (run.fidelity))"
     for plan in (computing((0, 0)), computing((0, 1))):
         assert ran_as(plan, plan).summary == "valid"
 

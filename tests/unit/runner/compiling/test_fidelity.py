@@ -11,7 +11,8 @@ import pytest
 from gradwire.analysis.fluid.estimate import Buffered, Departure
 from gradwire.faults import InputFault
 from gradwire.runner.compiling import fidelity
-from gradwire.runner.compiling.fidelity import Division, division_by, division_error, division_for
+from gradwire.runner.compiling.fidelity import Division, division_error, division_for
+from gradwire.runner.compiling.forced import forced_division, forced_error
 from gradwire.runner.planned import PlannedRun, plan_runs
 from gradwire.vm.machines import Clock
 from gradwire.workloads.compilation import Compiled, compile_point
@@ -97,9 +98,12 @@ def test_a_plan_is_divided_and_its_key_knows() -> None:
 
 def test_a_division_that_the_clock_asks_for_is_told_with_its_error() -> None:
     ring = compiled()
-    error = division_error(ring.plans["ring"], ring.fabric, Departure(), 16)
+    error = forced_error(ring.plans["ring"], ring.fabric, Departure(), 16)
+    assert 0 < error < division_error(ring.plans["ring"], ring.fabric, Departure(), 16), (
+        "a ring's ports have one flow each"
+    )
     forced = Division(16, error)
-    assert division_by(ring.plans, ring.fabric, Departure(), 16) == forced
+    assert forced_division(ring.plans, ring.fabric, Departure(), 16) == forced
     assert planned(Clock(scale=16)).division == forced
     small = planned(fidelity="0.1%").division
     assert small.number < 16
