@@ -25,6 +25,7 @@ from gradwire.runner.planned import PlannedRun, rename_older_folder
 from gradwire.runner.programs.beside import write_programs
 from gradwire.runner.protocol import TASK_FILE, PlanFile, PointTask, write_json
 from gradwire.runner.stored.stored_run import Completion, Speed, write_completion
+from gradwire.runner.warmup.lengthening import lengthened
 from gradwire.vm.machine import COMPILED_AGENT
 from gradwire.vm.machines import Clock
 from gradwire.workloads.faults.planned import planned_faults
@@ -103,12 +104,28 @@ def carry_out(planned: PlannedRun, executor: Executor, watcher: Watcher, stop: t
     folder.mkdir(parents=True, exist_ok=True)
     _empty(folder)
     try:
-        judged = _run_and_judge(planned, executor, watcher, stop)
+        judged = _run_until_steady(planned, executor, watcher, stop)
         write_judgement(judged)
     except (Fault, OSError) as fault:
         judged = judge_failure(planned, str(fault), time.monotonic() - begin_s)
         write_judgement(judged)
     return judged
+
+
+def _run_until_steady(planned: PlannedRun, executor: Executor, watcher: Watcher, stop: threading.Event) -> JudgedRun:
+    """Runs a point, and again with a longer warm-up as long as it was not steady and can be longer.
+
+    A command that ends between two tries leaves a run that is not valid, and the next one begins with the first try.
+    """
+    unsteady: list[tuple[int, int]] = []
+    while True:
+        judged = _run_and_judge(planned, executor, watcher, stop, unsteady)
+        longer = lengthened(planned, judged)
+        if longer is None or stop.is_set():
+            return judged
+        unsteady.append((planned.window.warmup, planned.window.iterations))
+        planned = longer
+        _empty(planned.folder)
 
 
 def _empty(folder: Path) -> None:
@@ -120,7 +137,13 @@ def _empty(folder: Path) -> None:
             entry.unlink()
 
 
-def _run_and_judge(planned: PlannedRun, executor: Executor, watcher: Watcher, stop: threading.Event) -> JudgedRun:
+def _run_and_judge(
+    planned: PlannedRun,
+    executor: Executor,
+    watcher: Watcher,
+    stop: threading.Event,
+    unsteady: Sequence[tuple[int, int]],
+) -> JudgedRun:
     _write_task(planned)
     ended = executor.replay(planned, watcher, stop)
     if ended.status:
@@ -131,7 +154,9 @@ def _run_and_judge(planned: PlannedRun, executor: Executor, watcher: Watcher, st
     speed = _speed(planned, ended)
     write_completion(
         planned.folder,
-        Completion(planned.key, ended.chosen, speed, division.number, division.error, worker=ended.worker),
+        Completion(
+            planned.key, ended.chosen, speed, division.number, division.error, ended.worker, unsteady=tuple(unsteady)
+        ),
     )
     judged = judge_kept(planned.stored, planned.point, planned.key)
     if judged is None:

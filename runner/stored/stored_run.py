@@ -62,6 +62,8 @@ class Completion(msgspec.Struct, frozen=True):
     division_error: float = 0.0
     #: Which worker of a cluster ran it; "" for the machine that the command was given on.
     worker: str = ""
+    #: Warm-up and measured iterations of each try before, whose iterations were not steady.
+    unsteady: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
