@@ -231,14 +231,14 @@ def _window_notes(runs: Sequence[JudgedRun]) -> list[str]:
     """Which points were measured after a longer warm-up, for their iterations were not steady."""
     return [
         f"warm-up: {run.label} was not steady {' or '.join(_window(window) for window in run.unsteady)}; its result is that of "
-        f"{len(run.iteration_times_s) - run.warmup} iterations after {run.warmup}"
+        f"{len(run.iteration_times_s) - run.warmup} iterations after a warm-up of {run.warmup}"
         for run in runs
         if run.unsteady and run.result.valid
     ]
 
 
 def _window(window: Window) -> str:
-    return f"in {window.iterations} iterations after {window.warmup}"
+    return f"in {window.iterations} iterations after a warm-up of {window.warmup}"
 
 
 def _program_notes(runs: Sequence[JudgedRun]) -> list[str]:

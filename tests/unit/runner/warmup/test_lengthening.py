@@ -105,7 +105,9 @@ def test_the_report_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     judged, _ = only(tmp_path, planned_runs(tmp_path, *SETTINGS))
     (tmp_path / "scenario.toml").write_text(TEXT)
     write_report(resolve(tomllib.loads(TEXT), "test.toml", "test"), [judged], tmp_path)
-    said = "was not steady in 5 iterations after 1; its result is that of 20 iterations after 6"
+    said = (
+        "was not steady in 5 iterations after a warm-up of 1; its result is that of 20 iterations after a warm-up of 6"
+    )
     assert said in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
