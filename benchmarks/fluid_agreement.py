@@ -1,6 +1,7 @@
-"""How far random points are from an ideal network: made-up models, the papers' strategies and their baselines, 10 to 100 Gbit/s.
+"""How far random points are from an ideal network: made-up models by the papers' strategies and their baselines, and every fourth a small
+transformer by ddp, fsdp, megatron or zero, at 10 to 100 Gbit/s.
 
-    .venv/bin/python benchmarks/fluid_agreement.py [--points 100] [--seed 3] [--jobs 2] [--out FOLDER]
+    .venv/bin/python benchmarks/fluid_agreement.py [--points 100] [--seed 3] [--todays-every 4] [--jobs 2] [--out FOLDER]
 
 Runs each point on the virtual clock, and prints its iteration time over that of its plan on the fluid engine's ideal network (`x fluid`).
 At the end, each point that is off has its cause, as a report would give it, and a summary counts how many are near. Points that ran in the
@@ -82,10 +83,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--points", type=int, default=100)
     parser.add_argument("--seed", type=int, default=3)
+    parser.add_argument("--todays-every", type=int, default=4, help="0: none of today's strategies")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--out", type=Path, default=Path("runs/fluid-agreement"))
     arguments = parser.parse_args()
-    points = list(random_points(arguments.seed, arguments.points))
+    points = list(random_points(arguments.seed, arguments.points, arguments.todays_every))
     planned = plan_runs(points, arguments.out, Clock())
     print_summary(compared(Campaign(planned, arguments.out, LocalPool(arguments.jobs), Printed()).run()))
 

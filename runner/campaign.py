@@ -26,6 +26,7 @@ from gradwire.runner.programs.beside import write_programs
 from gradwire.runner.protocol import TASK_FILE, PlanFile, PointTask, write_json
 from gradwire.runner.stored.links import make_empty
 from gradwire.runner.stored.stored_run import Completion, Speed, write_completion
+from gradwire.runner.warmup.lengthening import lengthened
 from gradwire.topo.fabric import Fabric
 from gradwire.vm.machine import COMPILED_AGENT
 from gradwire.vm.machines import Clock
@@ -116,7 +117,7 @@ def _carry_out(planned: PlannedRun, executor: Executor, watcher: Watcher, stop: 
     begin_s = time.monotonic()
     make_empty(planned.folder)  # a machine that finds files where it makes its own takes other virtual times
     try:
-        judged = _run_and_judge(planned, executor, watcher, stop)
+        judged = _run_until_steady(planned, executor, watcher, stop)
     except UnfitMachine:
         raise
     except Fault as fault:
@@ -126,7 +127,29 @@ def _carry_out(planned: PlannedRun, executor: Executor, watcher: Watcher, stop: 
     return judged
 
 
-def _run_and_judge(planned: PlannedRun, executor: Executor, watcher: Watcher, stop: threading.Event) -> JudgedRun:
+def _run_until_steady(planned: PlannedRun, executor: Executor, watcher: Watcher, stop: threading.Event) -> JudgedRun:
+    """Runs a point, and again with a longer warm-up as long as it was not steady and can be longer.
+
+    A command that ends between two tries leaves a run that is not valid, and the next one begins with the first try.
+    """
+    unsteady: list[tuple[int, int]] = []
+    while True:
+        judged = _run_and_judge(planned, executor, watcher, stop, unsteady)
+        longer = lengthened(planned, judged)
+        if longer is None or stop.is_set():
+            return judged
+        unsteady.append((planned.window.warmup, planned.window.iterations))
+        planned = longer
+        make_empty(planned.folder)
+
+
+def _run_and_judge(
+    planned: PlannedRun,
+    executor: Executor,
+    watcher: Watcher,
+    stop: threading.Event,
+    unsteady: Sequence[tuple[int, int]],
+) -> JudgedRun:
     _write_task(planned)
     ended = executor.replay(planned, watcher, stop)
     if ended.status:
@@ -139,7 +162,16 @@ def _run_and_judge(planned: PlannedRun, executor: Executor, watcher: Watcher, st
     speed = _speed(planned, ended)
     write_completion(
         planned.folder,
-        Completion(planned.key, ended.chosen, speed, division.number, division.error, ended.worker, ended.stopped),
+        Completion(
+            planned.key,
+            ended.chosen,
+            speed,
+            division.number,
+            division.error,
+            ended.worker,
+            ended.stopped,
+            tuple(unsteady),
+        ),
     )
     judged = judge_kept(planned.stored, planned.point, planned.key)
     if judged is None:

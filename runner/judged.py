@@ -70,6 +70,8 @@ class JudgedRun:
     iteration_times_s: tuple[float, ...] = ()
     #: Iterations at the beginning that are not measured.
     warmup: int = 0
+    #: Windows of the tries before, whose iterations were not steady.
+    unsteady: tuple[Window, ...] = ()
     #: What programs beside the strategy reported.
     figures: tuple[FigureRow, ...] = ()
     #: It ran before and was not run now.
@@ -225,6 +227,7 @@ def _judge_run(stored: StoredRun, point: Point, completion: Completion) -> Judge
         compute_s=plan.compute_s,
         iteration_times_s=tuple(iteration_times_s(plan, log, record.iterations).tolist()),
         warmup=record.warmup,
+        unsteady=tuple(Window(*tried) for tried in completion.unsteady),
         figures=figures,
     )
 

@@ -55,6 +55,8 @@ BESIDE_MODULES = ("gradwire.runner.programs.inside.beside", "gradwire.devices")
 """What carries out programs beside a strategy, and what scripts import."""
 FAULT_MODULES = ("gradwire.runner.faults.injection",)
 """What carries out faults."""
+LONGER_MODULES = ("gradwire.runner.warmup.longer_window",)
+"""What decides how much longer a run is that was not steady."""
 ALONE_S = 0.5
 """Compiling that takes longer goes on in processes; most scenarios are done before, and processes take 0.1 s to start and end."""
 
@@ -274,7 +276,8 @@ def _check_once(plan: Plan, relative_times: Sequence[float]) -> None:
 def _window(section: PointSection, fabric: Fabric, plans: Mapping[str, Plan], rule: SendEnds) -> Window:
     """The iterations to measure: of several candidates, those of the one that takes longest to become steady.
 
-    A plan that does not become steady on the ideal network either is measured after one iteration, and its verdict says so.
+    A plan that does not become steady on the ideal network either is measured after one iteration, and again after more if they were not
+    steady (runner/warmup/lengthening.py).
     """
     run = section.run
     if isinstance(run.warmup, int):
@@ -287,13 +290,10 @@ def _window(section: PointSection, fabric: Fabric, plans: Mapping[str, Plan], ru
 
 def _refuse_large_logs(point: Point, plans: Mapping[str, Plan], clock: Clock, window: Window) -> None:
     """Raises InputFault if the agents' logs of all iterations would not fit in the machine's memory."""
-    run = point.section.run
-    physical_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    memory_bytes = run.memory_mb << 20 if clock.name == "virtual" else physical_bytes
-    ops = max(len(plan.ops) for plan in plans.values())
-    most = int(memory_bytes * LOGS_SHARE) // (ops * LOGGED_BYTES)
+    run, most = point.section.run, most_iterations(point, plans, clock)
     if window.end <= most:
         return
+    ops, memory_bytes = _largest_ops(plans), _memory_bytes(point, clock)
     more = " or more memory (run.memory_mb)" if clock.name == "virtual" else ""
     raise InputFault(
         f"run.iterations = {run.iterations}: each iteration logs the {ops:,} ops of the plan, and the log of "
@@ -322,6 +322,21 @@ def refuse_coarse(planned: PlannedRun) -> None:
     if words := too_coarse(planned):
         with origin_named(planned.point):
             raise InputFault(f"{planned.label}: {words}")
+
+
+def most_iterations(point: Point, plans: Mapping[str, Plan], clock: Clock) -> int:
+    """How many iterations' logs fit in their share of the memory of the point's machine."""
+    return int(_memory_bytes(point, clock) * LOGS_SHARE) // (_largest_ops(plans) * LOGGED_BYTES)
+
+
+def _largest_ops(plans: Mapping[str, Plan]) -> int:
+    return max(len(plan.ops) for plan in plans.values())
+
+
+def _memory_bytes(point: Point, clock: Clock) -> int:
+    if clock.name == "virtual":
+        return point.section.run.memory_mb << 20
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def rename_older_folder(planned: PlannedRun, out: Path) -> None:
@@ -381,6 +396,8 @@ def _key(
         "kernel": _kernel_name(clock),
         "code": run_digest(),
     }
+    if point.section.run.warmup == "steady":
+        decisive |= {"longer windows": sources_digest(LONGER_MODULES)}
     if faults := planned_faults(point.section.fault, fabric):
         decisive |= {"faults": [asdict(fault) for fault in faults], "faults' code": sources_digest(FAULT_MODULES)}
     if programs := point.section.program:

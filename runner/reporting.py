@@ -15,6 +15,7 @@ from gradwire.agents.records import NOT_SERVED
 from gradwire.analysis.compare import PrintedCell, cells_of_claims
 from gradwire.analysis.congestion.told import congestion_lines
 from gradwire.analysis.faults.times import fault_lines
+from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.frames.csv_files import write_csv
 from gradwire.analysis.frames.points import points_frame, write_points_csv, write_points_parquet
 from gradwire.analysis.iterations import iteration_ends_ns
@@ -114,6 +115,7 @@ def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) ->
         notes=[
             *scenario.notes,
             *_division_notes(runs),
+            *_window_notes(runs),
             *_program_notes(runs),
             *_fault_notes(runs),
             *_congestion_notes(runs),
@@ -241,6 +243,20 @@ def _divided(completions: Sequence[Completion]) -> str:
 
 def _points(count: int) -> str:
     return "1 point" if count == 1 else f"{count} points"
+
+
+def _window_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    """Which points were measured after a longer warm-up, for their iterations were not steady."""
+    return [
+        f"warm-up: {run.label} was not steady {' or '.join(_window(window) for window in run.unsteady)}; its result is that of "
+        f"{len(run.iteration_times_s) - run.warmup} iterations after a warm-up of {run.warmup}"
+        for run in runs
+        if run.unsteady and run.result.valid
+    ]
+
+
+def _window(window: Window) -> str:
+    return f"in {window.iterations} iterations after a warm-up of {window.warmup}"
 
 
 def _program_notes(runs: Sequence[JudgedRun]) -> list[str]:

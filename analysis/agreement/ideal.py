@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -57,8 +58,19 @@ class IdealRun:
         hurried = replace(ops, duration_ns=(ops.duration_ns - shorter).astype(ops.duration_ns.dtype))
         return replace(self, plan=replace(self.plan, ops=hurried))
 
+    def time_apart_s(self, apart_s: Sequence[float]) -> float:
+        """Mean of as many iterations, after one in which each worker begins so much later than the first."""
+        window = Window(1, self.window.iterations)
+        return float(replace(self, window=window).iterations_s(apart_s=apart_s).mean())
+
     def iterations_s(
-        self, *, latency_s: float = 0.0, jitter: Jitter | None = None, whole_bytes: int = 0, early_bytes: int = 0
+        self,
+        *,
+        latency_s: float = 0.0,
+        jitter: Jitter | None = None,
+        whole_bytes: int = 0,
+        early_bytes: int = 0,
+        apart_s: Sequence[float] = (),
     ) -> npt.NDArray[np.float64]:
         """Time of each measured iteration; the effects are those of `estimate`. Raises InternalFault for a plan that gets stuck."""
         times = estimate(
@@ -71,6 +83,7 @@ class IdealRun:
             whole_bytes=whole_bytes,
             early_bytes=early_bytes,
             delays=self.delays,
+            apart_s=apart_s,
             most_iterations=max(1, min(self.window.end, MOST_OPS // max(1, len(self.plan.ops)))),
         )
         return window_times_s(times, self.window)

@@ -44,6 +44,8 @@ class Seen:
     forgiven_bytes: int
     #: What a flow sends before the next one at a port has its turn, at least (topo/tc.py).
     turn_bytes: int
+    #: How much later than the first each worker began a typical iteration.
+    apart_s: tuple[float, ...] = ()
     #: What bytes and rates were divided by on the virtual clock.
     divided_by: int = 1
     #: Of links; the run is estimated without them.
@@ -74,6 +76,7 @@ def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
     yield from _with_held_bytes(run, seen)
     yield from _with_copies(deviation, seen)
     yield from _with_jitter(run, deviation, seen)
+    yield from _with_workers_apart(run, seen)
     yield from _with_bursts(run, seen)
 
 
@@ -176,6 +179,18 @@ def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Tr
         elif deviation.is_explained(held.random_s):
             alone = amplification(run, ports * turn_s, turn_bytes, deviation.ideal_s)
             yield Trial(Cause.SKEW, held.random_s, _skew_in_words(late, alone, held, held_bytes))
+
+
+def _with_workers_apart(run: IdealRun, seen: Seen) -> Iterator[Trial]:
+    """Workers begin as far apart as they did, once. What they met then decides whether they get back in step."""
+    apart_s = max(seen.apart_s, default=0.0)
+    for held_bytes in dict.fromkeys((seen.held.most_bytes, seen.held.typical_bytes)) if apart_s else ():
+        effect = f"Workers began a typical iteration up to {rough(apart_s, 's')} apart"
+        if held_bytes:
+            held = rough(held_bytes, "bytes")
+            effect += f", and do not get back in step where queues go on with up to {held} of a connection not arrived, as they did"
+        holding = run.of(Buffered(held_bytes)) if held_bytes else run
+        yield Trial(Cause.SKEW, holding.time_apart_s(seen.apart_s), effect)
 
 
 def _skew_in_words(late: str, alone: Amplification, held: Amplification, held_bytes: int) -> str:

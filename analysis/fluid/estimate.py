@@ -6,6 +6,7 @@ out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,6 +85,7 @@ def estimate(
     whole_bytes: int = 0,
     early_bytes: int = 0,
     delays: Delays = NO_DELAYS,
+    apart_s: Sequence[float] = (),
     most_iterations: int = MOST_ITERATIONS,
     with_ops: bool = False,
 ) -> FluidTimes:
@@ -92,8 +94,8 @@ def estimate(
     spine_of: which spine a message takes; needed where there are several. with_ops: whether to keep the times of ops. An ideal network has
     none of these: latency_s is from a message's last byte leaving its host to its arrival, jitter comes on top, and early_bytes of payload
     have not left when a message arrives. A message with less payload than whole_bytes has as much less of both latency and jitter; delays
-    are those of links, with the windows of connections. With jitter no iteration repeats another. Raises InternalFault for a plan that
-    gets stuck.
+    are those of links, with the windows of connections. With jitter no iteration repeats another. apart_s: how much later than the first
+    each worker begins iteration 0; all begin together where it is empty. Raises InternalFault for a plan that gets stuck.
     """
     unsent_bytes = float(send_ends.unsent_bytes) if isinstance(send_ends, Buffered) else 0.0
     paths = paths_of(plan, fabric, spine_of)
@@ -104,6 +106,9 @@ def estimate(
         for late_s in (latency_s, jitter.most_s if jitter else 0.0)
     )
     drawn = np.random.default_rng(jitter.seed).random(len(plan.ops)) if jitter else np.empty(0)
+    longer_first_ns: Float64 = np.zeros(len(plan.ops) if len(apart_s) else 0)
+    if len(apart_s):
+        longer_first_ns[plan.begin_op] = np.asarray(apart_s) * 1e9
     window = min(LEAST_WINDOW, most_iterations)
     while True:
         replay = Replay(
@@ -121,6 +126,7 @@ def estimate(
             latency_ns,
             jitter_ns,
             drawn,
+            longer_first_ns,
         )
         times = _run(replay, most_iterations)
         if times is not None:

@@ -56,6 +56,8 @@ class Replay(NamedTuple):
     jitter_ns: Float64
     #: Of each op, which part of `jitter_ns` its message takes in iteration 0, from 0 to 1; empty if there is none.
     drawn: Float64
+    #: Of each op: how much longer it takes in iteration 0; empty if none does.
+    longer_first_ns: Float64
 
 
 @compiled
@@ -265,7 +267,10 @@ def _serve(replay: Replay, lane: int, now_ns: float) -> None:
     if instance == NOTHING:
         return
     _note_start(graph, replay.progress, instance, now_ns)
-    duration_ns = graph.ops[instance % (len(graph.ops) - 1)].duration_ns
+    ops = len(graph.ops) - 1
+    duration_ns = graph.ops[instance % ops].duration_ns
+    if len(replay.longer_first_ns) > 0 and replay.progress.columns[instance // ops].iteration == 0:
+        duration_ns += replay.longer_first_ns[instance % ops]
     if duration_ns > 0.0:
         schedule(replay.agenda, lane, now_ns + duration_ns)
     elif replay.lanes.lanes[lane].policy == STREAM:

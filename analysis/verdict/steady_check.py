@@ -23,8 +23,8 @@ DRIFT_CHANCE = 0.01
 LEAST_FOR_DRIFT = 5
 """Fewer iterations leave too few degrees of freedom for a trend to be told from chance."""
 MEANING = (
-    "The iterations that follow would take another time than the measured ones: measure after a longer warm-up, as run.warmup = "
-    '"steady" finds it, or more iterations.'
+    "The iterations that follow would take another time than the measured ones: measure more iterations after a longer warm-up. "
+    'run.warmup = "steady" tries longer ones by itself, up to 40 iterations in all; beyond that, set run.warmup and run.iterations.'
 )
 
 

@@ -84,6 +84,7 @@ def _examined(
     deviation = Deviation(measured_s, ideal_s, _late_s(run, log, typical))
     tokens_bytes = fabric.burst_bytes(fabric.rate_bps, exact_timers=record.clock == VIRTUAL_CLOCK)
     logged = LoggedOps.of(run.plan, log)
+    begun_ns = logged.start[typical][run.plan.begin_op]
     seen = Seen(
         iterations_s=tuple(times_s),
         held=held(logged, record.warmup),
@@ -91,6 +92,7 @@ def _examined(
         grain_bytes=tokens_bytes + fabric.gso_bytes,
         forgiven_bytes=tokens_bytes,
         turn_bytes=QUANTUM_BYTES,
+        apart_s=tuple(((begun_ns - begun_ns.min()) / 1e9).tolist()),
         divided_by=divided_by,
         far=delays_of(fabric, link_delays_s(fabric, [told.fault for told in record.faults])),
         short_windows=short_windows(fabric, record, run.spine_of),

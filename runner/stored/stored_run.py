@@ -78,6 +78,8 @@ class Completion(msgspec.Struct, frozen=True):
     worker: str = ""
     #: How many times the point began anew because a signal had stopped its machine.
     stopped: int = 0
+    #: Warm-up and measured iterations of each try before, whose iterations were not steady.
+    unsteady: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)

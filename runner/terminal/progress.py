@@ -138,6 +138,8 @@ def _line(judged: JudgedRun) -> str:
         first_line, _, _ = result.verdict.partition("\n")  # the report has the rest
         return f"[red]✗[/red] {escape(judged.label)}: {escape(first_line)}"
     how = "already there" if judged.reused or judged.speed is None else _speed_text(judged.speed)
+    if judged.unsteady:
+        how += f", not steady before {judged.warmup} iterations"
     return f"[green]✓[/green] {escape(judged.label)}: {result.iteration_time_s:.4f} s an iteration ({how})"
 
 

@@ -86,7 +86,8 @@ def cut(profile: Profile, stages: int, experts: int = 1, chunks: int = 1) -> Cut
         values = _parameters(profile, layers)
         match = matches[layers[0]]
         is_first = layers[0] == 0
-        piece = int(match[2]) * pieces // len(blocks) if match else 0 if is_first else pieces - 1
+        # A model of one's own may count its blocks from 1.
+        piece = blocks.index(int(match[2])) * pieces // len(blocks) if match else 0 if is_first else pieces - 1
         segment = Segment(
             name or profile.layers[layers[0]].name,
             layers,

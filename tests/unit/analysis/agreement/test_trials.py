@@ -63,6 +63,26 @@ def test_late_messages_met_what_was_held_most_of_the_time_or_nearly_always() -> 
         assert said in cause.effect
 
 
+def test_workers_who_began_apart_stay_so_where_the_network_holds_what_it_held() -> None:
+    run = ideal_run(halving_doubling(8), iterations=8)
+    apart_s = (0.0,) * 7 + (3e-3,)
+    held = Held(typical_bytes=0, most_bytes=500_000)
+    seen = Seen(
+        iterations_s=(run.time_s(),) * 8,
+        held=held,
+        copies_apart_s=0.0,
+        grain_bytes=QUANTUM_BYTES,
+        forgiven_bytes=0,
+        turn_bytes=QUANTUM_BYTES,
+        apart_s=apart_s,
+    )
+    deviation = Deviation(1.1 * run.time_s(), run.time_s())
+    holding, ideal = (trial for trial in trials(run, deviation, seen) if trial.effect.startswith("Workers began"))
+    assert ideal.with_effect_s == pytest.approx(run.time_s()), "an ideal network brings them back in step"
+    assert holding.with_effect_s > 1.05 * run.time_s()
+    assert "up to 3 ms apart, and do not get back in step where queues go on with up to 500 kB" in holding.effect
+
+
 def latent(latency_s: float) -> IdealRun:
     """A ring whose queues pause before each message."""
     return ideal_run(

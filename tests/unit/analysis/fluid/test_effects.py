@@ -94,6 +94,15 @@ def test_a_shorter_message_is_late_by_as_much_less() -> None:
     assert by_message.max(axis=0) == pytest.approx(1e-4 * sizes / SIZE_BYTES, rel=0.1)
 
 
+def test_workers_begin_apart_once() -> None:
+    """A worker that begins late sends late; on an ideal network all wait for it, and are in step again."""
+    plan = compile_transfers("ring", 4, [Transfer(host, (host + 1) % 4, SIZE_BYTES) for host in range(4)])
+    together = estimate(plan, FABRIC)
+    apart = estimate(plan, FABRIC, apart_s=(0.0, 0.0, 3e-3, 0.0))
+    assert apart.iterations_s[0] == pytest.approx(together.iterations_s[0] + 3e-3, rel=1e-3)
+    assert apart.iterations_s[1:] == pytest.approx(together.iteration_s, rel=1e-3)
+
+
 def test_messages_may_overtake_each_other() -> None:
     """With a latency alone, messages arrive in the order in which they left; with jitter they need not."""
     plan = compile_transfers("all", 8, all_to_all(8, CONTROL_BYTES))

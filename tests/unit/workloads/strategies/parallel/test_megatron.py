@@ -37,9 +37,11 @@ def llama(workers: int, *, batch: int = 1) -> Job:
     return Job(profile, compute_time(profile, "h100", batch=batch), Cluster(workers), batch)
 
 
-def small_transformer(blocks: int, workers: int, *, batch: int = 1, per_host: int = 1, ends: bool = True) -> Job:
+def small_transformer(
+    blocks: int, workers: int, *, batch: int = 1, per_host: int = 1, ends: bool = True, first: int = 0
+) -> Job:
     """Halves of blocks that take 1 ms forward and 2 ms back, between an embedding and an output that take no time."""
-    half = [(f"block{number}/{part}", 1e-3) for number in range(blocks) for part in ("attention", "ffn")]
+    half = [(f"block{number}/{part}", 1e-3) for number in range(first, first + blocks) for part in ("attention", "ffn")]
     named = [("embeddings", 0.0), *half, ("lm_head", 0.0)] if ends else half
     layers: list[Layer] = []
     forward_s: list[float] = []
@@ -344,3 +346,11 @@ def test_replicas_of_one_worker_each_take_any_model_whole() -> None:
 def test_whatever_works_block_by_block_needs_blocks(options: Mapping[str, Any]) -> None:
     with pytest.raises(InputFault, match="'alexnet': has no blocks of attention and feed-forward"):
         divided(replace(small_transformer(4, 2), profile=model("alexnet")), options)
+
+
+def test_blocks_may_be_counted_from_one() -> None:
+    """As in the model file that docs/adding-a-model.md begins with."""
+    from_zero, from_one = (cut(small_transformer(4, 1, first=first).profile, stages=2) for first in (0, 1))
+    assert [[segment.layers for segment in piece] for piece in from_one.stages] == [
+        [segment.layers for segment in piece] for piece in from_zero.stages
+    ]
