@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Collection, Generator
@@ -56,6 +57,11 @@ class Observer:
         if path:
             self._calls[path, code.co_firstlineno].add(self._node)
 
+    def _begin(self) -> None:
+        """Some tests take the tracing away. Threads have their own, which they have from their start."""
+        sys.settrace(self.trace)
+        threading.settrace(self.trace)
+
     def done(self) -> Reach:
         """What was called."""
         for (path, line), nodes in self._calls.items():
@@ -71,14 +77,14 @@ class Observer:
     def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None]:
         """Whatever is called now is called by a file as it is read."""
         self._node = collector.nodeid
-        sys.settrace(self.trace)
+        self._begin()
         yield
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None]:
         """Whatever is called now is called by a test."""
         self._node, begun_s = item.nodeid, time.process_time()
-        sys.settrace(self.trace)
+        self._begin()
         yield
         self.reach.cpu_s[item.nodeid] = time.process_time() - begun_s
 

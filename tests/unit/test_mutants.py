@@ -24,12 +24,24 @@ def larger(a: int, b: int = 2) -> int:
 
 def uncalled() -> int:
     return 1 - 3
+
+
+def noted(found: list[int]) -> None:
+    found.append(7)
 '''
-TEST = """from package.module import larger
+TEST = """from threading import Thread
+from package.module import larger, noted
 
 def test_larger() -> None:
     assert larger(5, 3) == 5
     assert larger(1) == 2
+
+def test_in_a_thread() -> None:
+    found = []
+    thread = Thread(target=noted, args=(found,))
+    thread.start()
+    thread.join()
+    assert found == [7]
 """
 
 
@@ -86,6 +98,6 @@ def test_changes_that_no_test_notices_are_told(tmp_path: Path) -> None:
             f"package/module.py:12: no test calls it: {change}"
             for change in ("1  ->  (2)", "1 - 3  ->  (1 + 3)", "1 - 3  ->  (1)", "1 - 3  ->  (3)", "3  ->  (4)")
         ],
-        "package/module.py: 7 changes: 1 killed, 1 survived, 5 no test calls it",
+        "package/module.py: 9 changes: 3 killed, 1 survived, 5 no test calls it",
     ]
     assert (tmp_path / "package" / "module.py").read_text() == SOURCE
