@@ -158,7 +158,7 @@ def _named(archive: zipfile.ZipFile, columns: Mapping[str, Column], compressed: 
             raise DamagedArchiveError(f"it has '{name}' twice")
         packed = info.compress_type == zipfile.ZIP_DEFLATED and compressed
         if (info.compress_type != zipfile.ZIP_STORED and not packed) or info.flag_bits & ENCRYPTED:
-            raise DamagedArchiveError(f"'{name}' is compressed or encrypted, as gradwire never writes it")
+            raise DamagedArchiveError(f"'{name}' is compressed or encrypted, which gradwire never does")
         if info.file_size > info.compress_size * (LARGEST_RATIO if packed else 1):
             raise DamagedArchiveError(f"'{name}' claims more bytes than can come out of it")
         found[name] = info

@@ -36,7 +36,7 @@ from gradwire.runner.terminal.listings import critical_path_shown
 from tests.hostile.archives import edited
 from tests.hostile.damage import damaged
 from tests.hostile.json_values import otherwise
-from tests.hostile.limits import Outcome, outcome
+from tests.hostile.limits import MOST_S, Outcome, outcome
 from tests.hostile.stand_ins import put
 
 SOUNDS = ("two_points.zip", "two_points_of_all_kinds.zip")
@@ -148,6 +148,9 @@ READERS: tuple[Callable[[Path], Times], ...] = (report, why, trace, opened, resu
 OF_RUNS_OF_PROGRAMS = (programs, opened_programs)
 WRITES = 0.004
 """Share of folders of which a whole report is written, which takes some seconds."""
+DRAW = (explained, written, written_programs)
+DRAWING_S = 30.0
+"""Of the processor's time, for those: the sound runs take 5."""
 EXPLAINS = 0.05
 """Up to which a point is explained, which takes a second."""
 
@@ -205,7 +208,7 @@ def tried(number: int, place: Path) -> Outcome:
             if is_sealed and not is_resealed and known.get(name) != time_s:
                 raise AssertionError(f"{reader.__name__}: {name} took {time_s}, and {known.get(name)} before")
 
-    return outcome(read, (InputFault,))
+    return outcome(read, (InputFault,), DRAWING_S if reader in DRAW else MOST_S)
 
 
 def _reader(which: str, random: Random) -> Callable[[Path], Times]:
