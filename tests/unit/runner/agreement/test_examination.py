@@ -353,7 +353,7 @@ def test_rows_get_their_causes_and_what_is_known_is_not_examined_again(
 
 def test_bursts_of_a_divided_network_explain_late_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     burst_s = (64 << 10) * 8 / 2.5e9
-    judged = stored_run(tmp_path, monkeypatch, clock=Clock(scale=4), latency_s=burst_s * 0.98)
+    judged = stored_run(tmp_path, monkeypatch, "strategy.name=vanilla", clock=Clock(scale=4), latency_s=burst_s * 0.98)
     agreement = examined(judged)
     assert agreement.cause == Cause.BURSTS
     assert agreement.sentence.startswith(
