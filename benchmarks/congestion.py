@@ -27,10 +27,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import gradwire
-from gradwire.agents.records import NetworkCounts, QueueLengths
 from gradwire.analysis.congestion.queues import QueueUse, queue_uses
 from gradwire.analysis.report.charts import PALETTE, STYLE, svg_text
-from gradwire.runner.stored.stored_run import StoredRun
+from gradwire.datatypes.records import NetworkCounts, QueueLengths
+from gradwire.runs.stored.stored_run import StoredRun
 
 SENDERS = 7
 RATE = "10gbit"

@@ -24,15 +24,15 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from gradwire.agents.records import OpLog
-from gradwire.runner.campaign import Campaign
-from gradwire.runner.executing.cluster.connecting import connected
-from gradwire.runner.executing.cluster.pool import DaskPool
-from gradwire.runner.executing.local import LocalPool
-from gradwire.runner.judged import JudgedRun
-from gradwire.runner.launch.scenario_files import scenario_path
-from gradwire.runner.planned import PlannedRun, plan_runs
-from gradwire.runner.protocol import Event, Iterated
+from gradwire.datatypes.records import OpLog
+from gradwire.runs.campaign import Campaign
+from gradwire.runs.executing.cluster.connecting import connected
+from gradwire.runs.executing.cluster.pool import DaskPool
+from gradwire.runs.executing.local import LocalPool
+from gradwire.runs.judged import JudgedRun
+from gradwire.runs.launch.scenario_files import scenario_path
+from gradwire.runs.planned import PlannedRun, plan_runs
+from gradwire.runs.protocol import Event, Iterated
 from gradwire.vm.kernel import ensure_kernel
 from gradwire.vm.machines import Clock
 from gradwire.workloads.scenario.loading import load_scenario

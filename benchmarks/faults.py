@@ -17,7 +17,7 @@ from typing import Any
 
 import gradwire
 from gradwire.api.run import InvalidPointWarning, Run
-from gradwire.runner.stored.stored_run import StoredRun
+from gradwire.runs.stored.stored_run import StoredRun
 
 STRATEGIES: Mapping[str, str] = {
     "ring": "ring",

@@ -17,12 +17,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from gradwire.runner.campaign import Campaign
-from gradwire.runner.executing.local import LocalPool
-from gradwire.runner.judged import JudgedRun
-from gradwire.runner.launch.scenario_files import scenario_path
-from gradwire.runner.planned import PlannedRun, plan_runs
-from gradwire.runner.protocol import Event
+from gradwire.runs.campaign import Campaign
+from gradwire.runs.executing.local import LocalPool
+from gradwire.runs.judged import JudgedRun
+from gradwire.runs.launch.scenario_files import scenario_path
+from gradwire.runs.planned import PlannedRun, plan_runs
+from gradwire.runs.protocol import Event
 from gradwire.vm.machines import Clock
 from gradwire.workloads.scenario.loading import Point, load_scenario
 from gradwire.workloads.scenario.units import SHARE

@@ -21,13 +21,13 @@ from pathlib import Path
 
 import numpy as np
 
-from gradwire.agents.records import OpLog
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.runner.campaign import Campaign
-from gradwire.runner.executing.local import LocalPool
-from gradwire.runner.judged import JudgedRun
-from gradwire.runner.planned import PlannedRun, plan_runs
-from gradwire.runner.protocol import Event, Iterated
+from gradwire.datatypes.records import OpLog
+from gradwire.runs.campaign import Campaign
+from gradwire.runs.executing.local import LocalPool
+from gradwire.runs.judged import JudgedRun
+from gradwire.runs.planned import PlannedRun, plan_runs
+from gradwire.runs.protocol import Event, Iterated
 from gradwire.vm.machines import Clock
 from gradwire.workloads.scenario.loading import load_scenario
 

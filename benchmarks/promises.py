@@ -27,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gradwire.runner.stored.stored_run import COMPLETION_FILE
+from gradwire.runs.stored.stored_run import COMPLETION_FILE
 from gradwire.vm.owners import owner_of_process
 
 ROOT = Path(__file__).parents[1]

@@ -23,15 +23,15 @@ from typing import Any
 
 import gradwire
 from gradwire.api.run import InvalidPointWarning, Run
-from gradwire.runner.programs.outputs import output_file
-from gradwire.runner.stored.stored_run import StoredRun
+from gradwire.programs.outputs import output_file
+from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.vm.kernel import cache_folder
 
 STRATEGIES = ("ring", "p3", "multicast-ps")
 WORKERS = 4
 PROBE = Path(__file__).with_name("leak_probe.py")
 PERIOD_S = 0.25
-WATCHED = ("gradwire.agents", "gradwire.runner.point", "gradwire.contro", "ovs-vswitchd", "ovsdb-server")
+WATCHED = ("gradwire.agents", "gradwire.runs.point", "gradwire.contro", "ovs-vswitchd", "ovsdb-server")
 FIRST = 5
 """The iteration in which the first fault may begin."""
 SETTLED = 1 / 3

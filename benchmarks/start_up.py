@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.message_cost import CpuTimes, machine_times
-from gradwire.runner.campaign import Campaign
-from gradwire.runner.executing.local import LocalPool
-from gradwire.runner.judged import JudgedRun
-from gradwire.runner.planned import PlannedRun, plan_runs, virtual_clock
-from gradwire.runner.protocol import (
+from gradwire.runs.campaign import Campaign
+from gradwire.runs.executing.local import LocalPool
+from gradwire.runs.judged import JudgedRun
+from gradwire.runs.planned import PlannedRun, plan_runs, virtual_clock
+from gradwire.runs.protocol import (
     AgentsStarted,
     Event,
     NetworkStarted,

@@ -2,9 +2,6 @@
 
 `run`, `compare`, `plan`, `estimate` and `open` are what Python and notebooks begin with (docs/python.md). Each is imported when it is first
 asked for, since every process of a run imports this package, and the command line answers at once.
-
-In a checkout, `gradwire/topo`, `gradwire/agents` and the like are links to the folders of the same name beside this one. Once installed,
-they are the folders themselves. Either way, each module has one name to import it by.
 """
 
 import importlib

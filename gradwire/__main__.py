@@ -10,7 +10,7 @@ def main() -> None:
     """Runs the command line; on Ctrl-C, from the first import on, ends with one line and status 130."""
     try:
         try:
-            from gradwire import command_line  # noqa: PLC0415 (Ctrl-C may come while it is imported)
+            from gradwire.cli import command_line  # noqa: PLC0415 (Ctrl-C may come while it is imported)
         except ImportError as error:
             print(f"error (machine): {error}: a package is missing or broken; install gradwire again", file=sys.stderr)
             sys.exit(PACKAGE_MISSING)

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from gradwire.regular_files import CHUNK_BYTES, opened
 
 SHARE_OF_MEMORY = 0.5
-"""Of this machine's, for one archive: the runner leaves as much beside logs, which are the largest (runner/planned.py)."""
+"""Of this machine's, for one archive: the runner leaves as much beside logs, which are the largest (runs/planned.py)."""
 DIRECTORY_BYTES = 128 << 10
 """Of an archive's directory: 100 bytes for each member, and the 64 KiB in which zipfile looks for its end."""
 HEADER_BYTES = 4096

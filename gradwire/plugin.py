@@ -23,6 +23,7 @@ are stable; the modules that they are imported from are not.
 
 from __future__ import annotations
 
+from gradwire.datatypes.plan import Combine, Discipline, OpKind, Plan, Role
 from gradwire.faults import InputFault
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.checker import PlanError, check
@@ -37,7 +38,6 @@ from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.device_facts import Device, Fact
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.models.shapes import Network, Node
-from gradwire.workloads.plan import Combine, Discipline, OpKind, Plan, Role
 from gradwire.workloads.registry.registered import register
 from gradwire.workloads.scenario.fields import DurationS, SizeBytes
 from gradwire.workloads.senders import Senders

@@ -170,7 +170,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "gradwire"
         copy_tracked(tree)
-        add_kernel(kernel, source, tree / "vm" / PREBUILT.name)
+        add_kernel(kernel, source, tree / "gradwire" / "vm" / PREBUILT.name)
         wheel = build_wheel(tree, out, PLATFORM)
     if not runs_as_it_lies(wheel):
         raise InternalFault(f"{wheel} has no kernel that can be run")

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from gradwire.runner.campaign import Campaign
-from gradwire.runner.executing.local import LocalPool
-from gradwire.runner.planned import plan_runs
-from gradwire.runner.terminal.progress import LiveProgress
+from gradwire.runs.campaign import Campaign
+from gradwire.runs.executing.local import LocalPool
+from gradwire.runs.planned import plan_runs
+from gradwire.runs.terminal.progress import LiveProgress
 from gradwire.vm.machines import Clock
 from gradwire.workloads.scenario.loading import load_scenario
 

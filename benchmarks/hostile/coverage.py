@@ -24,8 +24,8 @@ from typing import Any
 from gradwire.faults import InputFault, InternalFault
 
 INSTRUMENTED: Mapping[str, tuple[str, ...]] = {
-    "header": ("gradwire.agents.wire.framing", "gradwire.agents.wire.datagrams"),
-    "packets": ("gradwire.agents.wire.headers", "gradwire.agents.wire.trail", "gradwire.agents.wire.framing"),
+    "header": ("gradwire.datatypes.wire.framing", "gradwire.datatypes.wire.datagrams"),
+    "packets": ("gradwire.datatypes.wire.headers", "gradwire.datatypes.wire.trail", "gradwire.datatypes.wire.framing"),
     "pcapng": ("gradwire.analysis.packets.reading",),
     "chakra": ("gradwire.workloads.traces.formats.chakra", "gradwire.workloads.traces.formats.chakra_messages"),
 }
@@ -38,8 +38,8 @@ SECONDS_OF_ONE = 10
 
 def header(data: bytes) -> object:
     """The header of a message, and what a receiver of datagrams reports."""
-    from gradwire.agents.wire import datagrams
-    from gradwire.agents.wire.framing import Framing, header_bytes_of, is_header
+    from gradwire.datatypes.wire import datagrams
+    from gradwire.datatypes.wire.framing import Framing, header_bytes_of, is_header
 
     if is_header(data) and len(data) >= header_bytes_of(data):
         Framing(data[-1] + 1).unpack(data[: header_bytes_of(data)])
@@ -48,8 +48,8 @@ def header(data: bytes) -> object:
 
 def packets(data: bytes) -> object:
     """Frames of a captured port, each behind its length in two bytes."""
-    from gradwire.agents.wire.headers import read_segment
-    from gradwire.agents.wire.trail import Trails
+    from gradwire.datatypes.wire.headers import read_segment
+    from gradwire.datatypes.wire.trail import Trails
 
     trails, at = Trails(has_notes=False), 0
     while at + 2 <= len(data):

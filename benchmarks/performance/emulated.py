@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from benchmarks.message_cost import machine_times
 from benchmarks.performance.cost import Cost, Spread
 from gradwire.analysis.transfers import ideal_s, transfer_time_s
-from gradwire.runner.replay import replay_plans
-from gradwire.topo.fabric import Fabric
-from gradwire.workloads.plan import Plan
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Plan
+from gradwire.runs.replay import replay_plans
 
 BOOTED = "booted"
 """Name of a replay before the others, from whose end on time is taken."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from benchmarks.performance.cost import Cost
 from benchmarks.performance.emulated import replayed
-from gradwire.topo.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric
 from gradwire.workloads.patterns import Transfer, all_to_all, compile_transfers, ring
 
 HOSTS = (2, 4, 8, 16, 32, 64)

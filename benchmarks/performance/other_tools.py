@@ -13,9 +13,9 @@ from tempfile import TemporaryDirectory
 from benchmarks.performance.cost import Cost, Spread
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.transfers import ideal_s
-from gradwire.runner.stored.spines import Spines
-from gradwire.topo.fabric import Fabric
-from gradwire.workloads.plan import Plan
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Plan
+from gradwire.runs.stored.spines import Spines
 
 HERE = Path(__file__).parent
 SYSTEM_PYTHON = "/usr/bin/python3"

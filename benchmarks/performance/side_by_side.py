@@ -8,7 +8,7 @@ from dataclasses import replace
 from benchmarks.performance.cost import Cost
 from benchmarks.performance.emulated import replayed
 from benchmarks.performance.other_tools import fluid, ns3, simgrid
-from gradwire.topo.fabric import ETHERNET_HEADER_BYTES, Fabric
+from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric
 from gradwire.workloads.patterns import all_to_all, compile_transfers
 
 HOSTS = 8

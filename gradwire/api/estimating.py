@@ -7,14 +7,14 @@ import pandas as pd
 from gradwire.analysis.frames.points import parameters_frame
 from gradwire.api.running import Scenario, source_of
 from gradwire.api.settings import Settings, settings_of
-from gradwire.runner.estimation import (
+from gradwire.runs.estimation import (
     MODEL_NOT_RUN,
     RESULT_COLUMNS,
     check_send_ends,
     estimate_points,
     without_effect,
 )
-from gradwire.runner.launch.preparation import loaded
+from gradwire.runs.launch.preparation import loaded
 
 WORDS = ("plan", "lower_bound_kind")
 

@@ -11,10 +11,10 @@ from gradwire.analysis.bounds import bounds
 from gradwire.analysis.frames.ops import plan_frame
 from gradwire.analysis.frames.points import INDEX, parameters_frame
 from gradwire.analysis.parameters import Value, describe, fits
+from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.faults import InputFault
-from gradwire.runner.expected_cost import expected_s
-from gradwire.runner.planned import PlannedRun
-from gradwire.workloads.plan import OpKind, Plan
+from gradwire.runs.expected_cost import expected_s
+from gradwire.runs.planned import PlannedRun
 
 
 class Plans:

@@ -32,17 +32,17 @@ from gradwire.analysis.utilisation.line_use import BIN_S
 from gradwire.api.drawing import drawing_on
 from gradwire.api.why import Why
 from gradwire.faults import InputFault
-from gradwire.runner.agreement.comparing import compared
-from gradwire.runner.comparing.whole import ranked_rows, ranking_of
-from gradwire.runner.judged import JudgedRun, iterations_frame, judge_stored, verdict_of
-from gradwire.runner.launch.out_paths import writing
-from gradwire.runner.reporting import printed_cells, write_report
-from gradwire.runner.stored.explanation import captured_use
-from gradwire.runner.stored.files import fitting
-from gradwire.runner.stored.named_run import chosen_iteration, named_run
-from gradwire.runner.stored.point_folders import runs_of
-from gradwire.runner.stored.run_folder import stored_clock, stored_scenario
-from gradwire.runner.stored.stored_run import StoredRun
+from gradwire.runs.agreement.comparing import compared
+from gradwire.runs.comparing.whole import ranked_rows, ranking_of
+from gradwire.runs.judged import JudgedRun, iterations_frame, judge_stored, verdict_of
+from gradwire.runs.launch.out_paths import writing
+from gradwire.runs.reporting import printed_cells, write_report
+from gradwire.runs.stored.explanation import captured_use
+from gradwire.runs.stored.files import fitting
+from gradwire.runs.stored.named_run import chosen_iteration, named_run
+from gradwire.runs.stored.point_folders import runs_of
+from gradwire.runs.stored.run_folder import stored_clock, stored_scenario
+from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.workloads.lineup.strategies import FAMILIES, PARTIAL, is_random
 from gradwire.workloads.scenario.loading import Scenario
 

@@ -16,21 +16,21 @@ from gradwire.api.program_run import ProgramRun
 from gradwire.api.run import Run
 from gradwire.api.settings import Settings, settings_of
 from gradwire.faults import InputFault
-from gradwire.runner.comparing.questions import Given, Network, question_of
-from gradwire.runner.executing.choice import Where
-from gradwire.runner.expected_cost import warnings
-from gradwire.runner.launch.execution import carry_out
-from gradwire.runner.launch.preparation import Prepared, compiled, loaded, prepare, prepare_comparison
-from gradwire.runner.launch.programs import (
+from gradwire.runs.comparing.questions import Given, Network, question_of
+from gradwire.runs.executing.choice import Where
+from gradwire.runs.expected_cost import warnings
+from gradwire.runs.launch.execution import carry_out
+from gradwire.runs.launch.preparation import Prepared, compiled, loaded, prepare, prepare_comparison
+from gradwire.runs.launch.programs import (
     carry_out_programs,
     is_of_programs,
     loaded_programs,
     place_of_programs,
     refuse_elsewhere,
 )
-from gradwire.runner.stored.run_folder import RUNS, holds_programs, run_folder
-from gradwire.runner.terminal.programs import tell_ended
-from gradwire.runner.terminal.screen import PlainConsole, Screen
+from gradwire.runs.stored.run_folder import RUNS, holds_programs, run_folder
+from gradwire.runs.terminal.programs import tell_ended
+from gradwire.runs.terminal.screen import PlainConsole, Screen
 from gradwire.vm.machines import Clock
 from gradwire.workloads.programs.loading import ProgramScenario
 

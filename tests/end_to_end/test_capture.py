@@ -16,15 +16,15 @@ from scapy.layers.inet import TCP, UDP
 from scapy.utils import PcapNgReader
 
 from gradwire import PACKAGE
-from gradwire.agents.records import OpLog, PointRecord
 from gradwire.analysis.bounds import transfers
 from gradwire.analysis.iterations import worker_times_s
 from gradwire.analysis.packets.dissector import slices_of
 from gradwire.analysis.packets.periods import worker_periods_s
 from gradwire.analysis.packets.reading import read_capture
 from gradwire.analysis.points import PointResult
-from gradwire.runner.protocol import read_json
-from gradwire.workloads.plan import Combine, OpKind, Plan
+from gradwire.datatypes.plan import Combine, OpKind, Plan
+from gradwire.datatypes.records import OpLog, PointRecord
+from gradwire.runs.protocol import read_json
 from tests.shared.dissected import dissected, is_outbound, messages
 from tests.shared.points_csv import read_points_csv
 

@@ -14,14 +14,14 @@ import pytest
 
 from gradwire.analysis.bounds import bounds
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.runner.replay import Replayed, replay_plans
-from gradwire.topo.fabric import ETHERNET_HEADER_BYTES, IP_TCP_HEADER_BYTES, IP_UDP_HEADER_BYTES, Fabric, Topology
+from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, IP_TCP_HEADER_BYTES, IP_UDP_HEADER_BYTES, Fabric, Topology
+from gradwire.datatypes.plan import OpKind, Plan, Role
+from gradwire.runs.replay import Replayed, replay_plans
 from gradwire.vm.kernel import cached_kernel
 from gradwire.workloads.checker import check
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from gradwire.workloads.models.devices import ComputeTime
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
-from gradwire.workloads.plan import OpKind, Plan, Role
 from gradwire.workloads.registry import strategy
 
 pytestmark = pytest.mark.kernel

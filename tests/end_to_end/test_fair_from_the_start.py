@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gradwire.runner.replay import replay_plans
-from gradwire.topo.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import OpKind
+from gradwire.runs.replay import replay_plans
 from gradwire.workloads.patterns import compile_transfers, outcast
-from gradwire.workloads.plan import OpKind
 
 pytestmark = pytest.mark.kernel
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from gradwire import PACKAGE
-from gradwire.agents.records import FaultRecord
 from gradwire.analysis.frames.csv_files import read_texts
-from gradwire.runner.stored.stored_run import StoredRun
+from gradwire.datatypes.records import FaultRecord
+from gradwire.runs.stored.stored_run import StoredRun
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 

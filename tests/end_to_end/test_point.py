@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 from gradwire import PACKAGE
-from gradwire.agents.records import OpLog
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.parameters import parameter_number
 from gradwire.analysis.path.critical_path import critical_path
 from gradwire.analysis.path.walk import Kind
 from gradwire.analysis.points import PointResult, pool_seeds
-from gradwire.runner.stored.stored_run import StoredRun
-from gradwire.workloads.plan import OpKind
+from gradwire.datatypes.plan import OpKind
+from gradwire.datatypes.records import OpLog
+from gradwire.runs.stored.stored_run import StoredRun
 from tests.shared.points_csv import read_points_csv
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]

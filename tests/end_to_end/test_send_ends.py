@@ -9,12 +9,12 @@ import pytest
 
 from gradwire.agents.connections import SocketOptions
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.runner.replay import Replayed, replay_plans
-from gradwire.topo.fabric import EXACT_TIMER_BURST_S, Fabric
+from gradwire.datatypes.fabric import EXACT_TIMER_BURST_S, Fabric
+from gradwire.datatypes.plan import OpKind, Plan, Role
+from gradwire.runs.replay import Replayed, replay_plans
 from gradwire.vm.kernel import cached_kernel
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.patterns import compile_transfers, ring
-from gradwire.workloads.plan import OpKind, Plan, Role
 
 pytestmark = pytest.mark.kernel
 

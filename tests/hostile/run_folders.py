@@ -18,21 +18,21 @@ from rich.console import Console
 from gradwire.analysis.difference import differences
 from gradwire.analysis.frames.ops import logged_frame
 from gradwire.api.running import open as open_run
-from gradwire.commands.difference import facts_of
+from gradwire.cli.difference import facts_of
 from gradwire.faults import InputFault
-from gradwire.runner.agreement.comparing import compared
-from gradwire.runner.judged import JudgedRun, judge_kept, judge_stored
-from gradwire.runner.programs.points.reporting import judge_stored_programs, report_programs
-from gradwire.runner.reporting import write_report
-from gradwire.runner.stored.explanation import captured_use, explain
-from gradwire.runner.stored.files import SEALS_FILE
-from gradwire.runner.stored.named_run import named_run
-from gradwire.runner.stored.point_folders import runs_of
-from gradwire.runner.stored.provenance import facts, provenance
-from gradwire.runner.stored.run_folder import run_folder, stored_clock, stored_programs, stored_scenario
-from gradwire.runner.stored.stored_run import COMPLETION_FILE, StoredRun
-from gradwire.runner.stored.timeline import timeline_of
-from gradwire.runner.terminal.listings import critical_path_shown
+from gradwire.programs.points.reporting import judge_stored_programs, report_programs
+from gradwire.runs.agreement.comparing import compared
+from gradwire.runs.judged import JudgedRun, judge_kept, judge_stored
+from gradwire.runs.reporting import write_report
+from gradwire.runs.stored.explanation import captured_use, explain
+from gradwire.runs.stored.files import SEALS_FILE
+from gradwire.runs.stored.named_run import named_run
+from gradwire.runs.stored.point_folders import runs_of
+from gradwire.runs.stored.provenance import facts, provenance
+from gradwire.runs.stored.run_folder import run_folder, stored_clock, stored_programs, stored_scenario
+from gradwire.runs.stored.stored_run import COMPLETION_FILE, StoredRun
+from gradwire.runs.stored.timeline import timeline_of
+from gradwire.runs.terminal.listings import critical_path_shown
 from tests.hostile.archives import edited
 from tests.hostile.damage import damaged
 from tests.hostile.json_values import otherwise

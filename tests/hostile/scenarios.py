@@ -11,7 +11,7 @@ from typing import Any
 import tomli_w
 
 from gradwire.faults import InputFault
-from gradwire.runner.planned import virtual_clock
+from gradwire.runs.planned import virtual_clock
 from gradwire.workloads.scenario.loading import load_scenario
 from tests.hostile.damage import damaged
 from tests.hostile.limits import Outcome, outcome

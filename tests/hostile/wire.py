@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from gradwire.agents.wire import datagrams
-from gradwire.agents.wire.framing import Framing, Header, header_bytes_of, is_header, is_hello, message_bytes_of
-from gradwire.agents.wire.headers import read_segment
-from gradwire.agents.wire.trail import Trails, read_notes
+from gradwire.datatypes.wire import datagrams
+from gradwire.datatypes.wire.framing import Framing, Header, header_bytes_of, is_header, is_hello, message_bytes_of
+from gradwire.datatypes.wire.headers import read_segment
+from gradwire.datatypes.wire.trail import Trails, read_notes
 from gradwire.faults import InternalFault
 from tests.hostile.damage import damaged
 from tests.hostile.limits import Outcome, outcome

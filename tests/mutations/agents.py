@@ -13,9 +13,9 @@ from gradwire.agents.replay.interpreter import Interpreter, Outgoing
 from gradwire.agents.replay.lanes import SendQueue, Stream
 from gradwire.agents.replay.oplog import OpLogger
 from gradwire.agents.transfer import Sender
-from gradwire.agents.wire.framing import Header
-from gradwire.topo.fabric import socket_priority
-from gradwire.workloads.plan import Contributions, Discipline, OpKind, Plan
+from gradwire.datatypes.fabric import socket_priority
+from gradwire.datatypes.plan import Contributions, Discipline, OpKind, Plan
+from gradwire.datatypes.wire.framing import Header
 from tests.mutations.fault import Fault
 
 MS = 1_000_000

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from gradwire.datatypes.plan import Plan
 from gradwire.workloads.compilation import Compiled, compile_point
-from gradwire.workloads.plan import Plan
 from gradwire.workloads.scenario.loading import Point, resolve
 from tests.mutations.fault import STAR
 

@@ -17,7 +17,7 @@ from gradwire.controller.flows import (
     GroupRule,
     SwitchRules,
 )
-from gradwire.topo.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric
 from tests.mutations.fault import Fault, replace_in
 
 FLOOD, CONTROLLER = 0xFFFFFFFB, 0xFFFFFFFD

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradwire.workloads.plan import Combine, OpKind, Plan
+from gradwire.datatypes.plan import Combine, OpKind, Plan
 from tests.mutations.fault import Fault
 from tests.shared.small_jobs import dependencies, with_cell, with_copies, with_dependencies, without_op
 

@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gradwire.runner.point
+import gradwire.runs.point
 import gradwire.topo.network
 from gradwire.agents.process import AgentGroup
 from gradwire.network_namespace import network_namespace
-from gradwire.runner.protocol import PointTask
+from gradwire.runs.protocol import PointTask
 from gradwire.topo.command import run
 from tests.mutations.fault import Fault, replace_in
 
@@ -125,7 +125,7 @@ def later(share: float, interface: str) -> Callable[[], None]:
 
     def inject() -> None:
         replace_in(gradwire.topo.network, "port_commands", noting)
-        replace_in(gradwire.runner.point, "_probe_rate", changing)
+        replace_in(gradwire.runs.point, "_probe_rate", changing)
 
     return inject
 

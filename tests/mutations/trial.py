@@ -7,24 +7,24 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from gradwire.agents.records import OpLog, PointRecord
 from gradwire.analysis.agreement.ideal import IdealRun
 from gradwire.analysis.congestion.windows import window_use
 from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.faults import Fault as GradwireFault
-from gradwire.runner.campaign import sockets_of
-from gradwire.runner.code_digest import RUN_MODULES
-from gradwire.runner.compiling.ideal_times import ideal_times, rule_of
-from gradwire.runner.protocol import TASK_FILE, Faulted, PlanFile, PointTask, built_fabric, heard, read_json, write_json
-from gradwire.runner.stored.spines import Spines
-from gradwire.topo.fabric import Fabric
+from gradwire.runs.campaign import sockets_of
+from gradwire.runs.code_digest import RUN_MODULES
+from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
+from gradwire.runs.protocol import TASK_FILE, Faulted, PlanFile, PointTask, built_fabric, heard, read_json, write_json
+from gradwire.runs.stored.spines import Spines
 from gradwire.vm.machines import Clock, run_job
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.faults.planned import planned_faults
-from gradwire.workloads.plan import Plan
 from tests.mutations.bases import compiled, plan_of, point_of
 from tests.mutations.fault import FAMILIES, NOTHING, STAR, Fault, Outcome, Place
 from tests.mutations.inside import FAULT_FILE

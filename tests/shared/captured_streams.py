@@ -9,9 +9,9 @@ from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 
 from gradwire.agents.capture.packet_ring import Packet
-from gradwire.agents.wire.framing import HELLO, MAGIC, PORT, Framing, Header
-from gradwire.topo.fabric import dscp_of_band
-from gradwire.workloads.plan import Contributions
+from gradwire.datatypes.fabric import dscp_of_band
+from gradwire.datatypes.plan import Contributions
+from gradwire.datatypes.wire.framing import HELLO, MAGIC, PORT, Framing, Header
 
 WORKERS = 9
 FRAMING = Framing(WORKERS)

@@ -6,12 +6,11 @@ import sys
 
 import pytest
 
-from gradwire import command_line
-from gradwire.commands import machine as machine_commands
-from gradwire.commands import reproducing, terminal
-from gradwire.runner.executing.local import Trial, no_trial
-from gradwire.runner.launch import execution
-from gradwire.runner.terminal.screen import PlainConsole
+from gradwire.cli import command_line, reproducing, terminal
+from gradwire.cli import machine as machine_commands
+from gradwire.runs.executing.local import Trial, no_trial
+from gradwire.runs.launch import execution
+from gradwire.runs.terminal.screen import PlainConsole
 
 Answer = tuple[int, str, str]
 

@@ -10,10 +10,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from gradwire.controller.flows import Hop, switch_rules, trace, trace_group
-from gradwire.topo.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
+from gradwire.datatypes.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
+from gradwire.datatypes.plan import Plan
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.plan import Plan
 from tests.shared.small_jobs import job_of, profile_of
 
 

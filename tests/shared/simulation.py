@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from gradwire.agents.records import OpLog
 from gradwire.agents.replay.interpreter import Interpreter, Outgoing
-from gradwire.workloads.plan import Contributions, Plan
+from gradwire.datatypes.plan import Contributions, Plan
+from gradwire.datatypes.records import OpLog
 
 BYTE_NS = 10
 """On the simulated network a message takes 10 ns per byte to be handed over, and as long again to arrive."""

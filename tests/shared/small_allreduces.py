@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from gradwire.topo.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Int64, OpKind, Plan
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.plan import Int64, OpKind, Plan
 from tests.shared.simulation import replay, times
 from tests.shared.small_jobs import compiled, job_of, profile_of
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from gradwire.datatypes.plan import OP_DTYPES, Ops, Plan
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.devices import ComputeTime
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
-from gradwire.workloads.plan import OP_DTYPES, Ops, Plan
 from gradwire.workloads.registry import strategy
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {

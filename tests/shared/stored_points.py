@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from gradwire.analysis.papers.evidence import ModelFacts, PointEvidence
 from gradwire.analysis.points import VALID, PointResult
-from gradwire.topo.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric
 
 NO_MODEL = ModelFacts("none", 1, (), (), (), (), (), (), (), (), "")
 

@@ -1,6 +1,6 @@
 """What makes a file a trace that Perfetto and chrome://tracing load, as defects found.
 
-From the Trace Event Format (Google, 2016) and from what Perfetto's importer asks beyond it: see analysis/timeline/trace.py.
+From the Trace Event Format (Google, 2016) and from what Perfetto's importer asks beyond it: see gradwire/analysis/timeline/trace.py.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradwire.agents.records import AgentSummary, BandCount, NetworkCounts, PointRecord
-from gradwire.agents.wire.framing import Framing
 from gradwire.analysis.bounds import transfers
-from gradwire.topo.fabric import band_of_class
+from gradwire.datatypes.fabric import band_of_class
+from gradwire.datatypes.records import AgentSummary, BandCount, NetworkCounts, PointRecord
+from gradwire.datatypes.wire.framing import Framing
 from tests.mutations.bases import compiled, plan_of
 from tests.mutations.fault import FAMILIES, STAR, faults_of
 from tests.mutations.page import NOT_CAUGHT, PAGE, SCORE, kind_of, rows_of, score, verdict_on

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from gradwire import __main__, command_line
+from gradwire import __main__
+from gradwire.cli import command_line
 from tests.shared.snippets import ROOT
 
 MINIMAL = """

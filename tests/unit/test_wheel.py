@@ -71,7 +71,7 @@ def test_a_file_that_is_no_kernel_is_refused(wheel_tool: ModuleType, source: Sou
 def test_a_wheel_has_all_that_runs_and_its_own_kernel_once_installed(wheel_tool: ModuleType, tmp_path: Path) -> None:
     tree, site = tmp_path / "gradwire", tmp_path / "site"
     wheel_tool.copy_tracked(tree)
-    prebuilt, name = tree / "vm" / "prebuilt", f"kernel-6.12-{config_digest(CONFIG.read_text())}-01234567"
+    prebuilt, name = tree / "gradwire" / "vm" / "prebuilt", f"kernel-6.12-{config_digest(CONFIG.read_text())}-01234567"
     prebuilt.mkdir()
     (prebuilt / name).write_text("no kernel, but a program")
     (prebuilt / name).chmod(0o755)

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from gradwire import PACKAGE
-from gradwire.runner.comparing.planning import plan_comparison
-from gradwire.runner.comparing.questions import Given, Network, question_of
-from gradwire.runner.compiling.processes import cores
+from gradwire.runs.comparing.planning import plan_comparison
+from gradwire.runs.comparing.questions import Given, Network, question_of
+from gradwire.runs.compiling.processes import cores
 from tests.shared.snippets import ROOT, all_snippets
 from tests.unit.docs.test_documentation import SHELL, commands, parsed
 from tests.unit.docs.test_documentation import home as home  # noqa: PLC0414 (a fixture)

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwire.agents.records import OpLog
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.runner.stored.stored_run import StoredRun
+from gradwire.datatypes.records import OpLog
+from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.vm.machine import run_virtual
 from tests.end_to_end.machine.lists import EAGAIN, EFAULT, ENOSYS, NOT_MADE
 from tests.end_to_end.test_point import gradwire

@@ -158,7 +158,7 @@ def test_open_vswitch_switches_in_the_kernel_with_handler_threads(job: Job) -> N
 def test_what_a_person_runs_in_a_host_sees_that_hosts_devices(job: Job) -> None:
     script = """
 from gradwire.topo.abilities import probe_kernel
-from gradwire.topo.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric
 from gradwire.topo.network import Network
 
 with Network(Fabric(2, 1e9), probe_kernel(), controller_port=6653, owns_kernel=True) as network:
@@ -206,7 +206,7 @@ def test_a_run_can_be_stopped_from_another_thread(job: Job) -> None:
 
 
 def test_a_job_that_takes_all_memory_is_refused_more_and_the_kernel_lives(job: Job) -> None:
-    """Without a limit (vm/init.sh), the kernel sometimes read the job's code again and again for ever instead of killing it."""
+    """Without a limit (gradwire/vm/init.sh), the kernel sometimes read the job's code again and again for ever instead of killing it."""
     greedy = "kept = []\nwhile True: kept.append(bytearray(1 << 20))"
     assert job.run(sys.executable, "-c", greedy, memory_mb=256) == 1
     assert job.lines[-1] == "MemoryError"

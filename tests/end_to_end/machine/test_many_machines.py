@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import gradwire
-from gradwire.agents.records import OpLog
-from gradwire.runner.stored.stored_run import StoredRun
+from gradwire.datatypes.records import OpLog
+from gradwire.runs.stored.stored_run import StoredRun
 
 dask_config = pytest.importorskip("dask.config", reason="the extra dask is not installed")
 pytest.importorskip("distributed", reason="the extra dask is not installed")

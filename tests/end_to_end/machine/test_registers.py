@@ -1,6 +1,6 @@
 """Vector registers live through all that makes the virtual-time kernel save, restore or copy them.
 
-Its patch leaves them in the host process for as long as it can (vm/patches/6.12/register-state.patch).
+Its patch leaves them in the host process for as long as it can (gradwire/vm/patches/6.12/register-state.patch).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A run that signals stop and let go on ends as one to which nothing happened, in whichever order its processes hear of it.
 
-The kernel traces its processes, and takes a signal to one of them for its death: see vm/causes.py.
+The kernel traces its processes, and takes a signal to one of them for its death: see gradwire/vm/causes.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pytest
 
 from benchmarks.promises import descended_from, signalled
 from gradwire import PACKAGE
-from gradwire.runner.stored.stored_run import COMPLETION_FILE
+from gradwire.runs.stored.stored_run import COMPLETION_FILE
 from gradwire.vm.machine import BOX_NAME
 from gradwire.vm.streaming import is_stopped
 

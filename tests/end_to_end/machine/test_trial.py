@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from gradwire import PACKAGE
-from gradwire.runner.proof import proof
+from gradwire.runs.proof import proof
 from gradwire.vm.causes import KernelFault
 from gradwire.vm.machine import run_virtual
 from gradwire.vm.trial import try_kernel
@@ -62,7 +62,7 @@ def refuse_argument(call, argument, errno):
     )
 """
 """Installs a seccomp filter, as a container has one: `refuse` a system call, or only with one first argument."""
-GRADWIRE = "\nfrom gradwire.command_line import main\nmain()\n"
+GRADWIRE = "\nfrom gradwire.cli.command_line import main\nmain()\n"
 
 
 def gradwire(

@@ -1,4 +1,4 @@
-"""Processes that wait in a loop let virtual time pass, and hold nobody up (vm/patches/empty-poll.patch, vm/patches/6.12/turns.patch)."""
+"""Processes that wait in a loop let virtual time pass, and hold nobody up (empty-poll.patch, 6.12/turns.patch)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 
 from gradwire import PACKAGE
 from gradwire.analysis.congestion.queues import queue_uses
-from gradwire.runner.stored.stored_run import StoredRun
+from gradwire.runs.stored.stored_run import StoredRun
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from gradwire.runner.replay import Replayed, replay_plans
-from gradwire.topo.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import OpKind, Plan, Role
+from gradwire.runs.replay import Replayed, replay_plans
 from gradwire.vm.kernel import cached_kernel
 from gradwire.workloads.builder import PlanBuilder
-from gradwire.workloads.plan import OpKind, Plan, Role
 
 pytestmark = pytest.mark.kernel
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.faults import Fault, InputFault
-from gradwire.runner.launch.other_user import OtherUser, _make_for, going_on_as
+from gradwire.runs.launch.other_user import OtherUser, _make_for, going_on_as
 from tests.end_to_end.programs.running import execute, left_behind
 
 NAME = "nobody"

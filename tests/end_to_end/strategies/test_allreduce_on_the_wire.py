@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.runner.replay import Replayed, replay_plans
-from gradwire.topo.fabric import EXACT_TIMER_BURST_S, Fabric
+from gradwire.datatypes.fabric import EXACT_TIMER_BURST_S, Fabric
+from gradwire.datatypes.plan import Plan
+from gradwire.runs.replay import Replayed, replay_plans
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.devices import ComputeTime
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
-from gradwire.workloads.plan import Plan
 from gradwire.workloads.registry import strategy
 
 pytestmark = pytest.mark.kernel

@@ -10,9 +10,9 @@ import pytest
 
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.runner.compiling.ideal_times import fluid_times
-from gradwire.runner.replay import replay_plans
-from gradwire.topo.fabric import Fabric, MulticastGroup, Topology
+from gradwire.datatypes.fabric import Fabric, MulticastGroup, Topology
+from gradwire.runs.compiling.ideal_times import fluid_times
+from gradwire.runs.replay import replay_plans
 from gradwire.workloads.engines.collectives.choice import PIECE_BYTES
 from gradwire.workloads.engines.collectives.contract import Collective
 from tests.unit.workloads.engines.collectives.test_algorithms import replayed

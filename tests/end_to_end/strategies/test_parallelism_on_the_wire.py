@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.runner.replay import Replayed, replay_plans
-from gradwire.topo.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric
+from gradwire.runs.replay import Replayed, replay_plans
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.devices import ComputeTime
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor

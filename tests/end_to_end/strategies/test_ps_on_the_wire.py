@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from gradwire.agents.connections import SocketOptions
-from gradwire.runner.replay import Replayed, replay_plans
-from gradwire.topo.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Combine, OpKind, Plan, Role
+from gradwire.runs.replay import Replayed, replay_plans
 from gradwire.vm.kernel import cached_kernel
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Costs, Job
 from gradwire.workloads.models.devices import ComputeTime
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
-from gradwire.workloads.plan import Combine, OpKind, Plan, Role
 from gradwire.workloads.registry import strategy
 
 pytestmark = pytest.mark.kernel

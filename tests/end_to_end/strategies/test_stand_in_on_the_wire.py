@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.runner.replay import replay_plans
+from gradwire.runs.replay import replay_plans
 from gradwire.workloads.compilation import Compiled, compile_point
 from gradwire.workloads.scenario.loading import resolve
 from gradwire.workloads.scenario.settings import apply_setting

@@ -14,8 +14,9 @@ from gradwire.analysis.bounds import bounds
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.scheduling import Schedules, r_squared, schedules
 from gradwire.analysis.verdict.verdict import BOUND_SLACK
-from gradwire.runner.replay import Replayed, replay_plans
-from gradwire.topo.fabric import Fabric, Topology
+from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.plan import OpKind, Plan
+from gradwire.runs.replay import Replayed, replay_plans
 from gradwire.workloads.checker import check
 from gradwire.workloads.engines.ordered_transfers import compile_ordered
 from gradwire.workloads.engines.placement import whole_tensors
@@ -24,7 +25,6 @@ from gradwire.workloads.models import model
 from gradwire.workloads.models.devices import ComputeTime, compute_time
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.patterns import Transfer, compile_transfers
-from gradwire.workloads.plan import OpKind, Plan
 from gradwire.workloads.strategies.tictac import Order, transfer_orders
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("virtual_kernel")]

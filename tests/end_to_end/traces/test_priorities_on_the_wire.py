@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.iterations import iteration_ends_ns
-from gradwire.runner.replay import replay_plans
-from gradwire.topo.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric
+from gradwire.runs.replay import replay_plans
 from gradwire.workloads.checker import check
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.traces.formats import chakra_messages as chakra

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from gradwire.agents.connections import join
-from gradwire.agents.wire.framing import HELLO, MAGIC
+from gradwire.datatypes.wire.framing import HELLO, MAGIC
 from gradwire.faults import MachineFault
 
 HERE, ELSEWHERE = "127.0.0.1", "127.0.0.2"

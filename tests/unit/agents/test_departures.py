@@ -10,8 +10,8 @@ import pytest
 
 from gradwire.agents.departures import ASK, Departure, ErrorQueue, Line, report_departures
 from gradwire.agents.transfer import INLINE_BYTES, Sender
-from gradwire.agents.wire.framing import HELLO
-from gradwire.topo.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.wire.framing import HELLO
 from tests.unit.agents.test_transfer import FRAMING, connected, header, payload
 
 FABRIC = Fabric(hosts=2, rate_bps=8e9, aggregators=True)

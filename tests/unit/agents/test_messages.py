@@ -28,7 +28,7 @@ from gradwire.agents.messages import (
     read_settings,
     write_settings,
 )
-from gradwire.agents.records import AgentSummary, CaptureRecord
+from gradwire.datatypes.records import AgentSummary, CaptureRecord
 
 SUMMARY = AgentSummary((0, 3), 5, 4, 1 << 40, 7, 120, 90)
 COMMANDS = (Load("plan.npz", 3, "log.npz"), Connect(), Go(1 << 60), Finish())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gradwire.agents.perils import Perils, Stalled, last_words
-from gradwire.agents.records import PlannedFault
+from gradwire.datatypes.records import PlannedFault
 
 LIMIT_NS = 1000
 

@@ -16,14 +16,14 @@ import pytest
 
 from gradwire.agents.connections import HostEntry, SocketOptions
 from gradwire.agents.process import AgentDied, AgentGroup
-from gradwire.agents.records import NOT_SERVED
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.records import NOT_SERVED
 from gradwire.faults import MachineFault
 from gradwire.network_namespace import network_namespace
-from gradwire.topo.fabric import Fabric
 from gradwire.vm.kernel_source import agent_command
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.plan import Plan
 from tests.shared.small_jobs import compiled, job_of, profile_of
 
 OWN_NETWORK = "/proc/self/ns/net"

@@ -10,9 +10,9 @@ from contextlib import closing, contextmanager
 import pytest
 
 from gradwire.agents.transfer import INLINE_BYTES, LOW_WATER_BYTES, READ_BYTES, Arrival, Receiver, Sender, payload_file
-from gradwire.agents.wire.framing import Framing, Header
+from gradwire.datatypes.plan import Contributions
+from gradwire.datatypes.wire.framing import Framing, Header
 from gradwire.faults import InternalFault, MachineFault
-from gradwire.workloads.plan import Contributions
 
 FRAMING = Framing(3)
 TURNS = 200_000

@@ -7,14 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from gradwire.agents.records import OpLog
 from gradwire.analysis.bounds import bounds, critical_path_s, once, transfers
 from gradwire.analysis.iterations import iteration_times_s, worker_times_s
 from gradwire.analysis.statistics import summarise
+from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.plan import Plan, Role
+from gradwire.datatypes.records import OpLog
 from gradwire.faults import InternalFault
-from gradwire.topo.fabric import Fabric, Topology
 from gradwire.workloads.builder import PlanBuilder
-from gradwire.workloads.plan import Plan, Role
 
 RATE_BPS = 1e9
 

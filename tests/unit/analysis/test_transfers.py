@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradwire.agents.records import OpLog
 from gradwire.analysis.transfers import steady_flow_time_s
-from gradwire.topo.fabric import Fabric, Topology
+from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.plan import Int64, OpKind, Plan
+from gradwire.datatypes.records import OpLog
 from gradwire.workloads.patterns import Transfer, compile_transfers, probe_phases
-from gradwire.workloads.plan import Int64, OpKind, Plan
 
 MESSAGE_NS = 1_000_000
 

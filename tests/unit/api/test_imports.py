@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import gradwire
-from gradwire.runner.code_digest import RUN_MODULES, imported_sources
+from gradwire.runs.code_digest import RUN_MODULES, imported_sources
 
 SLOW = {"pandas", "numpy", "matplotlib", "pydantic", "scipy", "rich", "numba"}
 
@@ -26,19 +26,19 @@ def test_the_package_alone_loads_nothing_slow() -> None:
 
 
 def test_the_command_lines_help_loads_no_tables() -> None:
-    assert loaded_after("import gradwire.command_line") & (SLOW - {"rich"}) == set()
+    assert loaded_after("import gradwire.cli.command_line") & (SLOW - {"rich"}) == set()
 
 
 def test_a_scenario_is_read_before_what_runs_it_is_loaded() -> None:
     """A mistake in it is answered at once."""
-    read = "from pathlib import Path\nfrom gradwire.runner.launch.scenario_files import refuse_unreadable as read\n"
+    read = "from pathlib import Path\nfrom gradwire.runs.launch.scenario_files import refuse_unreadable as read\n"
     loaded = loaded_after(f"{read}read(Path('geryon-table2'), ['run.iterations=1'])")
     assert "pydantic" in loaded
     assert loaded & {"pandas", "matplotlib", "scipy", "numba", "scapy", "mininet"} == set()
 
 
 def test_a_plan_needs_no_charts() -> None:
-    loaded = loaded_after("import gradwire.commands.planning")
+    loaded = loaded_after("import gradwire.cli.planning")
     assert loaded & {"pandas", "matplotlib", "scapy", "mininet"} == set()
 
 

@@ -16,13 +16,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 import gradwire
-from gradwire.agents.records import OpLog
 from gradwire.api.drawing import ShownAxes
+from gradwire.datatypes.plan import OpKind
+from gradwire.datatypes.records import OpLog
 from gradwire.faults import InputFault, MachineFault
-from gradwire.workloads.plan import OpKind
 from tests.shared.command_line import needs_no_kernel
-from tests.unit.runner.test_named_run import replaying_job
-from tests.unit.runner.test_run_loop import TEXT, machine
+from tests.unit.runs.test_named_run import replaying_job
+from tests.unit.runs.test_run_loop import TEXT, machine
 
 CONTENT = tomllib.loads(TEXT) | {"sweep": {"strategy.name": ["vanilla", "ring"], "fabric.rate": ["10gbit", "25gbit"]}}
 PNG = b"\x89PNG"

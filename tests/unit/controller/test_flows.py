@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradwire.controller.flows import FlowRule, Hop, Match, SummitChoice, SwitchRules, switch_rules, trace, trace_group
-from gradwire.topo.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
+from gradwire.datatypes.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
 
 SINGLE = Fabric(hosts=4, rate_bps=10e9, classes=2)
 LEAF_SPINE = Fabric(hosts=16, rate_bps=10e9, topology=Topology.LEAF_SPINE, leaves=4, spines=4, classes=2)

@@ -20,10 +20,10 @@ import pytest
 import typer
 from distributed.security import Security
 
-from gradwire import command_line
-from gradwire.runner.comparing.questions import Given, Network, question_of
-from gradwire.runner.launch.scenario_files import scenario_path
-from gradwire.runner.reproduce import wanted_scenarios
+from gradwire.cli import command_line
+from gradwire.runs.comparing.questions import Given, Network, question_of
+from gradwire.runs.launch.scenario_files import scenario_path
+from gradwire.runs.reproduce import wanted_scenarios
 from gradwire.workloads import models
 from gradwire.workloads.compilation import ResolvedPoint, compile_point
 from gradwire.workloads.definitions.inlining import inlined, read_definition
@@ -48,7 +48,6 @@ from tests.shared.snippets import (
 )
 from tests.unit.analysis.verdict.sound_run import sound_record
 from tests.unit.analysis.verdict.test_verdict import verdict
-from tests.unit.test_layout import FROZEN
 from tests.unit.workloads.traces.small_traces import ddp_step, imported
 
 SHELL = ("sh", "console")
@@ -89,7 +88,7 @@ WRITTEN_BY_RUNS = (
     "points.parquet",
 )
 OF_READERS = (
-    "workloads/strategies/two_tree.py",
+    "gradwire/workloads/strategies/two_tree.py",
     "./my-model.toml",
     "./my-gpu.toml",
     "./my_strategy.py",
@@ -134,7 +133,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.syspath_prepend(install_plugin(tmp_path, folder))
         sys.modules.pop(module, None)
     namespace: dict[str, Any] = {}
-    exec(shown_file("workloads/models/mixer.py").text, namespace)
+    exec(shown_file("gradwire/workloads/models/mixer.py").text, namespace)
     traced = imported(ddp_step().write(tmp_path / "rank0.json.gz"))
     traced.write(tmp_path / "traces" / "resnet50")
     (tmp_path / "traces" / "resnet50" / "resnet50.toml").write_text(REPLAYED)
@@ -370,14 +369,17 @@ def test_every_limit_has_beside_it_why_it_is_what_it_is() -> None:
 
 def test_every_module_that_folders_share_is_named() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text()
-    shared = {name.removeprefix("gradwire.").replace(".", "/") for name in FROZEN}
-    assert {name for name in shared if f"`{name}.py`" not in text and f"`{name}/`" not in text} == set()
+    folder = ROOT / "gradwire" / "datatypes"
+    shared = {
+        f"`{path.name}{'/' if path.is_dir() else ''}`" for path in folder.iterdir() if not path.name.startswith("__")
+    }
+    assert {name for name in shared if name not in text} == set()
 
 
 def checks_in_code() -> set[str]:
     """Names of all checks of a verdict: those that are written where they are made, and those of a run on either clock."""
     names = {check.name for clock in ("virtual", "wall") for check in _checks_of(clock)}
-    for path in (ROOT / "analysis").rglob("*.py"):
+    for path in (ROOT / "gradwire" / "analysis").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Check" and node.args:
                 name = node.args[0]

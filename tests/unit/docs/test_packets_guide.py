@@ -52,7 +52,11 @@ def test_the_scenario_names_ports() -> None:
 
 
 def test_every_check_of_packets_is_explained() -> None:
-    in_code = set(re.findall(r'Check\(\s*"([^"]+)"', (ROOT / "analysis" / "verdict" / "packet_checks.py").read_text()))
+    in_code = set(
+        re.findall(
+            r'Check\(\s*"([^"]+)"', (ROOT / "gradwire" / "analysis" / "verdict" / "packet_checks.py").read_text()
+        )
+    )
     explained = re.findall(
         r"^\| ([a-z ]+) \|", GUIDE.split("## What the verdict checks")[1].split("##")[0], re.MULTILINE
     )

@@ -13,18 +13,18 @@ import pytest
 
 from gradwire import plugin
 from gradwire.analysis.bounds import critical_path_s
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
-from gradwire.topo.fabric import Fabric
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models import model
 from gradwire.workloads.models.devices import compute_time
-from gradwire.workloads.plan import Plan
 from tests.shared.command_line import gradwire_says
+from tests.shared.imports import imported_names
 from tests.shared.simulation import replay
 from tests.shared.small_allreduces import sent_bytes
 from tests.shared.snippets import ROOT, shown_file, write_shown_files
-from tests.unit.test_layout import imported_modules
 from tests.unit.workloads.strategies.parallel.test_megatron import mixture
 
 FILE, SCENARIO = "~/ulysses/ulysses.py", "ulysses/ulysses.toml"
@@ -62,7 +62,7 @@ def test_the_file_is_short_and_fit_for_the_tree(tmp_path: Path) -> None:
 
 
 def test_the_file_imports_of_gradwire_what_is_there_for_plug_ins() -> None:
-    imported = [name for name in imported_modules(shown_file(FILE).text, "plugged") if name.startswith("gradwire.")]
+    imported = [name for name in imported_names(shown_file(FILE).text) if name.startswith("gradwire.")]
     assert {name.removeprefix("gradwire.plugin").removeprefix(".") for name in imported} - {""} <= set(plugin.__all__)
 
 

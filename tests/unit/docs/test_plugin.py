@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from gradwire import plugin
+from gradwire.datatypes.plan import Int64, OpKind, Plan
 from gradwire.faults import InputFault, InternalFault
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.compilation import compile_point
@@ -23,16 +24,15 @@ from gradwire.workloads.definitions.strategy_files import strategies_in
 from gradwire.workloads.engines.allreduce_buckets import Bucket
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.plan import Int64, OpKind, Plan
 from gradwire.workloads.registry import strategy, strategy_names
 from gradwire.workloads.registry.built_in import BUILT_IN, by_name
 from gradwire.workloads.registry.plugins import STRATEGIES
 from gradwire.workloads.scenario.loading import load_scenario
 from tests.shared.command_line import gradwire_says
+from tests.shared.imports import imported_names
 from tests.shared.simulation import replay
 from tests.shared.small_jobs import job_of, profile_of
 from tests.shared.snippets import PLUGIN_FOLDER, ROOT, install, install_plugin, shown_file, snippets
-from tests.unit.test_layout import imported_modules
 
 MOST_LINES = 60
 FILE, SCENARIO = f"{PLUGIN_FOLDER}/two_tree.py", f"{PLUGIN_FOLDER}/two-tree.toml"
@@ -92,7 +92,7 @@ def test_the_guide_says_how_long_the_file_is() -> None:
 
 @each_file
 def test_the_files_import_of_gradwire_what_is_there_for_plug_ins(file: str) -> None:
-    imported = [name for name in imported_modules(shown_file(file).text, "plugged") if name.startswith("gradwire.")]
+    imported = [name for name in imported_names(shown_file(file).text) if name.startswith("gradwire.")]
     assert {name.split(".")[1] for name in imported} == {"plugin"}
     assert {name.split(".")[2] for name in imported if name != "gradwire.plugin"} <= set(plugin.__all__)
 

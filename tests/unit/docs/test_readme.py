@@ -10,7 +10,7 @@ import pytest
 
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.papers.holds import EFFICIENCY_POINTS, NUMBER_SHARE
-from gradwire.runner.stored.spines import Spines
+from gradwire.runs.stored.spines import Spines
 from gradwire.workloads.compilation import compile_point
 from gradwire.workloads.registry.built_in import BUILT_IN
 from gradwire.workloads.scenario.loading import Scenario, resolve

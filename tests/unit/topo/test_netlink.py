@@ -3,8 +3,8 @@ import struct
 
 import pytest
 
+from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import MachineFault
-from gradwire.topo.fabric import Fabric
 from gradwire.topo.netlink.addresses import ADDRESS, NEIGHBOUR, ROUTE, host_requests, neighbour_requests
 from gradwire.topo.netlink.messages import HEADER, Kernel, attribute, attributes, index_of, known_index, request
 from gradwire.topo.netlink.qdiscs import TC_H_ROOT, TC_MESSAGE, Part, can_be_copied, copying, entry, parts, shown

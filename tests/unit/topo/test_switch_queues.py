@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
-from gradwire.topo.fabric import Fabric
 from gradwire.topo.switch_queues import averaged_packets
 from gradwire.topo.tc import Classify, port_commands
 

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
+from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.faults import InputFault, MachineFault
-from gradwire.topo.fabric import Fabric, Topology
 from gradwire.topo.wiring import Naming, bridge_arguments, check_interfaces, link_command, near_end
 
 SINGLE = Fabric(hosts=3, rate_bps=10e9)

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from gradwire.faults import MachineFault
-from gradwire.runner.code_digest import RUN_MODULES
+from gradwire.runs.code_digest import RUN_MODULES
 from gradwire.vm import byte_code
 from gradwire.vm.byte_code import MANIFEST, Manifest, byte_code_folder
 
@@ -35,7 +35,7 @@ def compiled(folder: Path) -> dict[str, int]:
 
 
 def test_it_has_all_that_the_modules_import() -> None:
-    folder, manifest = filled("gradwire.topo.fabric")
+    folder, manifest = filled("gradwire.datatypes.fabric")
     assert {"fabric", "faults", "dataclasses"} <= set(compiled(folder))
     assert {Path(source.path).stem for source in manifest.sources} >= {"fabric", "faults", "dataclasses"}
 
@@ -91,8 +91,8 @@ def test_the_modules_of_a_run_are_imported_without_starting_anything() -> None:
 
 
 def test_a_folder_that_somebody_removed_is_filled_anew() -> None:
-    folder, _ = filled("gradwire.topo.fabric")
+    folder, _ = filled("gradwire.datatypes.fabric")
     shutil.rmtree(folder)
     assert not byte_code.is_filled(folder)
-    assert byte_code_folder(("gradwire.topo.fabric",)) == folder
+    assert byte_code_folder(("gradwire.datatypes.fabric",)) == folder
     assert {"fabric", "faults"} <= set(compiled(folder))

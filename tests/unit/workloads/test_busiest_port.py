@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from gradwire.analysis.bounds import bounds
-from gradwire.topo.fabric import Fabric, Topology
+from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.plan import Plan
 from gradwire.workloads.busiest_port import busiest_port
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.plan import Plan
 from gradwire.workloads.registry import strategy, strategy_names
 from gradwire.workloads.summary import summary_lines
 from tests.shared.small_jobs import compiled, job_of, profile_of

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from gradwire.datatypes.plan import Combine, Discipline, Int64, OpKind, Plan, Role
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.plan import Combine, Discipline, Int64, OpKind, Plan, Role
 from tests.shared.small_jobs import (
     choices,
     compiled,

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from gradwire.topo.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.registry import strategy

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gradwire.datatypes.plan import Combine, Contributions, Ledger, OpKind, Plan, Role
 from gradwire.faults import InternalFault
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.checker import PlanError, check
-from gradwire.workloads.plan import Combine, Contributions, Ledger, OpKind, Plan, Role
 from tests.shared.simulation import replay
 from tests.shared.small_jobs import dependencies, with_copies, with_dependencies, without_op
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gradwire.datatypes.fabric import Topology
+from gradwire.datatypes.plan import Plan, Role
 from gradwire.faults import InputFault
-from gradwire.runner.compiling.ideal_times import fluid_times
-from gradwire.topo.fabric import Topology
+from gradwire.runs.compiling.ideal_times import fluid_times
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.compilation import Compiled, compile_point
 from gradwire.workloads.job import Cluster
-from gradwire.workloads.plan import Plan, Role
 from gradwire.workloads.scenario.loading import resolve
 from gradwire.workloads.summary import summary_lines
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gradwire.datatypes.plan import Combine, OpKind
 from gradwire.faults import InputFault
 from gradwire.workloads.checker import check
 from gradwire.workloads.compilation import Compiled, compile_point
 from gradwire.workloads.engines.allreduce_load import allreduce_load
 from gradwire.workloads.job import Cluster, Costs
-from gradwire.workloads.plan import Combine, OpKind
 from gradwire.workloads.scenario.loading import resolve
 from gradwire.workloads.scenario.settings import apply_setting
 from gradwire.workloads.stand_in import Load, StandIn

@@ -15,7 +15,7 @@ EXPORTED long drive_early_clocks(void)
 	return early_clocks;
 }
 
-/* What vm/patches/6.12/um-calls.patch does inside the kernel. */
+/* What gradwire/vm/patches/6.12/um-calls.patch does inside the kernel. */
 static int64_t one_call(struct call *call)
 {
 	const uint64_t *a = call->arguments;

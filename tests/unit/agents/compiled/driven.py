@@ -8,10 +8,10 @@ from pathlib import Path
 
 from gradwire.agents.compiled.library import Told, load
 from gradwire.agents.compiled.replay import CompiledReplay
-from gradwire.agents.records import OpLog
 from gradwire.agents.replay.interpreter import Outgoing
+from gradwire.datatypes.plan import Contributions, Plan
+from gradwire.datatypes.records import OpLog
 from gradwire.vm.kernel_source import AGENT, AGENT_FLAGS, agent_sources
-from gradwire.workloads.plan import Contributions, Plan
 
 SHIM = Path(__file__).with_name("driven.c")
 TRAPS = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error", "-Wall", "-Wextra", "-Wconversion", "-Werror")

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gradwire.agents.replay.interpreter import Interpreter, Outgoing
+from gradwire.datatypes.plan import Contributions, Plan
 from gradwire.faults import InternalFault
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.plan import Contributions, Plan
 from tests.shared.simulation import Simulation, Tamper, all_ranks
 from tests.shared.small_jobs import choices, compiled, job_of, jobs, profile_of
 from tests.unit.agents.compiled.driven import DrivenInterpreter

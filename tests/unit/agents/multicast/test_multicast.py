@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradwire.agents.multicast.protocol import Delivered, Piece, ReceiveWindow, SendWindow
-from gradwire.agents.wire.datagrams import FIRST, PROBE, Shape, Status
-from gradwire.agents.wire.flows import multicast_flows_of
-from gradwire.agents.wire.framing import Framing, Header
 from gradwire.controller.flows import switch_rules, trace_group
+from gradwire.datatypes.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
+from gradwire.datatypes.plan import Contributions, OpKind, Plan, Role
+from gradwire.datatypes.wire.datagrams import FIRST, PROBE, Shape, Status
+from gradwire.datatypes.wire.flows import multicast_flows_of
+from gradwire.datatypes.wire.framing import Framing, Header
 from gradwire.faults import InputFault, InternalFault
-from gradwire.topo.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.plan import Contributions, OpKind, Plan, Role
 from tests.shared.fabric_links import link_bytes, supported_jobs, with_groups
 from tests.shared.small_jobs import compiled, dependencies, job_of, profile_of, with_cell, with_dependencies, without_op
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gradwire.agents.replay.graph import RankGraph
+from gradwire.datatypes.plan import Role
 from gradwire.workloads.builder import PlanBuilder
-from gradwire.workloads.plan import Role
 
 
 def test_a_message_belongs_to_the_recv_of_the_rank_that_it_reaches() -> None:

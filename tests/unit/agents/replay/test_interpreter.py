@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from gradwire.agents.records import OpLog
 from gradwire.agents.replay.interpreter import Interpreter, Outgoing
 from gradwire.agents.replay.oplog import OpLogger
+from gradwire.datatypes.plan import Combine, Contributions, Discipline, OpKind, Plan, Role
+from gradwire.datatypes.records import OpLog
 from gradwire.faults import InternalFault
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.plan import Combine, Contributions, Discipline, OpKind, Plan, Role
 from tests.shared.simulation import BYTE_NS, Simulation, all_ranks, replay, times
 from tests.shared.small_jobs import choices, compiled, dependencies, job_of, jobs, profile_of
 

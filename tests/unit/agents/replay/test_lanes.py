@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gradwire.agents.replay.lanes import SendQueue, Stream
-from gradwire.workloads.plan import Discipline
+from gradwire.datatypes.plan import Discipline
 
 URGENT, LESS, LEAST = 1, 2, 3
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradwire.agents.records import FaultRecord, PlannedFault
 from gradwire.agents.replay.pace import Pace
 from gradwire.analysis.faults.slow_workers import Slow, slowed_end_ns
+from gradwire.datatypes.records import FaultRecord, PlannedFault
 
 
 def slow(

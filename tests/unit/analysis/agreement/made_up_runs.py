@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gradwire.agents.records import OpLog
 from gradwire.analysis.agreement.ideal import IdealRun
 from gradwire.analysis.fluid.estimate import Departure, SendEnds, estimate
 from gradwire.analysis.fluid.steady import Window
-from gradwire.topo.fabric import Fabric
-from gradwire.workloads.plan import OpKind, Plan
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import OpKind, Plan
+from gradwire.datatypes.records import OpLog
 from tests.shared.small_allreduces import one_tensor, plan_of
 
 RATE_BPS = 1e10

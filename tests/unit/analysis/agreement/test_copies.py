@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gradwire.agents.records import OpLog
 from gradwire.analysis.agreement.copies import copies_apart_s
 from gradwire.analysis.logged import LoggedOps
-from gradwire.workloads.plan import OpKind
+from gradwire.datatypes.plan import OpKind
+from gradwire.datatypes.records import OpLog
 from tests.shared.small_allreduces import one_tensor, plan_of
 from tests.unit.analysis.agreement.made_up_runs import halving_doubling
 

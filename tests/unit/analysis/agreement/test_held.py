@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradwire.agents.records import OpLog
 from gradwire.analysis.agreement.held import Held, held
 from gradwire.analysis.fluid.estimate import Buffered
 from gradwire.analysis.logged import LoggedOps
+from gradwire.datatypes.plan import OpKind, Plan
+from gradwire.datatypes.records import OpLog
 from gradwire.workloads.patterns import Transfer, compile_transfers, incast
-from gradwire.workloads.plan import OpKind, Plan
 from tests.unit.analysis.agreement.made_up_runs import halving_doubling, ideal_run, logged
 
 SIZE_BYTES = 1_000_000

@@ -7,7 +7,7 @@ import pytest
 from gradwire.analysis.agreement import ideal
 from gradwire.analysis.fluid.estimate import FluidTimes, Jitter, estimate
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.topo.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.models.profile import LayerKind
 from tests.shared.small_allreduces import plan_of

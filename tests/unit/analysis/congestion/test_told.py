@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwire.agents.records import QueueLengths
 from gradwire.analysis.congestion.queues import queue_uses
 from gradwire.analysis.congestion.told import congestion_lines
+from gradwire.datatypes.records import QueueLengths
 from tests.unit.analysis.verdict.sound_run import FABRIC, sound_record
 from tests.unit.analysis.verdict.test_congestion_check import MARKING, counted
 from tests.unit.analysis.verdict.test_every_check import controlled

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gradwire.agents.records import BandCount, FaultRecord, PlannedFault, PointRecord
 from gradwire.analysis.verdict.byte_checks import band_bytes_check, port_bytes_check
 from gradwire.analysis.verdict.line_checks import line_checks
 from gradwire.analysis.verdict.uplink_check import uplink_checks
-from gradwire.topo.fabric import Fabric, Topology
+from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.records import BandCount, FaultRecord, PlannedFault, PointRecord
 from tests.unit.analysis.verdict.sound_run import FABRIC, FAT_TREE, LEAF_SPINE, pushes, sound_log, sound_record
 
 SENT_BYTES = 20_000_000

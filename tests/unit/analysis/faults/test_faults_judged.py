@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradwire.agents.records import FaultRecord, PlannedFault
 from gradwire.analysis.faults.times import fault_lines
 from gradwire.analysis.verdict.fault_check import RESTART_TOLERANCE_NS, TOLERANCE_NS, fault_check
+from gradwire.datatypes.records import FaultRecord, PlannedFault
 
 CUT = PlannedFault("cut", "link-down", 1_000_000_000, duration_ns=500_000_000, place="h1-eth0")
 END_NS = 9_000_000_000

@@ -14,12 +14,12 @@ import pytest
 
 from gradwire.analysis.fluid.estimate import estimate
 from gradwire.analysis.fluid.paths import paths_of
-from gradwire.runner.stored.spines import Spines
-from gradwire.topo.fabric import Fabric, Topology
+from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.plan import Discipline, OpKind, Plan
+from gradwire.runs.stored.spines import Spines
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.patterns import all_to_all, compile_transfers
-from gradwire.workloads.plan import Discipline, OpKind, Plan
 from tests.shared.small_jobs import compiled, job_of, profile_of
 
 PROGRAM = Path(__file__).with_name("simgrid_replay.py")

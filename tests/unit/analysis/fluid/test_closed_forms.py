@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.fluid.estimate import Buffered, FluidTimes, estimate
+from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.plan import CONTROL_CLASS, Discipline, Plan, Role
 from gradwire.faults import InternalFault
-from gradwire.runner.stored.spines import Spines
-from gradwire.topo.fabric import Fabric, Topology
+from gradwire.runs.stored.spines import Spines
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
 from gradwire.workloads.job import Costs
 from gradwire.workloads.patterns import Transfer, all_to_all, compile_transfers, incast, one, ring
-from gradwire.workloads.plan import CONTROL_CLASS, Discipline, Plan, Role
 from tests.shared.small_allreduces import one_tensor, plan_of
 from tests.shared.small_jobs import dependencies, with_cell, with_dependencies
 

@@ -7,8 +7,8 @@ import pytest
 from gradwire.analysis.fluid.delays import Delays, delays_of, travel_ns
 from gradwire.analysis.fluid.estimate import Buffered, estimate
 from gradwire.analysis.fluid.paths import paths_of
-from gradwire.runner.stored.spines import Spines
-from gradwire.topo.fabric import Fabric, Topology
+from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.runs.stored.spines import Spines
 from gradwire.workloads.patterns import Transfer, compile_transfers
 from tests.unit.analysis.fluid.test_closed_forms import multicast
 from tests.unit.analysis.fluid.test_effects import FABRIC, PAYLOAD_BYTES_PER_S, arrivals_s

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradwire.analysis.fluid.estimate import Buffered, Departure, FluidTimes, Jitter, SendEnds, estimate
-from gradwire.topo.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.workloads.builder import CONTROL_BYTES
 from gradwire.workloads.patterns import Transfer, all_to_all, compile_transfers
-from gradwire.workloads.plan import OpKind, Plan
 from tests.shared.small_allreduces import allreduces, plan_of, quick
 
 FABRIC = Fabric(8, 8e9, classes=3)

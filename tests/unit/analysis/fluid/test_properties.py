@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from gradwire.analysis.bounds import bounds
 from gradwire.analysis.fluid.estimate import Buffered, Departure, SendEnds, estimate
-from gradwire.runner.stored.spines import Spines
-from gradwire.topo.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Plan
+from gradwire.runs.stored.spines import Spines
 from gradwire.workloads.job import Job
 from gradwire.workloads.patterns import Transfer, compile_transfers
-from gradwire.workloads.plan import Plan
 from tests.shared.fabric_links import supported_jobs, with_groups
 from tests.shared.simulation import replay, times
 from tests.shared.small_allreduces import allreduces, plan_of, quick

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gradwire.analysis.packets.dissector import DISSECTOR, dissector_text, lua_text, slices_of
-from gradwire.topo.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Combine, Plan, Role
 from gradwire.workloads.builder import PlanBuilder
-from gradwire.workloads.plan import Combine, Plan, Role
 
 FABRIC = Fabric(hosts=3, rate_bps=1e9)
 

@@ -10,13 +10,13 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import ARP, Ether
 from scapy.utils import PcapWriter, wrpcap
 
-from gradwire.agents.wire.datagrams import DATA, FIRST, FLOW_PORT, HELLO, PROBE, REPORT_PORT, Status
 from gradwire.analysis.packets.periods import timed_workers, worker_periods_s
 from gradwire.analysis.packets.reading import NO_BAND, NOT_YET, Capture, read_capture
+from gradwire.datatypes.fabric import dscp_of_band
+from gradwire.datatypes.plan import Plan, Role
+from gradwire.datatypes.wire.datagrams import DATA, FIRST, FLOW_PORT, HELLO, PROBE, REPORT_PORT, Status
 from gradwire.faults import InputFault
-from gradwire.topo.fabric import dscp_of_band
 from gradwire.workloads.builder import PlanBuilder
-from gradwire.workloads.plan import Plan, Role
 from tests.shared.captured_streams import FRAMING, US, Line, header
 
 DATAGRAM_BYTES = 1472

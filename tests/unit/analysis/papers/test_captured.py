@@ -11,7 +11,6 @@ import pytest
 
 from gradwire.agents.capture.packet_ring import Packet
 from gradwire.agents.capture.recorder import PortFile
-from gradwire.agents.records import CAPTURE_FOLDER, OpLog, PointRecord
 from gradwire.analysis.packets.reading import Capture, read_capture
 from gradwire.analysis.papers.captured import capture_of, use_of_port
 from gradwire.analysis.papers.curves import drawings_of
@@ -22,8 +21,9 @@ from gradwire.analysis.papers.reference import Claim, load_paper
 from gradwire.analysis.papers.score import load_bindings
 from gradwire.analysis.points import VALID
 from gradwire.analysis.verdict.verdict import judge
+from gradwire.datatypes.plan import Combine, Plan, Role
+from gradwire.datatypes.records import CAPTURE_FOLDER, OpLog, PointRecord
 from gradwire.workloads.builder import PlanBuilder
-from gradwire.workloads.plan import Combine, Plan, Role
 from tests.shared.captured_streams import HEADER_BYTES, Line, header
 from tests.shared.stored_points import NO_MODEL, result
 from tests.unit.analysis.verdict.test_packet_checks import FABRIC, MS, record_of

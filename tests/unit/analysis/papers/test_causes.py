@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gradwire.agents.records import AgentSummary, NetworkCounts, OpLog, PointRecord
 from gradwire.analysis.papers.causes import from_critical_path
 from gradwire.analysis.papers.evidence import NoEvidence, PointEvidence, Points
 from gradwire.analysis.papers.reference import Claim
-from gradwire.topo.fabric import Fabric
-from gradwire.workloads.plan import Plan
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.records import AgentSummary, NetworkCounts, OpLog, PointRecord
 from tests.shared.stored_points import NO_MODEL, result
 from tests.unit.analysis.papers.test_timelines import small_plan
 

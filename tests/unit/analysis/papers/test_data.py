@@ -12,8 +12,8 @@ from gradwire.analysis.papers.lookup import can_look_up
 from gradwire.analysis.papers.reference import Claim, Kind, ScenarioReference, load_papers
 from gradwire.analysis.papers.score import load_bindings
 from gradwire.analysis.parameters import fits
-from gradwire.runner.planned import virtual_clock
-from gradwire.runner.reproduce import SCENARIOS, Reproduction
+from gradwire.runs.planned import virtual_clock
+from gradwire.runs.reproduce import SCENARIOS, Reproduction
 from gradwire.workloads.scenario.loading import load_scenario
 
 load_bindings()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradwire.agents.records import OpLog
 from gradwire.analysis.papers.timelines import Spans, begin_ns, computed, forward_wait_s, received
+from gradwire.datatypes.plan import Combine, Plan, Role
+from gradwire.datatypes.records import OpLog
 from gradwire.workloads.builder import PlanBuilder
-from gradwire.workloads.plan import Combine, Plan, Role
 
 
 def spans(*triples: tuple[int, int, int]) -> Spans:

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from gradwire.agents.records import OpLog
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.path.critical_path import CriticalPath, critical_path
 from gradwire.analysis.path.walk import NETWORK, Kind
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Combine, Plan, Role
+from gradwire.datatypes.records import OpLog
 from gradwire.faults import InputFault
-from gradwire.topo.fabric import Fabric
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.job import Job
-from gradwire.workloads.plan import Combine, Plan, Role
 from tests.shared.simulation import replay
 from tests.shared.small_allreduces import allreduces, quick
 from tests.shared.small_jobs import choices, compiled, jobs

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.timeline.kineto import write_kineto
+from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.faults import InputFault
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.plan import OpKind, Plan
 from gradwire.workloads.traces.importing import import_traces
 from gradwire.workloads.traces.record import Reading
 from gradwire.workloads.traces.workload import Kind

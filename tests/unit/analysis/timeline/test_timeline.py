@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from gradwire.agents.records import OpLog
 from gradwire.analysis.iterations import iteration_ends_ns
 from gradwire.analysis.link_loads import binned_bytes, link_loads
 from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.timeline.trace import trace_events, write_trace
 from gradwire.analysis.timeline.tracks import Slice, Track
+from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.plan import Combine, OpKind, Plan, Role
+from gradwire.datatypes.records import OpLog
 from gradwire.faults import InputFault
-from gradwire.topo.fabric import Fabric, Topology
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.plan import Combine, OpKind, Plan, Role
 from tests.shared import trace_event_format
 from tests.shared.simulation import replay
 from tests.shared.small_allreduces import allreduces, quick

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradwire.agents.records import OpLog
 from gradwire.analysis.packets.reading import Packets
 from gradwire.analysis.report.charts import save_chart
 from gradwire.analysis.utilisation.chart import utilisation_chart, write_utilisation
@@ -22,9 +21,10 @@ from gradwire.analysis.utilisation.line_use import (
     summary,
     utilisation,
 )
+from gradwire.datatypes.plan import Plan, Role
+from gradwire.datatypes.records import OpLog
 from gradwire.faults import InputFault
 from gradwire.workloads.builder import PlanBuilder
-from gradwire.workloads.plan import Plan, Role
 
 RATE_BPS = 1e9
 MS = 1_000_000

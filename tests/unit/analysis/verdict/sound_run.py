@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from gradwire.agents.records import AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
-from gradwire.agents.wire.framing import Framing
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.topo.fabric import Fabric, Topology
+from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.plan import Plan, Role
+from gradwire.datatypes.records import AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
+from gradwire.datatypes.wire.framing import Framing
 from gradwire.workloads.builder import PlanBuilder
-from gradwire.workloads.plan import Plan, Role
 from tests.shared.simulation import replay
 
 RATE_BPS = 2e9

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from gradwire.agents.records import BandCount, NetworkCounts, PointRecord
 from gradwire.analysis.verdict.byte_checks import band_bytes_check, port_bytes_check
 from gradwire.analysis.verdict.uplink_check import uplink_checks
-from gradwire.topo.fabric import Fabric, Topology
+from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.plan import Plan, Role
+from gradwire.datatypes.records import BandCount, NetworkCounts, PointRecord
 from gradwire.workloads.builder import PlanBuilder
-from gradwire.workloads.plan import Plan, Role
 from tests.unit.analysis.verdict.sound_run import (
     FABRIC,
     ITERATIONS,

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from gradwire.agents.records import BandCount, PointRecord
 from gradwire.analysis.verdict.congestion_check import congestion_checks
 from gradwire.analysis.verdict.verdict import Verdict, judge
-from gradwire.topo.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Role
+from gradwire.datatypes.records import BandCount, PointRecord
 from gradwire.workloads.builder import PlanBuilder
-from gradwire.workloads.plan import Role
 from tests.unit.analysis.verdict.sound_run import FABRIC, MESSAGES, pushes, sound_log, sound_record
 from tests.unit.analysis.verdict.test_every_check import controlled
 

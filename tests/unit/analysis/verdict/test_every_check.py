@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwire.agents.records import BandCount, OpLog, PlannedFault, PointRecord, SocketState, WindowState
-from gradwire.agents.wire.flows import connections_of
 from gradwire.analysis.congestion.windows import ShortWindow, WindowUse
 from gradwire.analysis.fluid.estimate import FluidTimes
 from gradwire.analysis.packets.reading import Capture, Packets
@@ -18,9 +16,11 @@ from gradwire.analysis.verdict.beside_check import Beside
 from gradwire.analysis.verdict.division_check import Divided
 from gradwire.analysis.verdict.packet_checks import capture_checks
 from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge, verdict_of
-from gradwire.topo.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Plan, Role
+from gradwire.datatypes.records import BandCount, OpLog, PlannedFault, PointRecord, SocketState, WindowState
+from gradwire.datatypes.wire.flows import connections_of
 from gradwire.workloads.builder import PlanBuilder
-from gradwire.workloads.plan import Plan, Role
 from tests.shared.simulation import replay
 from tests.shared.small_jobs import with_cell
 from tests.unit.analysis.verdict import test_packet_checks as on_packets

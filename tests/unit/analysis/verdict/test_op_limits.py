@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gradwire.agents.records import OpLog
 from gradwire.analysis.verdict.op_checks import op_checks
-from gradwire.topo.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Discipline, Plan, Role
+from gradwire.datatypes.records import OpLog
 from gradwire.workloads.builder import PlanBuilder
-from gradwire.workloads.plan import Discipline, Plan, Role
 from tests.shared.simulation import replay
 from tests.unit.analysis.verdict.sound_run import FABRIC, ITERATIONS, pushes, sound_log, sound_record
 

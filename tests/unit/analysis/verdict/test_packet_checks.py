@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from gradwire.agents.capture.recorder import PortFile
-from gradwire.agents.records import BandCount, CaptureRecord, NetworkCounts, OpLog, PointRecord
 from gradwire.analysis.packets.reading import Capture, Messages, Packets, read_capture
 from gradwire.analysis.utilisation.report import port_use, save_use, use_table
 from gradwire.analysis.verdict.beside_check import Beside
 from gradwire.analysis.verdict.packet_checks import Place, capture_checks, expected_messages, place_of
 from gradwire.analysis.verdict.verdict import judge
+from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.plan import Plan, Role
+from gradwire.datatypes.records import BandCount, CaptureRecord, NetworkCounts, OpLog, PointRecord
 from gradwire.faults import InputFault, InternalFault
-from gradwire.topo.fabric import Fabric, Topology
 from gradwire.workloads.builder import PlanBuilder
-from gradwire.workloads.plan import Plan, Role
 from tests.shared.captured_streams import Line, header
 
 FABRIC = Fabric(hosts=2, rate_bps=1e9)

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwire.agents.records import FaultRecord, OpLog, PlannedFault, PointRecord
 from gradwire.analysis.bounds import bounds, slowest_bps
 from gradwire.analysis.fluid.estimate import FluidTimes
 from gradwire.analysis.frames.points import write_points_csv
@@ -23,11 +22,12 @@ from gradwire.analysis.points import (
 from gradwire.analysis.verdict.beside_check import Beside
 from gradwire.analysis.verdict.uplink_check import uplink_checks
 from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
+from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.plan import Role
+from gradwire.datatypes.records import FaultRecord, OpLog, PlannedFault, PointRecord
 from gradwire.faults import InputFault
-from gradwire.runner.protocol import read_json, write_json
-from gradwire.topo.fabric import Fabric, Topology
+from gradwire.runs.protocol import read_json, write_json
 from gradwire.workloads.builder import PlanBuilder
-from gradwire.workloads.plan import Role
 from tests.shared.points_csv import read_points_csv
 from tests.shared.simulation import replay
 from tests.unit.analysis.verdict.sound_run import (

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
+from gradwire.datatypes.fabric import Port
 from gradwire.faults import MachineFault
-from gradwire.topo.fabric import Port
 from gradwire.topo.reading.counters import (
     BandCounters,
     DatapathCounters,

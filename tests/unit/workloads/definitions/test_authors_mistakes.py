@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
-from gradwire.topo.fabric import Fabric
 from gradwire.workloads.called_strategy import plans_of_strategy
 from gradwire.workloads.compilation import compile_point
 from gradwire.workloads.job import Cluster

@@ -8,8 +8,8 @@ import pytest
 import tomli_w
 
 from gradwire.faults import InputFault
-from gradwire.runner.stored.point_folders import folder_name
-from gradwire.runner.stored.settings import settings_of
+from gradwire.runs.stored.point_folders import folder_name
+from gradwire.runs.stored.settings import settings_of
 from gradwire.workloads.compilation import ResolvedPoint, compile_point
 from gradwire.workloads.definitions.conversion import model_file
 from gradwire.workloads.definitions.toml_text import model_text

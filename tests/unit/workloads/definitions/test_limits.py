@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import tomli_w
 
+from gradwire.datatypes.shape import MOST_TRUNKS, Shape, Topology
 from gradwire.faults import InputFault
-from gradwire.topo.shape import MOST_TRUNKS, Shape, Topology
 from gradwire.workloads.definitions.limits import MOST_LINES, MOST_PARTS, listed, refuse_long_keys
 from gradwire.workloads.scenario.loading import load_scenario, scenario_of
 

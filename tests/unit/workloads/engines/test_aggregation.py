@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from gradwire.analysis.bounds import bounds
 from gradwire.controller.flows import switch_rules, trace
+from gradwire.datatypes.fabric import Fabric, Topology, dscp_of_band
+from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.faults import InputFault
-from gradwire.topo.fabric import Fabric, Topology, dscp_of_band
 from gradwire.topo.netlink.addresses import neighbour_requests
 from gradwire.topo.tc import Classify, port_commands
 from gradwire.topo.wiring import Naming, link_command
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.plan import OpKind, Plan, Role
 from tests.shared.fabric_links import link_bytes, supported_jobs
 from tests.shared.small_jobs import compiled, dependencies, job_of, profile_of, with_cell, with_dependencies, without_op
 

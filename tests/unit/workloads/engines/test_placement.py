@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gradwire.datatypes.plan import OpKind
 from gradwire.workloads.engines.placement import (
     even_cut,
     in_messages,
@@ -22,7 +23,6 @@ from gradwire.workloads.engines.placement import (
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.models import model
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
-from gradwire.workloads.plan import OpKind
 from gradwire.workloads.registry import strategy
 from gradwire.workloads.strategies.geryon import coarse_rule, suits_coarse_rule, threshold_rule, urgencies
 from tests.shared.small_jobs import compiled, job_of, profile_of

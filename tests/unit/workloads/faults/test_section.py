@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gradwire.agents.records import PlannedFault
+from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.records import PlannedFault
 from gradwire.faults import InputFault
-from gradwire.topo.fabric import Fabric, Topology
 from gradwire.workloads.faults.planned import fault_defects, planned_faults
 from gradwire.workloads.faults.section import NEEDS, FaultSection, may_lose, named_faults
 from gradwire.workloads.scenario.loading import scenario_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.runner.planned import PlannedRun, plan_runs
+from gradwire.runs.planned import PlannedRun, plan_runs
 from gradwire.vm.machines import Clock
 from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.scenario.loading import Scenario, load_scenario

@@ -13,13 +13,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gradwire.analysis.bounds import critical_path_s
+from gradwire.datatypes.plan import Combine, OpKind, Plan
 from gradwire.faults import InputFault, InternalFault
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.engines.collectives import butterfly, halving_doubling, hierarchical_ring, ring
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models import model
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.plan import Combine, OpKind, Plan
 from tests.shared.simulation import replay, times
 from tests.shared.small_allreduces import (
     FABRIC,

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradwire.datatypes.plan import Combine, OpKind
 from gradwire.workloads.checker import check
 from gradwire.workloads.engines.allreduce_buckets import Gradient, cap_filled
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models import model
 from gradwire.workloads.models.devices import compute_time
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.plan import Combine, OpKind
 from gradwire.workloads.strategies.ddp import DdpOptions, ddp_buckets
 from tests.shared.simulation import replay, times
 from tests.shared.small_allreduces import first_send_ns, one_tensor, plan_of, sent_bytes

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradwire.analysis.bounds import critical_path_s
+from gradwire.datatypes.plan import OpKind
 from gradwire.workloads.engines.allreduce_buckets import Gradient, buffer_fused, by_cycle, lazily_fused
 from gradwire.workloads.engines.allreduce_plan import READING_LANE
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.models import model
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.plan import OpKind
 from gradwire.workloads.strategies.gradientflow import CscOptions, pool_chunks, select_chunks, share_at
 from tests.shared.simulation import replay, times
 from tests.shared.small_allreduces import FABRIC, GOODPUT_BYTES_PER_S, first_send_ns, one_tensor, plan_of, sent_bytes

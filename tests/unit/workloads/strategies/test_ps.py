@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from gradwire.agents.replay.interpreter import Interpreter
+from gradwire.datatypes.plan import CONTROL_CLASS, Combine, Contributions, Discipline, OpKind, Plan, Role
 from gradwire.faults import InputFault
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.engines.placement import (
@@ -25,7 +26,6 @@ from gradwire.workloads.engines.placement import (
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models import model
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.plan import CONTROL_CLASS, Combine, Contributions, Discipline, OpKind, Plan, Role
 from tests.shared.small_jobs import compiled, dependencies, job_of, jobs, profile_of, with_dependencies
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from gradwire.agents.replay.interpreter import Interpreter
+from gradwire.datatypes.plan import Combine, Discipline, Int64, OpKind, Plan, Role
 from gradwire.faults import InputFault
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.checker import PlanError, check
@@ -20,7 +21,6 @@ from gradwire.workloads.engines.worker import add_graph_passes
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Costs, Job
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.ordering import tac, tic
-from gradwire.workloads.plan import Combine, Discipline, Int64, OpKind, Plan, Role
 from gradwire.workloads.strategies.tictac import operation_graph, transfer_orders
 from tests.shared.simulation import Simulation, all_ranks
 from tests.shared.small_jobs import (

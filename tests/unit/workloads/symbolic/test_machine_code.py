@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.plan import OpKind, Plan
 from gradwire.workloads.symbolic import defects as choosing
 from gradwire.workloads.symbolic.graph import Graph
 from gradwire.workloads.symbolic.holdings import Holdings

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from gradwire.datatypes.plan import Combine, Plan, Role
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.plan import Combine, Plan, Role
 from gradwire.workloads.symbolic import defects as choosing
 from gradwire.workloads.symbolic import runs
 from gradwire.workloads.symbolic.defect import Defect

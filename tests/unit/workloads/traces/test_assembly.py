@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradwire.datatypes.plan import OpKind
 from gradwire.faults import InputFault
 from gradwire.workloads.checker import check
 from gradwire.workloads.job import Cluster, Costs
-from gradwire.workloads.plan import OpKind
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.growth import ALL_RANKS, growing_groups, grown
 from gradwire.workloads.traces.importing import Imported

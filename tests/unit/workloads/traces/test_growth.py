@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gradwire.datatypes.plan import OpKind
 from gradwire.faults import InputFault
-from gradwire.runner.planned import virtual_clock
+from gradwire.runs.planned import virtual_clock
 from gradwire.workloads.checker import check
 from gradwire.workloads.compilation import compile_point
 from gradwire.workloads.job import Cluster, Costs
-from gradwire.workloads.plan import OpKind
 from gradwire.workloads.scenario.loading import load_scenario
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.growth import ALL_RANKS, growing_groups, grown

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gradwire.datatypes.plan import OpKind
 from gradwire.workloads.checker import check
 from gradwire.workloads.job import Cluster, Costs
-from gradwire.workloads.plan import OpKind
 from gradwire.workloads.traces.importing import Imported
 from gradwire.workloads.traces.record import Reading
 from gradwire.workloads.traces.replay.compiler import busiest_s, compile_workload

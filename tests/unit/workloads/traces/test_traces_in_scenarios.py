@@ -9,7 +9,7 @@ import pytest
 import tomli_w
 
 from gradwire.faults import InputFault
-from gradwire.runner.planned import virtual_clock
+from gradwire.runs.planned import virtual_clock
 from gradwire.workloads.checker import check
 from gradwire.workloads.compilation import ResolvedPoint, compile_point
 from gradwire.workloads.scenario.loading import Scenario, load_scenario

@@ -12,9 +12,9 @@ from gradwire.analysis.papers.gradientflow.mpi import asked, printed_beyond_ms
 from gradwire.analysis.papers.gradientflow.points import ALEXNET, FUSED, RESNET, by_size, chosen, workers_of
 from gradwire.analysis.papers.reference import ScenarioReference, load_paper
 from gradwire.analysis.papers.score import Result, Status, evaluate, load_bindings
-from gradwire.runner.executing.local import LocalPool
-from gradwire.runner.reproduce import SCENARIOS, Reproduction
-from gradwire.runner.terminal.progress import LiveProgress
+from gradwire.runs.executing.local import LocalPool
+from gradwire.runs.reproduce import SCENARIOS, Reproduction
+from gradwire.runs.terminal.progress import LiveProgress
 from gradwire.workloads.models import model
 from gradwire.workloads.scenario.loading import load_scenario
 from tests.shared.stored_points import stored
@@ -35,7 +35,7 @@ def results_of(scenario: ScenarioReference) -> dict[str, Result]:
 
 
 DIFFERS = {"hier-message", "resnet50-time", "alexnet-time"}
-"""Why: analysis/papers/gradientflow/explanations.py."""
+"""Why: gradwire/analysis/papers/gradientflow/explanations.py."""
 
 
 @pytest.mark.parametrize("scenario", COMPILED, ids=lambda scenario: scenario.id)

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwire.agents.records import OpLog
 from gradwire.analysis.papers.evidence import Points
 from gradwire.analysis.papers.netops.points import arrivals_ns, begin_ns, gain, phases, ratios, shares, times
-from gradwire.runner.reproduce import model_facts
+from gradwire.datatypes.plan import Combine, OpKind, Plan, Role
+from gradwire.datatypes.records import OpLog
+from gradwire.runs.reproduce import model_facts
 from gradwire.workloads.compilation import compile_point
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.plan import Combine, OpKind, Plan, Role
 from gradwire.workloads.scenario.loading import load_scenario
 from tests.shared.small_jobs import compiled, job_of, profile_of
 from tests.shared.stored_points import stored

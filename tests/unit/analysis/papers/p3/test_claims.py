@@ -10,9 +10,9 @@ from gradwire.analysis.papers.evidence import Measured, PointEvidence, Points, m
 from gradwire.analysis.papers.p3.traffic import Traffic
 from gradwire.analysis.papers.reference import Claim, load_paper
 from gradwire.analysis.papers.score import Status, evaluate, load_bindings
-from gradwire.runner.executing.local import LocalPool
-from gradwire.runner.reproduce import Reproduction
-from gradwire.runner.terminal.progress import LiveProgress
+from gradwire.runs.executing.local import LocalPool
+from gradwire.runs.reproduce import Reproduction
+from gradwire.runs.terminal.progress import LiveProgress
 from tests.shared.stored_points import stored
 
 PAPER = load_paper("p3")

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Combine, Plan
 from gradwire.faults import InputFault
-from gradwire.topo.fabric import Fabric
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.engines.collectives import Schedule, choice, routes
 from gradwire.workloads.engines.collectives.choice import (
@@ -24,7 +25,6 @@ from gradwire.workloads.engines.collectives.contract import PER_MEMBER, Collecti
 from gradwire.workloads.engines.collectives.routes import ONLY, option_of
 from gradwire.workloads.engines.collectives.trees import NONE, parents, second_parents
 from gradwire.workloads.job import Cluster, Job
-from gradwire.workloads.plan import Combine, Plan
 from gradwire.workloads.traces.job import recorded_profile, recorded_times
 from gradwire.workloads.traces.replay.strategy import REPLAY, ReplayOptions, compile_replay
 from gradwire.workloads.traces.workload import Kind, Tasks, Workload

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.faults import InputFault
-from gradwire.runner.compiling.ideal_times import fluid_times
-from gradwire.topo.fabric import Fabric, Topology
+from gradwire.runs.compiling.ideal_times import fluid_times
 from gradwire.workloads.checker import check
 from gradwire.workloads.engines.collectives.contract import Collective
 from gradwire.workloads.engines.collectives.in_network import Tree, all_reduce
 from gradwire.workloads.job import Costs, Job
-from gradwire.workloads.plan import OpKind, Plan, Role
 from gradwire.workloads.registry import strategy
 from tests.shared.small_jobs import dependencies
 from tests.unit.workloads.engines.collectives.test_algorithms import replayed

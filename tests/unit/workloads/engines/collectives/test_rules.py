@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from gradwire.analysis.fluid.estimate import estimate
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
-from gradwire.topo.fabric import Fabric
 from gradwire.workloads.checker import check
 from gradwire.workloads.engines.collectives.choice import PIECE_BYTES
 from gradwire.workloads.engines.collectives.contract import Collective
@@ -16,7 +17,6 @@ from gradwire.workloads.engines.collectives.rules import rule_of
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.devices import ComputeTime
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
-from gradwire.workloads.plan import Plan
 from gradwire.workloads.registry import strategy
 from gradwire.workloads.traces.replay.strategy import ReplayOptions, routes_of
 from tests.unit.workloads.engines.collectives.test_algorithms import SIZE, replayed

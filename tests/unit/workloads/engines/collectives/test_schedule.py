@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from gradwire.datatypes.plan import Combine
 from gradwire.workloads.engines.collectives.schedule import Schedule
-from gradwire.workloads.plan import Combine
 
 ALONE = -1
 """Of a message that is not one of several copies."""

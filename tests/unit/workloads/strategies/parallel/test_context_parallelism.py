@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.bounds import critical_path_s
+from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.faults import InputFault
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.engines.parallel.ring_attention import key_value_values
@@ -17,7 +18,6 @@ from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models import model
 from gradwire.workloads.models.devices import ComputeTime
 from gradwire.workloads.models.language.decoder import Decoder, decoder_profile
-from gradwire.workloads.plan import OpKind, Plan
 from tests.shared.simulation import replay
 from tests.shared.small_jobs import dependencies, with_dependencies, without_op
 from tests.unit.workloads.strategies.parallel.test_megatron import (

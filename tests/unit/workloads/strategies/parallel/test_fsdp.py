@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.bounds import critical_path_s
+from gradwire.datatypes.plan import Combine, OpKind, Plan
 from gradwire.faults import InputFault
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.engines.parallel.sharded import units_of
@@ -17,7 +18,6 @@ from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models import model
 from gradwire.workloads.models.devices import ComputeTime, compute_time
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
-from gradwire.workloads.plan import Combine, OpKind, Plan
 from tests.shared.simulation import replay
 from tests.shared.small_allreduces import FABRIC, GOODPUT_BYTES_PER_S, plan_of, sent_bytes
 from tests.shared.small_jobs import dependencies, job_of, profile_of, with_dependencies, without_op

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.bounds import critical_path_s
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.faults import InputFault
-from gradwire.topo.fabric import Fabric
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.engines.parallel.grid import Grid
 from gradwire.workloads.engines.parallel.segments import cut
@@ -21,7 +22,6 @@ from gradwire.workloads.models import model
 from gradwire.workloads.models.devices import ComputeTime, compute_time
 from gradwire.workloads.models.language.decoder import Decoder, Experts, decoder_profile
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
-from gradwire.workloads.plan import OpKind, Plan
 from tests.shared.simulation import replay
 from tests.shared.small_allreduces import plan_of, sent_bytes
 from tests.shared.small_jobs import dependencies, with_dependencies, without_op

@@ -11,12 +11,12 @@ import pytest
 
 from gradwire.analysis.bounds import critical_path_s
 from gradwire.analysis.fluid.estimate import estimate
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Combine, Int64, OpKind, Plan
 from gradwire.faults import InputFault
-from gradwire.topo.fabric import Fabric
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import Job
 from gradwire.workloads.models.devices import ComputeTime
-from gradwire.workloads.plan import Combine, Int64, OpKind, Plan
 from tests.shared.simulation import replay
 from tests.shared.small_allreduces import sent_bytes
 from tests.shared.small_jobs import without_op

@@ -9,9 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from gradwire.analysis.bounds import critical_path_s
+from gradwire.datatypes.plan import Combine, OpKind, Plan
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import Cluster, Job
-from gradwire.workloads.plan import Combine, OpKind, Plan
 from tests.shared.simulation import replay
 from tests.shared.small_allreduces import FABRIC, GOODPUT_BYTES_PER_S, plan_of, sent_bytes
 from tests.shared.small_jobs import dependencies, job_of, with_dependencies, without_op

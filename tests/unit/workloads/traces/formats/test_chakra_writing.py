@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.fluid.estimate import estimate
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.faults import InputFault
-from gradwire.topo.fabric import Fabric
 from gradwire.workloads.checker import check
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.plan import OpKind, Plan
 from gradwire.workloads.traces.formats.chakra_writing import write_chakra
 from gradwire.workloads.traces.replay.compiler import busiest_s, compile_workload
 from gradwire.workloads.traces.replay.strategy import ReplayOptions, routes_of

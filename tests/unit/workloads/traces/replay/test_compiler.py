@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.fluid.estimate import estimate
-from gradwire.topo.fabric import Fabric
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.workloads.checker import check
 from gradwire.workloads.engines.collectives.contract import Collective
 from gradwire.workloads.engines.collectives.routes import option_of
 from gradwire.workloads.job import Cluster, Costs
-from gradwire.workloads.plan import OpKind, Plan
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.record import Reading
 from gradwire.workloads.traces.replay.compiler import busiest_s, compile_workload

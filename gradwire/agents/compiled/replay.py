@@ -1,0 +1,251 @@
+"""Replays a plan with the compiled agent: hands over the plan's columns and the connections, and puts into words what may be wrong."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from gradwire.agents.compiled.library import FAILED, ITERATED, Columns, End, Given, Told, fill
+from gradwire.agents.compiled.words import fault_of
+from gradwire.agents.departures import Line
+from gradwire.agents.replay.graph import RankGraph
+from gradwire.agents.replay.oplog import COLUMNS
+from gradwire.agents.transfer import payload_file
+from gradwire.datatypes.plan import Int64, OpKind, Plan
+from gradwire.datatypes.records import OpLog
+from gradwire.datatypes.wire.flows import Connection
+
+Bools = npt.NDArray[np.bool_]
+
+
+def can_replay(plan: Plan) -> bool:
+    """Whether the compiled agent knows all that the plan asks for: it has no multicast."""
+    return not plan.ops.group.any()
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """The places of the ledger: each is what one rank holds of one chunk."""
+
+    chunks: int
+    #: rank * chunks + chunk of each place, in order.
+    keys: Int64
+
+    @staticmethod
+    def of(plan: Plan, moves: Bools, is_own: Bools) -> Holdings:
+        """Of the ops that move a chunk, and of those that produce, consume or need one."""
+        ops, chunks = plan.ops, max(1, len(plan.chunk_bytes))
+        pairs = [each[is_own[each[:, 0]]] for each in (plan.produces, plan.consumes, plan.needs)]
+        keys = [ops.rank[moves].astype(np.int64) * chunks + ops.chunk[moves]]
+        keys += [ops.rank[each[:, 0]].astype(np.int64) * chunks + each[:, 1] for each in pairs]
+        return Holdings(chunks, np.unique(np.concatenate(keys)))
+
+    def place(self, ranks: npt.NDArray[np.int32], chunks: npt.NDArray[np.int32] | Int64) -> Int64:
+        """The places of pairs of a rank and a chunk."""
+        return np.searchsorted(self.keys, ranks.astype(np.int64) * self.chunks + chunks).astype(np.int64)
+
+    def rank_and_chunk(self, place: int) -> tuple[int, int]:
+        """Whose a place is, and of which chunk."""
+        rank, chunk = divmod(int(self.keys[place]), self.chunks)
+        return rank, chunk
+
+
+def sets_of_workers(bits: Sequence[int], workers: int) -> npt.NDArray[np.uint64]:
+    """Sets of workers, a row each, in words of 64."""
+    words = (workers + 63) // 64
+    return np.frombuffer(b"".join(each.to_bytes(8 * words, "little") for each in bits), "<u8").reshape(-1, words)
+
+
+class CompiledReplay:
+    """A replay of `iterations` iterations of a plan by the ranks in `ranks`.
+
+    The same as ReplayLoop with its Interpreter, for plans that it can replay, and where no fault happens to workers.
+    """
+
+    def __init__(self, library: ctypes.CDLL, plan: Plan, ranks: set[int], iterations: int) -> None:
+        self._library, self._plan = library, plan
+        self._graph = graph = RankGraph(plan, ranks)
+        self._columns = Columns()
+        self._given = given = Given()
+        self._is_own = np.isin(plan.ops.rank, list(ranks))
+        ops, kind = plan.ops, plan.ops.kind
+        moves = self._is_own & (ops.chunk >= 0) & ((kind == OpKind.SEND) | (kind == OpKind.RECV))
+        self._holdings = Holdings.of(plan, moves, self._is_own)
+        given.ops, given.queues = len(ops), len(plan.queue_rank)
+        given.own, given.iterations, given.workers = len(graph.own_ops), iterations, len(plan.workers)
+        own = {name: getattr(ops, name) for name in ("kind", "rank", "lane", "chunk", "combine")}
+        kinds = {"kind": np.uint8, "combine": np.uint8}
+        fill(given, self._columns, {name: (values, kinds.get(name, np.int32)) for name, values in own.items()})
+        longs = {name: (getattr(ops, name), np.int64) for name in ("order", "duration_ns", "size_bytes")}
+        fill(given, self._columns, longs)
+        self._give_graph()
+        self._give_ledger(moves)
+        self._give_lanes()
+        # Written once before it is used: see OpLogger.
+        self._log = np.full((max(1, given.own * iterations), COLUMNS), 0, np.int64)
+        self._lateness_ns = np.full(max(1, given.own * iterations), 0, np.int64)
+        fill(given, self._columns, {"log": (self._log, np.int64), "lateness_ns": (self._lateness_ns, np.int64)})
+        self._told = Told()
+
+    def _give_graph(self) -> None:
+        """What depends on what."""
+        graph, plan = self._graph, self._plan
+        chunk = plan.ops.chunk
+        tensor = np.where(chunk >= 0, plan.chunk_tensor[np.maximum(chunk, 0)], -1) if len(plan.chunk_tensor) else chunk
+        arrays = {
+            "received_as": (graph.received_as, np.uint8),
+            "is_remote": (graph.is_remote, np.uint8),
+            "tensor": (tensor, np.int32),
+            "recv": (graph.only_recv, np.int32),
+            "waits_first": (graph.waits_first, np.int32),
+            "waits_later": (graph.waits_later, np.int32),
+            "own_ops": (graph.own_ops, np.int64),
+            "lag": (graph.successor_lag, np.uint8),
+        }
+        fill(self._given, self._columns, arrays)
+        self._given.successors = self._columns.lists(graph.successors_start, graph.successor)
+
+    def _give_ledger(self, moves: Bools) -> None:
+        """Which holdings ops touch, and whose contributions make each complete."""
+        plan, given, holdings = self._plan, self._given, self._holdings
+        ops = plan.ops
+        slot = np.full(len(ops), -1, np.int32)
+        slot[moves] = holdings.place(ops.rank[moves], ops.chunk[moves])
+        for name in ("produces", "consumes", "needs"):
+            pairs = getattr(plan, name)
+            pairs = pairs[self._is_own[pairs[:, 0]]]
+            places = holdings.place(ops.rank[pairs[:, 0]], pairs[:, 1])
+            setattr(given, name, self._columns.lists_by(pairs[:, 0], places, len(ops)))
+        contributors = plan.contributors()
+        everybody = (1 << len(plan.workers)) - 1
+        bits = {workers: number for number, workers in enumerate(dict.fromkeys([everybody, *contributors.values()]))}
+        whole_of_chunk = np.zeros(holdings.chunks, np.int32)
+        for chunk, workers in contributors.items():
+            whole_of_chunk[chunk] = bits[workers]
+        worker = np.full(len(plan.rank_host), -1, np.int32)
+        worker[plan.workers] = np.arange(len(plan.workers))
+        given.slots = len(holdings.keys)
+        arrays = {
+            "slot": (slot, np.int32),
+            "whole": (whole_of_chunk[holdings.keys % holdings.chunks], np.int32),
+            "wholes": (sets_of_workers(list(bits), len(plan.workers)), np.uint64),
+            "worker": (worker, np.int32),
+        }
+        fill(given, self._columns, arrays)
+
+    def _give_lanes(self) -> None:
+        """Which stream each op runs in, and the order of send queues that count."""
+        ops, given = self._plan.ops, self._given
+        runs = self._is_own & ((ops.kind == OpKind.COMPUTE) | (ops.kind == OpKind.REDUCE))
+        lanes = np.column_stack([ops.rank[runs], ops.lane[runs]])
+        distinct, which = np.unique(lanes, axis=0, return_inverse=True)
+        stream = np.full(len(ops), -1, np.int32)
+        stream[runs] = which.reshape(-1)
+        given.streams = len(distinct)
+        sends = np.flatnonzero(self._is_own & (ops.kind == OpKind.SEND))
+        sends = sends[np.argsort(ops.order[sends], kind="stable")]
+        given.orders = self._columns.lists_by(ops.lane[sends], sends, given.queues)
+        arrays = {"stream": (stream, np.int32), "discipline": (self._plan.queue_discipline, np.uint8)}
+        fill(given, self._columns, arrays)
+
+    def connect(
+        self,
+        connections: Sequence[Connection],
+        connection_of_send: Mapping[int, int],
+        outgoing: Mapping[int, socket.socket],
+        incoming: Mapping[int, socket.socket],
+        line_of: Mapping[int, Line],
+    ) -> None:
+        """Takes the connections of its hosts. line_of: as for ReplayLoop."""
+        self._connections, given = connections, self._given
+        self._sockets = [*outgoing.values(), *incoming.values()]
+        self._peers = {
+            (number, ends is outgoing): str(sock.getpeername()[0])
+            for ends in (outgoing, incoming)
+            for number, sock in ends.items()
+        }
+        place = {number: place for place, number in enumerate(outgoing)}
+        sender = np.full(len(self._plan.ops), -1, np.int32)
+        own = [(send, place[number]) for send, number in connection_of_send.items() if number in place]
+        if own:
+            sends, places = np.array(own).T
+            sender[sends] = places
+        fill(given, self._columns, {"sender": (sender, np.int32)})
+        given.senders, given.receivers = len(outgoing), len(incoming)
+        ends = [self._end(number, sock, line_of) for number, sock in outgoing.items()]
+        given.outgoing = (End * len(ends))(*ends)
+        ends = [self._end(number, sock, {}) for number, sock in incoming.items()]
+        given.incoming = (End * len(ends))(*ends)
+        given.payload = self._payload = payload_file()
+
+    def _end(self, number: int, sock: socket.socket, line_of: Mapping[int, Line]) -> End:
+        connection = self._connections[number]
+        end = End(descriptor=sock.fileno(), connection=number, destination=connection.dst)
+        line = line_of.get(connection.src_host)
+        if line is not None:
+            end.has_line, end.ns_per_byte, end.payload_bytes = 1, line.ns_per_byte, line.payload_bytes
+            end.header_bytes, end.overhead_bytes = line.header_bytes, line.overhead_bytes
+        return end
+
+    def run(self, start_ns: int, on_iteration: Callable[[int], None]) -> None:
+        """Replays the plan, beginning at `start_ns` of the monotonic clock; calls `on_iteration` with the number of iterations done.
+
+        Raises MachineFault for a connection that breaks.
+        """
+        self._given.start_ns = start_ns
+        replay = self._library.open_replay(ctypes.byref(self._given))
+        try:
+            while (what := self._library.go_on(replay)) == ITERATED:
+                on_iteration(self._library.told_by(replay).contents.iterations_done)
+            self._told = Told.from_buffer_copy(self._library.told_by(replay).contents)
+            if what == FAILED:
+                self._raise(self._library.told_by(replay).contents)
+        finally:
+            self._library.close_replay(replay)
+
+    def _raise(self, told: Told) -> NoReturn:
+        raise fault_of(told, self._plan, self._peers, self._holdings.rank_and_chunk, self._given.workers)
+
+    @property
+    def log(self) -> OpLog:
+        """What the ops did."""
+        rows = self._log[: self._told.rows]
+        return OpLog(*(rows[:, number].copy() for number in range(COLUMNS)))
+
+    @property
+    def lateness_ns(self) -> Int64:
+        """Of each timer, how long after its time it was noticed."""
+        return self._lateness_ns[: self._told.timers]
+
+    @property
+    def messages_sent(self) -> int:
+        """Messages that were handed over, or begun."""
+        return int(self._told.messages_sent)
+
+    @property
+    def messages_received(self) -> int:
+        """Messages that arrived whole."""
+        return int(self._told.messages_received)
+
+    @property
+    def bytes_sent(self) -> int:
+        """Payload and framing of the messages sent."""
+        return int(self._told.bytes_sent)
+
+    @property
+    def bytes_received(self) -> int:
+        """Payload and framing received."""
+        return int(self._told.bytes_received)
+
+    def close(self) -> None:
+        """Closes every connection; see ReplayLoop.close."""
+        os.close(self._payload)
+        for sock in self._sockets:
+            sock.close()

@@ -1,0 +1,169 @@
+"""TCP connections between hosts: their sockets, how they are marked, and how both ends agree which connection is which.
+
+Data flows one way on a connection. Only ACKs flow the other way, in the control band, so that they never wait.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from gradwire.agents.departures import report_departures
+from gradwire.agents.tcp_state import choose_congestion
+from gradwire.datatypes.fabric import CONTROL_BAND, Fabric, dscp_of_band, socket_priority
+from gradwire.datatypes.wire.flows import Connection
+from gradwire.datatypes.wire.framing import HELLO, MAGIC, PORT
+from gradwire.faults import MachineFault
+from gradwire.network_namespace import network_namespace
+
+TCP_NOTSENT_LOWAT = 25
+"""Socket option of linux/tcp.h that Python does not name."""
+LISTEN_BACKLOG = 4096
+TIMESTAMPS_BYTES = 1 << 20
+"""Receive buffer that a sending socket needs: timestamps count there with their whole packets, and are dropped where they do not fit."""
+
+
+@dataclass(frozen=True)
+class HostEntry:
+    """A host as an agent reaches it."""
+
+    #: Endpoint index in the fabric.
+    index: int
+    ip: str
+    #: The /proc path of its network namespace.
+    namespace: str
+
+
+@dataclass(frozen=True)
+class SocketOptions:
+    """Sizes of the sockets' buffers, and when a SEND ends."""
+
+    #: Send and receive buffer of each connection, which bounds its bytes in flight.
+    buffer_bytes: int
+    #: Most bytes that wait unsent in a socket (TCP_NOTSENT_LOWAT): a SEND ends when the socket has taken its last byte. None: a SEND ends
+    #: when its last byte has left the host.
+    unsent_bytes: int | None
+    #: Congestion control of TCP by the kernel's name for it; "" for the kernel's default, whichever that is.
+    congestion: str = ""
+    #: What the longest round trip holds at the line's rate, where links have a delay: agents then tell what became of windows.
+    path_bytes: int = 0
+
+
+def mark(sock: socket.socket, band: int) -> None:
+    """Marks a socket's packets with a band: by DSCP for the switches, and by priority for the host's own port.
+
+    The DSCP comes first, because setting it resets the priority.
+    """
+    sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp_of_band(band) << 2)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, socket_priority(band))
+
+
+def listen(host: HostEntry, options: SocketOptions) -> socket.socket:
+    """Opens the listening socket of a host."""
+    with network_namespace(host.namespace):
+        sock = tcp_socket(options)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    mark(sock, CONTROL_BAND)
+    sock.bind((host.ip, PORT))
+    sock.listen(LISTEN_BACKLOG)
+    return sock
+
+
+def connect(connection: Connection, host: HostEntry, fabric: Fabric, options: SocketOptions) -> socket.socket:
+    """Begins to connect from `host`; the socket becomes writable once the other side has answered."""
+    with network_namespace(host.namespace):
+        sock = tcp_socket(options)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if options.unsent_bytes is not None:
+        sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, options.unsent_bytes)
+    elif options.buffer_bytes < TIMESTAMPS_BYTES:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, TIMESTAMPS_BYTES // 2)
+    mark(sock, connection.band)
+    sock.bind((host.ip, 0))
+    sock.connect_ex((fabric.host_ip(connection.dst_host), PORT))
+    return sock
+
+
+def tcp_socket(options: SocketOptions) -> socket.socket:
+    """A socket that does not block, with buffers of these sizes."""
+    sock = socket.socket()
+    sock.setblocking(False)
+    for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+        # The kernel doubles the value to make room for its own structures.
+        sock.setsockopt(socket.SOL_SOCKET, buffer, options.buffer_bytes // 2)
+    if options.congestion:
+        choose_congestion(sock, options.congestion)
+    return sock
+
+
+def join(
+    outgoing: dict[int, socket.socket], listeners: list[socket.socket], expected: Mapping[int, str], timeout_s: float
+) -> dict[int, socket.socket]:
+    """Completes all connections: says hello on the outgoing ones, and returns the incoming ones by number.
+
+    expected: address that each incoming connection comes from. Whoever says no hello of one of these, from its address and for the first
+    time, is no peer of the plan: the connection is closed, and the others go on. Raises MachineFault with how many are missing if nothing
+    happens for `timeout_s`.
+    """
+    incoming: dict[int, socket.socket] = {}
+    with selectors.DefaultSelector() as selector:
+        for number, sock in outgoing.items():
+            selector.register(sock, selectors.EVENT_WRITE, number)
+        for listener in listeners:
+            selector.register(listener, selectors.EVENT_READ, None)
+        greeted = 0
+        while greeted < len(outgoing) or len(incoming) < len(expected):
+            events = selector.select(timeout_s)
+            if not events:
+                raise MachineFault(
+                    f"connections were not established: {len(outgoing) - greeted} of {len(outgoing)} outgoing, "
+                    f"{len(expected) - len(incoming)} of {len(expected)} incoming; are the switches' flows installed?"
+                )
+            for key, mask in events:
+                sock = cast("socket.socket", key.fileobj)
+                if mask & selectors.EVENT_WRITE:
+                    _say_hello(sock, key.data)
+                    selector.unregister(sock)
+                    greeted += 1
+                elif sock in listeners:
+                    selector.register(_accept(sock), selectors.EVENT_READ, None)
+                else:
+                    selector.unregister(sock)
+                    greeting = _number_of_peer(sock, expected)
+                    if greeting is None or greeting in incoming:
+                        sock.close()
+                    else:
+                        incoming[greeting] = sock
+    return incoming
+
+
+def _say_hello(sock: socket.socket, number: int) -> None:
+    error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    if error:
+        raise MachineFault(f"connection {number} from {sock.getsockname()[0]} was refused: {os.strerror(error)}")
+    # Timestamps are numbered by the bytes that follow, so all sockets number them; only messages that ask for one get one.
+    report_departures(sock)
+    sock.send(HELLO.pack(MAGIC, number))
+
+
+def _accept(listener: socket.socket) -> socket.socket:
+    sock, _ = listener.accept()
+    sock.setblocking(False)
+    mark(sock, CONTROL_BAND)
+    return sock
+
+
+def _number_of_peer(sock: socket.socket, expected: Mapping[int, str]) -> int | None:
+    """The number of the connection that a peer says it is; None if it says something else, or is at another address."""
+    try:
+        data, address = sock.recv(HELLO.size), sock.getpeername()[0]
+    except OSError:  # it has gone already
+        return None
+    if len(data) != HELLO.size:
+        return None
+    magic, number = HELLO.unpack(data)
+    return int(number) if magic == MAGIC and expected.get(number) == address else None

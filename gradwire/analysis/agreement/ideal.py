@@ -1,0 +1,98 @@
+"""A run's iterations on a network that is ideal but for one effect: the same ones as in the run, from the same cold start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from gradwire.analysis.fluid.delays import NO_DELAYS, Delays
+from gradwire.analysis.fluid.estimate import Jitter, SendEnds, estimate
+from gradwire.analysis.fluid.paths import SpineOf
+from gradwire.analysis.fluid.steady import Window, window_times_s
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Plan
+
+LARGEST_PLAN_OPS = 2_000_000
+"""An iteration of it takes 1 to 4 s (docs/estimate.md), and a cause is looked for with up to thirty estimates of at least two iterations.
+Where plans are larger, no cause is looked for."""
+MOST_OPS = 2 * LARGEST_PLAN_OPS
+"""Ops that one estimate replays, over all its iterations; what comes after them is taken to go on as it ended."""
+
+
+@dataclass(frozen=True)
+class IdealRun:
+    """What was run, to be estimated with and without effects that an ideal network does not have."""
+
+    plan: Plan
+    #: With its multicast groups.
+    fabric: Fabric
+    spine_of: SpineOf | None
+    #: The iterations that the run measured.
+    window: Window
+    #: The run's own rule.
+    send_ends: SendEnds
+    #: Of its links, with the windows of its connections.
+    delays: Delays = NO_DELAYS
+
+    def of(self, send_ends: SendEnds) -> IdealRun:
+        """The same with another rule."""
+        return replace(self, send_ends=send_ends)
+
+    def on(self, fabric: Fabric) -> IdealRun:
+        """The same on another fabric of the same shape."""
+        return replace(self, fabric=fabric)
+
+    def with_delays(self, delays: Delays) -> IdealRun:
+        """The same with these."""
+        return replace(self, delays=delays)
+
+    def with_shorter_latencies(self, by_s: float) -> IdealRun:
+        """The same where each SEND to another host has so much less of its software latency; this run if none has any."""
+        ops = self.plan.ops
+        shorter = np.minimum(ops.duration_ns, round(by_s * 1e9)) * self.plan.is_remote()
+        if not shorter.any():
+            return self
+        hurried = replace(ops, duration_ns=(ops.duration_ns - shorter).astype(ops.duration_ns.dtype))
+        return replace(self, plan=replace(self.plan, ops=hurried))
+
+    def time_apart_s(self, apart_s: Sequence[float]) -> float:
+        """Mean of as many iterations, after one in which each worker begins so much later than the first."""
+        window = Window(1, self.window.iterations)
+        return float(replace(self, window=window).iterations_s(apart_s=apart_s).mean())
+
+    def iterations_s(
+        self,
+        *,
+        latency_s: float = 0.0,
+        jitter: Jitter | None = None,
+        whole_bytes: int = 0,
+        early_bytes: int = 0,
+        apart_s: Sequence[float] = (),
+    ) -> npt.NDArray[np.float64]:
+        """Time of each measured iteration; the effects are those of `estimate`. Raises InternalFault for a plan that gets stuck."""
+        times = estimate(
+            self.plan,
+            self.fabric,
+            self.spine_of,
+            send_ends=self.send_ends,
+            latency_s=latency_s,
+            jitter=jitter,
+            whole_bytes=whole_bytes,
+            early_bytes=early_bytes,
+            delays=self.delays,
+            apart_s=apart_s,
+            most_iterations=max(1, min(self.window.end, MOST_OPS // max(1, len(self.plan.ops)))),
+        )
+        return window_times_s(times, self.window)
+
+    def time_s(
+        self, *, latency_s: float = 0.0, jitter: Jitter | None = None, whole_bytes: int = 0, early_bytes: int = 0
+    ) -> float:
+        """Mean of the measured iterations."""
+        times_s = self.iterations_s(
+            latency_s=latency_s, jitter=jitter, whole_bytes=whole_bytes, early_bytes=early_bytes
+        )
+        return float(times_s.mean())

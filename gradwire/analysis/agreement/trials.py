@@ -1,0 +1,234 @@
+"""The effects that an ideal network does not have and an emulated one has, each included in an estimate.
+
+Their sizes are those that the point's own log, record and settings give: how late agents were, what connections held, how large bursts are.
+None is chosen to fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from gradwire.analysis.agreement.causes import ENOUGH_WITHIN_MARGIN, Cause, Deviation, Trial
+from gradwire.analysis.agreement.held import Held
+from gradwire.analysis.agreement.ideal import IdealRun
+from gradwire.analysis.agreement.skew import Amplification, amplification
+from gradwire.analysis.agreement.wording import rough
+from gradwire.analysis.bounds import slowest_bps
+from gradwire.analysis.congestion.windows import ShortWindow, with_windows
+from gradwire.analysis.fluid.delays import NO_DELAYS, Delays
+from gradwire.analysis.fluid.estimate import Buffered
+from gradwire.analysis.report.quantities import quantity
+
+LEAST_ACK_SHARE = 0.01
+"""Below it, ACKs cannot explain what is off by more than MARGIN. With bursts of 64 KiB they take 0.14 % of a port, and with single frames
+2.9 %."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a run shows of effects that its estimate lacks."""
+
+    #: Times of the measured iterations.
+    iterations_s: tuple[float, ...]
+    #: What its connections held.
+    held: Held
+    #: How far apart the copies of a multicast message arrived; 0 without multicast.
+    copies_apart_s: float
+    #: How early a message may arrive through idle ports, as payload (Fabric.grain_s).
+    grain_bytes: int
+    #: How much of that a SEND gains that begins after a pause, as payload (Fabric.burst_bytes).
+    forgiven_bytes: int
+    #: What a flow sends before the next one at a port has its turn, at least (topo/tc.py).
+    turn_bytes: int
+    #: How much later than the first each worker began a typical iteration.
+    apart_s: tuple[float, ...] = ()
+    #: What bytes and rates were divided by on the virtual clock.
+    divided_by: int = 1
+    #: Of links; the run is estimated without them.
+    far: Delays = NO_DELAYS
+    #: Connections whose windows hold less than their paths for it.
+    short_windows: tuple[ShortWindow, ...] = ()
+
+
+def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
+    """Each effect in an estimate of its own, in the order in which they should be believed: what is known exactly first, bounds last.
+
+    The bound of a division comes first, for it was stated before the run.
+
+    An estimate is made when its trial is asked for. Raises InternalFault for a plan that gets stuck.
+    """
+    if deviation.late_s:
+        late = rough(deviation.late_s, "s")
+        yield Trial(
+            Cause.AGENTS, deviation.ideal_s, f"They acted {late} late on the critical path of a typical iteration"
+        )
+    if any(seen.far.port_s):
+        yield from _with_long_links(run, seen)
+        return
+    yield from _with_long_bursts(run, seen)
+    yield from _without_start(run, deviation, seen)
+    yield from _without_end(run, deviation, seen)
+    yield from _with_acks(run)
+    yield from _with_held_bytes(run, seen)
+    yield from _with_copies(deviation, seen)
+    yield from _with_jitter(run, deviation, seen)
+    yield from _with_workers_apart(run, seen)
+    yield from _with_bursts(run, seen)
+
+
+def _with_long_links(run: IdealRun, seen: Seen) -> Iterator[Trial]:
+    """Messages arrive later by their links, and where windows hold less than paths do, connections send a window in each round trip.
+
+    Nothing else is tried, for all other effects would have to be estimated on long links as well.
+    """
+    farthest_s = max(seen.far.port_s)
+    late = f"Links make messages arrive later, the longest by {quantity(farthest_s, 's')}"
+    yield Trial(Cause.DELAYS, run.with_delays(seen.far).time_s(), late)
+    if seen.short_windows:
+        worst = min(seen.short_windows, key=lambda each: each.window_bytes / each.path_bytes)
+        window, path = rough(worst.window_bytes, "bytes"), rough(worst.path_bytes, "bytes")
+        effect = (
+            f"{late}, and sockets keep no more than {window} of a connection under way (transport.buffer), where {path} would fill the "
+            f"line from {worst.ends}, over a round trip of {quantity(worst.round_trip_s, 's')}"
+        )
+        yield Trial(Cause.WINDOWS, with_windows(run, seen.far, seen.short_windows).time_s(), effect)
+
+
+def _without_start(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
+    """What the estimate would have to be if nothing but the cold start were off."""
+    if run.window.warmup or len(seen.iterations_s) < 2:
+        return
+    others_s, ideal_s = float(np.mean(seen.iterations_s[1:])), float(np.mean(run.iterations_s()[1:]))
+    first = quantity(seen.iterations_s[0], "s")
+    effect = f"It is measured and took {first}; the others take {others_s / ideal_s:.3f} times their estimate"
+    yield Trial(Cause.START, deviation.measured_s - deviation.late_s - (others_s - ideal_s), effect)
+
+
+def _without_end(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
+    """What the estimate would have to be if nothing but the end of the run were off, after which no traffic competes any more."""
+    if len(seen.iterations_s) < 2:
+        return
+    others_s, ideal_s = float(np.mean(seen.iterations_s[:-1])), float(np.mean(run.iterations_s()[:-1]))
+    last = quantity(seen.iterations_s[-1], "s")
+    effect = f"None follows it, so that it took {last}; the others take {others_s / ideal_s:.3f} times their estimate"
+    yield Trial(Cause.END, deviation.measured_s - deviation.late_s - (others_s - ideal_s), effect)
+
+
+def _with_acks(run: IdealRun) -> Iterator[Trial]:
+    share = run.fabric.ack_share()
+    if share >= LEAST_ACK_SHARE:
+        slower = run.on(replace(run.fabric, rate_bps=run.fabric.rate_bps * (1 - share)))
+        burst = quantity(run.fabric.gso_bytes, "bytes")
+        effect = f"With bursts of {burst} (fabric.gso), they take {share:.1%} of a port that is busy in both directions"
+        yield Trial(Cause.ACKS, slower.time_s(), effect)
+
+
+def _with_held_bytes(run: IdealRun, seen: Seen) -> Iterator[Trial]:
+    """Queues go on while so much of a connection has not arrived; what most of the payload met, and what half of it did."""
+    sizes = {seen.held.most_bytes: "up to", seen.held.typical_bytes: "typically"}
+    for size_bytes, often in sizes.items():
+        if not size_bytes:
+            continue
+        with_held_s = run.of(Buffered(size_bytes)).time_s()
+        held = f"{often} {rough(size_bytes, 'bytes')} of a connection not arrived"
+        if isinstance(run.send_ends, Buffered):
+            unsent = quantity(run.send_ends.unsent_bytes, "bytes")
+            effect = f"Queues went on with {held}: {unsent} may wait unsent (transport.unsent), and what TCP has under way comes on top"
+            yield Trial(Cause.SOCKETS, with_held_s, effect)
+        else:
+            effect = f"Messages that had left their hosts waited there, and queues went on with {held}"
+            yield Trial(Cause.SWITCHES, with_held_s, effect)
+
+
+def _with_copies(deviation: Deviation, seen: Seen) -> Iterator[Trial]:
+    """Copies of a multicast message go on by themselves, where an ideal network carries all at the rate of the slowest."""
+    if seen.copies_apart_s:
+        apart = rough(seen.copies_apart_s, "s")
+        effect = (
+            f"Copies of a multicast message waited for nothing but their own ports, and arrived up to {apart} apart, "
+            "where those of an ideal network arrive together"
+        )
+        yield Trial(Cause.SWITCHES, deviation.ideal_s - seen.copies_apart_s, effect, is_bound=True)
+
+
+def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
+    """Messages arrive late at random, by up to a turn of another flow, on a network that holds what this one held.
+
+    Between two flows that share a port evenly, a message is late by a turn at most, and by its own size if it is shorter. That may happen
+    at one port of its way, or at each.
+    """
+    largest_bytes = int(run.plan.ops.size_bytes[run.plan.is_remote()].max(initial=0))
+    turn_bytes = min(max(seen.turn_bytes, run.fabric.gso_bytes), largest_bytes)
+    if not turn_bytes:
+        return
+    turn_s = turn_bytes * 8 / (run.fabric.goodput_share() * run.fabric.rate_bps)
+    sizes = dict.fromkeys((seen.held.most_bytes, seen.held.typical_bytes))
+    for held_bytes, ports in product(sizes, (1, 2 * (1 + len(run.fabric.tree.tiers)))):
+        holding = run.of(Buffered(held_bytes)) if held_bytes else run
+        held = amplification(holding, ports * turn_s, turn_bytes)
+        if deviation.share(held.random_s - held.undelayed_s) < ENOUGH_WITHIN_MARGIN:
+            continue  # What is held may explain it; that messages are late as well does not.
+        where = f" at each of {ports} ports" if ports > 1 else ""
+        late = f"up to {rough(ports * turn_s, 's')} late, behind {quantity(turn_bytes, 'bytes')} of others{where}"
+        if not held.is_amplified:
+            yield Trial(Cause.BURSTS, held.random_s, f"Messages arrive {late}")
+        elif deviation.is_explained(held.random_s):
+            alone = amplification(run, ports * turn_s, turn_bytes, deviation.ideal_s)
+            yield Trial(Cause.SKEW, held.random_s, _skew_in_words(late, alone, held, held_bytes))
+
+
+def _with_workers_apart(run: IdealRun, seen: Seen) -> Iterator[Trial]:
+    """Workers begin as far apart as they did, once. What they met then decides whether they get back in step."""
+    apart_s = max(seen.apart_s, default=0.0)
+    for held_bytes in dict.fromkeys((seen.held.most_bytes, seen.held.typical_bytes)) if apart_s else ():
+        effect = f"Workers began a typical iteration up to {rough(apart_s, 's')} apart"
+        if held_bytes:
+            held = rough(held_bytes, "bytes")
+            effect += f", and do not get back in step where queues go on with up to {held} of a connection not arrived, as they did"
+        holding = run.of(Buffered(held_bytes)) if held_bytes else run
+        yield Trial(Cause.SKEW, holding.time_apart_s(seen.apart_s), effect)
+
+
+def _skew_in_words(late: str, alone: Amplification, held: Amplification, held_bytes: int) -> str:
+    times = f", {alone.factor:.1f} times what equal delays of the same mean do" if alone.factor else ""
+    words = (
+        f"This plan amplifies jitter: messages that arrive {late}, make an iteration {alone.increase:.1%} longer on an ideal "
+        f"network{times}"
+    )
+    if not held_bytes:
+        return words
+    waiting = rough(held_bytes, "bytes")
+    return f"{words}, and {held.increase:.1%} longer where queues go on with up to {waiting} of a connection not arrived, as they did"
+
+
+def _with_long_bursts(run: IdealRun, seen: Seen) -> Iterator[Trial]:
+    """How late messages may be where bytes and rates were divided: a burst, as in the division's stated error (runs/compiling/fidelity.py)."""
+    if seen.divided_by > 1:
+        late_s = run.fabric.gso_bytes * 8 / slowest_bps(run.fabric)
+        gso = quantity(run.fabric.gso_bytes, "bytes")
+        effect = (
+            f"Bytes and rates were divided by {seen.divided_by}, and bursts of up to {gso} (fabric.gso) were not, so that messages arrive "
+            f"up to {rough(late_s, 's')} late"
+        )
+        yield Trial(Cause.BURSTS, run.time_s(latency_s=late_s), effect, is_bound=True)
+
+
+def _with_bursts(run: IdealRun, seen: Seen) -> Iterator[Trial]:
+    """How early messages may be at most: idle ports let a burst go at once that takes some time on a line.
+
+    What their shapers forgive is time that a SEND does not take either. Before one with a software latency ports are idle for that long.
+    """
+    gso = quantity(run.fabric.gso_bytes, "bytes")
+    early_s, forgiven_s = (
+        size_bytes * 8 / (run.fabric.goodput_share() * run.fabric.rate_bps)
+        for size_bytes in (seen.grain_bytes, seen.forgiven_bytes)
+    )
+    effect = f"Idle ports let bursts of up to {gso} (fabric.gso) go at once, so that messages arrive up to {rough(early_s, 's')} early"
+    hurried = run.with_shorter_latencies(forgiven_s)
+    if hurried is not run:
+        effect += f", and those that are sent after a software latency leave up to {rough(forgiven_s, 's')} early"
+    yield Trial(Cause.BURSTS, hurried.time_s(early_bytes=seen.grain_bytes), effect, is_bound=True)

@@ -1,0 +1,180 @@
+"""Two runs beside each other: what changed from one to the other, point by point and claim by claim, and why.
+
+Runs on the virtual clock repeat, so there is no noise between them: every difference has a cause.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gradwire.analysis.points import PointResult
+from gradwire.datatypes.fabric import Fabric
+from gradwire.faults import InputFault
+
+METRICS = {
+    "iteration_time": "iteration_time_s",
+    "throughput": "throughput_per_s",
+    "scaling_efficiency": "scaling_efficiency",
+    "bytes_sent": "bytes_sent",
+}
+"""What a gate may watch: names, and the columns of points.csv behind them."""
+_GATE = re.compile(r"\s*([a-z_]+)\s*([<>])\s*([+-]?[0-9]+(?:\.[0-9]+)?)\s*%\s*")
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """A point's run, and what decided its result."""
+
+    result: PointResult
+    fabric: Fabric
+    #: Settings of the run beside plan and fabric, as text by name.
+    settings: Mapping[str, str]
+    #: What it ran with, as text by name: kernel, gradwire. Empty where it was not recorded.
+    origin: Mapping[str, str]
+    #: Hash of everything that decided the result; "" if the run did not come to its end.
+    key: str
+
+
+@dataclass(frozen=True)
+class PointDifference:
+    """A point in both runs."""
+
+    parameters: Mapping[str, str]
+    first: PointResult
+    second: PointResult
+    #: What differs between the two that decides the result, each with both values.
+    causes: tuple[str, ...]
+
+    @property
+    def comparable(self) -> bool:
+        """Whether both runs are valid."""
+        return self.first.valid and self.second.valid
+
+    def change(self, column: str = "iteration_time_s") -> float:
+        """Second minus first, as a share of the first; nan unless both are valid."""
+        before, after = float(getattr(self.first, column)), float(getattr(self.second, column))
+        if not self.comparable:
+            return math.nan
+        return (after - before) / before if before else (0.0 if after == before else math.inf)
+
+
+@dataclass(frozen=True)
+class RunDifference:
+    """What changed from one run to another."""
+
+    points: tuple[PointDifference, ...]
+    #: Parameters of points that only one of the two has.
+    only_in_first: tuple[Mapping[str, str], ...]
+    only_in_second: tuple[Mapping[str, str], ...]
+
+
+@dataclass(frozen=True)
+class ClaimDifference:
+    """A claim of a paper whose outcome or measured value changed. Texts are as in claims.csv."""
+
+    scenario: str
+    claim: str
+    first: str
+    second: str
+    first_outcome: str
+    second_outcome: str
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A change that a user does not accept: `iteration_time > 1%`."""
+
+    metric: str
+    above: bool
+    limit: float
+
+    @classmethod
+    def parse(cls, text: str) -> Gate:
+        """Reads a gate. Raises InputFault, with what would be right."""
+        match = _GATE.fullmatch(text)
+        if match is None or match[1] not in METRICS:
+            raise InputFault(
+                f'--fail-if {text}: write a metric, > or <, and a change in per cent, like "iteration_time > 1%"; '
+                f"metrics: {', '.join(METRICS)}"
+            )
+        return cls(match[1], match[2] == ">", float(match[3]) / 100)
+
+    def fails(self, point: PointDifference) -> str:
+        """Why a point does not pass, or "". A point that became invalid never passes; one that was invalid before has nothing to lose."""
+        if not point.first.valid:
+            return ""
+        if not point.second.valid:
+            return f"became {point.second.verdict}"
+        change = point.change(METRICS[self.metric])
+        if change > self.limit if self.above else change < self.limit:
+            return f"{self.metric} changed by {change:+.2%}"
+        return ""
+
+
+def differences(first: Sequence[RunFacts], second: Sequence[RunFacts]) -> RunDifference:
+    """Puts points with the same parameters beside each other, in the first run's order."""
+    by_parameters = {_identity(run.result.parameters): run for run in second}
+    pairs = [(run, by_parameters.pop(_identity(run.result.parameters), None)) for run in first]
+    return RunDifference(
+        tuple(
+            PointDifference(run.result.parameters, run.result, other.result, tuple(_causes(run, other)))
+            for run, other in pairs
+            if other is not None
+        ),
+        tuple(run.result.parameters for run, other in pairs if other is None),
+        tuple(run.result.parameters for run in by_parameters.values()),
+    )
+
+
+def _identity(parameters: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(parameters.items()))
+
+
+def _causes(first: RunFacts, second: RunFacts) -> Iterator[str]:
+    if first.key and first.key == second.key:
+        if first.result.iteration_time_s != second.result.iteration_time_s:
+            yield "nothing that is known to decide it: runs of the same key should take the same time"
+        return
+    if first.result.plan_digest != second.result.plan_digest:
+        yield f"plan: {first.result.plan_digest} -> {second.result.plan_digest}"
+    yield from _changed("fabric", _as_text(asdict(first.fabric)), _as_text(asdict(second.fabric)))
+    yield from _changed("", first.settings, second.settings)
+    yield from _changed("", first.origin, second.origin)
+    if _all_but_origin(first) == _all_but_origin(second) and first.key and second.key:
+        recorded = bool(first.origin and second.origin)
+        yield "gradwire's code" if recorded else "gradwire's code or its kernel, which one of the runs did not record"
+
+
+def _all_but_origin(run: RunFacts) -> tuple[str, Fabric, Mapping[str, str], str]:
+    return run.result.plan_digest, run.fabric, run.settings, run.origin.get("kernel", "")
+
+
+def _changed(what: str, first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[str]:
+    for name in dict.fromkeys([*first, *second]):
+        before, after = first.get(name, ""), second.get(name, "")
+        if before and after and before != after:
+            yield f"{what}{'.' if what else ''}{name}: {before} -> {after}"
+
+
+def _as_text(values: Mapping[str, Any]) -> dict[str, str]:
+    return {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in values.items()}
+
+
+def claim_differences(first: Sequence[Mapping[str, str]], second: Sequence[Mapping[str, str]]) -> list[ClaimDifference]:
+    """The claims, rows of claims.csv, whose outcome or measured value differs, in the first one's order; also those of one alone."""
+    others = {(row["scenario"], row["claim"]): row for row in second}
+    nothing: Mapping[str, str] = {}
+    pairs = [(row, others.pop((row["scenario"], row["claim"]), nothing)) for row in first]
+    pairs += [(nothing, row) for row in others.values()]
+    found = []
+    for before, after in pairs:
+        row = before or after
+        values = [side.get("measured", "") for side in (before, after)]
+        outcomes = [side.get("verdict", "absent") for side in (before, after)]
+        if values[0] != values[1] or outcomes[0] != outcomes[1]:
+            found.append(ClaimDifference(row["scenario"], row["claim"], values[0], values[1], outcomes[0], outcomes[1]))
+    return found

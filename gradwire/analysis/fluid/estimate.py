@@ -1,0 +1,181 @@
+"""Iteration times of a plan on an ideal network.
+
+Flows are fluid, ports are shared max-min fair under strict priority, and nothing is lost or late. docs/estimate.md says what that leaves
+out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradwire.analysis.fluid.agenda import agenda_for
+from gradwire.analysis.fluid.delays import NO_DELAYS, Delays
+from gradwire.analysis.fluid.graph import Float64, graph_of
+from gradwire.analysis.fluid.lanes import lanes_of
+from gradwire.analysis.fluid.network import network_of
+from gradwire.analysis.fluid.paths import SpineOf, paths_of
+from gradwire.analysis.fluid.progress import Progress, progress_of
+from gradwire.analysis.fluid.replay import OVERLAPPING, STUCK, Replay, proceed
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Plan
+from gradwire.faults import InternalFault
+
+LEAST_WINDOW = 2
+MOST_ITERATIONS = 40
+LONGEST_PERIOD = 8
+SAME_SCHEDULE = 1e-7
+"""Two iterations are alike if the sum of the differences of their ops' times is less than this share of an iteration."""
+
+
+@dataclass(frozen=True)
+class Departure:
+    """A SEND ends when its last byte has left the host."""
+
+
+@dataclass(frozen=True)
+class Buffered:
+    """A SEND ends when no more than `unsent_bytes` of payload of its connection have not left the host."""
+
+    unsent_bytes: int
+
+
+SendEnds = Departure | Buffered
+
+
+@dataclass(frozen=True)
+class Jitter:
+    """Every message arrives late by a time of its own, drawn evenly from 0 to `most_s`; of the next iteration by another."""
+
+    most_s: float
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class FluidTimes:
+    """What an estimate gives. Iterations last from one end of the last worker to the next, as in a run."""
+
+    #: Time of every iteration that was computed, from the cold start on.
+    iterations_s: Float64
+    #: Mean over the steady iterations.
+    iteration_s: float
+    #: After how many iterations the schedule repeats, op by op. 0: it did not as far as it was computed, and the mean is over the second
+    #: half.
+    period: int
+    #: Start and end of each op of each iteration, shape (iterations, ops), where the replay came so far, else nan; None if not asked for.
+    op_start_s: Float64 | None = None
+    op_end_s: Float64 | None = None
+
+    @property
+    def needed(self) -> int:
+        """Iterations that were computed."""
+        return len(self.iterations_s)
+
+
+def estimate(
+    plan: Plan,
+    fabric: Fabric,
+    spine_of: SpineOf | None = None,
+    *,
+    send_ends: SendEnds = Departure(),
+    latency_s: float = 0.0,
+    jitter: Jitter | None = None,
+    whole_bytes: int = 0,
+    early_bytes: int = 0,
+    delays: Delays = NO_DELAYS,
+    apart_s: Sequence[float] = (),
+    most_iterations: int = MOST_ITERATIONS,
+    with_ops: bool = False,
+) -> FluidTimes:
+    """Replays a plan on an ideal network until its iterations repeat.
+
+    spine_of: which spine a message takes; needed where there are several. with_ops: whether to keep the times of ops. An ideal network has
+    none of these: latency_s is from a message's last byte leaving its host to its arrival, jitter comes on top, and early_bytes of payload
+    have not left when a message arrives. A message with less payload than whole_bytes has as much less of both latency and jitter; delays
+    are those of links, with the windows of connections. With jitter no iteration repeats another. apart_s: how much later than the first
+    each worker begins iteration 0; all begin together where it is empty. Raises InternalFault for a plan that gets stuck.
+    """
+    unsent_bytes = float(send_ends.unsent_bytes) if isinstance(send_ends, Buffered) else 0.0
+    paths = paths_of(plan, fabric, spine_of)
+    graph, policy, lane_ops = graph_of(plan, paths)
+    late_share = np.minimum(1.0, plan.ops.size_bytes / whole_bytes) if whole_bytes else np.ones(len(plan.ops))
+    latency_ns, jitter_ns = (
+        late_share * (late_s * 1e9) if late_s else np.empty(0)
+        for late_s in (latency_s, jitter.most_s if jitter else 0.0)
+    )
+    drawn = np.random.default_rng(jitter.seed).random(len(plan.ops)) if jitter else np.empty(0)
+    longer_first_ns: Float64 = np.zeros(len(plan.ops) if len(apart_s) else 0)
+    if len(apart_s):
+        longer_first_ns[plan.begin_op] = np.asarray(apart_s) * 1e9
+    window = min(LEAST_WINDOW, most_iterations)
+    while True:
+        replay = Replay(
+            graph,
+            progress_of(
+                graph,
+                most_iterations,
+                window,
+                delayed=len(latency_ns) + len(jitter_ns) > 0 or any(delays.port_s),
+                logged=with_ops,
+            ),
+            lanes_of(policy, lane_ops, window),
+            agenda_for(len(policy) + len(paths.flow_band) + 1),
+            network_of(paths, unsent_bytes, float(early_bytes), window, delays),
+            latency_ns,
+            jitter_ns,
+            drawn,
+            longer_first_ns,
+        )
+        times = _run(replay, most_iterations)
+        if times is not None:
+            return times
+        window *= 2
+
+
+def _run(replay: Replay, most_iterations: int) -> FluidTimes | None:
+    """Replays until iterations repeat; None if more of them overlap than there is room for."""
+    for iteration in range(most_iterations):
+        how = proceed(replay, iteration)
+        if how == OVERLAPPING:
+            return None
+        if how == STUCK:
+            waiting = int(replay.progress.columns["unended"].max())
+            raise InternalFault(
+                f"the plan stops in iteration {iteration}: {waiting} of its {len(replay.graph.ops) - 1} ops wait for something that never "
+                "happens; report this with the scenario"
+            )
+        period = _period(replay.progress, iteration)
+        if period:
+            return _times(replay.progress, iteration + 1, period)
+    return _times(replay.progress, most_iterations, 0)
+
+
+def _period(progress: Progress, last: int) -> int:
+    """After how many iterations the schedule repeats, as of iteration `last`; 0 if it does not.
+
+    An op depends on its own and on the previous iteration only. So if one iteration has the schedule of an earlier one, relative to its
+    end, then all that follow repeat those that followed it.
+    """
+    ends_ns, begun_ns, prints_ns = (progress.results[name] for name in ("end_ns", "begun_ns", "fingerprint_ns"))
+    for period in range(1, min(LONGEST_PERIOD, last) + 1):
+        other = last - period
+        tolerance_ns = SAME_SCHEDULE * (ends_ns[last] - ends_ns[other])
+        begun_differs_ns = (ends_ns[last] - begun_ns[last]) - (ends_ns[other] - begun_ns[other])
+        if abs(begun_differs_ns) <= tolerance_ns and abs(prints_ns[last] - prints_ns[other]) <= tolerance_ns:
+            return period
+    return 0
+
+
+def _times(progress: Progress, iterations: int, period: int) -> FluidTimes:
+    ends_s = np.concatenate([progress.first_begin_ns, progress.results["end_ns"][:iterations]]) / 1e9
+    averaged = period or max(1, iterations // 2)
+    logs = [log[:iterations] / 1e9 if len(log) else None for log in (progress.op_start_ns, progress.op_end_ns)]
+    return FluidTimes(
+        iterations_s=np.diff(ends_s),
+        iteration_s=float(ends_s[-1] - ends_s[-1 - averaged]) / averaged,
+        period=period,
+        op_start_s=logs[0],
+        op_end_s=logs[1],
+    )

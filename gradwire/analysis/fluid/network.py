@@ -1,0 +1,153 @@
+"""Flows and ports as records: what each flow still has to send, and which flows are active at which port."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gradwire.analysis.fluid.delays import NO_DELAYS, Delays, travel_ns
+from gradwire.analysis.fluid.graph import Records
+from gradwire.analysis.fluid.paths import Paths
+from gradwire.datatypes.plan import Int64
+
+UNTOUCHED, RATE_UNKNOWN = -1.0, -2.0
+"""Values of `old_rate` beside rates: the flow is not being filled, or is, and has no new rate yet."""
+
+FLOW = np.dtype(
+    [
+        ("rate", "f8"),  # bytes on the line per ns
+        ("old_rate", "f8"),  # while rates are computed anew: the one until then, UNTOUCHED or RATE_UNKNOWN
+        ("left_bytes", "f8"),  # what has left since the flow last had nothing to send
+        ("left_ns", "f8"),  # when that was true
+        ("accept_bytes", "f8"),  # its latest SEND ends when so many bytes have left; infinite if it has ended
+        ("accepted", "i8"),  # the instance of that SEND
+        ("unsent_bytes", "f8"),  # how many bytes may wait when a SEND ends
+        ("early_bytes", "f8"),  # how many may wait when a message arrives
+        (
+            "travel_ns",
+            "f8",
+        ),  # how much later than its last byte leaves a message arrives, beside what all messages have
+        ("window_bytes", "f8"),  # what may have left without having been acknowledged; infinite if no window matters,
+        ("window_rate", "f8"),  # and that over a round trip: the rate of a flow whose window is full
+        ("free_bytes", "f8"),  # what is free of its window
+        ("limit", "f8"),  # a rate that it does not exceed: `window_rate` while its window is full, else infinite
+        ("first_message", "i8"),  # its messages are a ring from here on,
+        ("room", "i8"),  # of this length;
+        ("head", "i8"),  # the oldest message's place in the ring,
+        ("count", "i8"),  # and the number of messages
+        ("band", "i8"),
+        ("first_hop", "i8"),  # its hops are from here on,
+        ("end_hop", "i8"),  # before this one
+        ("is_active", "i8"),
+        ("is_touched", "i8"),
+    ]
+)
+MESSAGE = np.dtype(
+    [
+        ("instance", "i8"),  # its SEND and iteration (see Progress)
+        ("arrive_bytes", "f8"),  # it arrives when so many bytes of the flow have left
+        ("end_bytes", "f8"),  # how many have when its last one has
+        ("has_arrived", "i8"),
+    ]
+)
+HOP = np.dtype(
+    [
+        ("port", "i8"),
+        ("flow", "i8"),
+        ("after", "i8"),  # the active flows of a port and band are a linked list of hops; -1 at its ends
+        ("before", "i8"),
+    ]
+)
+PORT = np.dtype(
+    [
+        ("rate", "f8"),  # bytes per ns
+        ("room", "f8"),  # while it is filled: what no flow has yet
+        ("unfilled", "i8"),  # while it is filled: how many flows have no rate yet
+        ("is_filled", "i8"),  # whether it is being filled
+    ]
+)
+PAIR = np.dtype(
+    [
+        ("head", "i8"),  # first hop of an active flow; -1 if there is none
+        ("active", "i8"),  # number of active flows
+        ("taken", "f8"),  # what they take together, in bytes per ns
+        ("is_dirty", "i8"),  # whether rates must be computed anew here
+    ]
+)
+
+
+class Network(NamedTuple):
+    """All flows and ports."""
+
+    #: FLOWs.
+    flows: Records
+    #: MESSAGEs of all flows, flow by flow.
+    messages: Records
+    #: HOPs of all flows, flow by flow.
+    hops: Records
+    #: PORTs.
+    ports: Records
+    #: A PAIR for each port and band, at port * bands + band.
+    pairs: Records
+    #: Of each band, from band * ports on: the ports where its rates must be computed anew. Below that, how many there are.
+    dirty: Int64
+    dirty_count: Int64
+    #: Flows that may have become active or idle, or whose next event may have moved.
+    touched: Int64
+    #: The ports and flows that are being filled.
+    filled_ports: Int64
+    filled_flows: Int64
+    #: Lengths of `touched`, `filled_ports` and `filled_flows`, and how many active flows have full windows.
+    counts: Int64
+
+
+TOUCHED, FILLED_PORTS, FILLED_FLOWS, FULL_WINDOWS = 0, 1, 2, 3
+"""Indices of Network.counts."""
+
+
+def network_of(
+    paths: Paths, unsent_bytes: float, early_bytes: float, iterations: int, delays: Delays = NO_DELAYS
+) -> Network:
+    """A network without active flows.
+
+    unsent_bytes: payload of a flow that may wait when a SEND ends. If it may, there is room for the messages of so many iterations.
+    early_bytes: payload of a message that has not left when it arrives. delays: of links, and the windows of connections there.
+    """
+    count, ports = len(paths.flow_band), len(paths.port_bytes_per_ns)
+    bands = int(paths.flow_band.max(initial=0)) + 1
+    flows = np.zeros(count, FLOW)
+    flows["old_rate"], flows["accept_bytes"] = UNTOUCHED, np.inf
+    flows["unsent_bytes"] = unsent_bytes / paths.flow_goodput_share
+    flows["early_bytes"] = early_bytes / paths.flow_goodput_share
+    flows["travel_ns"] = travel_ns(paths, delays)
+    flows["window_bytes"], flows["limit"] = np.inf, np.inf
+    if np.isfinite(delays.window_bytes):
+        far = flows["travel_ns"] > 0
+        flows["window_bytes"][far] = delays.window_bytes / paths.flow_goodput_share[far]
+        flows["window_rate"][far] = flows["window_bytes"][far] / (2 * flows["travel_ns"][far])
+    flows["free_bytes"] = flows["window_bytes"]
+    # One more, for a message that has arrived and ended but not left.
+    flows["room"] = paths.flow_sends * iterations + 1 if unsent_bytes else 1
+    flows["first_message"] = np.cumsum(flows["room"]) - flows["room"]
+    flows["band"] = paths.flow_band
+    flows["first_hop"], flows["end_hop"] = paths.route_start[:-1], paths.route_start[1:]
+    hops = np.zeros(len(paths.route_port), HOP)
+    hops["port"], hops["flow"] = paths.route_port, np.repeat(np.arange(count), np.diff(paths.route_start))
+    port_records = np.zeros(ports, PORT)
+    port_records["rate"] = paths.port_bytes_per_ns
+    pairs = np.zeros(ports * bands, PAIR)
+    pairs["head"] = -1
+    return Network(
+        flows=flows,
+        messages=np.empty(int(flows["room"].sum()), MESSAGE),
+        hops=hops,
+        ports=port_records,
+        pairs=pairs,
+        dirty=np.zeros(ports * bands, np.int64),
+        dirty_count=np.zeros(bands, np.int64),
+        touched=np.zeros(count, np.int64),
+        filled_ports=np.zeros(ports, np.int64),
+        filled_flows=np.zeros(count, np.int64),
+        counts=np.zeros(4, np.int64),
+    )

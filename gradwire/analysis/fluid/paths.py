@@ -1,0 +1,181 @@
+"""The flows of a plan and the ports that each of them passes, as columns.
+
+A flow is a connection: the messages of one send queue to one rank, or to one multicast group, in one traffic class, in the order in which
+they are sent. What a flow sends passes all its ports at once and at one rate. A multicast flow passes each port of its tree once, and its
+slowest port decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gradwire.datatypes.fabric import Fabric, band_of_class
+from gradwire.datatypes.plan import Int64, Plan
+from gradwire.faults import InternalFault
+
+Float64 = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+
+SpineOf = Callable[[int, int, tuple[int, ...]], int | None]
+"""The spine or core (see datatypes/tiers.py: the summit) between two endpoints of different leaves. The third argument has the hosts of a
+multicast group; it is empty for unicast."""
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Ports, flows, and the way of each flow.
+
+    Ports are, in this order: out of each host, into each host, then of the links between switches, in the order of `Tiers.trunks`, all
+    upwards and all downwards. An aggregator's own link has no rate and is none of them.
+    """
+
+    #: Line rate of each port.
+    port_bytes_per_ns: Float64
+    #: Flow i passes the ports route_port[route_start[i]:route_start[i + 1]], each once.
+    route_start: Int64
+    route_port: Int64
+    #: Strict-priority band of each flow; 0 is served first.
+    flow_band: Int64
+    #: Payload per byte on the line of each flow.
+    flow_goodput_share: Float64
+    #: Number of SENDs of each flow in an iteration.
+    flow_sends: Int64
+    #: Flow of each SEND that passes a port; -1 for other ops.
+    flow_of_send: Int64
+    #: Payload and the overhead of full frames of each such SEND; 0 for other ops.
+    line_bytes: Float64
+    #: Whether each flow goes to a multicast group.
+    flow_is_multicast: Bool
+    #: Number of hosts.
+    hosts: int
+
+
+def paths_of(plan: Plan, fabric: Fabric, spine_of: SpineOf | None = None) -> Paths:
+    """The paths of a plan's messages. Raises InternalFault if a message could take several spines and no `spine_of` says which."""
+    ops, remote = plan.ops, np.flatnonzero(plan.is_remote())
+    keys = _packed(plan, remote)
+    _, first, flow = np.unique(keys, return_index=True, return_inverse=True)
+    sends = remote[first]
+    port_columns = _routes(plan, sends, fabric, spine_of)
+    route_start, route_port = _compressed(port_columns, len(sends))
+    share = np.where(ops.group[sends] == 1, fabric.multicast_goodput_share(), fabric.goodput_share())
+
+    flow_of_send: Int64 = np.full(len(ops), -1, dtype=np.int64)
+    # Two aggregators on one switch have no port between them.
+    passes = np.diff(route_start)[flow] > 0
+    flow_of_send[remote[passes]] = flow[passes]
+    line_bytes: Float64 = np.zeros(len(ops))
+    line_bytes[remote] = ops.size_bytes[remote] / share[flow]
+    return Paths(
+        port_bytes_per_ns=_port_rates(fabric) / 8e9,
+        route_start=route_start,
+        route_port=route_port,
+        flow_band=np.array(
+            [band_of_class(traffic_class) for traffic_class in ops.traffic_class[sends].tolist()], np.int64
+        ),
+        flow_goodput_share=share.astype(np.float64),
+        flow_sends=np.bincount(flow, minlength=len(sends)).astype(np.int64),
+        flow_of_send=flow_of_send,
+        line_bytes=line_bytes,
+        flow_is_multicast=ops.group[sends] == 1,
+        hosts=fabric.hosts,
+    )
+
+
+def ports_between(fabric: Fabric, source: int, target: int, spine_of: SpineOf | None = None) -> list[int]:
+    """The ports on the way from one host to another, numbered as in Paths. Raises InternalFault as `paths_of` does."""
+    return _Ways(fabric, spine_of).path(source, target)
+
+
+def _packed(plan: Plan, sends: Int64) -> Int64:
+    """One number for each SEND's queue, receiver and class."""
+    ops = plan.ops
+    receivers = int(ops.peer[sends].max(initial=0)) + 1
+    lowest, highest = int(ops.traffic_class.min(initial=0)), int(ops.traffic_class.max(initial=0))
+    key = ops.lane[sends].astype(np.int64) * receivers + ops.peer[sends]
+    key = key * (highest - lowest + 1) + (ops.traffic_class[sends] - lowest)
+    packed: Int64 = key * 2 + ops.group[sends]
+    return packed
+
+
+def _port_rates(fabric: Fabric) -> Float64:
+    trunks = [trunk.rate_bps for trunk in fabric.tree.trunks]
+    return np.array([fabric.rate_bps] * (2 * fabric.hosts) + 2 * trunks, np.float64)
+
+
+def _routes(plan: Plan, sends: Int64, fabric: Fabric, spine_of: SpineOf | None) -> list[list[int]]:
+    """The ports of each flow, whose first SEND is given."""
+    ops, host = plan.ops, plan.rank_host
+    sources = host[ops.rank[sends]].tolist()
+    grouped, peers = ops.group[sends].tolist(), ops.peer[sends].tolist()
+    ways = _Ways(fabric, spine_of)
+    routes = []
+    for source, is_group, peer in zip(sources, grouped, peers, strict=True):
+        if is_group:
+            members = np.unique(host[plan.group_rank[plan.group_start[peer] : plan.group_start[peer + 1]]]).tolist()
+            routes.append(ways.tree(source, tuple(members)))
+        else:
+            routes.append(ways.path(source, int(host[peer])))
+    return routes
+
+
+class _Ways:
+    """Finds the ports between endpoints of a fabric."""
+
+    def __init__(self, fabric: Fabric, spine_of: SpineOf | None) -> None:
+        self._fabric, self._spine_of = fabric, spine_of
+        self._paths: dict[tuple[int, int], list[int]] = {}
+
+    def path(self, source: int, target: int) -> list[int]:
+        """From one endpoint to another."""
+        if (source, target) not in self._paths:
+            near, far = self._fabric.switch_of(source), self._fabric.switch_of(target)
+            between = [] if near == far else self._between(near, [far], self._summit(source, target, ()))
+            self._paths[source, target] = [*self._out(source), *between, *self._into(target)]
+        return self._paths[source, target]
+
+    def tree(self, source: int, members: tuple[int, ...]) -> list[int]:
+        """From a host to all others of a group."""
+        others = [member for member in members if member != source]
+        near = self._fabric.switch_of(source)
+        far = sorted({self._fabric.switch_of(member) for member in others} - {near})
+        between = self._between(near, far, self._group_summit(source, near, far, members)) if far else []
+        return [*self._out(source), *between, *(port for member in others for port in self._into(member))]
+
+    def _out(self, endpoint: int) -> list[int]:
+        return [endpoint] if endpoint < self._fabric.hosts else []
+
+    def _into(self, endpoint: int) -> list[int]:
+        return [self._fabric.hosts + endpoint] if endpoint < self._fabric.hosts else []
+
+    def _between(self, near: int, far: list[int], summit: int) -> list[int]:
+        """Up from a leaf and down to others; either end may be a spine, whose aggregator sends or receives."""
+        up, down = self._fabric.tree.between(near, far, summit)
+        first = 2 * self._fabric.hosts
+        return [first + number for number in up] + [first + len(self._fabric.tree.trunks) + number for number in down]
+
+    def _group_summit(self, source: int, near: int, far: list[int], members: tuple[int, ...]) -> int:
+        """The summit of a multicast tree, which is a core if any of its leaves is in another pod."""
+        tree = self._fabric.tree
+        farthest = max(far, key=lambda leaf: tree.pod_of(leaf) != tree.pod_of(near))
+        target = next(each for each in members if self._fabric.switch_of(each) == farthest)
+        return self._summit(source, target, members)
+
+    def _summit(self, source: int, target: int, members: tuple[int, ...]) -> int:
+        only = self._fabric.tree.only_summit(self._fabric.switch_of(source), self._fabric.switch_of(target))
+        summit = only if only is not None or self._spine_of is None else self._spine_of(source, target, members)
+        if summit is None:
+            raise InternalFault(
+                f"no spine is known between endpoints {source} and {target}; report this with the scenario"
+            )
+        return summit
+
+
+def _compressed(routes: list[list[int]], count: int) -> tuple[Int64, Int64]:
+    start: Int64 = np.zeros(count + 1, dtype=np.int64)
+    np.cumsum([len(route) for route in routes], out=start[1:])
+    return start, np.array([port for route in routes for port in route], np.int64)

@@ -1,0 +1,151 @@
+"""The load of each link over time: bytes of messages from the op log, in bins.
+
+The log tells when a message's first and last byte arrived (a short message that was read in one go is taken to have begun as long
+before its end as it takes at line rate). In between, its bytes are assumed to pass evenly, but no link carries more than its line rate:
+if messages need more, the one that arrived first goes first and the others catch up later. So bins are estimates, and sums are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradwire.analysis.bounds import message_ns, once, switches_of
+from gradwire.analysis.logged import LoggedOps
+from gradwire.analysis.wire import Bool, Float64, WireMessages, wire_messages
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.records import Int64
+
+SpineOf = Callable[[int, int, tuple[int, ...]], int | None]
+"""Maps two endpoints on different leaves to the spine or core between them (the summit: datatypes/tiers.py); None if it is unknown.
+
+The third argument holds the hosts of the multicast group that the message goes to, and is empty for unicast messages.
+"""
+
+
+def unknown_spine(_source: int, _target: int, _members: tuple[int, ...]) -> None:
+    """A `SpineOf` that knows no spine."""
+    return
+
+
+@dataclass(frozen=True)
+class LinkLoad:
+    """Load of one direction of a link."""
+
+    #: "h3 out", or "s1 to s3".
+    name: str
+    #: Line rate.
+    rate_bps: float
+    #: Share of the line rate in each bin, shape (bins,).
+    share: Float64
+
+
+def link_loads(logged: LoggedOps, fabric: Fabric, edges_ns: Int64, spine_of: SpineOf = unknown_spine) -> list[LinkLoad]:
+    """Load of every host port and every link between switches in both directions, between increasing bin edges of the run's clock.
+
+    Messages whose spine `spine_of` does not know count on no such link. Ports of aggregators have no line rate and no load.
+    """
+    messages = wire_messages(logged)
+    alone_ns = message_ns(logged.plan, fabric)[messages.send]
+    begun = np.minimum(messages.header_ns, messages.arrived_ns - alone_ns).astype(np.float64)
+    line_bytes = _line_bytes(logged, messages, fabric)
+    loads = []
+
+    def add(name: str, rate_bps: float, chosen: Bool) -> None:
+        arrived = messages.arrived_ns[chosen].astype(np.float64)
+        moved = binned_bytes(edges_ns, begun[chosen], arrived, line_bytes[chosen], rate_bps / 8e9)
+        loads.append(LinkLoad(name, rate_bps, moved * 8 * 1e9 / np.diff(edges_ns) / rate_bps))
+
+    for host, name in enumerate(fabric.host_names()):
+        add(f"{name} out", fabric.rate_bps, (messages.src == host) & messages.first)
+        add(f"{name} in", fabric.rate_bps, messages.dst == host)
+    if fabric.tree.trunks:
+        summits = _summits(logged.plan, messages, fabric, spine_of)
+        for link, (up, down) in zip(fabric.trunk_links(), _passing(messages, fabric, summits), strict=True):
+            add(f"{link.a.device} to {link.b.device}", link.rate_bps, up)
+            add(f"{link.b.device} to {link.a.device}", link.rate_bps, down)
+    return loads
+
+
+def _line_bytes(logged: LoggedOps, messages: WireMessages, fabric: Fabric) -> Float64:
+    ops = logged.plan.ops
+    grouped = ops.group[messages.send] == 1
+    share = np.where(grouped, fabric.multicast_goodput_share(), fabric.goodput_share())
+    line: Float64 = ops.size_bytes[messages.send] / share
+    return line
+
+
+def binned_bytes(edges_ns: Int64, begun: Float64, ended: Float64, size: Float64, bytes_per_ns: float) -> Float64:
+    """Bytes that passed in each bin, shape (bins,), for messages that began and ended at these times."""
+    ended = np.maximum(ended, begun + 1.0)
+    left = size * np.clip((ended - edges_ns[0]) / (ended - begun), 0.0, 1.0)
+    order = np.argsort(begun, kind="stable")
+    moved = np.zeros(len(edges_ns) - 1)
+    active, taken_in = np.zeros(0, np.int64), 0
+    for number, (since, until) in enumerate(zip(edges_ns[:-1].tolist(), edges_ns[1:].tolist(), strict=True)):
+        begun_by_now = int(np.searchsorted(begun[order], until))
+        active = np.concatenate([active, order[taken_in:begun_by_now]])
+        taken_in = begun_by_now
+        active = active[left[active] > 0]
+        active = active[np.argsort(ended[active], kind="stable")]
+        start = np.maximum(begun[active], since)
+        wanted = left[active] * np.clip((until - start) / np.maximum(ended[active] - start, 1e-9), 0.0, 1.0)
+        # A message that has ended wants all its remaining bytes.
+        wanted[ended[active] <= until] = left[active][ended[active] <= until]
+        room = np.maximum(bytes_per_ns * (until - since) - np.concatenate([[0.0], np.cumsum(wanted)[:-1]]), 0.0)
+        passed = np.minimum(wanted, room)
+        left[active] -= passed
+        moved[number] = passed.sum()
+    return moved
+
+
+def _summits(plan: Plan, messages: WireMessages, fabric: Fabric, spine_of: SpineOf) -> Int64:
+    """The spine or core that each message passes; -1 if there is none or it is unknown."""
+    source, target = switches_of(fabric, messages.src), switches_of(fabric, messages.dst)
+    spine_of_path: dict[tuple[int, int, tuple[int, ...]], int | None] = {}
+    summits = np.full(len(messages), -1, np.int64)
+    for row in np.flatnonzero(source != target).tolist():
+        only = fabric.tree.only_summit(int(source[row]), int(target[row]))
+        if only is not None:
+            summits[row] = only
+            continue
+        path = int(messages.src[row]), int(messages.dst[row]), _members(plan, int(messages.send[row]))
+        if path not in spine_of_path:
+            spine_of_path[path] = spine_of(*path)
+        summit = spine_of_path[path]
+        summits[row] = -1 if summit is None else summit
+    return summits
+
+
+def _members(plan: Plan, send: int) -> tuple[int, ...]:
+    """Hosts of the multicast group of a SEND, sorted; empty for a single receiver."""
+    if not plan.ops.group[send]:
+        return ()
+    group = plan.ops.peer[send]
+    members = plan.group_rank[plan.group_start[group] : plan.group_start[group + 1]]
+    return tuple(np.unique(plan.rank_host[members]).tolist())
+
+
+def _passing(messages: WireMessages, fabric: Fabric, summits: Int64) -> list[tuple[Bool, Bool]]:
+    """The messages that go up and down each link between switches; a multicast message is on each link once."""
+    source, target = switches_of(fabric, messages.src), switches_of(fabric, messages.dst)
+    rows: list[tuple[list[Int64], list[Int64]]] = [([], []) for _ in fabric.tree.trunks]
+    crossing = np.flatnonzero((source != target) & (summits >= 0))
+    ways, way_of = np.unique(
+        np.stack([source[crossing], target[crossing], summits[crossing]]), axis=1, return_inverse=True
+    )
+    for number, (near, far, summit) in enumerate(ways.T.tolist()):
+        mine = crossing[way_of.reshape(-1) == number]
+        for direction, trunks in enumerate(fabric.tree.between(near, [far], summit)):
+            for trunk in trunks:
+                rows[trunk][direction].append(mine)
+
+    def marked(found: list[Int64]) -> Bool:
+        wanted: Bool = np.zeros(len(messages), dtype=np.bool_)
+        wanted[np.concatenate(found) if found else np.zeros(0, np.int64)] = True
+        return once(wanted, messages.iteration, messages.send)
+
+    return [(marked(up), marked(down)) for up, down in rows]

@@ -1,0 +1,256 @@
+"""A drawing of a fabric: hosts, switches by tier, and the rates of their links. Of many equal parts the first and the last are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from math import prod
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+
+from gradwire.analysis.report.charts import PALETTE, STYLE
+from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.shape import Shape
+
+MOST_SLOTS = 34
+"""Hosts that fit beside one another with their names."""
+MOST_ABOVE = 4
+"""Spines of a pod, or cores, that are drawn."""
+FEWEST = 3
+"""The first, the place of those left out, and the last."""
+GAPS = (0.0, 0.25, 0.7, 1.6)
+"""Room between NICs, machines, leaves (or blocks of rails) and pods, beside a slot of 1."""
+HEIGHTS = {"host": 0.0, "leaf": 1.5, "spine": 3.2, "core": 4.9}
+INK, PAPER, FAINT = "#000000", "#ffffff", "#777777"
+TIER_COLORS = {"leaf": PALETTE[0], "spine": PALETTE[1], "core": PALETTE[2]}
+RAIL_COLORS = (*(color for color in PALETTE if color != INK), "#882255")
+"""For the eight rails of today's machines; more of them take turns."""
+HALF_BOX = 0.22
+"""Of the height of a box."""
+
+
+@dataclass
+class _Layout:
+    """Where the drawn things are: hosts and switches by number, and the places of what is left out."""
+
+    host_x: dict[int, float] = field(default_factory=dict)
+    switch_x: dict[int, float] = field(default_factory=dict)
+    #: Height, and what is written there.
+    left_out: list[tuple[float, float, str]] = field(default_factory=list)
+    #: The ends and the text of what brackets parts below the hosts.
+    brackets: list[tuple[float, float, str]] = field(default_factory=list)
+    width: float = 0.0
+
+
+def network_drawing(fabric: Fabric) -> Figure:
+    """The hosts in a row below, leaves above them, then spines and cores; links of rails have their rail's colour."""
+    layout = _Placement(fabric).layout()
+    top = max(HEIGHTS[tier] for tier in _tiers(fabric))
+    with mpl.rc_context(STYLE):
+        size = (min(15.0, max(5.0, 0.36 * layout.width + 3.2)), 1.2 + 0.72 * top)
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.add_subplot()
+        axes.set_axis_off()
+        axes.set_xlim(-1.2, max(layout.width, 3.0) + 0.6)
+        axes.set_ylim(-1.0, top + 0.6)
+        _draw_links(axes, fabric, layout)
+        _draw_nodes(axes, fabric, layout)
+        for x, height, text in layout.left_out:
+            axes.text(x, height, f"···\n{text}", ha="center", va="center", fontsize=7, color=INK, linespacing=1.3)
+        for first, last, text in layout.brackets:
+            axes.plot([first, first, last, last], [-0.42, -0.52, -0.52, -0.42], color=FAINT, linewidth=0.8)
+            axes.text((first + last) / 2, -0.6, text, ha="center", va="top", fontsize=7, color=INK)
+        axes.set_title("\n".join(rate_lines(fabric)), loc="left", fontsize=8, fontweight="normal")
+    return figure
+
+
+def different_networks(fabrics: Iterable[Fabric]) -> list[Fabric]:
+    """One fabric of each shape and rate, in their order, whatever their classes and seeds."""
+    found: dict[tuple[object, ...], Fabric] = {}
+    for fabric in fabrics:
+        found.setdefault(tuple(getattr(fabric, each.name) for each in fields(Shape)), fabric)
+    return list(found.values())
+
+
+def rate_lines(fabric: Fabric) -> list[str]:
+    """What the network is, and a line for each tier's links."""
+    machines, nics = fabric.hosts // fabric.nics_per_host, fabric.nics_per_host
+    each = f" with {nics} NICs each" if nics > 1 else ""
+    lines = [f"{machines} {'host' if machines == 1 else 'hosts'}{each}; links of {_gbit(fabric.rate_bps)}"]
+    ratios = (fabric.oversubscription, fabric.core_oversubscription)
+    for tier, ratio in zip(fabric.tree.tiers, ratios, strict=False):
+        lines.append(
+            f"uplinks of a {tier.word}: {len(tier.uplinks[0])} x {_gbit(tier.rate_bps)}, oversubscription {ratio:g}:1"
+        )
+    return lines
+
+
+def _gbit(rate_bps: float) -> str:
+    return f"{rate_bps / 1e9:g} Gbit/s"
+
+
+def _tiers(fabric: Fabric) -> tuple[str, ...]:
+    tiers = {Topology.SINGLE_SWITCH: 2, Topology.LEAF_SPINE: 3, Topology.FAT_TREE: 4}
+    return tuple(HEIGHTS)[: tiers[fabric.topology]]
+
+
+class _Placement:
+    """Places the parts of a fabric: pods, blocks of leaves, machines and NICs, each in a row of its own parts.
+
+    A block is a leaf with its hosts or, on rails, as many leaves as a machine has NICs, with the machines that are at all of them.
+    """
+
+    def __init__(self, fabric: Fabric) -> None:
+        self._fabric, self._tree = fabric, fabric.tree
+        self._railed = fabric.rails and fabric.nics_per_host > 1
+        self._leaves_each = fabric.nics_per_host if self._railed else 1
+        machines = fabric.hosts_per_leaf * self._leaves_each // fabric.nics_per_host
+        self._counts = (self._tree.pods, self._tree.leaves // self._leaves_each, machines, fabric.nics_per_host)
+        self._most = _fitting(self._counts)
+        self._layout = _Layout()
+        self._x = 0.0
+
+    def layout(self) -> _Layout:
+        """Places everything."""
+        pods, words = [], ("pods", "leaves" if self._leaves_each == 1 else "blocks", "hosts", "NICs")
+        for pod in self._shown(0, words):
+            pods.append(pod)
+            begin = self._x
+            for block in self._shown(1, words):
+                self._block(pod, block, words)
+                self._x += GAPS[2]
+            self._x -= GAPS[2]
+            self._spread(self._spines_of(pod), begin, self._x - 1, HEIGHTS["spine"], "spines")
+            if self._tree.pods > 1:
+                self._layout.brackets.append((begin - 0.4, self._x - 0.6, f"pod {pod + 1}"))
+            self._x += GAPS[3]
+        self._layout.width = self._x - GAPS[3]
+        cores = range(self._tree.leaf_count + self._tree.spine_count, self._tree.switches)
+        self._spread(cores, 0.0, self._layout.width - 1, HEIGHTS["core"], "cores")
+        return self._layout
+
+    def _spines_of(self, pod: int) -> range:
+        first = self._tree.leaf_count + pod * self._tree.spines
+        return range(first, first + self._tree.spines)
+
+    def _block(self, pod: int, block: int, words: Sequence[str]) -> None:
+        fabric, begin = self._fabric, self._x
+        number = pod * self._counts[1] + block
+        first_leaf = number * self._leaves_each
+        for machine in self._shown(2, words):
+            first = (number * self._counts[2] + machine) * fabric.nics_per_host
+            left = self._x
+            for nic in self._shown(3, words):
+                self._layout.host_x[first + nic] = self._x
+                self._x += 1
+            if fabric.nics_per_host > 1 and self._tree.pods == 1:
+                name = f"host {first // fabric.nics_per_host + 1}"
+                self._layout.brackets.append((left - 0.3, self._x - 0.7, name))
+            self._x += GAPS[1]
+        self._x -= GAPS[1]
+        self._spread(range(first_leaf, first_leaf + self._leaves_each), begin, self._x - 1, HEIGHTS["leaf"], "leaves")
+
+    def _shown(self, level: int, words: Sequence[str]) -> Iterator[int]:
+        """The numbers of the parts that are drawn; takes a slot for those that are not, before the last."""
+        count, most = self._counts[level], self._most[level]
+        shown = range(count) if count <= most else range(most - 2)
+        yield from shown
+        if count > most:
+            height = HEIGHTS["host"] if level > 1 else HEIGHTS["leaf"] / 2
+            self._layout.left_out.append((self._x, height, f"{count} {words[level]}"))
+            self._x += 1 + (GAPS[3 - level] if level < 2 else 0)
+            yield count - 1
+
+    def _spread(self, switches: range, begin: float, end: float, height: float, word: str) -> None:
+        """Switches in the middles of equal parts of a stretch."""
+        count = len(switches)
+        most = count if word == "leaves" else MOST_ABOVE
+        shown = list(switches) if count <= most else [*switches[: most - 2], None, switches[-1]]
+        step = (end - begin + 1) / max(len(shown), 1)
+        for place, switch in enumerate(shown):
+            x = begin - 0.5 + step * (place + 0.5)
+            if switch is None:
+                self._layout.left_out.append((x, height, f"{count} {word}"))
+            else:
+                self._layout.switch_x[switch] = x
+
+
+def _fitting(counts: tuple[int, ...]) -> tuple[int, ...]:
+    """How many parts of each kind to draw, so that all hosts fit into MOST_SLOTS: the most numerous are cut first."""
+    most = list(counts)
+    while prod(most) > MOST_SLOTS:
+        longest = max(range(len(most)), key=lambda level: (most[level] if most[level] > FEWEST else 0, level))
+        if most[longest] <= FEWEST:
+            break
+        most[longest] -= 1
+    return tuple(most)
+
+
+def _rail_color(fabric: Fabric, host: int) -> str | None:
+    if not fabric.rails:
+        return None
+    return RAIL_COLORS[host % fabric.nics_per_host % len(RAIL_COLORS)]
+
+
+def _draw_links(axes: Axes, fabric: Fabric, layout: _Layout) -> None:
+    for host, x in layout.host_x.items():
+        above = layout.switch_x.get(fabric.leaf_of(host))
+        if above is not None:
+            _line(axes, (x, HEIGHTS["host"]), (above, HEIGHTS["leaf"]), _rail_color(fabric, host) or FAINT)
+    for trunk in fabric.tree.trunks:
+        if trunk.lower in layout.switch_x and trunk.upper in layout.switch_x:
+            ends = [(layout.switch_x[switch], _height(fabric, switch)) for switch in (trunk.lower, trunk.upper)]
+            _line(axes, ends[0], ends[1], FAINT)
+
+
+def _line(axes: Axes, begin: tuple[float, float], end: tuple[float, float], color: str) -> None:
+    """From the top of the box below to the bottom of the one above."""
+    axes.plot([begin[0], end[0]], [begin[1] + HALF_BOX, end[1] - HALF_BOX], color=color, linewidth=0.9, zorder=1)
+
+
+def _tier_of(fabric: Fabric, switch: int) -> str:
+    tree = fabric.tree
+    return "leaf" if switch < tree.leaf_count else "spine" if switch < tree.leaf_count + tree.spine_count else "core"
+
+
+def _height(fabric: Fabric, switch: int) -> float:
+    return HEIGHTS[_tier_of(fabric, switch)]
+
+
+def _draw_nodes(axes: Axes, fabric: Fabric, layout: _Layout) -> None:
+    """Each with its name, as in captures and checks."""
+    for host, x in layout.host_x.items():
+        _box(axes, x, HEIGHTS["host"], fabric.host_names()[host], _rail_color(fabric, host) or FAINT)
+    names = fabric.switch_names()
+    for switch, x in layout.switch_x.items():
+        rail = fabric.hosts_of_leaves[switch][0] if switch < fabric.tree.leaf_count else None
+        color = (None if rail is None else _rail_color(fabric, rail)) or TIER_COLORS[_tier_of(fabric, switch)]
+        _box(axes, x, _height(fabric, switch), names[switch], color)
+    words = {
+        "host": "hosts" if fabric.nics_per_host == 1 else "NICs",
+        "leaf": "leaves",
+        "spine": "spines",
+        "core": "cores",
+    }
+    if fabric.topology is Topology.SINGLE_SWITCH:
+        words["leaf"] = "switch"
+    for tier in _tiers(fabric):
+        axes.text(-1.1, HEIGHTS[tier], words[tier], ha="right", va="center", fontsize=8, color=INK)
+
+
+def _box(axes: Axes, x: float, y: float, name: str, color: str) -> None:
+    shape = FancyBboxPatch(
+        (x - 0.32, y - 0.17),
+        0.64,
+        0.34,
+        boxstyle="round,pad=0.05",
+        facecolor=PAPER,
+        edgecolor=color,
+        linewidth=1.3,
+        zorder=2,
+    )
+    axes.add_patch(shape)
+    axes.text(x, y, name, ha="center", va="center", fontsize=6.5, color=INK, zorder=3)

@@ -1,0 +1,312 @@
+"""Writes the report of a run folder: one HTML file that needs no network, a Markdown table, and the chart as PNG and SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from markupsafe import Markup
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from gradwire.analysis.agreement.causes import Agreement
+from gradwire.analysis.compare import Comparison, PrintedCell, compare, parameter_names
+from gradwire.analysis.parameters import describe
+from gradwire.analysis.points import VALID, PointResult, pool_seeds
+from gradwire.analysis.report.charts import DPI, Labels, chart, save_chart, svg_text
+from gradwire.analysis.report.conclusion import conclusion
+from gradwire.analysis.report.network_drawing import different_networks, network_drawing, rate_lines
+from gradwire.analysis.report.pages import HtmlTable, drawing, html_table, page
+from gradwire.analysis.report.quantities import quantity
+from gradwire.analysis.report.ranking import Ranking, ranking_table, reasons
+from gradwire.analysis.report.ranking_chart import ranking_chart
+from gradwire.analysis.report.remarks import Remark, remarks
+from gradwire.analysis.report.settings import Settings, in_line, own_settings, settings_table
+from gradwire.analysis.report.tables import (
+    STATE_TONE,
+    Constant,
+    TextTable,
+    comparison_table,
+    constants_table,
+    escaped,
+    markdown_table,
+    order_table,
+    paragraph,
+    points_table,
+    rich_table,
+    width_columns,
+)
+from gradwire.analysis.verdict.verdict import Verdict
+from gradwire.datatypes.fabric import Fabric
+from gradwire.files import replace_text
+
+MOST_NETWORKS = 4
+"""A report with more different networks draws none of them: they are in the settings."""
+TERMINAL_COLUMNS = 100
+"""Width that a table of points should keep to."""
+
+
+@dataclass(frozen=True)
+class PointDetails:
+    """What a report shows of a point besides its numbers and its verdict."""
+
+    #: All its settings.
+    settings: Settings
+    #: Its folder, relative to the report's; "" for none.
+    folder: str = ""
+    #: Names of the files there to which the report has links.
+    files: tuple[str, ...] = ()
+    #: One sentence on where an iteration's time went; "" if that is not known.
+    why: str = ""
+    #: Chart of a port's use as SVG, and the port; "" for none.
+    drawing: str = ""
+    port: str = ""
+    #: Why it is as far from an ideal network as it is; None where that has not been looked for.
+    agreement: Agreement | None = None
+
+
+@dataclass(frozen=True)
+class Background:
+    """What a report says of a run besides its points: where its results come from."""
+
+    #: One paragraph on what is asked.
+    about: str = ""
+    #: Version, date, command, kernel and the like: names and values.
+    facts: Sequence[tuple[str, str]] = ()
+    #: Text of the scenario.
+    scenario: str = ""
+    #: The networks of the points; of those that are alike, one.
+    networks: Sequence[Fabric] = ()
+
+
+def report(
+    run_dir: Path,
+    rows: Sequence[PointResult],
+    printed: Sequence[PrintedCell],
+    title: str,
+    constants: Sequence[Constant],
+    verdicts: Sequence[Verdict | None],
+    *,
+    series_key: str = "strategy",
+    labels: Mapping[str, str] | None = None,
+    notes: Sequence[str] = (),
+    ranking: Ranking | None = None,
+    partial: Sequence[str] = (),
+    random: Sequence[bool] = (),
+    details: Sequence[PointDetails] = (),
+    background: Background | None = None,
+    dpi: int = DPI,
+) -> RenderableType:
+    """Writes report.html, table.md, chart.png and chart.svg into `run_dir`; returns what a terminal shows, in 100 columns at most.
+
+    rows: one per point and seed, as in points.csv; seeds are pooled here. verdicts: one per row, None where a run left none.
+    series_key: the parameter that is compared and coloured. labels: what to write for a parameter's key or value.
+    notes: lines for the end of the report, such as the run's speed. ranking: of the rows; it comes first and is the chart.
+    partial: strategies that send only a part of the gradients. random: for each row, whether its seed decides its time.
+    details: one per row, or none at all. Raises InputFault for a printed cell that fits no point or several.
+    """
+    texts = dict(labels or {})
+    pooled = pool_seeds(rows)
+    comparison = compare(pooled, printed, series_key)
+    tables = [points_table(pooled, comparison, texts)]
+    if printed:
+        tables += [comparison_table(comparison, texts), order_table(comparison, texts)]
+    if constants:
+        tables.append(constants_table(constants))
+    summary = comparison.summary if comparison.cells else ""
+    concluded = conclusion(rows, Labels(texts), partial, random, ranking)
+    remarked = _remarks(rows, details, Labels(texts))
+    if ranking is not None:
+        tables = [ranking_table(ranking), *tables]
+        notes = [*reasons(ranking), *notes]
+        figure = ranking_chart(ranking, title)
+    else:
+        figure = chart(pooled, comparison, title, series_key, texts)
+    save_chart(figure, run_dir, dpi=dpi)
+    html = page(
+        "run.html",
+        title=title,
+        conclusion=concluded,
+        all_valid=all(row.state == VALID for row in rows),
+        summary=summary,
+        warnings=[remark.text for remark in remarked if remark.is_warning],
+        chart=drawing(svg_text(figure)),
+        tables=[html_table(table) for table in tables],
+        points=_shown_points(rows, verdicts, details, Labels(texts)),
+        background=_shown_background(background or Background(), details),
+        networks=_drawn(background.networks if background else ()),
+        remarks=[remark.text for remark in remarked if not remark.is_warning],
+        notes=notes,
+    )
+    replace_text(run_dir / "report.html", html)
+    replace_text(run_dir / "table.md", _markdown(title, [concluded, summary], tables, remarked, notes))
+    if ranking is not None:
+        narrow = ("options", "x fluid") if width_columns(tables[0], ("options",)) > TERMINAL_COLUMNS else ("options",)
+        shown = rich_table(tables[0], without=narrow)
+        return Group(Text(title, style="bold"), shown, *_lines(remarked, notes), Text(concluded, style="bold"))
+    return terminal(title, comparison, tables[0], rows, _lines(remarked, notes), concluded)
+
+
+def terminal(
+    title: str,
+    comparison: Comparison,
+    table: TextTable,
+    rows: Sequence[PointResult],
+    lines: Sequence[Text],
+    concluded: str,
+) -> RenderableType:
+    """The table of points, the summary of the comparison, the reason for each invalid point, further lines, and the conclusion."""
+    # Efficiency says what throughput would.
+    narrow = ("samples/s",) if comparison.cells or width_columns(table) > TERMINAL_COLUMNS else ()
+    parts: list[RenderableType] = [Text(title, style="bold"), rich_table(table, narrow)]
+    if comparison.cells:
+        parts.append(Text(comparison.summary, style="bold"))
+    for row in rows:
+        if not row.valid:
+            parts.append(Text(f"{describe(row.parameters)}: {row.verdict}", style="red"))
+    return Group(*parts, *lines, Text(concluded, style="bold"))
+
+
+def _remarks(rows: Sequence[PointResult], details: Sequence[PointDetails], write: Labels) -> list[Remark]:
+    return remarks(_labels(rows, write), rows, [detail.agreement for detail in details]) if details else []
+
+
+def _lines(remarked: Sequence[Remark], notes: Sequence[str]) -> list[Text]:
+    """Warnings stand out, and the rest stands back."""
+    texts = [
+        Text(f"WARNING: {remark.text}", style="bold yellow") if remark.is_warning else Text(remark.text)
+        for remark in remarked
+    ]
+    return [*texts, *(Text(note, style="dim") for note in notes)]
+
+
+def _markdown(
+    title: str, sentences: Sequence[str], tables: Sequence[TextTable], remarked: Sequence[Remark], notes: Sequence[str]
+) -> str:
+    parts = [f"# {escaped(title)}\n", *(f"{paragraph(sentence)}\n" for sentence in sentences if sentence)]
+    parts += [f"**WARNING**: {escaped(remark.text)}\n" for remark in remarked if remark.is_warning]
+    parts += [f"## {table.title}\n\n{markdown_table(table)}" for table in tables]
+    parts += [
+        f"- {paragraph(note)}" for note in (*(remark.text for remark in remarked if not remark.is_warning), *notes)
+    ]
+    return "\n".join(parts) + "\n"
+
+
+@dataclass(frozen=True)
+class ShownNetwork:
+    """A network as the page shows it."""
+
+    sentence: str
+    drawing: Markup
+
+
+def _drawn(networks: Sequence[Fabric]) -> list[ShownNetwork]:
+    different = different_networks(networks)
+    if len(different) > MOST_NETWORKS:
+        return []
+    return [
+        ShownNetwork("; ".join(rate_lines(fabric)), drawing(svg_text(network_drawing(fabric)))) for fabric in different
+    ]
+
+
+@dataclass(frozen=True)
+class ShownPoint:
+    """A point as the page shows it."""
+
+    label: str
+    #: Whether nothing is to be said against it.
+    valid: bool
+    #: Its state, with the reasons of an invalid one.
+    verdict: str
+    tone: str
+    #: What else is known of the run: names and values.
+    facts: tuple[tuple[str, str], ...]
+    #: Names of its files and where they are.
+    links: tuple[tuple[str, str], ...]
+    #: Chart of the use of `port`.
+    drawing: Markup
+    port: str
+    #: None where no list of checks was kept.
+    checks: HtmlTable | None
+
+
+def _shown_points(
+    rows: Sequence[PointResult], verdicts: Sequence[Verdict | None], details: Sequence[PointDetails], write: Labels
+) -> list[ShownPoint]:
+    known = list(details) or [PointDetails({})] * len(rows)
+    own = own_settings([detail.settings for detail in known])
+    return [
+        _shown_point(label, row, verdict, detail, in_line(settings))
+        for label, row, verdict, detail, settings in zip(_labels(rows, write), rows, verdicts, known, own, strict=True)
+    ]
+
+
+def _labels(rows: Sequence[PointResult], write: Labels) -> list[str]:
+    """Each point by the parameters that not all of them share."""
+    keys = parameter_names(rows)
+    return [", ".join(write.pair(key, row.parameters[key]) for key in keys if row.parameters.get(key)) for row in rows]
+
+
+def _shown_point(label: str, row: PointResult, verdict: Verdict | None, detail: PointDetails, own: str) -> ShownPoint:
+    facts = {
+        "why": detail.why,
+        "time": _distance(row),
+        "ideal network": _sentence(detail.agreement.sentence) if detail.agreement else "",
+        "its own settings": own,
+        "plan": f"digest {row.plan_digest}; {row.bytes_sent:,} bytes sent; {row.wall_s:.1f} s of wall time",
+    }
+    links = [(name, quote(f"{detail.folder}/{name}")) for name in detail.files]
+    return ShownPoint(
+        label=label,
+        valid=row.state == VALID,
+        verdict=row.state if row.valid else row.verdict,
+        tone=STATE_TONE[row.state],
+        facts=tuple((name, value) for name, value in facts.items() if value),
+        links=((f"{detail.folder}/", quote(f"{detail.folder}/")), *links) if detail.folder else (),
+        drawing=drawing(detail.drawing) if detail.drawing else Markup(),
+        port=detail.port,
+        checks=html_table(checks_table(verdict)) if verdict else None,
+    )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _distance(row: PointResult) -> str:
+    """A point's iteration time, and how far it is from its lower bound and from an ideal network."""
+    bound = f"{quantity(row.lower_bound_s, 's')} ({row.lower_bound_kind})"
+    if not row.valid:
+        return f"no result; its lower bound is {bound}"
+    far = (
+        f", {row.iteration_time_s / row.lower_bound_s:.3f} times its lower bound of {bound}"
+        if row.lower_bound_s
+        else ""
+    )
+    ideal = f", {row.fluid_ratio:.3f} times its time on an ideal network" if row.fluid_ratio else ""
+    return f"{quantity(row.iteration_time_s, 's')} an iteration{far}{ideal}"
+
+
+@dataclass(frozen=True)
+class ShownBackground:
+    """The background of a run as the page shows it."""
+
+    about: str
+    facts: Sequence[tuple[str, str]]
+    scenario: str
+    #: None where no point has settings.
+    settings: HtmlTable | None
+
+
+def _shown_background(background: Background, details: Sequence[PointDetails]) -> ShownBackground:
+    settings = html_table(settings_table([detail.settings for detail in details])) if details else None
+    return ShownBackground(background.about, background.facts, background.scenario, settings)
+
+
+def checks_table(verdict: Verdict) -> TextTable:
+    """One row per check: what it measured, its limit, what a failure means, and whether it passed."""
+    body = tuple((c.name, c.value, c.limit, c.meaning, "passed" if c.ok else "FAILED") for c in verdict.checks)
+    tone = tuple("good" if check.ok else "bad" for check in verdict.checks)
+    return TextTable("Checks", ("check", "value", "limit", "if it fails", "outcome"), body, 4, tone)

@@ -1,0 +1,222 @@
+"""Checks that ops ran as the plan says, by the run's own log: after what they wait for, one at a time, in turn, and for as long as planned.
+
+Computation has nominal times, which agents compute and never read off a clock (agents/replay/interpreter.py), so these checks are exact to
+the nanosecond. Where an agent acts on what it sees, it may do so before a SEND's last packet has left the line, and as late as its timers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradwire.analysis.names import Names
+from gradwire.analysis.verdict.checks import Check
+from gradwire.analysis.verdict.schedule import NEVER, Bool, Schedule
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Discipline, OpKind, Plan
+from gradwire.datatypes.records import Int64, OpLog, PointRecord
+
+
+def op_checks(plan: Plan, fabric: Fabric, log: OpLog, record: PointRecord) -> list[Check]:
+    """All checks of this module, on a log that has each op of the plan once per iteration."""
+    schedule = Schedule.of(plan, fabric, log, record.faults)
+    late_ns = max((agent.lateness_ns_max for agent in record.agents), default=0)
+    return [
+        _dependencies(schedule),
+        _one_at_a_time(schedule),
+        _no_idling(schedule, late_ns),
+        _queue_order(schedule),
+        _durations(schedule, late_ns),
+    ]
+
+
+def _begin(schedule: Schedule) -> Int64:
+    """When ops began: nominally for timed ops; a message when it was handed over; a RECV when its message was all there."""
+    logged, kind = schedule.logged, schedule.plan.ops.kind
+    return np.where(schedule.is_timed, logged.nominal, np.where(kind == OpKind.RECV, logged.end, logged.start))
+
+
+def _check(schedule: Schedule, name: str, too_much_ns: Int64, limit: str, meaning: str) -> Check:
+    """Fails if any op's entry is above 0; names the op that is farthest from its limit."""
+    wrong = int((too_much_ns > 0).sum())
+    value = f"none of {too_much_ns.size} ops otherwise"
+    if wrong:
+        iteration, op = divmod(int(too_much_ns.argmax()), too_much_ns.shape[1])
+        names = Names(schedule.plan)
+        place = f"{names.rank(int(schedule.plan.ops.rank[op]))} in iteration {iteration}"
+        words = f"{names.op(op)} at {place} by {too_much_ns.max() / 1e3:.3f} us"
+        value = f"{wrong} of {too_much_ns.size} ops otherwise, most of all {words}"
+    return Check(name, value, limit, not wrong, meaning)
+
+
+def _dependencies(schedule: Schedule) -> Check:
+    """No op begins before the ops that it waits for have ended.
+
+    Exact for computation. A SEND or RECV may follow another SEND as soon as that has handed its last packet to the line, and a SEND
+    takes its software latency first. What an agent notes as a SEND's readiness is exact again.
+    """
+    latency_ns = np.where(schedule.is_send, schedule.plan.ops.duration_ns, 0)
+    early = np.where(schedule.is_timed, schedule.ready, schedule.ready_at_least + latency_ns) - _begin(schedule)
+    early[schedule.ready == NEVER] = 0
+    noted = np.where(schedule.is_send & (schedule.ready != NEVER), schedule.ready - schedule.logged.nominal, 0)
+    return _check(
+        schedule,
+        "dependencies",
+        np.maximum(early, np.abs(noted)),
+        f"computation exactly, messages up to a packet of {schedule.last_packet_ns / 1e3:.1f} us before a SEND's end",
+        "An op began before what it waits for had ended, so another plan was measured.",
+    )
+
+
+def _one_at_a_time(schedule: Schedule) -> Check:
+    """No op begins before the one ahead of it on its stream or send queue has ended.
+
+    Exact for computation, and for messages with a software latency. A message without one may be handed over when the last packet of the
+    one before begins its time on the line.
+    """
+    latency_ns = np.where(schedule.is_send, schedule.plan.ops.duration_ns, 0)
+    packet_ns = np.where(schedule.is_send & (latency_ns == 0), schedule.last_packet_ns, 0)
+    before = schedule.lane_free
+    early = np.where(before == NEVER, 0, before + latency_ns - packet_ns - _begin(schedule))
+    return _check(
+        schedule,
+        "one at a time",
+        early,
+        f"one op on a stream, one message in a queue, but for a packet of {schedule.last_packet_ns / 1e3:.1f} us",
+        "Two ops ran at once where the plan has them one after another: a stream computed, or a queue sent, twice as fast as it can.",
+    )
+
+
+def _no_idling(schedule: Schedule, late_ns: int) -> Check:
+    """No op begins later than its dependencies and its stream or send queue allowed.
+
+    Exact for computation. A message that has a software latency may be as late as the agents' latest timer. What waits for nothing begins
+    with the run, of which the log does not tell the moment.
+    """
+    latency_ns = np.where(schedule.is_send, schedule.plan.ops.duration_ns, 0)
+    allowed = np.where(schedule.is_timed, schedule.ready, schedule.ready_at_most + latency_ns)
+    before = np.where(schedule.lane_free == NEVER, NEVER, schedule.lane_free + latency_ns)
+    late = _begin(schedule) - np.maximum(allowed, before) - late_ns * (latency_ns > 0)
+    begins_with_the_run = schedule.ready == NEVER
+    late[begins_with_the_run | (schedule.plan.ops.kind == OpKind.RECV)] = 0
+    return _check(
+        schedule,
+        "idle streams and queues",
+        late,
+        f"none while an op is ready; messages with a latency up to {late_ns / 1e3:.1f} us, the latest timer",
+        "An agent let an op wait without a reason that the plan has, so the iteration is longer than the plan's.",
+    )
+
+
+def _durations(schedule: Schedule, late_ns: int) -> Check:
+    """Computation takes the profile's time: the log's end is at most the agents' latest timer after it, and never before it."""
+    over = schedule.logged.end - schedule.logged.finish
+    ends_early = np.where(schedule.is_timed, -over, schedule.logged.start - schedule.logged.end)
+    beyond = np.maximum(ends_early, np.where(schedule.is_timed, over - late_ns, 0))
+    return _check(
+        schedule,
+        "op durations",
+        beyond,
+        f"the plan's, noted at most {late_ns / 1e3:.1f} us later, the latest timer of the agents",
+        "Computation took another time than in its profile, or the agents told another lateness than their logs.",
+    )
+
+
+def _queue_order(schedule: Schedule) -> Check:
+    """Streams and queues serve what their discipline says: nobody that comes later in its order goes before an op that was waiting.
+
+    An op counts as waiting from when its agent had acted on all its dependencies, and as served from when it held its lane: of a message
+    with a software latency that is known up to a packet's time. Of what happened at the same nanosecond the log does not tell which was
+    first, but ops that wait for the same begin to wait together.
+    """
+    flat, count = schedule.served, len(schedule.plan.ops)
+    lane = schedule.lane[flat % count]
+    rank = _rank_in_lane(schedule, flat)
+    waited_from = schedule.ready_at_most.reshape(-1)[flat]
+    position = np.arange(len(flat))
+    counted = _is_counted(schedule)[flat % count]
+    # In a queue that counts, even what is not ready yet goes first.
+    first_beside = np.where(counted, np.searchsorted(lane, lane), _after(lane, _picked(schedule, flat), waited_from))
+    wrong = _range_maximum(rank, np.minimum(first_beside, position), position) > rank
+    wrong |= _behind_a_sibling(schedule, flat, rank)
+    overtaken = np.zeros(schedule.logged.end.size, np.int64)
+    overtaken[flat[wrong]] = np.maximum(schedule.logged.start.reshape(-1)[flat[wrong]] - waited_from[wrong], 1)
+    return _check(
+        schedule,
+        "queue order",
+        overtaken.reshape(schedule.logged.end.shape),
+        "no op overtaken by one that its stream or queue should serve later",
+        "A queue did not keep its discipline, so messages or computation came in another order than the strategy's.",
+    )
+
+
+def _behind_a_sibling(schedule: Schedule, flat: Int64, rank: Int64) -> Bool:
+    """Whether each op of `flat` was served after one that waits for the same on the same lane and should come after it."""
+    count, lane = len(schedule.plan.ops), schedule.lane
+    iteration, op = np.divmod(flat, count)
+    waits_for = schedule.waits_for[op]
+    by_rank = np.lexsort((rank, waits_for, iteration, lane[op]))
+    one, other = by_rank[:-1], by_rank[1:]
+    siblings = (lane[op[one]] == lane[op[other]]) & (iteration[one] == iteration[other])
+    siblings &= waits_for[one] == waits_for[other]
+    behind = np.zeros(len(flat), np.bool_)
+    behind[one[siblings & (one > other)]] = True
+    return behind
+
+
+def _is_counted(schedule: Schedule) -> Bool:
+    queue = np.where(schedule.is_send, schedule.plan.ops.lane, 0)
+    if not len(schedule.plan.queue_discipline):
+        return np.zeros(len(queue), np.bool_)
+    return np.asarray(schedule.is_send & (schedule.plan.queue_discipline[queue] == Discipline.COUNTER))
+
+
+def _rank_in_lane(schedule: Schedule, flat: Int64) -> Int64:
+    """The place that each op has by its lane's discipline (agents/replay/lanes.py): lower goes first."""
+    ops = schedule.plan.ops
+    iteration, op = np.divmod(flat, len(ops))
+    ready, order, kind = schedule.ready.reshape(-1)[flat], ops.order[op], ops.kind[op]
+    is_fifo = np.zeros(len(flat), np.bool_)
+    sends = kind == OpKind.SEND
+    is_fifo[sends] = schedule.plan.queue_discipline[ops.lane[op[sends]]] == Discipline.FIFO
+    by_ready = (kind == OpKind.COMPUTE) | is_fifo
+    primary = np.where(by_ready, ready, np.where(sends, iteration, order))
+    secondary = np.where(kind == OpKind.REDUCE, ready, order)
+    rank = np.empty(len(flat), np.int64)
+    rank[np.lexsort((op, iteration, secondary, primary))] = np.arange(len(flat))
+    return rank
+
+
+def _picked(schedule: Schedule, flat: Int64) -> Int64:
+    """The earliest moment at which each op of `flat` can have been chosen."""
+    at_least = np.maximum(schedule.ready_at_least, schedule.lane_free - schedule.last_packet_ns)
+    has_latency = schedule.is_send & (schedule.plan.ops.duration_ns > 0)
+    picked: Int64 = np.where(has_latency, at_least, schedule.logged.start).reshape(-1)[flat]
+    return np.maximum(picked, 0)
+
+
+def _after(lane: Int64, picked: Int64, times: Int64) -> Int64:
+    """For each entry, the first position of its lane that was picked after its time. `lane` is sorted."""
+    span = int(max(picked.max(initial=0), times.max(initial=0))) + 2
+    _, dense = np.unique(lane, return_inverse=True)
+    # What is picked next is picked no earlier, even where it is only known up to a packet.
+    along = np.maximum.accumulate(dense * span + picked)
+    return np.searchsorted(along, dense * span + times, side="right")
+
+
+def _range_maximum(values: Int64, begin: Int64, end: Int64) -> Int64:
+    """The greatest of values[begin:end] for each pair, or -1 where that is empty.
+
+    Two ranges of the same power of two cover any range. The maxima of one power are made from those of the power before, so only one
+    table of them is held.
+    """
+    greatest = np.full(len(values), -1, np.int64)
+    length = end - begin
+    power = np.where(length > 0, np.frexp(np.maximum(length, 1).astype(np.float64))[1] - 1, -1)
+    table = values
+    for exponent in range(int(power.max(initial=-1)) + 1):
+        if exponent:
+            half = 1 << (exponent - 1)
+            table = np.maximum(table[:-half], table[half:])
+        mine = np.flatnonzero(power == exponent)
+        greatest[mine] = np.maximum(table[begin[mine]], table[end[mine] - (1 << exponent)])
+    return greatest

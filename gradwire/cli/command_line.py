@@ -1,0 +1,422 @@
+"""The command line of gradwire: the commands, their arguments and their help.
+
+What a command does is imported when it is called, so that the help and the shell's completion answer at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import typer.core
+
+from gradwire.cli import comparison_command, program_commands, trace_command
+from gradwire.cli.ending import status_of, unaltered
+from gradwire.encoding import spell_what_is_missing
+from gradwire.faults import STATUSES
+from gradwire.runs.launch.scenario_files import refuse_unreadable, scenario_names
+
+PURPOSE = "Measures what communication strategies do to distributed training, on real networks in virtual time."
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    try:
+        with unaltered():
+            yield
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        raise typer.Exit(130) from None
+
+
+class Commands(typer.core.TyperGroup):
+    """The commands, each of which ends with one line and status 130 on Ctrl-C, whatever it is at."""
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        """Reads the command line."""
+        with _interruptible():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command that was given."""
+        with _interruptible():
+            return super().invoke(ctx)
+
+
+app = typer.Typer(cls=Commands, no_args_is_help=True, help=PURPOSE, epilog=STATUSES, pretty_exceptions_enable=False)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"gradwire {version('gradwire')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version and exit")
+    ] = False,
+) -> None:
+    pass
+
+
+def _scenarios_like(begun: str) -> list[str]:
+    return [name for name in scenario_names() if name.startswith(begun)]
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON and nothing else")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="points that run in parallel; default: one per core")]
+ExecutorName = comparison_command.ExecutorName
+Scheduler = comparison_command.Scheduler
+RunFolder = Annotated[
+    Path | None, typer.Option(readable=False, help="run folder; default: one in runs/, named after what is run")
+]
+ScenarioFile = Annotated[
+    Path,
+    typer.Argument(
+        readable=False,  # what cannot be read is told as all wrong input is
+        help="scenario file (TOML), or the name of one in scenarios/; strategies' files (.py) that it names are run",
+        autocompletion=_scenarios_like,
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="key=value, e.g. fabric.rate=25gbit; a list is swept: cluster.workers=[2,4]; a list in a list sets one: "
+        "strategy.options.thresholds=[[0.5]]",
+    ),
+]
+RunPath = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN",
+        readable=False,
+        help="run folder, or the name of one in runs/; no code that it names is run, and no link in it is followed",
+    ),
+]
+PointName = Annotated[
+    str,
+    typer.Argument(
+        metavar="POINT", help="a point's folder or a unique part of its name, or key=value,... of points.csv"
+    ),
+]
+IterationNumber = Annotated[int | None, typer.Option(help="default: the slowest measured one")]
+ClockName = Annotated[str, typer.Option(help="virtual (exact, no root) or wall (this machine's kernel, needs root)")]
+Fidelity = Annotated[
+    str | None,
+    typer.Option(
+        help="run quicker, off by up to this share of an iteration, e.g. 1%; the same as --set run.fidelity=1%"
+    ),
+]
+Scale = Annotated[
+    int | None,
+    typer.Option(min=1, help="wall clock: divide bytes and rates by this; default: what this machine needs, measured"),
+]
+
+
+def _with_fidelity(settings: list[str] | None, fidelity: str | None) -> list[str]:
+    return [*(settings or []), *([f"run.fidelity={fidelity}"] if fidelity else [])]
+
+
+@app.command()
+def run(
+    scenario: ScenarioFile,
+    settings: Settings = None,
+    jobs: Jobs = None,
+    executor: ExecutorName = "local",
+    scheduler: Scheduler = None,
+    out: RunFolder = None,
+    clock: ClockName = "virtual",
+    scale: Scale = None,
+    fidelity: Fidelity = None,
+) -> None:
+    """Runs a scenario's points and reports on them; resumes a run folder where it stopped."""
+    chosen = _with_fidelity(settings, fidelity)
+    refuse_unreadable(scenario, chosen)
+    from gradwire.cli import running
+    from gradwire.runs.executing.choice import Where
+
+    running.run(scenario, chosen, Where(jobs, executor, scheduler), out, clock, scale)
+
+
+comparison_command.add_to(app)
+program_commands.add_to(app)
+trace_command.add_to(app)
+
+
+@app.command()
+def plan(
+    scenario: ScenarioFile,
+    settings: Settings = None,
+    draw: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="draw the network as well, as .svg, .png or .pdf; one file for each network of the scenario",
+        ),
+    ] = None,
+) -> None:
+    """Compiles and checks every point of a scenario and prints the plans, without running them."""
+    refuse_unreadable(scenario, settings or [])
+    from gradwire.cli import planning
+
+    planning.plan(scenario, settings or [], draw)
+
+
+@app.command()
+def estimate(
+    scenario: ScenarioFile,
+    settings: Settings = None,
+    jobs: Jobs = None,
+    send_ends: Annotated[
+        str | None,
+        typer.Option(
+            help="on a network that holds nothing, a send queue goes on when a message's last byte has left (departure), or earlier "
+            "(buffered); by default as in the point's run, whose ports and switches hold data"
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="also write the rows to this file, as CSV")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
+) -> None:
+    """Estimates every point of a scenario on an ideal network, in milliseconds to seconds: a model, not a run."""
+    refuse_unreadable(scenario, settings or [])
+    from gradwire.cli import estimating
+
+    estimating.estimate(scenario, settings or [], jobs, send_ends, out, as_json=as_json)
+
+
+@app.command()
+def report(
+    run_path: RunPath,
+    out: Annotated[Path | None, typer.Option(help="folder for the report; default: the run folder")] = None,
+) -> None:
+    """Writes and prints the report of a run folder again, without running anything, whichever version of gradwire ran it."""
+    from gradwire.cli import reading
+
+    reading.report(run_path, out)
+
+
+@app.command()
+def diff(
+    first: RunPath,
+    second: RunPath,
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option(help='end with status 1 if a point changed so, e.g. "iteration_time > 1%"; may be given again'),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="show points that did not change, too")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Shows what changed from one run to another, point by point, and why; of two reproductions, claim by claim as well."""
+    from gradwire.cli import difference
+
+    difference.diff(first, second, fail_if or [], every=every, as_json=as_json)
+
+
+@app.command()
+def why(
+    run_path: RunPath,
+    point: PointName,
+    iteration: IterationNumber = None,
+    every: Annotated[bool, typer.Option("--all", help="print every segment of the path")] = False,
+) -> None:
+    """Shows where an iteration's time went: its critical path, divided into compute, network, stragglers and aggregation."""
+    from gradwire.cli import reading
+
+    reading.why(run_path, point, iteration, every=every)
+
+
+@app.command()
+def trace(
+    run_path: RunPath,
+    point: PointName,
+    iteration: IterationNumber = None,
+    out: Annotated[
+        Path | None, typer.Option(help="file; default: trace-N.json in the point's folder; .gz compresses")
+    ] = None,
+    chakra: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="write the measured times there as a Chakra trace instead, one file per rank"
+        ),
+    ] = None,
+    kineto: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="write them there as profiles of torch.profiler instead, for tools that read these"
+        ),
+    ] = None,
+) -> None:
+    """Exports one iteration as a timeline for ui.perfetto.dev: streams, send queues, receives, arrows, and the load of links."""
+    from gradwire.cli import reading
+
+    if chakra is not None or kineto is not None:
+        reading.trace_of_ranks(run_path, point, iteration, out, chakra, kineto)
+    else:
+        reading.trace(run_path, point, iteration, out)
+
+
+@app.command()
+def utilisation(
+    run_path: RunPath,
+    point: PointName,
+    port: Annotated[str, typer.Option(help="captured port, e.g. h1-eth0; default: the first")] = "",
+    bin_ms: Annotated[float | None, typer.Option(min=0.001, help="width of a bin in milliseconds; default: 10")] = None,
+) -> None:
+    """Charts how a captured port was used over time, from its packets (captured with `--set run.capture=h1`)."""
+    from gradwire.cli import reading
+
+    reading.utilisation(run_path, point, port, bin_ms and bin_ms / 1e3)
+
+
+@app.command()
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="papers or scenarios, e.g. geryon p3-fig7; default: all")
+    ] = None,
+    jobs: Jobs = None,
+    executor: ExecutorName = "local",
+    scheduler: Scheduler = None,
+    out: Annotated[Path | None, typer.Option(help="folder of the report; default: runs/reproduction")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="one representative scenario per paper, in minutes")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="with --quick: fail if a claim that held no longer does")
+    ] = False,
+    accept: Annotated[bool, typer.Option("--accept", help="with --quick: keep this score to compare with")] = False,
+    pages: Annotated[
+        Path | None,
+        typer.Option(help="folder to write pages into as well: an overview, and one page per paper, e.g. docs"),
+    ] = None,
+    moved_from: Annotated[
+        Path | None,
+        typer.Option(help="with --pages: folder of pages to say what moved since; default: the replaced ones"),
+    ] = None,
+) -> None:
+    """Runs the papers' evaluations and says which of their claims hold; nothing runs twice, and Ctrl-C loses nothing."""
+    from gradwire.cli import reproducing
+    from gradwire.runs.executing.choice import Where
+
+    where, written = Where(jobs, executor, scheduler), reproducing.Pages(pages, moved_from)
+    reproducing.reproduce(names or [], where, out, written, quick=quick, check=check, accept=accept)
+
+
+@app.command()
+def scenarios(as_json: AsJson = False) -> None:
+    """Lists the scenarios that gradwire brings: a figure or table of a paper each."""
+    from gradwire.cli import listing
+
+    listing.scenarios(as_json=as_json)
+
+
+@app.command()
+def models(
+    name: Annotated[str | None, typer.Argument(metavar="MODEL", help="only this one; or a model file")] = None,
+    as_toml: Annotated[bool, typer.Option("--toml", help="print it as a model file")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Lists the models that a scenario can name, including those of installed packages, with their sizes."""
+    from gradwire.cli import listing
+
+    listing.models(name, as_toml=as_toml, as_json=as_json)
+
+
+@app.command()
+def devices(
+    name: Annotated[str | None, typer.Argument(metavar="DEVICE", help="only this one; or a device file")] = None,
+    as_toml: Annotated[bool, typer.Option("--toml", help="print it as a device file")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Lists the devices that a scenario can name, including those of installed packages, and the models that have a time on each."""
+    from gradwire.cli import listing
+
+    listing.devices(name, as_toml=as_toml, as_json=as_json)
+
+
+@app.command()
+def strategies(as_json: AsJson = False) -> None:
+    """Lists the strategies that a scenario can name, including those of installed packages, with their options and defaults."""
+    from gradwire.cli import listing
+
+    listing.strategies(as_json=as_json)
+
+
+@app.command()
+def explain(
+    key: Annotated[
+        str | None, typer.Argument(metavar="KEY", help="e.g. fabric.rate, fabric, or a strategy; default: everything")
+    ] = None,
+    as_json: AsJson = False,
+    as_schema: Annotated[bool, typer.Option("--json-schema", help="print the JSON Schema of scenario files")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="print the page of all keys")] = False,
+) -> None:
+    """Says what a key of a scenario means, what its value must be, and its default; or a strategy's options."""
+    from gradwire.cli import listing
+
+    listing.explain(key, as_json=as_json, as_schema=as_schema, as_markdown=as_markdown)
+
+
+@app.command()
+def calibrate(
+    hosts: Annotated[int, typer.Option(min=3, help="hosts on one switch")] = 8,
+    rate: Annotated[str, typer.Option(help="line rate, e.g. 10gbit")] = "10gbit",
+    as_json: AsJson = False,
+    clock: ClockName = "virtual",
+    scale: Scale = None,
+) -> None:
+    """Measures how close traffic patterns come to their ideal times, and whether priorities are strict."""
+    from gradwire.cli import machine
+
+    machine.calibrate(hosts, rate, clock, scale, as_json=as_json)
+
+
+@app.command()
+def doctor() -> None:
+    """Lists what is there and what is missing, with the command that fixes it, then boots the kernel and sends a flow as proof."""
+    from gradwire.cli import machine
+
+    machine.doctor()
+
+
+@app.command()
+def clean(
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="FOLDER",
+            help="run folders, or folders of them; default: runs/; nothing behind links in them is removed",
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be removed")] = False,
+) -> None:
+    """Removes what commands that were killed left behind, on both clocks; nothing of a command that lives, and nothing of others'."""
+    from gradwire.cli import machine
+
+    machine.clean(folders or [], dry_run=dry_run)
+
+
+@app.command()
+def kernel(
+    force: Annotated[bool, typer.Option(help="build it even if it exists")] = False,
+    check: Annotated[bool, typer.Option("--check", help="build nothing, and fail if there is none")] = False,
+) -> None:
+    """Builds the virtual-time kernel, once, and prints its path. `make setup` does this as well, and wheels contain the kernel."""
+    from gradwire.cli import machine
+
+    machine.kernel(force=force, check=check)
+
+
+def main() -> None:
+    """Runs the command line. Whatever happens ends with one message and an exit status, which say who is at fault."""
+    spell_what_is_missing()
+    # It complains, in several lines, of a home folder that cannot be written to, and goes on without.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    sys.exit(status_of(app))

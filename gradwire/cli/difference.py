@@ -1,0 +1,188 @@
+"""`gradwire diff`: two runs, or two reproductions, beside each other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from gradwire.analysis.difference import (
+    ClaimDifference,
+    Gate,
+    PointDifference,
+    RunDifference,
+    RunFacts,
+    claim_differences,
+    differences,
+)
+from gradwire.analysis.frames.csv_files import read_texts
+from gradwire.analysis.parameters import describe
+from gradwire.cli import terminal
+from gradwire.faults import InputFault
+from gradwire.runs.judged import judge_stored
+from gradwire.runs.protocol import TASK_FILE
+from gradwire.runs.stored.files import reading
+from gradwire.runs.stored.links import refuse_links
+from gradwire.runs.stored.point_folders import runs_of
+from gradwire.runs.stored.provenance import provenance
+from gradwire.runs.stored.run_folder import RUNS, SCENARIO_FILE, run_folder, stored_clock, stored_scenario
+from gradwire.runs.stored.stored_run import StoredRun
+
+CLAIMS_FILE = "claims.csv"
+
+
+def diff(first: Path, second: Path, gates: Sequence[str], *, every: bool, as_json: bool) -> None:
+    """`gradwire diff`. Raises InputFault for what is no run or no gate."""
+    wanted = [Gate.parse(text) for text in gates]
+    one, other = _place(first), _place(second)
+    if (one / CLAIMS_FILE).exists() != (other / CLAIMS_FILE).exists():
+        raise InputFault(f"{one} and {other}: one is a reproduction and the other a run; give two of a kind")
+    claims = _claims(one, other) if (one / CLAIMS_FILE).exists() else []
+    found = {name: differences(facts_of(a), facts_of(b)) for name, (a, b) in _runs(one, other).items()}
+    failures = [line for each in found.values() for line in _failures(each, wanted)]
+    if as_json:
+        print(json.dumps(_as_json(found, claims, failures), indent=1, default=str))
+    else:
+        for name, difference in found.items():
+            _show(name, difference, every=every)
+        if (one / CLAIMS_FILE).exists():
+            _show_claims(claims)
+        for line in failures:
+            terminal.errors.print(f"[red]fails[/red]: {line}", highlight=False)
+    if failures:
+        raise typer.Exit(1)
+
+
+def _place(path: Path) -> Path:
+    for place in (path, RUNS / path):
+        if (place / CLAIMS_FILE).exists():
+            refuse_links(place)
+            return place
+    return run_folder(path)
+
+
+def _runs(one: Path, other: Path) -> dict[str, tuple[Path, Path]]:
+    """Run folders to compare, by name: the two themselves, or those of the same name in two reproductions."""
+    if (one / SCENARIO_FILE).exists():
+        return {"": (one, other)}
+    names = sorted(path.parent.name for path in (one / "runs").glob(f"*/{SCENARIO_FILE}"))
+    return {name: (one / "runs" / name, other / "runs" / name) for name in names if (other / "runs" / name).exists()}
+
+
+def facts_of(folder: Path) -> list[RunFacts]:
+    """What is compared of each point of a run folder. Raises InputFault for a folder that cannot be read."""
+    scenario, clock = stored_scenario(folder), stored_clock(folder)
+    starts = provenance(folder).starts
+    origin = {"kernel": starts[-1].kernel, "gradwire": _version(starts[-1])} if starts else {}
+    found = []
+    for point, stored in zip(scenario.points, runs_of(folder, scenario.points), strict=True):
+        judged = judge_stored(stored, point, clock)
+        completion = stored.completion()
+        found.append(
+            RunFacts(judged.result, judged.fabric, _settings(stored), origin, completion.key if completion else "")
+        )
+    return found
+
+
+def _version(start: Any) -> str:
+    return f"{start.version} {start.commit}".strip()
+
+
+def _settings(stored: StoredRun) -> Mapping[str, str]:
+    if not (stored.folder / TASK_FILE).exists():
+        return {}
+    task = stored.task()
+    told = {"iterations": task.iterations, "warmup": task.warmup, "clock": task.clock, "agents per host": task.per_host}
+    return {name: str(value) for name, value in {**told, **asdict(task.sockets)}.items()}
+
+
+def _claims(one: Path, other: Path) -> list[ClaimDifference]:
+    rows = []
+    for folder in (one, other):
+        with reading(folder / CLAIMS_FILE):
+            rows.append(read_texts(folder / CLAIMS_FILE))
+    return claim_differences(*rows)
+
+
+def _failures(difference: RunDifference, gates: Sequence[Gate]) -> list[str]:
+    if not gates:
+        return []
+    lines = [
+        f"{describe(point.parameters)}: {reason}"
+        for point in difference.points
+        for reason in dict.fromkeys(gate.fails(point) for gate in gates)
+        if reason
+    ]
+    return lines + [f"{describe(parameters)}: is only in the first run" for parameters in difference.only_in_first]
+
+
+def _show(name: str, difference: RunDifference, *, every: bool) -> None:
+    changed = [point for point in difference.points if every or point.change() != 0 or point.causes]
+    if name and not changed and not difference.only_in_first and not difference.only_in_second:
+        return
+    table = Table(title=name or None, box=None, pad_edge=False, header_style="bold", title_justify="left")
+    for column in ("point", "time (s)", "then (s)", "change", "because of"):
+        table.add_column(column, justify="left" if column in ("point", "because of") else "right", overflow="fold")
+    for point in changed:
+        table.add_row(*_row(point))
+    if changed:
+        terminal.console.print(table)
+    same = len(difference.points) - sum(point.change() != 0 for point in difference.points)
+    terminal.console.print(f"{same} of {len(difference.points)} points took the same time", highlight=False)
+    for parameters, where in (
+        *((parameters, "first") for parameters in difference.only_in_first),
+        *((parameters, "second") for parameters in difference.only_in_second),
+    ):
+        terminal.console.print(f"only in the {where} run: {describe(parameters)}", markup=False, highlight=False)
+
+
+def _row(point: PointDifference) -> tuple[Text, ...]:
+    times = [f"{side.iteration_time_s:.6g}" if side.valid else "invalid" for side in (point.first, point.second)]
+    change = f"{point.change():+.3%}" if point.comparable else ""
+    return tuple(map(Text, (describe(point.parameters), *times, change, "; ".join(point.causes) or "nothing")))
+
+
+def _show_claims(claims: Sequence[ClaimDifference]) -> None:
+    if not claims:
+        terminal.console.print("all claims came out the same")
+        return
+    table = Table(title="Claims", box=None, pad_edge=False, header_style="bold", title_justify="left")
+    for column in ("claim", "measured", "then", "outcome", "then"):
+        table.add_column(column, overflow="fold")
+    for each in claims:
+        claim = f"{each.scenario}/{each.claim}"
+        table.add_row(*map(Text, (claim, each.first, each.second, each.first_outcome, each.second_outcome)))
+    terminal.console.print(table)
+
+
+def _as_json(
+    found: Mapping[str, RunDifference], claims: Sequence[ClaimDifference], failures: Sequence[str]
+) -> dict[str, Any]:
+    return {
+        "runs": [
+            {
+                "name": name,
+                "points": [
+                    {
+                        "parameters": point.parameters,
+                        "first": {"iteration_time_s": point.first.iteration_time_s, "verdict": point.first.verdict},
+                        "second": {"iteration_time_s": point.second.iteration_time_s, "verdict": point.second.verdict},
+                        "change": point.change() if point.comparable else None,
+                        "causes": point.causes,
+                    }
+                    for point in difference.points
+                ],
+                "only_in_first": difference.only_in_first,
+                "only_in_second": difference.only_in_second,
+            }
+            for name, difference in found.items()
+        ],
+        "claims": [asdict(each) for each in claims],
+        "failures": failures,
+    }

@@ -1,0 +1,141 @@
+"""How a command ends: with an exit status that says who is at fault, and one message, whatever happened.
+
+What a command raises on purpose is a Fault. Everything else that escapes is told as a bug, with its traceback, and ends with status 4.
+Python would end with 1 there, which means that a point is invalid, and typer and rich turn some errors into exits of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from gradwire.faults import Fault, InputFault, InternalFault, MachineFault
+from gradwire.files import NO_ROOM, TOO_MANY
+
+INTERRUPTED = 128 + signal.SIGINT
+NO_READER = 128 + signal.SIGPIPE
+"""As a shell says it of programs that write to one that has ended, such as `head`."""
+
+
+class Escaped(Exception):
+    """Carries an error past those who would make something else of it."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+
+@contextmanager
+def unaltered() -> Iterator[None]:
+    """Wraps what typer runs: it takes an EOFError for the user's wish to end, and rich ends the program where output finds no reader."""
+    try:
+        yield
+    except (BrokenPipeError, EOFError) as error:
+        raise Escaped(error) from error
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):
+            raise Escaped(end.__context__) from end
+        if isinstance(end.code, int) and end.code > 128:  # as a signal's handler ends a command
+            raise
+        raise Escaped(
+            RuntimeError(f"something asked for exit status {end.code!r}").with_traceback(end.__traceback__)
+        ) from end
+
+
+def status_of(command: Callable[[], object]) -> int:
+    """Runs a command, which may raise SystemExit, and tells what went wrong; returns the exit status."""
+    died: list[threading.ExceptHookArgs] = []
+    before = threading.excepthook
+
+    def note(thread: threading.ExceptHookArgs) -> None:
+        died.append(thread)
+        before(thread)
+
+    threading.excepthook = note
+    try:
+        status = _status_of(command)
+    finally:
+        threading.excepthook = before
+    if died and not status:
+        return _told(InternalFault(f"a thread of it ended with {_named(died[0].exc_value)}, as told above"))
+    return status
+
+
+def _status_of(command: Callable[[], object]) -> int:
+    try:
+        try:
+            command()
+        except Escaped as escaped:
+            raise escaped.error from None
+        sys.stdout.flush()
+    except SystemExit as end:
+        return _flushed(end)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        return _without_reader()
+    except BaseException as error:  # noqa: BLE001 (whatever it is, it has to be told)
+        return _told(error)
+    return 0
+
+
+def _flushed(end: SystemExit) -> int:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _without_reader()
+    return end.code if isinstance(end.code, int) else 0 if end.code is None else InternalFault.exit_status
+
+
+def _without_reader() -> int:
+    """Lets Python write what it still holds to nobody, or it would complain when it ends."""
+    nobody = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            os.dup2(nobody, stream.fileno())
+    return NO_READER
+
+
+def fault_of(error: BaseException) -> Fault:
+    """Who is at fault for what has escaped."""
+    match error:
+        case Fault():
+            return error
+        case PermissionError() if error.filename:  # also from looking whether a file is there, wherever a command looks
+            reason = f"{error.filename}: {error.strerror}"
+            return InputFault(f"{reason}; make it readable and writable for this user, or give another place")
+        case OSError() if error.errno in (*NO_ROOM, *TOO_MANY):
+            where = f"{error.filename}: " if error.filename else ""
+            return MachineFault(
+                f"{where}{error.strerror}; see `df` and `ulimit -a`, make room, and give the command again"
+            )
+        case MemoryError():
+            return MachineFault(
+                "memory ran out; run fewer points at once (--jobs), or a smaller plan, or allow more memory"
+            )
+    return InternalFault(
+        f"{_named(error)}; report this with the command, the lines below, and what `gradwire doctor` prints"
+    )
+
+
+def _named(error: BaseException | None) -> str:
+    return traceback.format_exception_only(error)[-1].strip() if error else "an error"
+
+
+def _told(error: BaseException) -> int:
+    from rich.markup import escape
+
+    from gradwire.cli import terminal
+
+    fault = fault_of(error)
+    with suppress(OSError, SystemExit):  # nobody reads it
+        terminal.errors.print(f"[red]error[/red] ({fault.at_fault}): {escape(str(fault))}", highlight=False)
+        if isinstance(fault, InternalFault) and fault is not error:
+            traceback.print_exception(error)
+    return fault.exit_status

@@ -1,0 +1,60 @@
+"""The command that runs nothing and computes what an ideal network would give: `estimate`."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from gradwire.analysis.report.tables import rich_table
+from gradwire.cli import terminal
+from gradwire.runs.compiling.processes import cores
+from gradwire.runs.estimation import (
+    check_send_ends,
+    estimate_points,
+    estimates_json,
+    estimates_table,
+    without_effect,
+    write_estimates_csv,
+)
+from gradwire.runs.launch.out_paths import refuse_unusable_file, writing
+from gradwire.runs.launch.scenario_files import scenario_path
+from gradwire.workloads.scenario.loading import load_scenario
+
+
+def estimate(
+    scenario: Path, settings: Sequence[str], jobs: int | None, send_ends: str | None, out: Path | None, *, as_json: bool
+) -> None:
+    """`gradwire estimate`."""
+    check_send_ends(send_ends)
+    if out:
+        refuse_unusable_file(out)
+    loaded = load_scenario(scenario_path(scenario), settings)
+    warnings = without_effect(loaded.points)
+    for warning in warnings:
+        terminal.screen().warn(warning)
+    begun_s = time.perf_counter()
+    status = terminal.errors.status("estimating")
+
+    def on_done(count: int) -> None:
+        status.update(f"estimating: {count} of {len(loaded.points)} points")
+        # Not earlier: processes are forked before the first call, and must not be beside the status's thread.
+        status.start()
+
+    with terminal.interruptible("interrupted"):
+        try:
+            estimates = estimate_points(loaded.points, jobs or cores(), send_ends, on_done)
+        finally:
+            status.stop()
+    took_s = time.perf_counter() - begun_s
+    if out:
+        with writing(out):
+            out.parent.mkdir(parents=True, exist_ok=True)
+            write_estimates_csv(out, estimates)
+    if as_json:
+        print(json.dumps(estimates_json(estimates, took_s, warnings), indent=1))
+        return
+    terminal.console.print(rich_table(estimates_table(loaded.title, estimates, took_s)))
+    if out:
+        terminal.name_files({"rows": out})

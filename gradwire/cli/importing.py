@@ -1,0 +1,226 @@
+"""The command that reads traces of training jobs: `import`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import tomli_w
+from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from gradwire.cli import terminal
+from gradwire.faults import InputFault
+from gradwire.files import replace_text
+from gradwire.regular_files import MESSAGE_BYTES, read_bytes
+from gradwire.runs.launch.out_paths import refuse_unusable, writing
+from gradwire.workloads.scenario import units
+from gradwire.workloads.traces.findings import Finding
+from gradwire.workloads.traces.importing import VERDICT_FILE, Imported
+from gradwire.workloads.traces.importing import import_traces as read_traces
+from gradwire.workloads.traces.record import Reading, Watch
+from gradwire.workloads.traces.summary import Summary
+from gradwire.workloads.traces.workload import FILE_NAME
+
+FOLDER = Path("traces")
+MOST_REASONS = 40
+"""Refusals that are printed."""
+EXAMPLE_OF_GROUPS = 'such as {"1": [0, 1]}, or {"1": [[0, 1], [2, 3]]} where it is another group on other ranks'
+RATE = "25gbit"
+"""Of the scenario that is written beside a workload, to begin with."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the command line says of traces that do not say it themselves."""
+
+    ranks: int | None
+    step: int | None
+    groups: Path | None
+    element_bytes: int | None
+    flop_rate: str | None
+
+    def reading(self) -> Reading:
+        """The same, read. Raises InputFault."""
+        flops_per_s = None
+        if self.flop_rate is not None:
+            try:
+                flops_per_s = units.FLOP_RATE.parse(self.flop_rate)
+            except ValueError as error:
+                raise InputFault(f"--flop-rate {self.flop_rate}: {error}") from error
+            if flops_per_s <= 0:
+                raise InputFault(f"--flop-rate {self.flop_rate}: must be above 0")
+        groups = _groups(self.groups)
+        one = {name: lists[0] for name, lists in groups.items() if len(lists) == 1}
+        several = {name: lists for name, lists in groups.items() if len(lists) > 1}
+        return Reading(self.ranks, self.element_bytes, one, flops_per_s, self.step, several)
+
+
+def _groups(path: Path | None) -> dict[str, tuple[tuple[int, ...], ...]]:
+    """Ranks of process groups by name, of which one may have several. Raises InputFault for a file that says something else."""
+    if path is None:
+        return {}
+    try:
+        read = msgspec.json.decode(read_bytes(path, MESSAGE_BYTES, follow=True), type=dict[str, list[int | list[int]]])
+    except OSError as error:
+        raise InputFault(f"--groups {path}: {error.strerror}") from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InputFault(
+            f"--groups {path}: {error}; it has the ranks of each group by its name, {EXAMPLE_OF_GROUPS}"
+        ) from error
+    found: dict[str, tuple[tuple[int, ...], ...]] = {}
+    for name, listed in read.items():
+        ranks = [each for each in listed if isinstance(each, int)]
+        lists = [each for each in listed if isinstance(each, list)] or [ranks]
+        everyone = [rank for each in lists for rank in each]
+        mixed = bool(ranks) and lists != [ranks]
+        if mixed or not all(lists) or len(set(everyone)) != len(everyone) or min(everyone) < 0:
+            raise InputFault(
+                f"--groups {path}: group '{name}' has the ranks {listed}: give each rank from 0 on once, {EXAMPLE_OF_GROUPS}"
+            )
+        found[name] = tuple(map(tuple, lists))
+    return found
+
+
+def import_traces(traces: Sequence[Path], out: Path | None, said: Said) -> None:
+    """`gradwire import`."""
+    paths = _files(traces)
+    folder = out or FOLDER / _name(paths[0])
+    refuse_unusable(folder)
+    reading = said.reading()
+    with terminal.interruptible("interrupted: nothing was written"), _progress() as watch:
+        imported = read_traces(paths, _name(folder), reading, watch)
+    with writing(folder):
+        imported.write(folder)
+        if imported.workload is not None and not _scenario_file(folder).exists():  # which may have been edited
+            _write_scenario(folder, imported.workload.ranks)
+    _show(imported)
+    if imported.workload is None:
+        raise InputFault(
+            f"no workload was made of the traces, because it would be a guess:\n{_reasons(imported, folder)}"
+        )
+    terminal.name_files(
+        {"workload": folder / FILE_NAME, "verdict": folder / VERDICT_FILE, "scenario": _scenario_file(folder)}
+    )
+
+
+def _reasons(imported: Imported, folder: Path) -> str:
+    """Why there is no workload, one line each; where there are very many, the first, and where the others are."""
+    lines = [finding.words for finding in imported.refusals[:MOST_REASONS]]
+    more = len(imported.refusals) - len(lines)
+    return "\n".join([*lines, *([f"and {more:,} more, which {folder / VERDICT_FILE} has"] if more else [])])
+
+
+def _files(traces: Sequence[Path]) -> list[Path]:
+    """Files, and those in folders by name. Raises InputFault for what is not there."""
+    found: list[Path] = []
+    for path in traces:
+        if not path.exists():
+            raise InputFault(f"{path}: no such file")
+        inside = (
+            sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith("."))
+            if path.is_dir()
+            else [path]
+        )
+        if not inside:
+            raise InputFault(f"{path}: the folder has no files")
+        found += inside
+    return found
+
+
+def _name(path: Path) -> str:
+    """A file's or folder's name without endings."""
+    return re.sub(r"\.(json|gz|et)\b", "", path.resolve().name).strip(".") or "trace"
+
+
+def _scenario_file(folder: Path) -> Path:
+    """Runs of it are then in a folder of the workload's name."""
+    return folder / f"{_name(folder)}.toml"
+
+
+def _write_scenario(folder: Path, ranks: int) -> None:
+    """A scenario to begin with: the recorded workload on one switch."""
+    document = {
+        "title": f"{_name(folder)}, as it was recorded",
+        "cluster": {"workers": ranks},
+        "fabric": {"rate": RATE},
+        "model": {"name": _name(folder), "trace": FILE_NAME},
+        "strategy": {"name": "replay"},
+    }
+    replace_text(_scenario_file(folder), tomli_w.dumps(document))
+
+
+@contextmanager
+def _progress() -> Iterator[Watch]:
+    """A bar for each file, in a terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(
+        *columns, console=terminal.errors, transient=True, disable=not terminal.errors.is_terminal
+    ) as progress:
+        bars = {}
+
+        def watch(path: Path, done: int, total: int) -> None:
+            if path not in bars:
+                bars[path] = progress.add_task(escape(path.name), total=total)
+            progress.update(bars[path], completed=done, total=total)
+
+        yield watch
+
+
+def _show(imported: Imported) -> None:
+    """Prints what was read, on what the reading rests, and what the workload consists of."""
+    for source in imported.sources:
+        rank = "" if source.rank is None else f" of rank {source.rank}"
+        _line(f"read: {source.file}: {source.format}{rank}, {source.calls:,} communications")
+    for line in _grounds(imported):
+        _line(f"rests on: {line}")
+    if imported.summary is not None:
+        terminal.console.print(_table(imported.summary))
+        for line in _foot(imported.summary):
+            _line(line)
+
+
+def _grounds(imported: Imported) -> Iterator[str]:
+    """What the reading rests on; what is so in several files is one line, with the place in the first."""
+    alike: dict[str, list[Finding]] = {}
+    for finding in imported.findings:
+        if not finding.refused:
+            alike.setdefault(finding.what, []).append(finding)
+    for findings in alike.values():
+        others = len(findings) - 1
+        more = f"; likewise in {others} more file{'s' if others > 1 else ''}" if others else ""
+        yield findings[0].words + more
+
+
+def _line(text: str) -> None:
+    terminal.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _table(summary: Summary) -> Table:
+    table = Table(title=f"{summary.ranks} ranks", title_justify="left", box=None)
+    for column in ("communication", "group", "ranks", "calls", "MB", "recorded (s)"):
+        table.add_column(column, justify="left" if column in ("communication", "ranks") else "right")
+    for row in summary.rows:
+        recorded = "" if row.recorded_s is None else f"{row.recorded_s:.6f}"
+        number = "" if row.number is None else f"{row.number}"
+        table.add_row(row.kind, number, row.group, f"{row.calls:,}", f"{row.size_bytes / 1e6:,.6f}", recorded)
+    return table
+
+
+def _foot(summary: Summary) -> Iterator[str]:
+    if summary.compute_s is None:
+        yield "computation: not recorded"
+    else:
+        least, most = summary.compute_s
+        yield (
+            f"computation: {most:.6f} s a rank" if least == most else f"computation: {least:.6f} to {most:.6f} s a rank"
+        )
+    for file, exposed_s in summary.exposed_s.items():
+        yield f"exposed communication: {exposed_s:.6f} s as recorded in {file}"
+    if not summary.exposed_s:
+        yield "exposed communication: not recorded"

@@ -1,0 +1,96 @@
+"""Commands about the machine: `doctor`, `kernel` and `calibrate`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import typer
+from rich.markup import escape
+
+from gradwire.cli import terminal
+from gradwire.cli.clock import chosen_clock
+from gradwire.datatypes.fabric import Fabric
+from gradwire.faults import InputFault, MachineFault
+from gradwire.runs.calibrate import calibrate_fabric
+from gradwire.runs.carrying.scale import choose_scale
+from gradwire.runs.cleaning import clean as remove_leavings
+from gradwire.runs.launch.kernel import make_kernel_ready
+from gradwire.runs.proof import proof, trial_on
+from gradwire.runs.stored.run_folder import RUNS
+from gradwire.runs.terminal.listings import calibration_table, findings_table
+from gradwire.runs.terminal.progress import kernel_progress
+from gradwire.vm.doctor import diagnose
+from gradwire.vm.kernel import build_kernel, cache_folder, cached_kernel
+from gradwire.vm.machines import DEFAULT_MEMORY_MB, MEASURED
+from gradwire.workloads.scenario.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
+from gradwire.workloads.scenario.units import rate_bps, rate_text
+
+
+def kernel(*, force: bool, check: bool) -> None:
+    """`gradwire kernel`."""
+    if check and not cached_kernel():
+        terminal.console.print("kernel: none yet")
+        raise typer.Exit(1)
+    if force:
+        with kernel_progress(terminal.errors) as show_step:
+            build_kernel(show_step, anew=True)
+    make_kernel_ready(terminal.errors)
+    terminal.console.print(f"kernel: {cached_kernel()}", highlight=False, soft_wrap=True)
+
+
+def clean(folders: Sequence[Path], *, dry_run: bool) -> None:
+    """`gradwire clean`."""
+    for folder in folders:
+        if not folder.is_dir():
+            raise InputFault(f"{folder}: no such folder; give run folders, or folders of them, like {RUNS}")
+    places = list(folders) or [RUNS]
+    removed = 0
+    with terminal.interruptible("interrupted"):
+        for leaving in remove_leavings(places, cache_folder(), dry_run=dry_run):
+            removed += 1
+            verb = "would remove" if dry_run else "removed"
+            terminal.console.print(f"{verb} {leaving.kind} {escape(leaving.what)}", highlight=False, soft_wrap=True)
+    if not removed:
+        looked = ", ".join(map(str, places))
+        terminal.console.print(
+            f"nothing was left behind (runs looked at: {escape(looked)})", highlight=False, soft_wrap=True
+        )
+
+
+def doctor() -> None:
+    """`gradwire doctor`."""
+    doing = "looking around, booting the kernel, sending a flow"
+    with terminal.interruptible("interrupted"), terminal.errors.status(doing):
+        findings = diagnose()
+        findings.append(proof(findings))
+    terminal.console.print(findings_table(findings))
+    if not all(finding.ok for finding in findings if finding.required):
+        raise typer.Exit(MachineFault.exit_status)
+
+
+def calibrate(hosts: int, rate: str, clock_name: str, scale: int | None, *, as_json: bool) -> None:
+    """`gradwire calibrate`."""
+    try:
+        line_rate_bps = rate_bps(rate)
+    except ValueError as error:
+        raise InputFault(f"--rate {rate}: {error}") from error
+    if not LOWEST_RATE_BPS <= line_rate_bps <= HIGHEST_RATE_BPS:
+        bounds = f"{rate_text(LOWEST_RATE_BPS)} to {rate_text(HIGHEST_RATE_BPS)}"
+        raise InputFault(f"--rate {rate}: must be {bounds}")
+    clock = chosen_clock(clock_name, scale)
+    if clock.name == "virtual":
+        make_kernel_ready(terminal.errors)
+    with terminal.interruptible("interrupted"), terminal.errors.status("calibrating") as status:
+        trial_on(clock)(DEFAULT_MEMORY_MB)
+        if clock.scale == MEASURED:
+            chosen = choose_scale([Fabric(hosts, line_rate_bps)])
+            clock = replace(clock, scale=chosen.number)
+            terminal.errors.print(chosen.announcement(), highlight=False)
+        result = calibrate_fabric(hosts, line_rate_bps, clock, lambda name: status.update(f"calibrating: {name} done"))
+    if as_json:
+        print(json.dumps(result.as_dict(), indent=1))
+    else:
+        terminal.console.print(calibration_table(result))

@@ -1,0 +1,121 @@
+"""The commands of the command line that run programs of the user's own: their arguments and their help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import typer.core
+
+from gradwire.runs.launch.scenario_files import scenario_names
+
+PROGRAM = "program"
+
+
+class WithProgram(typer.core.TyperCommand):
+    """A command whose line ends in another's: what follows `--` is left as it is, in the context's `meta`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parses what is before the program."""
+        end = args.index("--") if "--" in args else len(args)
+        ctx.meta[PROGRAM] = tuple(args[end + 1 :])
+        return super().parse_args(ctx, args[:end])
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Shows where the program goes."""
+        return [*super().collect_usage_pieces(ctx), "-- PROGRAM [ARGS]..."]
+
+
+def _scenarios_like(begun: str) -> list[str]:
+    return [name for name in scenario_names() if name.startswith(begun)]
+
+
+NetworkOf = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="SCENARIO",
+        show_default=False,
+        readable=False,
+        help="scenario whose network it is; or none, and --workers and --rate",
+        autocompletion=_scenarios_like,
+    ),
+]
+Settings = Annotated[list[str] | None, typer.Option("--set", help="key=value of the scenario, e.g. fabric.rate=25gbit")]
+Workers = Annotated[int | None, typer.Option(min=1, help="number of hosts on one switch, without a scenario")]
+Rate = Annotated[str | None, typer.Option(help="line rate of a host, e.g. 10gbit")]
+LeafSpine = Annotated[bool, typer.Option("--leaf-spine", help="two leaves and two spines instead of one switch")]
+Oversubscription = Annotated[float | None, typer.Option(help="of the leaves' uplinks; implies --leaf-spine")]
+Memory = Annotated[str | None, typer.Option(help="for all hosts together, e.g. 8G; default: the scenario's, or 3 GiB")]
+
+
+def execute(
+    context: typer.Context,
+    scenario: NetworkOf = None,
+    settings: Settings = None,
+    workers: Workers = None,
+    rate: Rate = None,
+    leaf_spine: LeafSpine = False,
+    oversubscription: Oversubscription = None,
+    hosts: Annotated[str, typer.Option(help="hosts to run it on, e.g. h1,h4")] = "all",
+    launch: Annotated[
+        str,
+        typer.Option(
+            help="each: one process per host; torch: the same, with the environment that torchrun gives; mpi: one mpirun on the "
+            "first host, which reaches the others without ssh"
+        ),
+    ] = "each",
+    memory: Memory = None,
+    time_limit: Annotated[str, typer.Option(help="virtual time after which programs are ended, e.g. 30s")] = "1h",
+    wall_limit: Annotated[
+        str | None, typer.Option(help="the same in wall time, e.g. 5min; default: the scenario's, or 30 min")
+    ] = None,
+    stall_limit: Annotated[
+        str, typer.Option(help="wall time that programs may compute while no virtual time passes, e.g. 5min")
+    ] = "20s",
+    output_limit: Annotated[
+        str | None,
+        typer.Option(help="what is kept of all that programs write, e.g. 4G; the rest is dropped. default: 1 GiB"),
+    ] = None,
+    capture: Annotated[
+        list[str] | None,
+        typer.Option(help="write this port's packets to a file: h1, s1-eth2 or all; may be given again"),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(readable=False, help="run folder; default: a new one in runs/, named after the program"),
+    ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option(help="for root: the user as whom the whole run goes on, so that programs have no other rights"),
+    ] = None,
+) -> None:
+    """Runs a program of your own, unmodified, on the hosts of an emulated network, and says what the network carried."""
+    from gradwire.cli import programs
+    from gradwire.programs.size import Size
+
+    size = Size(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription)
+    limits = programs.Limits(memory, time_limit, wall_limit, stall_limit, output_limit)
+    programs.execute_program(size, context.meta[PROGRAM], hosts, launch, limits, capture or [], out, user)
+
+
+def shell(
+    scenario: NetworkOf = None,
+    settings: Settings = None,
+    workers: Workers = None,
+    rate: Rate = None,
+    leaf_spine: LeafSpine = False,
+    oversubscription: Oversubscription = None,
+    memory: Memory = None,
+) -> None:
+    """Opens a command line on an emulated network, like Mininet's, whose clock stands still while you think."""
+    from gradwire.cli import programs
+    from gradwire.programs.size import Size
+
+    programs.shell(Size(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription), memory)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands to a command line."""
+    app.command("exec", cls=WithProgram)(execute)
+    app.command()(shell)

@@ -1,0 +1,215 @@
+"""Commands that run programs of the user's own: `exec` and `shell`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from gradwire.analysis.verdict.checks import Check
+from gradwire.cli import terminal
+from gradwire.datatypes.fabric import Fabric
+from gradwire.faults import InputFault
+from gradwire.programs.execution import Request, Summary, execute, new_folder
+from gradwire.programs.launch import Launch, Started
+from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, output_file
+from gradwire.programs.program_file import check_folder, check_program
+from gradwire.programs.prompt.shell import run_shell
+from gradwire.programs.size import Bench, Size, bench_of, chosen_hosts, memory_mb, output_limit_bytes, seconds
+from gradwire.programs.verdict import CARRIED, NO_PLAN, busiest, checks, line_bytes, line_use
+from gradwire.runs.code_digest import RUN_MODULES
+from gradwire.runs.launch.kernel import make_kernel_ready
+from gradwire.runs.launch.other_user import OtherUser, going_on_as
+from gradwire.runs.launch.out_paths import refuse_unusable, writing
+from gradwire.runs.launch.programs import ROOT_WARNING, warn_of_kernel
+from gradwire.runs.stored.run_folder import RUNS
+from gradwire.workloads.scenario.units import rate_text
+
+NOT_CARRIED = "The network did not carry all that it was given:"
+BUSIEST_SHOWN = 8
+"""Ports in the summary; summary.json has all."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the command line allows programs to take, as it was typed."""
+
+    memory: str | None
+    time_limit: str = "1h"
+    wall_limit: str | None = None
+    stall_limit: str = "20s"
+    output_limit: str | None = None
+
+
+def execute_program(
+    size: Size,
+    argv: Sequence[str],
+    hosts: str,
+    launch: str,
+    limits: Limits,
+    capture: Sequence[str],
+    out: Path | None,
+    user: str | None = None,
+) -> None:
+    """`gradwire exec`."""
+    if not argv:
+        raise InputFault(
+            "which program? Give it after --, such as: gradwire exec --workers 2 --rate 10gbit -- hostname"
+        )
+    other = None if user is None else OtherUser.named(user)
+    bench = bench_of(size)
+    check_program(argv, os.environ.get("PATH", os.defpath))
+    check_folder(Path.cwd())
+    folder = out or new_folder(RUNS, argv)
+    if out is not None and out.exists() and any(out.iterdir()):
+        raise InputFault(f"--out {out}: is not empty, and no other run's files are overwritten; give another")
+    refuse_unusable(folder)
+    request = Request(
+        fabric=bench.fabric,
+        programs=[Started(argv, chosen_hosts(bench.fabric, hosts), _launch(launch))],
+        memory_mb=bench.memory_mb if limits.memory is None else memory_mb(limits.memory),
+        time_limit_s=seconds("--time-limit", limits.time_limit),
+        wall_limit_s=seconds("--wall-limit", limits.wall_limit) if limits.wall_limit else bench.wall_limit_s,
+        stall_limit_s=seconds("--stall-limit", limits.stall_limit),
+        capture=[port.interface for port in bench.fabric.ports_named(capture)],
+        folder=folder,
+        terminal={1: sys.stdout, 2: sys.stderr},
+        output_limit_bytes=OUTPUT_LIMIT_BYTES
+        if limits.output_limit is None
+        else output_limit_bytes(limits.output_limit),
+        on_output_full=lambda place: _tell_output_full(request, place),
+    )
+    _get_ready(bench, warns_of_root=other is None)
+    with ExitStack() as held:
+        with writing(folder):
+            if other is not None:
+                held.enter_context(going_on_as(other, folder, RUN_MODULES))
+            folder.mkdir(parents=True, exist_ok=True)
+        with terminal.interruptible(f"interrupted; what was written is in {folder}"):
+            summary = execute(request)
+    is_sound = _show(summary, request)
+    if summary.exit_status or not is_sound:
+        raise typer.Exit(summary.exit_status or 1)
+
+
+def _tell_output_full(request: Request, place: str) -> None:
+    terminal.screen().warn(
+        f"programs have written {request.output_limit_bytes:,} bytes, {place} the last of them: nothing that they write from now on is "
+        "kept or shown; --output-limit keeps more"
+    )
+
+
+def shell(size: Size, memory: str | None) -> None:
+    """`gradwire shell`."""
+    bench = bench_of(size)
+    check_folder(Path.cwd())
+    chosen_mb = bench.memory_mb if memory is None else memory_mb(memory)
+    _get_ready(bench, warns_of_root=True)
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, _end)
+    with terminal.interruptible("interrupted"), terminal.errors.status("building the network") as status:
+
+        def on_ready() -> None:
+            status.stop()
+            terminal.console.print(_greeting(bench.fabric), highlight=False)
+
+        run_shell(bench.fabric, chosen_mb, on_ready)
+
+
+def _end(number: int, _: FrameType | None) -> NoReturn:
+    """Ends the command as if its input had ended, so that its folder is removed."""
+    sys.exit(128 + number)
+
+
+def _greeting(fabric: Fabric) -> str:
+    switches = ", ".join(fabric.switch_names())
+    network = f"h1 to h{fabric.hosts} at {rate_text(fabric.rate_bps)} on {switches}"
+    return f"{network}. The clock stands still between commands; `help` lists them."
+
+
+def _get_ready(bench: Bench, *, warns_of_root: bool) -> None:
+    for warning in bench.warnings():
+        terminal.screen().warn(warning)
+    if os.geteuid() == 0 and warns_of_root:
+        terminal.screen().warn(ROOT_WARNING)
+    make_kernel_ready(terminal.errors)
+    warn_of_kernel(terminal.screen())
+
+
+def _launch(name: str) -> Launch:
+    if name not in list(Launch):
+        raise InputFault(f"--launch {name}: must be one of {', '.join(Launch)}")
+    return Launch(name)
+
+
+def _show(summary: Summary, request: Request) -> bool:
+    """Prints what the run came to; returns whether the network carried what it should."""
+    report, folder = summary.report, request.folder
+    terminal.console.print(
+        f"{report.duration_s:.6f} s of virtual time in {summary.wall_s:.1f} s; memory used: {summary.memory_bytes / 2**30:.2f} GiB of "
+        f"{request.memory_mb / 1024:.2f}",
+        highlight=False,
+    )
+    terminal.console.print(_ports(summary))
+    made = checks(report, request.fabric)
+    failed = [check for check in made if not check.ok]
+    told = ", ".join(f"{check.name} {check.value}" for check in made)
+    terminal.console.print(f"{told}; {', '.join(NO_PLAN)}: no plan", highlight=False)
+    _tell_state(summary, request, failed)
+    terminal.name_files({"outputs": folder / "output", "summary": folder / "summary.json"})
+    return not failed
+
+
+def _tell_state(summary: Summary, request: Request, wrong: Sequence[Check]) -> None:
+    """One word for what the run is, and what the network did: a program that fails says nothing of that."""
+    said = [f"{check.name} {check.value} (limit {check.limit}). {check.meaning}" for check in wrong]
+    if summary.failed:
+        terminal.console.print(f"{CARRIED[0].upper()}{CARRIED[1:]}." if not wrong else NOT_CARRIED, highlight=False)
+        for line in said:
+            terminal.errors.print(line, markup=False, highlight=False)
+        _tell_failure(summary, request)
+    elif wrong:
+        for line in said:
+            terminal.errors.print(f"[red]invalid[/red]: {escape(line)}", highlight=False)
+    else:
+        terminal.console.print(f"valid: {CARRIED}", highlight=False)
+
+
+def _tell_failure(summary: Summary, request: Request) -> None:
+    status, folder = summary.exit_status, request.folder
+    how = f"was ended by signal {status - 128}" if status > 128 else f"ended with status {status}"
+    if summary.report.killed_for_memory:
+        how += f": the kernel's {request.memory_mb} MiB of memory were full; give more with --memory"
+    errors = output_file(folder, summary.failed, 2)
+    where = f"; its errors are in {errors}" if errors.exists() else ""
+    terminal.errors.print(
+        f"[red]failed[/red]: {escape(f'{request.programs[0].argv[0]} on {summary.failed} {how}{where}')}",
+        highlight=False,
+    )
+
+
+def _ports(summary: Summary) -> Table:
+    """The ports that carried most."""
+    report = summary.report
+    table = Table(box=None, pad_edge=False)
+    table.add_column("port")
+    for name in ("line rate", "on the line (MB)", "mean use", "drops"):
+        table.add_column(name, justify="right")
+    for port in busiest(report.ports, BUSIEST_SHOWN):
+        use = f"{line_use(port, report.duration_s):.1%}"
+        table.add_row(port.interface, rate_text(port.rate_bps), f"{line_bytes(port) / 1e6:.3f}", use, str(port.drops))
+    left = len(report.ports) - BUSIEST_SHOWN
+    if left > 0:
+        table.caption = f"and {left} ports that carried less"
+        table.caption_justify = "left"
+    return table

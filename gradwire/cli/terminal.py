@@ -1,0 +1,49 @@
+"""The terminal: where commands print their results and their errors, and how Ctrl-C ends one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+from rich.console import RenderableType
+
+from gradwire.runs.terminal.screen import PlainConsole, Screen
+
+PLAIN_COLUMNS = 120
+"""Width of tables if the output is not a terminal."""
+RESUMES = "interrupted; what was complete is kept, and the same command goes on from there"
+
+console = PlainConsole(width=None if sys.stdout.isatty() else PLAIN_COLUMNS)
+errors = PlainConsole(stderr=True, soft_wrap=True)
+
+
+@contextmanager
+def interruptible(message: str) -> Iterator[None]:
+    """Ends the command with status 130 and a one-line message on Ctrl-C."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if errors.is_terminal:
+            errors.print()  # the terminal has echoed ^C on the line
+        errors.print(message)
+        raise typer.Exit(130) from None
+
+
+def screen() -> Screen:
+    """The two consoles, for what tells how a run is getting on."""
+    return Screen(console, errors)
+
+
+def show_report(shown: RenderableType, folder: Path) -> None:
+    """Prints what a terminal shows of a report, and the report's files."""
+    console.print(shown)
+    name_files({"report": folder / "report.html", "chart": folder / "chart.png", "rows": folder / "points.csv"})
+
+
+def name_files(files: dict[str, Path]) -> None:
+    """Prints one line per file. Lines are never wrapped, so that each path can be copied."""
+    for what, path in files.items():
+        console.print(f"{what}: {path}", markup=False, highlight=False, soft_wrap=True)

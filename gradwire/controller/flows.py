@@ -1,0 +1,383 @@
+"""The OpenFlow rules of every switch of a fabric, as frozen data. Pure: nothing here depends on a controller.
+
+Every pair of hosts has its path in every band before traffic starts; no rule floods or learns. A rule matches no more fields than its
+decision needs. Where the next hop depends only on the destination (on the way down), all sources share one rule and so one entry of the
+datapath cache, which takes one upcall for all of them instead of one for each.
+
+On the way up the next hop depends on both ends of a pair, and a rule for each pair would be 700,000 rules for 512 hosts. So the decision
+has two steps: a first table has a rule for each source, which sets the band, writes the source's turn (see SummitChoice) as metadata and
+goes on to a second table, and that has a rule for each turn and destination. There are as many turns as summits.
+
+Unmarked packets (DSCP 0: a ping, a tool of the user's) travel with control, as they do at a host's own port. Packets with any other
+unknown DSCP match only the table-miss rule, which drops and counts them.
+
+A multicast group has a tree: up from its source's leaf to one spine or core, chosen by the seed, and down to each leaf with members.
+Where the tree branches there is an OpenFlow group of type `all` for each band, so each link carries one copy. Members need not report
+(IGMP). The reports that a host's kernel sends anyway when an agent joins are dropped by a rule of their own, so that they do not count
+as table misses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gradwire.datatypes.fabric import CONTROL_BAND, Fabric, MulticastGroup, dscp_of_band
+
+UNMARKED_DSCP = 0
+IGMP_REPORTS_IP = "224.0.0.22"
+IGMP_DSCP = 48
+"""Linux marks IGMP reports with CS6, "internetwork control"."""
+MULTICAST_PRIORITY = 300
+PAIR_PRIORITY = 200
+"""Rules of the second table, which match a source's turn and the destination."""
+DESTINATION_PRIORITY = 100
+SOURCE_PRIORITY = 50
+"""Rules for what no rule by destination is meant for, which leave the rest to the second table."""
+MISS_PRIORITY = 0
+FIRST_TABLE, PAIR_TABLE = 0, 1
+
+
+@dataclass(frozen=True)
+class Match:
+    """IPv4 packets with these fields; None matches anything."""
+
+    source_ip: str | None
+    destination_ip: str | None
+    dscp: int | None
+    #: What the first table wrote as metadata.
+    turn: int | None = None
+
+    def takes(self, source_ip: str, destination_ip: str, dscp: int, turn: int | None) -> bool:
+        """Whether a packet with these fields matches."""
+        packet = (source_ip, destination_ip, dscp, turn)
+        wanted = (self.source_ip, self.destination_ip, self.dscp, self.turn)
+        return all(field in (None, value) for field, value in zip(wanted, packet, strict=True))
+
+
+@dataclass(frozen=True)
+class FlowRule:
+    """Sends matching packets through a band of a switch port, to a group, or on to the second table; drops them if it has none of these."""
+
+    priority: int
+    #: None for the table-miss rule.
+    match: Match | None
+    #: The tc band of the port; None for the one that the first table chose.
+    band: int | None = None
+    output_port: int | None = None
+    group_id: int | None = None
+    table: int = FIRST_TABLE
+    #: What to write as metadata before the second table has its say.
+    turn: int | None = None
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Sends one copy of a packet through a band of a port."""
+
+    band: int
+    output_port: int
+
+
+@dataclass(frozen=True)
+class GroupRule:
+    """An OpenFlow group of type `all`, in which every bucket gets a copy."""
+
+    group_id: int
+    buckets: tuple[Bucket, ...]
+
+
+@dataclass(frozen=True)
+class SwitchRules:
+    """All rules of one switch."""
+
+    #: Its position in Fabric.switch_names(), counted from 1.
+    dpid: int
+    name: str
+    flows: tuple[FlowRule, ...]
+    groups: tuple[GroupRule, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Hop:
+    """A switch on a packet's path, and the port and band through which the packet leaves it."""
+
+    switch: str
+    band: int
+    output_port: int
+
+
+def switch_rules(fabric: Fabric) -> list[SwitchRules]:
+    """Rules of every switch, leaves first, in the order of Fabric.switch_names()."""
+    summit_of = SummitChoice(fabric)
+    leaves = fabric.tree.leaf_count
+    unicast = [_leaf_flows(fabric, leaf, summit_of) for leaf in range(leaves)]
+    unicast += [_upper_flows(fabric, switch, summit_of) for switch in range(leaves, fabric.tree.switches)]
+    trees = [_tree(fabric, group) for group in fabric.groups]
+    rules = []
+    for switch, (name, flows) in enumerate(zip(fabric.switch_names(), unicast, strict=True)):
+        groups, to_groups = _multicast(
+            fabric, {number: tree[switch] for number, tree in enumerate(trees) if switch in tree}
+        )
+        reports = [_drop_reports()] if fabric.groups and switch < leaves else []
+        rules.append(
+            SwitchRules(switch + 1, name, (*to_groups, *reports, *flows, *_table_misses(flows)), tuple(groups))
+        )
+    return rules
+
+
+def _tree(fabric: Fabric, group: MulticastGroup) -> dict[int, list[int]]:
+    """Output ports of one packet to a group, by index of the switch."""
+    tree, here = fabric.tree, fabric.leaf_of(group.source)
+    ports: dict[int, list[int]] = {}
+    for member in group.members:
+        ports.setdefault(fabric.leaf_of(member), []).append(fabric.leaf_port(member))
+    far = sorted(ports.keys() - {here})
+    if far:
+        choice = _stable_hash(fabric.seed, "group", group.source, *group.members)
+        up, down = tree.between(here, far, group_summit(fabric, here, far, choice))
+        for number in up:
+            ports.setdefault(tree.trunks[number].lower, []).append(tree.trunks[number].lower_port)
+        for number in down:
+            ports.setdefault(tree.trunks[number].upper, []).append(tree.trunks[number].upper_port)
+    return ports
+
+
+def group_summit(fabric: Fabric, near: int, far: list[int], choice: int) -> int:
+    """The summit of a multicast tree from leaf `near`: a spine if all leaves `far` are in its pod, else a core."""
+    others = [leaf for leaf in far if fabric.tree.pod_of(leaf) != fabric.tree.pod_of(near)]
+    return fabric.tree.summit(near, (others or far)[0], choice)
+
+
+def _multicast(fabric: Fabric, ports_of_group: dict[int, list[int]]) -> tuple[list[GroupRule], list[FlowRule]]:
+    """A switch's OpenFlow groups and the flows that lead to them, one per multicast group and band, because buckets set the band."""
+    groups, flows = [], []
+    for group, ports in ports_of_group.items():
+        for band in range(fabric.bands):
+            group_id = group * fabric.bands + band + 1
+            groups.append(GroupRule(group_id, tuple(Bucket(band, port) for port in ports)))
+            match = Match(None, fabric.group_ip(group), dscp_of_band(band))
+            flows.append(FlowRule(MULTICAST_PRIORITY, match, group_id=group_id))
+    return groups, flows
+
+
+def _drop_reports() -> FlowRule:
+    return FlowRule(MULTICAST_PRIORITY, Match(None, IGMP_REPORTS_IP, IGMP_DSCP))
+
+
+class SummitChoice:
+    """Over which spine or core the packets between two hosts of different leaves go: ECMP with a seeded and balanced choice.
+
+    With a plain hash of (seed, source, destination), it would be luck whether a host's flows to another leaf share one uplink, and a run
+    would measure the seed instead of the strategy. So the hash (BLAKE2b, the same on every machine and Python) decides only the order of
+    the hosts on each leaf and a first way for each pair of leaves, or of pods. From there, pairs are assigned round robin, as in a Latin
+    square. Among the pairs of a host with another leaf, and among the pairs of two leaves, no spine has more than one pair more than
+    another, and all have equally many if the spines divide the hosts of a leaf. The same holds for cores among the pairs of a host with
+    another pod. Sparse patterns may still collide, depending on the seed, as with real ECMP. Both directions of a pair take the same way,
+    so a connection depends on one path and its ACKs return along it.
+    """
+
+    def __init__(self, fabric: Fabric) -> None:
+        self._fabric = fabric
+        #: Place on the leaf, in the leaf's own order.
+        self._rank: dict[int, int] = {}
+        self._firsts: dict[tuple[str, int, int], int] = {}
+        for leaf, members in enumerate(fabric.hosts_of_leaves):
+            shuffled = sorted(members, key=lambda host: (_stable_hash(fabric.seed, "host", host), host))
+            self._rank.update({host: rank for rank, host in enumerate(shuffled)})
+            if fabric.aggregators:
+                self._rank[fabric.aggregator_of(leaf)] = fabric.hosts_per_leaf
+
+    def __call__(self, source: int, destination: int) -> int:
+        """Summit (see datatypes/tiers.py) between two endpoints of different leaves: hosts, or the leaves' aggregators."""
+        tree = self._fabric.tree
+        near, far = sorted((self._fabric.switch_of(source), self._fabric.switch_of(destination)))
+        number = self._rank[source] + self._rank[destination]
+        if tree.pod_of(near) == tree.pod_of(far):
+            return tree.summit(near, far, self._first("leaves", near, far) + number)
+        first = self._first("pods", tree.pod_of(near), tree.pod_of(far))
+        # The order of hosts in a pod: those of its first leaf come first.
+        number += (near % tree.leaves + far % tree.leaves) * self._fabric.hosts_per_leaf
+        return tree.summit(near, far, first + number)
+
+    def turn(self, endpoint: int) -> int:
+        """What of an endpoint decides its ways up: two on the same leaf with the same turn reach any other leaf over the same summits.
+
+        So do two in the same pod, on the way to other pods. There are as many turns as a pod has ways to another leaf or pod.
+        """
+        tree, leaf = self._fabric.tree, self._fabric.switch_of(endpoint)
+        place = self._rank[endpoint] + leaf % tree.leaves * self._fabric.hosts_per_leaf
+        return place % (tree.spines * max(1, tree.cores_per_spine))
+
+    def _first(self, word: str, near: int, far: int) -> int:
+        """The first way between two leaves or pods."""
+        if (word, near, far) not in self._firsts:
+            self._firsts[word, near, far] = _stable_hash(self._fabric.seed, word, near, far)
+        return self._firsts[word, near, far]
+
+
+def trace(fabric: Fabric, rules: list[SwitchRules], source: int, destination: int, dscp: int) -> list[Hop]:
+    """Follows one packet through the rules, as the switches would, until it leaves at a host's port or is dropped.
+
+    Returns the switches that it passed, in order. If the list is empty or does not end at `destination`, the packet is lost. If it
+    visits a switch twice, the list ends with that switch.
+    """
+    by_name = {switch.name: switch for switch in rules}
+    far_end = _far_ends(fabric)
+    here = fabric.switch_names()[fabric.switch_of(source)]
+    hops: list[Hop] = []
+    while here in by_name:
+        passed = _lookup(by_name[here], fabric.host_ip(source), fabric.host_ip(destination), dscp)
+        bands = [rule.band for rule in passed if rule.band is not None]
+        if not passed or passed[-1].output_port is None or not bands:
+            return hops
+        looped = any(hop.switch == here for hop in hops)
+        hops.append(Hop(here, bands[-1], passed[-1].output_port))
+        if looped:
+            return hops
+        here = far_end[here, hops[-1].output_port]
+    return hops
+
+
+def trace_group(fabric: Fabric, rules: list[SwitchRules], group: int, dscp: int) -> list[Hop]:
+    """Follows one packet to a multicast group through the rules; returns every copy that a switch sends, in order.
+
+    A copy that reaches a switch which has had one before is listed, but not followed further.
+    """
+    by_name = {switch.name: switch for switch in rules}
+    far_end = _far_ends(fabric)
+    source = fabric.groups[group].source
+    waiting, hops = [fabric.leaf_names()[fabric.leaf_of(source)]], list[Hop]()
+    visited: set[str] = set()
+    while waiting:
+        here = waiting.pop(0)
+        if here in visited or here not in by_name:
+            continue
+        visited.add(here)
+        switch = by_name[here]
+        passed = _lookup(switch, fabric.host_ip(source), fabric.group_ip(group), dscp)
+        entries = {entry.group_id: entry for entry in switch.groups}
+        if not passed or passed[-1].group_id is None:
+            continue
+        copies = [Hop(here, bucket.band, bucket.output_port) for bucket in entries[passed[-1].group_id].buckets]
+        hops += copies
+        waiting += [far_end[here, copy.output_port] for copy in copies]
+    return hops
+
+
+def _far_ends(fabric: Fabric) -> dict[tuple[str, int], str]:
+    return {
+        (near.device, near.number): far.device
+        for link in fabric.links()
+        for near, far in ((link.a, link.b), (link.b, link.a))
+    }
+
+
+def _leaf_flows(fabric: Fabric, leaf: int, summit_of: SummitChoice) -> list[FlowRule]:
+    """Unicast rules of a leaf: down to its hosts and aggregator, up to everything else."""
+    tree = fabric.tree
+    local = {host: fabric.leaf_port(host) for host in fabric.hosts_of_leaves[leaf]}
+    remote = [host for host in range(fabric.hosts) if host not in local]
+    up: dict[int, int] = {}
+    if fabric.aggregators:
+        local[fabric.aggregator_of(leaf)] = fabric.aggregator_port(leaf)
+        remote += [fabric.aggregator_of(other) for other in range(tree.leaf_count) if other != leaf]
+        spines = range(len(fabric.spine_names()))
+        up = {fabric.aggregator_of(tree.leaf_count + spine): fabric.hosts_per_leaf + spine + 1 for spine in spines}
+    own = [rule for endpoint, port in {**local, **up}.items() for rule in _rules_to(fabric, endpoint, port)]
+    if not remote:
+        return own
+    port_of = {
+        summit: tree.trunks[tree.climb(leaf, summit)[0]].lower_port
+        for summit in range(tree.spine_count + tree.cores)
+        if tree.pod_of(tree.leaf_count + summit) in (-1, tree.pod_of(leaf))
+    }
+    return own + _up_flows(fabric, list(local), remote, summit_of, port_of)
+
+
+def _up_flows(
+    fabric: Fabric, sources: list[int], destinations: list[int], summit_of: SummitChoice, port_of: Mapping[int, int]
+) -> list[FlowRule]:
+    """Rules for packets from these sources to destinations elsewhere. port_of: by summit, for those that are above this switch."""
+    example: dict[int, int] = {summit_of.turn(source): source for source in reversed(sources)}
+    by_turn = [
+        FlowRule(
+            PAIR_PRIORITY, Match(None, fabric.host_ip(destination), None, turn), None, port_of[summit], table=PAIR_TABLE
+        )
+        for turn, source in sorted(example.items())
+        for destination in destinations
+        if (summit := summit_of(source, destination)) in port_of
+    ]
+    by_source = [
+        FlowRule(SOURCE_PRIORITY, Match(fabric.host_ip(source), None, dscp), band, turn=summit_of.turn(source))
+        for source in sources
+        for dscp, band in _band_of_dscp(fabric).items()
+    ]
+    # The second table comes first: a packet that the first one sends on finds its rule there.
+    return by_turn + by_source
+
+
+def _upper_flows(fabric: Fabric, switch: int, summit_of: SummitChoice) -> list[FlowRule]:
+    """Unicast rules of a spine or core: down to the leaves below it, and from a pod's spine up to the other pods.
+
+    No path leads to another spine's aggregator.
+    """
+    tree, summit, pod = fabric.tree, switch - fabric.tree.leaf_count, fabric.tree.pod_of(switch)
+    leaves = range(tree.leaf_count)
+    ports = {
+        host: tree.trunks[tree.climb(leaf, summit)[-1]].upper_port
+        for leaf in leaves
+        if pod in (-1, tree.pod_of(leaf))
+        for host in fabric.hosts_of_leaves[leaf]
+    }
+    if fabric.aggregators:
+        ports |= {fabric.aggregator_of(leaf): leaf + 1 for leaf in leaves}
+        ports[fabric.aggregator_of(switch)] = fabric.aggregator_port(switch)
+    down = [rule for endpoint, port in sorted(ports.items()) for rule in _rules_to(fabric, endpoint, port)]
+    if not tree.cores or pod < 0:
+        return down
+    outside = [host for host in range(fabric.hosts) if tree.pod_of(fabric.leaf_of(host)) != pod]
+    cores = {trunk.upper - tree.leaf_count: trunk.lower_port for trunk in tree.trunks if trunk.lower == switch}
+    return down + _up_flows(fabric, sorted(ports), outside, summit_of, cores)
+
+
+def _rules_to(fabric: Fabric, destination: int, output_port: int) -> list[FlowRule]:
+    """One rule per band, and one for unmarked packets."""
+    return [
+        FlowRule(DESTINATION_PRIORITY, Match(None, fabric.host_ip(destination), dscp), band, output_port)
+        for dscp, band in _band_of_dscp(fabric).items()
+    ]
+
+
+def _band_of_dscp(fabric: Fabric) -> dict[int, int]:
+    return {dscp_of_band(band): band for band in range(fabric.bands)} | {UNMARKED_DSCP: CONTROL_BAND}
+
+
+def _table_misses(flows: list[FlowRule]) -> list[FlowRule]:
+    """A rule that drops and counts what matches nothing else, for each table that has rules. The first table's is the last of all."""
+    tables = {FIRST_TABLE, *(rule.table for rule in flows)}
+    return [FlowRule(MISS_PRIORITY, None, table=table) for table in sorted(tables, reverse=True)]
+
+
+def _lookup(switch: SwitchRules, source_ip: str, destination_ip: str, dscp: int) -> list[FlowRule]:
+    """The rules that OpenFlow tables would pick, one of each table that the packet comes to."""
+    picked: list[FlowRule] = []
+    table, turn = FIRST_TABLE, None
+    while True:
+        rules = [
+            rule
+            for rule in switch.flows
+            if rule.table == table and (rule.match is None or rule.match.takes(source_ip, destination_ip, dscp, turn))
+        ]
+        if not rules:
+            return picked
+        picked.append(max(rules, key=lambda rule: rule.priority))
+        table, turn = PAIR_TABLE, picked[-1].turn
+        if turn is None:
+            return picked
+
+
+def _stable_hash(*words: int | str) -> int:
+    digest = hashlib.blake2b("/".join(str(word) for word in words).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big")

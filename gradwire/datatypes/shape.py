@@ -1,0 +1,178 @@
+"""The shape of a fabric as frozen data: how many hosts and switches, at which rates, and who is where. Only standard library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+
+from gradwire.datatypes.tiers import Tiers
+
+MOST_TRUNKS = 2**14
+"""Links between switches. A k-ary fat tree with 1,024 hosts has 2,048. Each takes Open vSwitch and its controller milliseconds; to write a
+network with 2^20 of them down takes minutes and gigabytes."""
+LEAST_TC_RATE_BPS, MOST_TC_RATE_BPS = 8.0, 2.0**63
+"""tc counts rates in whole bytes per second, in 64 bits."""
+
+
+class Topology(StrEnum):
+    """Shape of the fabric."""
+
+    SINGLE_SWITCH = "single"
+    LEAF_SPINE = "leaf-spine"
+    FAT_TREE = "fat-tree"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Hosts on switches, and the rates of the links between them."""
+
+    hosts: int
+    #: Line rate of each host's link.
+    rate_bps: float
+    topology: Topology = Topology.SINGLE_SWITCH
+    #: Leaves; in a fat tree, of each pod.
+    leaves: int = 1
+    #: Spines; in a fat tree, of each pod.
+    spines: int = 0
+    #: Uplinks of leaves carry hosts_per_leaf * rate_bps / (spines * oversubscription) each.
+    oversubscription: float = 1.0
+    #: Pods and cores of a fat tree.
+    pods: int = 1
+    cores: int = 0
+    #: Uplinks of a pod's spines carry as much together as those of its leaves, divided by this.
+    core_oversubscription: float = 1.0
+    #: Hosts of the fabric that are NICs of one machine. NIC k of machine m is host m * nics_per_host + k.
+    nics_per_host: int = 1
+    #: Whether NIC k of every machine is at a leaf of rail k. Otherwise all NICs of a machine are at one leaf.
+    rails: bool = False
+
+    def shape_defects(self) -> Iterator[str]:
+        """What makes the shape impossible, a line for each reason."""
+        if self.rate_bps <= 0:
+            yield f"fabric.rate = {self.rate_bps}: must be above 0"
+        if self.rails and self.nics_per_host == 1:
+            yield "fabric.rails = true: needs hosts with several NICs: cluster.nics_per_host"
+        if self.hosts % self.nics_per_host:
+            yield f"cluster.nics_per_host = {self.nics_per_host}: must divide the {self.hosts} NICs of the network"
+        elif self.topology is not Topology.SINGLE_SWITCH:
+            yield from self._tiers_defects()
+
+    def _tiers_defects(self) -> Iterator[str]:
+        of_pod = " of each pod" if self.topology is Topology.FAT_TREE else ""
+        if self.leaves < 1 or self.spines < 1:
+            yield f"fabric.topology = '{self.topology}' needs leaves and spines{of_pod} of at least 1"
+            return
+        trunks = self.pods * self.leaves * self.spines + self.pods * self.cores
+        if trunks > MOST_TRUNKS:
+            yield f"fabric.spines = {self.spines}: makes {trunks:,} links between switches; must be at most {MOST_TRUNKS:,}"
+            return
+        if self.topology is Topology.FAT_TREE:
+            yield from self._core_defects()
+        if self.hosts % (self.pods * self.leaves):
+            pods = f"fabric.pods = {self.pods} and " if self.topology is Topology.FAT_TREE else ""
+            ends = "NICs" if self.nics_per_host > 1 else "hosts"
+            yield f"{pods}fabric.leaves = {self.leaves}: must divide the {self.hosts} {ends}"
+        elif self.nics_per_host > 1:
+            yield from self._rail_defects()
+        if self.oversubscription <= 0:
+            yield f"fabric.oversubscription = {self.oversubscription}: must be above 0"
+        elif not LEAST_TC_RATE_BPS <= self.uplink_rate_bps < MOST_TC_RATE_BPS:
+            yield (
+                f"fabric.oversubscription = {self.oversubscription:g}: makes uplinks of {self.uplink_rate_bps:g} bit/s; tc shapes ports to "
+                f"{LEAST_TC_RATE_BPS:g} to {MOST_TC_RATE_BPS:g} bit/s"
+            )
+
+    def _core_defects(self) -> Iterator[str]:
+        if self.pods < 2:
+            yield f"fabric.pods = {self.pods}: a fat tree has at least 2; one pod alone is 'leaf-spine'"
+        if self.cores < 1 or self.cores % self.spines:
+            yield (
+                f"fabric.cores = {self.cores}: must be a multiple of fabric.spines = {self.spines}, because each core is joined to one "
+                f"spine of every pod"
+            )
+        elif self.core_oversubscription <= 0:
+            yield f"fabric.core_oversubscription = {self.core_oversubscription}: must be above 0"
+        elif not LEAST_TC_RATE_BPS <= self.core_rate_bps < MOST_TC_RATE_BPS:
+            yield (
+                f"fabric.core_oversubscription = {self.core_oversubscription:g}: makes uplinks of {self.core_rate_bps:g} bit/s; tc shapes "
+                f"ports to {LEAST_TC_RATE_BPS:g} to {MOST_TC_RATE_BPS:g} bit/s"
+            )
+
+    def _rail_defects(self) -> Iterator[str]:
+        if self.rails and self.leaves % self.nics_per_host:
+            yield (
+                f"fabric.rails = true: every NIC of a host is at a leaf of its own, so fabric.leaves = {self.leaves} must be a multiple of "
+                f"cluster.nics_per_host = {self.nics_per_host}"
+            )
+        if not self.rails and self.hosts_per_leaf % self.nics_per_host:
+            yield (
+                f"fabric.leaves = {self.leaves}: a leaf has {self.hosts_per_leaf} ports for NICs, not a multiple of "
+                f"cluster.nics_per_host = {self.nics_per_host}, and all NICs of a host are at one leaf; fabric.rails = true spreads them"
+            )
+
+    @property
+    def hosts_per_leaf(self) -> int:
+        """Hosts on each leaf (all of them on a single switch)."""
+        return self.hosts if self.topology is Topology.SINGLE_SWITCH else self.hosts // (self.pods * self.leaves)
+
+    @property
+    def uplink_rate_bps(self) -> float:
+        """Line rate of each link between a leaf and a spine."""
+        if self.topology is Topology.SINGLE_SWITCH:
+            return 0.0
+        return self.hosts_per_leaf * self.rate_bps / (self.spines * self.oversubscription)
+
+    @property
+    def core_rate_bps(self) -> float:
+        """Line rate of each link between a spine and a core."""
+        if self.topology is not Topology.FAT_TREE:
+            return 0.0
+        return self.leaves * self.spines * self.uplink_rate_bps / (self.cores * self.core_oversubscription)
+
+    @cached_property
+    def tree(self) -> Tiers:
+        """The switches and the links between them."""
+        if self.topology is Topology.SINGLE_SWITCH:
+            return Tiers(self.hosts)
+        shape = Tiers(self.hosts_per_leaf, 1, self.leaves, self.spines, leaf_uplink_bps=self.uplink_rate_bps)
+        if self.topology is Topology.LEAF_SPINE:
+            return shape
+        return replace(shape, pods=self.pods, cores=self.cores, spine_uplink_bps=self.core_rate_bps)
+
+    def leaf_names(self) -> list[str]:
+        """Switches with hosts."""
+        return self.switch_names()[: self.tree.leaf_count]
+
+    def spine_names(self) -> list[str]:
+        """Switches without hosts: spines, then cores."""
+        return self.switch_names()[self.tree.leaf_count :]
+
+    def switch_names(self) -> list[str]:
+        """Leaves, then spines, then cores."""
+        return [f"s{i + 1}" for i in range(self.tree.switches)]
+
+    def leaf_of(self, host: int) -> int:
+        """Index of the leaf that host index `host` is on."""
+        return self._place_of(host)[0]
+
+    def leaf_port(self, host: int) -> int:
+        """Number of the leaf's port towards host index `host`."""
+        return self._place_of(host)[1] + 1
+
+    def _place_of(self, host: int) -> tuple[int, int]:
+        """The leaf of a host, and the place among the leaf's hosts."""
+        if not self.rails or self.topology is Topology.SINGLE_SWITCH:
+            return divmod(host, self.hosts_per_leaf)
+        machine, rail = divmod(host, self.nics_per_host)
+        block, place = divmod(machine, self.hosts_per_leaf)
+        return block * self.nics_per_host + rail, place
+
+    @cached_property
+    def hosts_of_leaves(self) -> tuple[tuple[int, ...], ...]:
+        """Host indices on each leaf, in the order of its ports."""
+        leaves: list[list[int]] = [[] for _ in range(self.tree.leaf_count)]
+        for host in range(self.hosts):
+            leaves[self.leaf_of(host)].append(host)
+        return tuple(tuple(hosts) for hosts in leaves)

@@ -1,0 +1,140 @@
+"""The commands that a scenario names: refused if this machine cannot execute them, known by the files that they name, and started."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gradwire.datatypes.fabric import Fabric
+from gradwire.faults import InputFault
+from gradwire.programs.launch import Launch, Started
+from gradwire.programs.launch import programs as launched
+from gradwire.programs.program_file import OWN_OF_THE_KERNEL, check_folder, file_defect
+from gradwire.workloads.programs.section import ProgramSection, class_beside, hosts_of
+
+SHELL = "/bin/sh"
+SHELL_LETTERS = set("$=`(){};&|<>*?!#~")
+"""What makes a word more than a program's name."""
+LOOK_UP_LIMIT_S = 10.0
+
+
+def refuse_wrong_commands(programs: Mapping[str, ProgramSection]) -> None:
+    """Raises InputFault, with the key of each, for commands that this machine cannot execute, or not from this folder."""
+    check_folder(Path.cwd())
+    defects = {name: command_defect(program.command) for name, program in programs.items()}
+    lines = [f"program.{name}.command: {defect}" for name, defect in defects.items() if defect]
+    if lines:
+        raise InputFault("\n".join(lines))
+
+
+@functools.cache
+def command_defect(command: str) -> str:
+    """Why a line's first word cannot be executed, by the shell itself; "" if nothing speaks against it, or it is no plain word."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        return f"{error}: {command}"
+    word = words[0] if words else ""
+    if not word or set(word) & SHELL_LETTERS:
+        return ""
+    asked = [SHELL, "-c", 'command -v -- "$1"', SHELL, word]
+    try:
+        found = subprocess.run(
+            asked, capture_output=True, text=True, check=False, timeout=LOOK_UP_LIMIT_S
+        ).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):  # whatever it is, it is no name of a program
+        found = ""
+    if not found:
+        return f"{word}: no such program on the PATH; install it, or give its path"
+    path = Path(found)
+    defect = file_defect(path.resolve()) if path.is_absolute() and path.is_file() else ""
+    return f"{found}: {defect}" if defect else ""
+
+
+def named_files(programs: Mapping[str, ProgramSection]) -> dict[str, dict[str, str]]:
+    """The files that commands and their arguments name, the programs themselves among them, each with the hash of its content."""
+    return {name: _named_files(program) for name, program in programs.items()}
+
+
+def _named_files(program: ProgramSection) -> dict[str, str]:
+    words = {word for text in (program.command, *map(str, program.arguments.values())) for word in _words(text)}
+    found = {word: Path(shutil.which(word) or word) for word in sorted(words)}
+    return {word: _file_hash(path, path.stat().st_mtime_ns) for word, path in found.items() if _is_file(path)}
+
+
+def _words(text: str) -> Iterator[str]:
+    """The words of a line for a shell, also those within quotation marks and behind an equals sign, which may be names of files."""
+    try:
+        lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
+        lexer.commenters = ""
+        words = list(lexer)
+    except ValueError:
+        return
+    for word in words:
+        parts = {part for part in (word, *word.split("=")) if part}
+        yield from parts
+        for part in parts:
+            if len(part.split()) > 1 and part != text:
+                yield from _words(part)
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is a file that programs find as it is here; not for what is no name of one."""
+    try:
+        own = any(path.absolute().is_relative_to(folder) for folder in OWN_OF_THE_KERNEL)
+        return not own and path.is_file() and os.access(path, os.R_OK)
+    except (OSError, ValueError):
+        return False
+
+
+@functools.cache
+def _file_hash(path: Path, _: int) -> str:
+    """Hash of a file's content, computed once as long as the file is as old as it was."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def told(started: Sequence[Started], fabric: Fabric) -> list[Any]:
+    """What programs are started with, beside the caller's environment."""
+    return [msgspec.to_builtins(program) for program in launched(started, fabric, {}, Path("run"))]
+
+
+def started(programs: Mapping[str, ProgramSection], fabric: Fabric) -> list[Started]:
+    """What to start where, and when."""
+    return [_started(name, program, fabric) for name, program in programs.items()]
+
+
+def started_beside(programs: Mapping[str, ProgramSection], fabric: Fabric) -> list[Started]:
+    """The same beside a strategy, where every program has a traffic class."""
+    return [
+        replace(each, traffic_class=class_beside(program))
+        for each, program in zip(started(programs, fabric), programs.values(), strict=True)
+    ]
+
+
+def _started(name: str, program: ProgramSection, fabric: Fabric) -> Started:
+    return Started(
+        argv=[SHELL, "-c", program.command],
+        hosts=hosts_of(program, fabric.host_names()),
+        launch=Launch(program.launch),
+        name=name,
+        variables={variable: _text(value) for variable, value in program.arguments.items()},
+        start_s=program.start,
+        background=program.background,
+        traffic_class=program.traffic_class,
+    )
+
+
+def _text(value: str | float | bool) -> str:
+    """A value as a shell has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,269 @@
+"""`gradwire exec`: boots a network in virtual time, runs a program on its hosts, and says what the network carried."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import NoReturn, TextIO
+
+import msgspec
+
+from gradwire import PACKAGE, faults
+from gradwire.datatypes.fabric import Fabric
+from gradwire.faults import Fault, InternalFault, MachineFault
+from gradwire.files import replacing
+from gradwire.programs.figures import FIGURES_FOLDER, make_figures_folders
+from gradwire.programs.launch import Launch, Started, programs
+from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, Outputs
+from gradwire.programs.program_file import covered_folders
+from gradwire.programs.protocol import (
+    TASK_FILE,
+    Ended,
+    Event,
+    Full,
+    Output,
+    OutputFull,
+    Ready,
+    Refused,
+    Report,
+    Taken,
+    Task,
+    line_of,
+    place_name,
+    write_task,
+)
+from gradwire.programs.signatures import KEY_BYTES, SignedEvents
+from gradwire.runs.code_digest import RUN_MODULES
+from gradwire.vm.byte_code import FOLDER_VARIABLE, byte_code_folder
+from gradwire.vm.machine import JOB_FOLDER, KEY_INSIDE
+from gradwire.vm.session import KernelDied, LimitNames, Session, last_cpu, session
+from gradwire.vm.streaming import FollowEnd
+
+SUMMARY_FILE = "summary.json"
+LINES_KEPT = 20
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to run."""
+
+    fabric: Fabric
+    programs: Sequence[Started]
+    memory_mb: int
+    #: Virtual seconds that the programs may take.
+    time_limit_s: float
+    #: Wall seconds that the whole run may take.
+    wall_limit_s: float
+    #: Wall seconds that the virtual clock may stand still.
+    stall_limit_s: float
+    capture: Sequence[str]
+    folder: Path
+    #: What programs find empty of the folders that results go to; by default `folder`.
+    covered: Path | None = None
+    #: By stream: where it is shown beside being kept.
+    terminal: Mapping[int, TextIO] = field(default_factory=dict)
+    #: What is kept of all that programs write; 0: everything.
+    output_limit_bytes: int = OUTPUT_LIMIT_BYTES
+    #: Hears once, with the place of the program that wrote last, that no more is kept.
+    on_output_full: Callable[[str], None] = lambda _: None
+    #: The CPU that the kernel is pinned to; by default the last that this process may use.
+    cpu: int | None = None
+    #: Tells from another thread that the run is not wanted any more.
+    stop: threading.Event = field(default_factory=threading.Event)
+    limit_names: LimitNames = field(default_factory=LimitNames)
+
+    @property
+    def places(self) -> list[str]:
+        """Every program on every host that it is started on, as messages name them."""
+        names = self.fabric.host_names()
+        return [place_name(each.name, names[host]) for each in self.programs for host in each.started_on]
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """What a run came to, as it is kept in its folder."""
+
+    #: Of each program.
+    command: tuple[tuple[str, ...], ...]
+    #: By host, or program and host (`place_name`): the exit status, or 128 + n after signal n; none for a program that was ended.
+    statuses: dict[str, int]
+    #: Which of them failed first, or "".
+    failed: str
+    wall_s: float
+    memory_bytes: int
+    report: Report
+
+    @property
+    def exit_status(self) -> int:
+        """That of the program that failed first; 0 if none did."""
+        return self.statuses[self.failed] if self.failed else 0
+
+
+@dataclass
+class Heard:
+    """What the job in the kernel has said so far."""
+
+    ready: Ready | None = None
+    report: Report | None = None
+    refused: Refused | None = None
+    #: By program and host, in the order in which they ended.
+    statuses: dict[tuple[str, int], int] = field(default_factory=dict)
+    #: The first that failed.
+    failed: tuple[str, int] | None = None
+    #: What others wrote to the same terminal.
+    strays: list[str] = field(default_factory=list)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come."""
+        return self.report is not None or self.refused is not None
+
+    def take(self, event: Event | None, line: str) -> None:
+        """Notes an event; None: the line was none."""
+        match event:
+            case Ready():
+                self.ready = event
+            case Report():
+                self.report = event
+            case Refused():
+                self.refused = event
+            case Ended(host=host, status=status, program=program):
+                self.statuses[program, host] = status
+                if status and self.failed is None:
+                    self.failed = program, host
+            case None if line.strip():
+                self.strays = [*self.strays, line][-LINES_KEPT:]
+
+
+def new_folder(runs: Path, argv: Sequence[str]) -> Path:
+    """The first of runs/exec-PROGRAM, runs/exec-PROGRAM.2, ... that is not there yet."""
+    name = f"exec-{Path(argv[0]).name}"
+    candidates = (runs / (name if number == 1 else f"{name}.{number}") for number in count(1))
+    return next(folder for folder in candidates if not folder.exists())
+
+
+def execute(request: Request) -> Summary:
+    """Runs the programs, with their output on the terminal and in the folder, which must exist, and leaves a summary there.
+
+    A program that fails ends the others. Raises MachineFault if a limit is reached or the kernel dies, InputFault for a program that cannot
+    be executed or stops the virtual clock. Whatever happens, what was written is kept, and no process is left.
+    """
+    fabric = request.fabric
+    task = Task(
+        fabric_json=fabric.to_json(),
+        folder=str(Path.cwd()),
+        programs=programs(request.programs, fabric, os.environ, Path(JOB_FOLDER)),
+        hosts={each.name: tuple(each.hosts) for each in request.programs},
+        time_limit_s=request.time_limit_s,
+        output_limit_bytes=request.output_limit_bytes,
+        capture=tuple(request.capture),
+        covered=covered_folders(request.covered or request.folder, Path.cwd()),
+        enters=any(each.launch is Launch.MPI for each in request.programs),
+    )
+    key = secrets.token_bytes(KEY_BYTES)
+    events = SignedEvents(key)
+    write_task(request.folder / TASK_FILE, task)
+    make_figures_folders(request.folder, request.places)
+    begin_s, heard = time.monotonic(), Heard()
+    with (
+        Outputs(request.folder, fabric.host_names(), request.terminal) as outputs,
+        job("exec_job", request.memory_mb, request.folder, key, request.cpu) as running,
+    ):
+
+        def take(line: str) -> None:
+            event = events.event_of(line)
+            if isinstance(event, Output):
+                outputs.take(event)
+            elif isinstance(event, OutputFull):
+                request.on_output_full(place_name(event.program, fabric.host_names()[event.host]))
+            elif isinstance(event, Full):
+                running.send(line_of(Taken()))
+            else:
+                heard.take(event, line)
+
+        end = running.follow(
+            take,
+            finished=lambda: heard.over or request.stop.is_set(),
+            time_limit_s=request.wall_limit_s,
+            stall_limit_s=request.stall_limit_s,
+            limit_names=request.limit_names,
+        )
+        memory_bytes = running.memory_bytes()
+        if end is FollowEnd.CLOSED:
+            raise KernelDied("the virtual-time kernel died before the programs had ended")
+    with suppress(OSError):  # programs have left figures there
+        (request.folder / FIGURES_FOLDER).rmdir()
+    if not heard.over and request.stop.is_set():
+        raise MachineFault("the run was stopped")
+    summary = _summary(request, heard, end, memory_bytes, time.monotonic() - begin_s)
+    with replacing(request.folder / SUMMARY_FILE) as partial:
+        partial.write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=1) + b"\n")
+    if summary.report.timed_out:
+        raise MachineFault(
+            f"after {request.time_limit_s:g} s of virtual time {_unended(request, heard)} had not ended and was stopped; give more with "
+            f"{request.limit_names.virtual}, or see what it waits for in {request.folder}"
+        )
+    return summary
+
+
+def job(name: str, memory_mb: int, folder: Path, key: bytes, cpu: int | None = None) -> AbstractContextManager[Session]:
+    """A session of the kernel that runs one of the jobs in programs/inside/, with the task in `folder`.
+
+    key: what the job signs its lines with (programs/signatures.py). cpu: the one that the kernel is pinned to; by default the last
+    that this process may use.
+    """
+    python_path = {"PYTHONPATH": str(PACKAGE.parent), FOLDER_VARIABLE: str(byte_code_folder(RUN_MODULES))}
+    return session(
+        [sys.executable, "-m", f"gradwire.programs.inside.{name}", JOB_FOLDER, KEY_INSIDE],
+        env=python_path,
+        cpu=last_cpu() if cpu is None else cpu,
+        memory_mb=memory_mb,
+        workdir=folder,
+        key=key,
+    )
+
+
+def raise_refused(refused: Refused) -> NoReturn:
+    """Raises the fault that the job has told of."""
+    kind = getattr(faults, refused.kind, InternalFault)
+    fault: Fault = kind(refused.message)
+    raise fault
+
+
+def _summary(request: Request, heard: Heard, end: FollowEnd, memory_bytes: int, wall_s: float) -> Summary:
+    if end is FollowEnd.TIMED_OUT:
+        waiting = _unended(request, heard) if heard.ready else "the network"
+        raise MachineFault(
+            f"after {request.wall_limit_s:g} s of wall time {waiting} had not ended and was stopped; give more with "
+            f"{request.limit_names.wall}"
+        )
+    if heard.refused is not None:
+        raise_refused(heard.refused)
+    assert heard.report is not None
+    names = request.fabric.host_names()
+    return Summary(
+        command=tuple(tuple(each.argv) for each in request.programs),
+        statuses={place_name(name, names[host]): status for (name, host), status in heard.statuses.items()},
+        failed="" if heard.failed is None else place_name(heard.failed[0], names[heard.failed[1]]),
+        wall_s=wall_s,
+        memory_bytes=memory_bytes,
+        report=heard.report,
+    )
+
+
+def _unended(request: Request, heard: Heard) -> str:
+    """The programs that have not ended by themselves, and were to."""
+    names = request.fabric.host_names()
+    left: dict[str, list[str]] = {}
+    for each in request.programs:
+        if not each.background:
+            waiting = [names[host] for host in each.started_on if (each.name, host) not in heard.statuses]
+            left.setdefault(each.name or each.argv[0], []).extend(waiting)
+    return " and ".join(f"{name} on {', '.join(hosts)}" for name, hosts in left.items() if hosts)

@@ -1,0 +1,93 @@
+"""The job's end of the conversation with the command outside: signed lines of JSON over the kernel's terminal."""
+
+from __future__ import annotations
+
+import os
+import tty
+from collections import deque
+from pathlib import Path
+
+from gradwire.programs.protocol import Command, Event, Full, Taken, command_of, line_of
+from gradwire.programs.signatures import Signatures
+
+TERMINAL = "/dev/tty1"
+"""Which vm/session.py connects to the command outside."""
+READ_BYTES = 4096
+WINDOW_BYTES = 1 << 16
+"""A third of what a socket holds by default (net.core.wmem_default), with the largest Output on top."""
+LINE_OVERHEAD_BYTES = 1024
+"""What a short line takes in a socket beside its bytes."""
+
+
+class Channel:
+    """Sends events and receives commands. Waiting for the other side takes no virtual time.
+
+    Nor may the kernel ever have to keep what the other side has not read, for while a process runs it does not notice that there is room
+    again. So after WINDOW_BYTES this one asks whether all was taken.
+
+    The clock moves on only when every process waits. So this one does not: as long as the other side does not read or write, it keeps
+    asking, and yields the CPU to others in between.
+    """
+
+    def __init__(self, key_file: Path) -> None:
+        """Opens the terminal and makes it raw, so that it sends nothing back and changes no line end.
+
+        Removes the file with the key that its lines are signed with, before any program can read it.
+        """
+        self._signatures = Signatures(key_file.read_bytes())
+        key_file.unlink()
+        self._fd = os.open(TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+        tty.setraw(self._fd)
+        self._rest = b""
+        self._unread_bytes = 0
+        self._waiting: deque[Command] = deque()
+
+    def fileno(self) -> int:
+        """For a selector: readable if a command may have come."""
+        return self._fd
+
+    def say(self, event: Event) -> None:
+        """Sends an event; returns when it is certain to be read."""
+        self._unread_bytes += LINE_OVERHEAD_BYTES + self._write(event)
+        if self._unread_bytes < WINDOW_BYTES:
+            return
+        self._write(Full())
+        while not isinstance(command := self._read(), Taken):
+            if command is None:
+                os.sched_yield()
+            else:
+                self._waiting.append(command)
+        self._unread_bytes = 0
+
+    def heard(self) -> Command | None:
+        """A command, if one has come whole."""
+        return self._waiting.popleft() if self._waiting else self._read()
+
+    def next(self) -> Command:
+        """The next command, for which it waits as long as it takes, while virtual time stands still."""
+        while (command := self.heard()) is None:
+            os.sched_yield()
+        return command
+
+    def _write(self, event: Event) -> int:
+        """Writes an event as a line; returns its length."""
+        line = self._signatures.signed(line_of(event)).encode() + b"\n"
+        left = memoryview(line)
+        while left:
+            try:
+                left = left[os.write(self._fd, left) :]
+            except BlockingIOError:
+                os.sched_yield()
+        return len(line)
+
+    def _read(self) -> Command | None:
+        if b"\n" not in self._rest:
+            try:
+                self._rest += os.read(self._fd, READ_BYTES)
+            except BlockingIOError:
+                return None
+        line, end, rest = self._rest.partition(b"\n")
+        if not end:
+            return None
+        self._rest = rest
+        return command_of(line)

@@ -1,0 +1,82 @@
+"""Runs one program per host until all have ended. `python -m gradwire.programs.inside.exec_job FOLDER KEY`, inside the kernel."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from gradwire.programs.inside.channel import Channel
+from gradwire.programs.inside.lab import Lab
+from gradwire.programs.inside.processes import Processes
+from gradwire.programs.inside.schedule import Schedule
+from gradwire.programs.inside.start import run_inside
+from gradwire.programs.inside.traffic_classes import make_classes
+from gradwire.programs.protocol import Report, Task, hosts_file
+from gradwire.runs.ports.capturing import capturing
+
+SNAPLEN_BYTES = 160
+"""Kept of each captured packet, as for points (run.capture_snaplen)."""
+MESSAGE_BYTES = 8192
+"""Room for one message of the kernel (Documentation/ABI/testing/dev-kmsg)."""
+
+
+def execute(task: Task, folder: Path, lab: Lab, channel: Channel) -> None:
+    """Runs the programs and reports what the network carried. One that fails ends the others."""
+    for name, hosts in task.hosts.items():
+        hosts_file(name).write_text("".join(f"{lab.hosts[host].name} slots=1\n" for host in hosts))
+    classes = {each.traffic_class for each in task.programs if each.traffic_class is not None}
+    make_classes([host.name for host in lab.hosts], [host.pid for host in lab.hosts], classes)
+    with capturing(lab.network, task.capture, folder, snaplen_bytes=SNAPLEN_BYTES, workers=1):
+        before, killed_before = lab.read(), _killed_for_memory()
+        begin_s = time.monotonic()
+        processes = Processes(lab.hosts, lab.sandbox, channel, task.output_limit_bytes)
+        in_time = _run(task, processes, begin_s)
+        duration_s = time.monotonic() - begin_s
+        processes.end_all()
+        lab.sandbox.end()
+        lab.controller.check_alive()
+        counts = lab.read().since(before)
+    report = Report(
+        duration_s=duration_s,
+        timed_out=not in_time,
+        ports=counts.ports,
+        tcp_segments=counts.tcp_segments,
+        tcp_retransmits=counts.tcp_retransmits,
+        table_misses=counts.table_misses,
+        upcalls=counts.upcalls,
+        killed_for_memory=_killed_for_memory() - killed_before,
+        dropped_output_bytes=processes.dropped_bytes,
+    )
+    channel.say(report)
+
+
+def _run(task: Task, processes: Processes, begin_s: float) -> bool:
+    """Starts each program at its time, and follows them until they are over; False if they took longer than they may."""
+    schedule = Schedule(task.programs, task.folder, begin_s)
+
+    def is_over() -> bool:
+        """Whether one has failed, or all have ended that end by themselves; a program that has not started is still to end."""
+        if any(running.status for _, running in schedule.started):
+            return True
+        left = [program for program, running in schedule.started if running.status is None] + list(schedule.waiting)
+        return all(program.background for program in left)
+
+    return schedule.follow(processes, is_over, begin_s + task.time_limit_s)
+
+
+def _killed_for_memory() -> int:
+    """How many processes the kernel has killed because its memory was full, by its messages: it keeps no counters."""
+    killed = 0
+    messages = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        while True:
+            killed += b"Out of memory: Killed process" in os.read(messages, MESSAGE_BYTES)
+    except BlockingIOError:
+        return killed
+    finally:
+        os.close(messages)
+
+
+if __name__ == "__main__":
+    run_inside(execute)

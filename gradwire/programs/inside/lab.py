@@ -1,0 +1,116 @@
+"""The network that programs run on, inside the kernel: fabric and controller as for points, hosts to enter, and no agents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradwire.controller.process import ControllerProcess
+from gradwire.datatypes.fabric import Fabric
+from gradwire.network_namespace import namespace_of, network_namespace
+from gradwire.programs.inside.hosts.door import door
+from gradwire.programs.inside.hosts.host import Host
+from gradwire.programs.inside.hosts.sandbox import Sandbox
+from gradwire.programs.inside.names import name_hosts
+from gradwire.programs.protocol import FOLDER, PortTraffic, Task
+from gradwire.topo.abilities import probe_kernel
+from gradwire.topo.command import write_sysctl
+from gradwire.topo.network import Network
+
+CONTROLLER_PORT = 6653
+CONTROLLER_TIMEOUT_S = 60.0
+UNKILLABLE = "-1000"
+UNSENT_LIMIT_BYTES = 131072
+"""Of a socket's bytes, those that may wait in its host's port (net.ipv4.tcp_limit_output_bytes). Programs' data and their ACKs share a
+band, so with Linux's 4 MiB an ACK waits behind the data of its own connection: one that sends both ways had 6.1 of 9.4 Gbit/s, and 66 of
+94. With two bursts of 64 KiB it has 9.1 and 93.9, and three senders to one receiver lose nothing (0.9997 of their ideal at 100 Gbit/s)."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The network's counters at one moment, or between two."""
+
+    ports: tuple[PortTraffic, ...]
+    tcp_segments: int
+    tcp_retransmits: int
+    table_misses: int
+    upcalls: int
+
+    def since(self, earlier: Reading) -> Reading:
+        """What was counted after `earlier`."""
+        return Reading(
+            tuple(_traffic_since(now, then) for now, then in zip(self.ports, earlier.ports, strict=True)),
+            self.tcp_segments - earlier.tcp_segments,
+            self.tcp_retransmits - earlier.tcp_retransmits,
+            self.table_misses - earlier.table_misses,
+            self.upcalls - earlier.upcalls,
+        )
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A network with its flows installed, and the hosts that programs enter."""
+
+    network: Network
+    controller: ControllerProcess
+    hosts: Sequence[Host]
+    sandbox: Sandbox
+
+    def read(self) -> Reading:
+        """All counters since the network was built."""
+        fabric = self.network.fabric
+        rates = dict(fabric.ports())
+        ports = tuple(
+            PortTraffic(
+                counted.port.interface,
+                rates[counted.port],
+                counted.sent_bytes,
+                sum(band.sent_packets for band in counted.bands),
+                counted.drops,
+                tuple(band.sent_bytes for band in counted.bands),
+            )
+            for counted in self.network.counters()
+        )
+        tcp, datapath = self.network.tcp_counters(), self.network.datapath_counters()
+        return Reading(
+            ports,
+            sum(host.segments_sent for host in tcp),
+            sum(host.segments_retransmitted for host in tcp),
+            datapath.table_misses,
+            datapath.upcalls,
+        )
+
+
+@contextmanager
+def lab(task: Task, folder: Path) -> Iterator[Lab]:
+    """Builds a task's network and installs all flows; takes everything down at the end. folder: the job's. Raises MachineFault."""
+    fabric = Fabric.from_json(task.fabric_json)
+    Path("/proc/self/oom_score_adj").write_text(UNKILLABLE)
+    name_hosts(fabric)
+    with ControllerProcess(fabric, CONTROLLER_PORT, FOLDER) as controller, ExitStack() as held:
+        network = held.enter_context(Network(fabric, probe_kernel(), controller_port=CONTROLLER_PORT, owns_kernel=True))
+        sandbox = Sandbox(folder, task.covered)
+        held.callback(sandbox.end)
+        hosts = []
+        for index, name in enumerate(fabric.host_names()):
+            with network_namespace(namespace_of(network.host_pid(index))):
+                write_sysctl("net/ipv4/tcp_limit_output_bytes", str(UNSENT_LIMIT_BYTES))
+            hosts.append(Host(name, network.host_pid(index), sandbox))
+            held.callback(hosts[-1].end)
+        if task.enters:
+            held.enter_context(door(hosts, sandbox))
+        controller.wait_ready(CONTROLLER_TIMEOUT_S)
+        yield Lab(network, controller, hosts, sandbox)
+
+
+def _traffic_since(now: PortTraffic, then: PortTraffic) -> PortTraffic:
+    return PortTraffic(
+        now.interface,
+        now.rate_bps,
+        now.sent_bytes - then.sent_bytes,
+        now.packets - then.packets,
+        now.drops - then.drops,
+        tuple(here - there for here, there in zip(now.band_bytes, then.band_bytes, strict=True)),
+    )

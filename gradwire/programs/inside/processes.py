@@ -1,0 +1,259 @@
+"""Starts programs on hosts, passes on what they write, and ends them: by themselves, after a failure, a limit, or Ctrl-C."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import pty
+import selectors
+import signal
+import subprocess
+import time
+import tty
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from typing import Protocol
+
+from gradwire.faults import InputFault, MachineFault
+from gradwire.programs.inside.hosts.host import Host, become_a_program
+from gradwire.programs.inside.hosts.sandbox import Sandbox
+from gradwire.programs.inside.traffic_classes import join_class
+from gradwire.programs.protocol import NO_HOST, Ended, Interrupt, Output, OutputFull
+
+READ_BYTES = 32768
+END_S = 5.0
+"""Virtual seconds that a program has to end by itself when it is told to."""
+LONGEST_WAIT_S = 86400.0
+"""epoll counts milliseconds in 32 bits, which are 25 days."""
+STDOUT, STDERR = 1, 2
+
+
+class Running:
+    """A program that was started. status: once it has ended, its exit status, or 128 + n after signal n."""
+
+    def __init__(self, name: str, host: int, process: subprocess.Popen[bytes], outputs: Mapping[int, int]) -> None:
+        self.name, self.host, self.process = name, host, process
+        self.pidfd = os.pidfd_open(process.pid)
+        #: Which stream a descriptor carries.
+        self.outputs = dict(outputs)
+        self.status: int | None = None
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the program and all that it started, unless that left its session."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
+
+    def close(self) -> None:
+        """Forgets a program that has ended."""
+        for fd in (self.pidfd, *self.outputs):
+            os.close(fd)
+        self.outputs = {}
+
+
+class Listener(Protocol):
+    """Whom programs' outputs and ends are told."""
+
+    def fileno(self) -> int:
+        """For a selector: readable if something may have come."""
+
+    def say(self, event: Output | OutputFull | Ended) -> None:
+        """Takes what a program wrote, that no more of it is kept, or that a program ended."""
+
+    def heard(self) -> object:
+        """What has come, if anything."""
+
+
+class Processes:
+    """The programs that run, by order of their start. What they write goes to the channel.
+
+    output_limit_bytes: of everything that they write. What comes after that is read, so that no program waits, and dropped. 0: no limit.
+    """
+
+    def __init__(self, hosts: Sequence[Host], sandbox: Sandbox, channel: Listener, output_limit_bytes: int = 0) -> None:
+        self._hosts, self._sandbox, self._channel = hosts, sandbox, channel
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(channel.fileno(), selectors.EVENT_READ, None)
+        self.running: list[Running] = []
+        self._is_ending = False
+        self._room_bytes = output_limit_bytes or math.inf
+        self.dropped_bytes = 0
+
+    def start(
+        self,
+        host: int,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        folder: str,
+        *,
+        name: str = "",
+        traffic_class: int | None = None,
+        terminal: bool = False,
+    ) -> Running:
+        """Starts a program on a host in a session of its own.
+
+        name: goes with what is said of it. traffic_class: of all that it sends (`make_classes`). terminal: its outputs are one terminal, so
+        that it writes line by line.
+
+        Raises InputFault if the program is not there or cannot be executed.
+        """
+        read_ends, write_ends = _terminal() if terminal else _pipes()
+        try:
+            with nullcontext() if host == NO_HOST else self._sandbox.births():
+                process = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=write_ends[0],
+                    stderr=write_ends[1],
+                    env=dict(env),
+                    start_new_session=True,
+                    preexec_fn=self._entering(host, folder, traffic_class),  # noqa: PLW1509 (this process has one thread)
+                )
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            for fd in read_ends:
+                os.close(fd)
+            why = _why_not_executed(error) if isinstance(error, OSError) else f"cannot be started: {error}"
+            raise InputFault(f"{argv[0]}: {why}") from error
+        finally:
+            for fd in set(write_ends):
+                os.close(fd)
+        started = Running(name, host, process, read_ends)
+        for fd in (started.pidfd, *started.outputs):
+            self._selector.register(fd, selectors.EVENT_READ, started)
+        self.running.append(started)
+        return started
+
+    def follow(
+        self,
+        until: Callable[[], bool],
+        *,
+        deadline_s: float = float("inf"),
+        on_interrupt: Callable[[], None] = lambda: None,
+    ) -> bool:
+        """Passes on what programs write until `until()`; False if the virtual clock (time.monotonic) reaches `deadline_s` before."""
+        while not until():
+            left_s = deadline_s - time.monotonic() if deadline_s < float("inf") else None
+            if left_s is not None and left_s <= 0:
+                return False
+            if isinstance(self._channel.heard(), Interrupt):
+                on_interrupt()
+                continue
+            for key, _ in self._selector.select(None if left_s is None else min(left_s, LONGEST_WAIT_S)):
+                if key.data is None:
+                    continue  # a command, heard above
+                if key.fd == key.data.pidfd:
+                    self._ended(key.data)
+                elif key.fd in key.data.outputs:
+                    self._pass_on(key.data, key.fd)
+        return True
+
+    def pass_on_what_is_there(self) -> None:
+        """Passes on what programs have written, and notes those that have ended, without waiting for more."""
+        while any(key.data is not None for key, _ in self._selector.select(0)):
+            self.follow(_once())
+
+    def end_all(self) -> None:
+        """Ends all programs: they may end by themselves, and then they have to. No Ended is said of them."""
+        self._is_ending = True
+        # An input that has ended is always readable: waiting for programs would then be asking again and again, and take no time.
+        self._selector.unregister(self._channel.fileno())
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for program in list(self.running):
+                program.signal(number)
+            if self.follow(lambda: not self.running, deadline_s=time.monotonic() + END_S):
+                return
+        left = ", ".join(self._name(program.host) for program in self.running)
+        raise MachineFault(f"a program cannot be ended: {left}")
+
+    def _entering(self, host: int, folder: str, traffic_class: int | None) -> Callable[[], None]:
+        def become() -> None:
+            join_class(traffic_class)
+            if host != NO_HOST:
+                self._hosts[host].enter(folder)
+                return
+            os.chdir(folder)
+            become_a_program()
+
+        return become
+
+    def _name(self, host: int) -> str:
+        return "the machine" if host == NO_HOST else self._hosts[host].name
+
+    def _pass_on(self, program: Running, fd: int) -> bool:
+        """Passes on what can be read at once; False at the end of the output."""
+        try:
+            data = os.read(fd, READ_BYTES)
+        except BlockingIOError:
+            return False
+        except OSError as error:  # of a terminal that nobody has open any more
+            if error.errno != errno.EIO:
+                raise
+            data = b""
+        if data:
+            self._keep(program, program.outputs[fd], data)
+            return True
+        self._selector.unregister(fd)
+        del program.outputs[fd]
+        os.close(fd)
+        return False
+
+    def _keep(self, program: Running, stream: int, data: bytes) -> None:
+        """Passes on as much as there is room for, and says once that there is none."""
+        kept = data if len(data) <= self._room_bytes else data[: int(self._room_bytes)]
+        self._room_bytes -= len(kept)
+        if kept:
+            self._channel.say(Output(program.host, stream, kept, program.name))
+        if len(kept) < len(data):
+            if not self.dropped_bytes:
+                self._channel.say(OutputFull(program.host, program.name))
+            self.dropped_bytes += len(data) - len(kept)
+
+    def _ended(self, program: Running) -> None:
+        """Notes that a program has ended, after its last output. What it left running may write on, which nobody reads."""
+        returncode = program.process.wait()
+        for fd in list(program.outputs):
+            while self._pass_on(program, fd):
+                pass
+        for fd in (program.pidfd, *program.outputs):
+            self._selector.unregister(fd)
+        program.close()
+        self.running.remove(program)
+        program.status = 128 - returncode if returncode < 0 else returncode
+        if not self._is_ending:
+            self._channel.say(Ended(program.host, program.status, program.name))
+
+
+def _once() -> Callable[[], bool]:
+    """False the first time it is asked, and then true."""
+    answers = iter([False])
+    return lambda: next(answers, True)
+
+
+def _pipes() -> tuple[dict[int, int], tuple[int, int]]:
+    """Two pipes: the ends to read from, with the stream that each carries, and the ends to write to."""
+    out_read, out_write = os.pipe()
+    err_read, err_write = os.pipe()
+    for fd in (out_read, err_read):
+        os.set_blocking(fd, False)
+    return {out_read: STDOUT, err_read: STDERR}, (out_write, err_write)
+
+
+def _terminal() -> tuple[dict[int, int], tuple[int, int]]:
+    """A terminal for both streams, which changes no line end: the one of the user does that."""
+
+    master, slave = pty.openpty()
+    tty.setraw(slave)
+    os.set_blocking(master, False)
+    return {master: STDOUT}, (slave, slave)
+
+
+def _why_not_executed(error: OSError) -> str:
+    if error.errno == errno.ENOENT:
+        return "no such program, or the program that its first line names is missing"
+    if error.errno == errno.ENOEXEC:
+        return (
+            "is no program that this machine can execute: neither built for it nor a script whose first line names one"
+        )
+    if error.errno == errno.EACCES:
+        return "may not be executed; `chmod +x` allows it"
+    return f"cannot be executed: {error.strerror}"

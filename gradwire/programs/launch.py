@@ -1,0 +1,153 @@
+"""What each program is started with: its host, its environment, and what a launcher such as torchrun or mpirun would tell it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from gradwire.datatypes.fabric import Fabric, Port
+from gradwire.programs.figures import FIGURES_VARIABLE, figures_file
+from gradwire.programs.protocol import ENTER_HOST, PYTHON_FOLDER, Program, hosts_file, place_name
+
+MASTER_PORT = 29500
+"""torchrun's default."""
+NETWORK = "10.0.0.0/16"
+NOT_OF_THE_KERNEL = ("TMPDIR", "TEMP", "TMP", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
+"""Variables that name places of the machine which the kernel does not have, or that every host has one of its own of."""
+
+
+class Launch(StrEnum):
+    """How programs are started."""
+
+    #: One process per host, which finds its peers by itself.
+    EACH = "each"
+    #: One process per host, with what torchrun gives a rank.
+    TORCH = "torch"
+    #: One process, mpirun, on the first host; it starts the others.
+    MPI = "mpi"
+
+
+@dataclass(frozen=True)
+class Started:
+    """A program, and where and when it is started."""
+
+    argv: Sequence[str]
+    #: Indices of the hosts, in the order of their ranks.
+    hosts: Sequence[int]
+    launch: Launch = Launch.EACH
+    #: Of a scenario's programs, its name.
+    name: str = ""
+    #: Variables of its own.
+    variables: Mapping[str, str] = field(default_factory=dict)
+    #: Virtual seconds after which it starts.
+    start_s: float = 0.0
+    #: Whether it is ended when all others have ended.
+    background: bool = False
+    #: Of all that it sends; None: with control.
+    traffic_class: int | None = None
+
+    @property
+    def started_on(self) -> Sequence[int]:
+        """The hosts on which a process is started: for an mpirun the first, which reaches the others."""
+        return self.hosts[:1] if self.launch is Launch.MPI else self.hosts
+
+
+def programs(
+    started: Sequence[Started], fabric: Fabric, environment: Mapping[str, str], folder: Path
+) -> tuple[Program, ...]:
+    """What to start where. environment: the caller's, which programs inherit. folder: the run's, as it is called inside the kernel."""
+    return tuple(
+        Program(
+            host,
+            tuple(each.argv),
+            {
+                **shared_environment(fabric, each.hosts, environment),
+                **_own(fabric, host, index),
+                **_told(each, fabric, index),
+                FIGURES_VARIABLE: str(figures_file(folder, place_name(each.name, fabric.host_names()[host]))),
+                **each.variables,
+            },
+            each.name,
+            each.start_s,
+            each.background,
+            each.traffic_class,
+        )
+        for each in started
+        for index, host in enumerate(each.started_on)
+    )
+
+
+def shared_environment(fabric: Fabric, hosts: Sequence[int], environment: Mapping[str, str]) -> dict[str, str]:
+    """The caller's environment, with what all hosts' programs are told."""
+    kept = {name: value for name, value in environment.items() if name not in NOT_OF_THE_KERNEL}
+    names = fabric.host_names()
+    return {
+        # So that a program's lines come when it writes them: its outputs are pipes.
+        "PYTHONUNBUFFERED": "1",
+        **kept,
+        # Behind the caller's own, whose modules come first.
+        "PYTHONPATH": ":".join(filter(None, (kept.get("PYTHONPATH"), str(PYTHON_FOLDER)))),
+        "GRADWIRE_HOSTS": " ".join(names[host] for host in hosts),
+        "GRADWIRE_ADDRESSES": " ".join(fabric.host_ip(host) for host in hosts),
+        "GRADWIRE_RATE_BPS": f"{fabric.rate_bps:.0f}",
+        "GRADWIRE_PAYLOAD_BPS": f"{fabric.rate_bps * fabric.goodput_share():.0f}",
+    }
+
+
+def _own(fabric: Fabric, host: int, index: int) -> dict[str, str]:
+    """What a host's program is told of itself."""
+    name = fabric.host_names()[host]
+    return {
+        "HOSTNAME": name,
+        "TMPDIR": f"/run/tmp/{name}",
+        "GRADWIRE_HOST": name,
+        "GRADWIRE_INDEX": str(index),
+        "GRADWIRE_ADDRESS": fabric.host_ip(host),
+    }
+
+
+def _told(started: Started, fabric: Fabric, index: int) -> dict[str, str]:
+    """What a launcher would tell."""
+    hosts = started.hosts
+    match started.launch:
+        case Launch.EACH:
+            return {}
+        case Launch.TORCH:
+            interface = Port(fabric.host_names()[hosts[index]], 0).interface
+            return {
+                "RANK": str(index),
+                "WORLD_SIZE": str(len(hosts)),
+                "LOCAL_RANK": "0",
+                "LOCAL_WORLD_SIZE": "1",
+                "GROUP_RANK": str(index),
+                "MASTER_ADDR": fabric.host_ip(hosts[0]),
+                "MASTER_PORT": str(MASTER_PORT),
+                "GLOO_SOCKET_IFNAME": interface,
+                "NCCL_SOCKET_IFNAME": interface,
+            }
+        case Launch.MPI:
+            return _mpi(str(hosts_file(started.name)))
+
+
+def _mpi(hosts: str) -> dict[str, str]:
+    """Lets an unmodified mpirun reach all hosts without ssh: that of Open MPI 4, of Open MPI 5 (PRRTE), and of MPICH (Hydra)."""
+    return {
+        "OMPI_MCA_plm_rsh_agent": str(ENTER_HOST),
+        "OMPI_MCA_orte_default_hostfile": hosts,
+        "OMPI_MCA_btl_tcp_if_include": NETWORK,
+        "OMPI_MCA_oob_tcp_if_include": NETWORK,
+        # The others look for hardware that no host has, and on the way PSM2 measures the processor's cycle counter, which is not virtual,
+        # against the clock: that took 1.1 to 1.8 s of virtual time, another time in each run, so that no run repeated.
+        "OMPI_MCA_pml": "ob1",
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",  # programs are root inside the kernel, and whoever started gradwire outside
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "PRTE_MCA_plm_ssh_agent": str(ENTER_HOST),
+        "PRTE_MCA_prte_default_hostfile": hosts,
+        "PRTE_ALLOW_RUN_AS_ROOT": "1",
+        "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "HYDRA_LAUNCHER": "ssh",
+        "HYDRA_LAUNCHER_EXEC": str(ENTER_HOST),
+        "HYDRA_HOST_FILE": hosts,
+    }

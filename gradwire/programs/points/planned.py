@@ -1,0 +1,68 @@
+"""Points of programs made ready to run: each with a folder, and a key that names everything that decides its result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradwire.programs.commands import named_files, refuse_wrong_commands, started, told
+from gradwire.programs.launch import Started
+from gradwire.runs.code_digest import sources_digest
+from gradwire.runs.stored.point_folders import folder_name
+from gradwire.runs.stored.stored_run import in_words
+from gradwire.vm.kernel import cached_kernel
+from gradwire.workloads.programs.loading import ProgramPoint
+from gradwire.workloads.scenario.loading import origin_named
+
+INSIDE_MODULES = ("gradwire.programs.inside.exec_job", "gradwire.controller.__main__", "gradwire.devices")
+"""What the machine boots with, and what scripts import. With all that they import, they are the code that carries programs out."""
+LIMITS = {"time_limit", "memory_mb", "stall_limit"}
+"""Keys of a run that decide whether it comes to its end, and not its result."""
+
+
+@dataclass(frozen=True)
+class PlannedPrograms:
+    """What a machine will run for a point."""
+
+    point: ProgramPoint
+    folder: Path
+    #: Hash of everything that decides the result, as far as gradwire can see it.
+    key: str
+
+    @property
+    def label(self) -> str:
+        """The point in a few words."""
+        return in_words(self.point.parameters) or self.folder.name
+
+    @property
+    def started(self) -> list[Started]:
+        """What to start where, and when."""
+        return started(self.point.section.program, self.point.fabric)
+
+
+def plan_programs(points: Sequence[ProgramPoint], folder: Path) -> list[PlannedPrograms]:
+    """Makes points ready for a run folder. Raises InputFault for a command that this machine cannot execute."""
+    for point in points:
+        with origin_named(point):
+            refuse_wrong_commands(point.section.program)
+    return [PlannedPrograms(point, folder / "points" / folder_name(point), key_of(point)) for point in points]
+
+
+def key_of(point: ProgramPoint) -> str:
+    """Hash of the point, of the code and kernel that carry it out, and of the files that its commands name.
+
+    What programs read besides, such as libraries and data, is not seen: remove the point's folder to run it again.
+    """
+    kernel = cached_kernel()
+    decisive = {
+        "section": point.section.model_dump(mode="json", exclude={"run": LIMITS}),
+        "fabric": point.fabric.to_json(),
+        "kernel": kernel.name if kernel else "",
+        "code": sources_digest(INSIDE_MODULES),
+        "files": named_files(point.section.program),
+        "told": told(started(point.section.program, point.fabric), point.fabric),
+    }
+    return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,62 @@
+"""What programs have reported, read from the files that they left in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from gradwire.analysis.programs.readers import READERS
+from gradwire.analysis.programs.results import FigureRow
+from gradwire.datatypes.fabric import Fabric
+from gradwire.faults import InputFault
+from gradwire.programs.figures import figures_file
+from gradwire.programs.outputs import output_file
+from gradwire.programs.protocol import place_name
+from gradwire.regular_files import TABLE_BYTES, read_text
+from gradwire.workloads.programs.section import ProgramSection, hosts_of
+
+
+def reported(
+    programs: Mapping[str, ProgramSection],
+    fabric: Fabric,
+    folder: Path,
+    statuses: Mapping[str, int],
+    dropped_output_bytes: int = 0,
+) -> tuple[tuple[FigureRow, ...], list[str]]:
+    """The figures of all programs, and what is wrong with others.
+
+    statuses: by program and host (`place_name`), of those that ended by themselves. One that was ended with the others, such as a server,
+    has printed no report, or not to the end. dropped_output_bytes: what was not kept of all outputs.
+    """
+    rows: list[FigureRow] = []
+    wrong: list[str] = []
+    names = fabric.host_names()
+    for name, program in programs.items():
+        for host in (names[index] for index in hosts_of(program, names)):
+            place = place_name(name, host)
+            file = _source(program, folder, place)
+            ended = statuses.get(place) == 0
+            if program.figures != "lines" and not ended:
+                continue
+            if program.figures != "lines" and dropped_output_bytes:
+                wrong.append(
+                    f"{file}: {dropped_output_bytes:,} bytes of programs' outputs were not kept, which may be of its report"
+                )
+                continue
+            try:
+                found = READERS[program.figures](_text(file, place in statuses))
+            except (InputFault, OSError) as fault:
+                wrong.append(f"{file}: {fault}")
+                continue
+            rows += [FigureRow(name, host, row) for row in found]
+    return tuple(rows), wrong
+
+
+def _source(program: ProgramSection, folder: Path, place: str) -> Path:
+    return figures_file(folder, place) if program.figures == "lines" else output_file(folder, place, 1)
+
+
+def _text(file: Path, ended: bool) -> str:
+    """What was written. Whoever was ended from outside may have been in the middle of the last line, which is left out."""
+    text = read_text(file, TABLE_BYTES, errors="replace") if file.exists() else ""
+    return text if ended else text[: text.rfind("\n") + 1]

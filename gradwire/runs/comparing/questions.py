@@ -1,0 +1,311 @@
+"""What is asked of `gradwire compare`: a model, a large model that is divided, or a recorded job, on a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Protocol
+
+from gradwire.datatypes.fabric import Topology
+from gradwire.faults import InputFault
+from gradwire.workloads.definitions.inlining import inlined
+from gradwire.workloads.definitions.schema import DefinedSection
+from gradwire.workloads.lineup.parallel import Parallel, divided, kept_blocks
+from gradwire.workloads.lineup.recorded import replays
+from gradwire.workloads.lineup.strategies import (
+    ITERATIONS,
+    LEAVES,
+    ORIGIN,
+    SPINES,
+    WARMUP,
+    Contender,
+    contenders,
+    shared_section,
+)
+from gradwire.workloads.models.catalogue import Catalogue
+from gradwire.workloads.models.language.shortened import block_count
+from gradwire.workloads.registry.catalogue import catalogue_of
+from gradwire.workloads.scenario.schema import PointSection
+from gradwire.workloads.scenario.settings import apply_setting
+from gradwire.workloads.scenario.units import byte_rate_text, rate_text
+from gradwire.workloads.traces.job import trace_of
+
+GIVEN = "given"
+"""Name of the device where the iteration time is given."""
+FIDELITY = "0.5%"
+"""Of comparisons of large models and recorded jobs, whose bytes would take hours otherwise; `--set run.fidelity=` sets another."""
+IN_NAMES = str.maketrans({"/": "_", **dict.fromkeys("[]\"' ")})
+"""What names of folders have instead of characters that shells and paths take for something else; None: nothing."""
+
+
+class Asked(Protocol):
+    """A question, whatever it is about."""
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """Further `key=value` of a scenario."""
+
+    @property
+    def name(self) -> str:
+        """Name of the run folder: the question in a few words."""
+
+    def document(self) -> dict[str, Any]:
+        """What the scenario says for all contenders, with a title. Raises InputFault for what is wrong whatever the contender."""
+
+    def contenders(self, names: Sequence[str]) -> list[Contender]:
+        """Who takes part, of these strategies or of all. Raises InputFault for a name that does not exist, or has no part here."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """The network that is asked about."""
+
+    rate: str
+    leaf_spine: bool = False
+    oversubscription: float | None = None
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether there are leaves and spines."""
+        return self.leaf_spine or self.oversubscription is not None
+
+    @property
+    def words(self) -> list[str]:
+        """The same for the name of a folder."""
+        return [self.rate, *([f"leaf-spine-{self.oversubscription or 1:g}"] if self.is_nested else [])]
+
+    def table(self) -> dict[str, Any]:
+        """The scenario's table."""
+        if not self.is_nested:
+            return {"rate": self.rate}
+        ratio = 1.0 if self.oversubscription is None else self.oversubscription
+        shape = {"topology": "leaf-spine", "leaves": LEAVES, "spines": SPINES, "oversubscription": ratio}
+        return {"rate": self.rate, **shape}
+
+
+@dataclass(frozen=True)
+class Question:
+    """Every strategy on a model, with a worker on each host."""
+
+    model: str
+    workers: int
+    network: Network
+    device: str | None = None
+    iteration_time: str | None = None
+    servers: int | None = None
+    settings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the run folder: the question in a few words."""
+        words = [_stem(self.model), _stem(self.device or "") or self.iteration_time, f"{self.workers}"]
+        rate, *shape = self.network.words
+        return _name([*words, rate, f"{self.servers}servers" if self.servers else None, *shape], self.settings)
+
+    def document(self) -> dict[str, Any]:
+        """What the scenario says for all strategies, with a title. Raises InputFault for what is wrong whatever the strategy."""
+        cluster: dict[str, Any] = {"workers": self.workers}
+        if self.servers is not None:
+            cluster["servers"] = self.servers
+        document = {
+            "about": "Every strategy on one model and network. Adding gradients, copying and software cost nothing unless they are set.",
+            "cluster": cluster,
+            "fabric": self.network.table(),
+            "model": _model(self.model, self.device, self.iteration_time),
+        }
+        return _completed(document, self.settings)
+
+    def contenders(self, names: Sequence[str]) -> list[Contender]:
+        """The named strategies, or all."""
+        return contenders(names)
+
+
+@dataclass(frozen=True)
+class ParallelQuestion:
+    """Ways to train a large model whose workers are divided as said, with as many GPUs on each machine."""
+
+    model: str
+    parallel: Parallel
+    network: Network
+    device: str | None = None
+    iteration_time: str | None = None
+    #: None: as many as share a layer's products, but up to 8 where only data is divided.
+    gpus_per_host: int | None = None
+    settings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the run folder: the question in a few words."""
+        words = [_stem(self.model), _stem(self.device or "") or self.iteration_time, self.parallel.words]
+        return _name([*words, *self.network.words], self.settings)
+
+    def document(self) -> dict[str, Any]:
+        """What the scenario says for all contenders, with a title. Raises InputFault."""
+        workers, on_host = self.parallel.workers, self.gpus_per_host or self.parallel.usual_on_host
+        document: dict[str, Any] = {
+            "about": f"{self.model} with {self.parallel}, {on_host} GPUs on each machine. Adding gradients, copying and software cost "
+            "nothing unless they are set.",
+            "cluster": {"workers": workers, "workers_per_host": on_host},
+            "fabric": self.network.table(),
+            "model": _model(self.model, self.device, self.iteration_time),
+            "run": {"warmup": WARMUP, "iterations": ITERATIONS, "fidelity": FIDELITY},
+        }
+        return _completed(document, self.settings, self._of_large_models)
+
+    def contenders(self, names: Sequence[str]) -> list[Contender]:
+        """The ways to divide the model as asked."""
+        return divided(self.parallel, names)
+
+    def _of_large_models(self, document: dict[str, Any], catalogue: Catalogue) -> None:
+        """Sets what the question leaves open: how many blocks stand for all, and the rate of the links inside a machine."""
+        model = document["model"]
+        profile = catalogue.model(model["name"])
+        blocks = kept_blocks(self.parallel, block_count(profile))
+        if blocks is not None:
+            model.setdefault("blocks", blocks)
+        if document["cluster"]["workers_per_host"] > 1 and model["device"] in catalogue.devices:
+            link = catalogue.device(model["device"]).link_bytes_per_s
+            if link is not None:
+                local = {"value": byte_rate_text(link), "source": f"link of {model['device']} (gradwire devices)"}
+                document.setdefault("costs", {}).setdefault("local_rate", local)
+
+
+@dataclass(frozen=True)
+class TraceQuestion:
+    """Algorithms and priorities for the collectives of a recorded job."""
+
+    #: Folder or file that `gradwire import` made.
+    trace: str
+    network: Network
+    #: A multiple of the recorded ranks; None: as many. With more, groups of all ranks grow (docs/traces.md).
+    workers: int | None = None
+    gpus_per_host: int = 1
+    settings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the run folder: the question in a few words."""
+        workers = f"{self.workers}" if self.workers else None
+        return _name([trace_of(self.trace).name, workers, *self.network.words], self.settings)
+
+    def document(self) -> dict[str, Any]:
+        """What the scenario says for all contenders, with a title. Raises InputFault."""
+        trace = trace_of(self.trace)
+        workers = self.workers or trace.ranks
+        model = {"name": trace.name, "trace": str(Path(self.trace).resolve())}
+        if workers != trace.ranks:
+            model["grow"] = "all-ranks"
+        document = {
+            "about": "Collective algorithms for a recorded job. Adding gradients, copying and software cost nothing unless they are set.",
+            "cluster": {"workers": workers, "workers_per_host": self.gpus_per_host},
+            "fabric": self.network.table(),
+            "model": model,
+            "run": {"warmup": WARMUP, "iterations": ITERATIONS, "fidelity": FIDELITY},
+        }
+        return _completed(document, self.settings)
+
+    def contenders(self, names: Sequence[str]) -> list[Contender]:
+        """The algorithms."""
+        return replays(trace_of(self.trace), names)
+
+
+@dataclass(frozen=True)
+class Given:
+    """Options of which some go together; None for what is not given."""
+
+    workers: int | None
+    parallel: str | None
+    gpus_per_host: int | None
+    device: str | None
+    iteration_time: str | None
+    servers: int | None
+
+    def refuse_all_but(self, beside: str, *known: str) -> None:
+        """Raises InputFault if another option is given."""
+        extra = [
+            field.name for field in fields(self) if field.name not in known and getattr(self, field.name) is not None
+        ]
+        if extra:
+            names = ", ".join(f"--{name.replace('_', '-')}" for name in extra)
+            raise InputFault(f"{names}: cannot be given beside {beside}")
+
+
+def question_of(
+    model: str | None, trace: Path | None, network: Network, given: Given, settings: tuple[str, ...]
+) -> Asked:
+    """What is asked. Raises InputFault for options that do not go together."""
+    device, iteration_time = given.device, given.iteration_time
+    if trace is not None and model is None:
+        given.refuse_all_but("--trace", "workers", "gpus_per_host")
+        return TraceQuestion(str(trace), network, given.workers, given.gpus_per_host or 1, settings)
+    if model is None or trace is not None:
+        raise InputFault("give either --model or --trace: what is trained, or what was recorded")
+    if given.parallel is not None:
+        given.refuse_all_but("--parallel", "parallel", "gpus_per_host", "device", "iteration_time")
+        division = Parallel.parse(given.parallel)
+        return ParallelQuestion(model, division, network, device, iteration_time, given.gpus_per_host, settings)
+    if given.workers is None:
+        raise InputFault("give --workers, or with a large model --parallel, as in --parallel data=8,tensor=8")
+    given.refuse_all_but("--workers", "workers", "device", "iteration_time", "servers")
+    return Question(model, given.workers, network, device, iteration_time, given.servers, settings)
+
+
+def _model(name: str, device: str | None, iteration_time: str | None) -> dict[str, Any]:
+    model: dict[str, Any] = {"name": name, **({"device": device} if device else {})}
+    if iteration_time:
+        model |= {"iteration_time": iteration_time, "iteration_time_source": "given on the command line"}
+    return model
+
+
+def _completed(
+    document: dict[str, Any],
+    settings: Sequence[str],
+    complete: Callable[[dict[str, Any], Catalogue], None] = lambda _document, _catalogue: None,
+) -> dict[str, Any]:
+    """The document with its files' content, a device, the settings, and a title. `complete` sets what these leave open."""
+    document = _with_files(document)
+    model = document["model"]
+    if "trace" not in model:
+        catalogue = _catalogue(document)
+        first = GIVEN if "iteration_time" in model else catalogue.devices_for(catalogue.model(model["name"]))[0]
+        model.setdefault("device", first)
+    for setting in settings:
+        apply_setting(document, setting)
+    document = _with_files(document)
+    complete(document, _catalogue(document))
+    return {"title": _title(shared_section(document)), **document}
+
+
+def _with_files(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with what its files say. Raises InputFault for files that are wrong."""
+    found, lines = inlined(document, Path.cwd())
+    if lines:
+        raise InputFault("\n".join(f"{ORIGIN}: {line}" for line in lines))
+    return found
+
+
+def _catalogue(document: Mapping[str, Any]) -> Catalogue:
+    return catalogue_of(DefinedSection.model_validate(document.get("defined", {})))
+
+
+def _stem(value: str) -> str:
+    return Path(value).stem if value.endswith((".toml", ".json")) else value
+
+
+def _name(words: Sequence[str | None], settings: Sequence[str]) -> str:
+    return "-".join(word.translate(IN_NAMES) for word in ("compare", *filter(None, words), *settings))
+
+
+def _title(shared: PointSection) -> str:
+    """Model, cluster and network in a few words."""
+    fabric, model, cluster = shared.fabric, shared.model, shared.cluster
+    device = f" x {model.device or 'made-up'}" if model.trace is None else " ranks"
+    machines = f" on {cluster.workers // cluster.workers_per_host} machines" if cluster.workers_per_host > 1 else ""
+    words = f"{model.name} on {cluster.workers}{device}{machines}, {rate_text(fabric.rate)}"
+    tiers = {
+        Topology.SINGLE_SWITCH: "",
+        Topology.LEAF_SPINE: f", leaf/spine {fabric.oversubscription:g}:1",
+        Topology.FAT_TREE: f", fat tree {fabric.oversubscription:g}:1, cores {fabric.core_oversubscription:g}:1",
+    }
+    return words + tiers[fabric.topology]

@@ -1,0 +1,87 @@
+"""Iteration times of plans on the ideal network.
+
+They are kept in the cache: the same plan is asked for when a run is planned, when it is judged, and when its report is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from gradwire.analysis.fluid.estimate import Buffered, Departure, FluidTimes, SendEnds, estimate
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Plan
+from gradwire.files import replacing
+from gradwire.runs.code_digest import sources_digest
+from gradwire.runs.protocol import built_fabric, decoded
+from gradwire.runs.stored.spines import Spines
+from gradwire.vm.kernel import cache_folder
+
+DEFAULT = Departure()
+CODE = ("gradwire.analysis.fluid.estimate", "gradwire.runs.stored.spines")
+"""What decides an estimate, beside plan and fabric."""
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """An estimate as the cache has it."""
+
+    iterations_s: tuple[float, ...]
+    iteration_s: float
+    period: int
+
+
+def rule_of(unsent_bytes: int | None) -> SendEnds:
+    """When SENDs end, by what may wait unsent of a connection then; None: when they have left."""
+    return Departure() if unsent_bytes is None else Buffered(unsent_bytes)
+
+
+HELD_S = 1e-3
+"""What TCP keeps of a connection in ports and switches, as its time on the line: a socket goes on when less than a millisecond's data of it
+is there (sk_pacing_shift = 10 in the kernel, "small queues")."""
+
+
+def held_rule(unsent_bytes: int | None, fabric: Fabric, buffer_bytes: int, held_s: float = HELD_S) -> Buffered:
+    """When SENDs end in a run: what its ports and switches hold is beyond the reach of a queue, as what waits unsent is.
+
+    buffer_bytes: of a socket, which bounds it.
+    """
+    held_bytes = min(held_s * fabric.rate_bps / 8 * fabric.goodput_share(), buffer_bytes)
+    return Buffered((unsent_bytes or 0) + round(held_bytes))
+
+
+def fluid_times(plan: Plan, fabric: Fabric, send_ends: SendEnds = DEFAULT) -> FluidTimes:
+    """Estimates a plan on a fabric, whose messages take the spines that the switches' rules choose. Raises InternalFault."""
+    built = built_fabric(fabric, [plan])
+    return estimate(plan, built, Spines(built).spine_of, send_ends=send_ends)
+
+
+def ideal_times(plan: Plan, fabric: Fabric, send_ends: SendEnds) -> FluidTimes:
+    """Like `fluid_times`, from the cache if the same was estimated before."""
+    path = _path(plan, fabric, send_ends)
+    with suppress(OSError, msgspec.DecodeError):
+        kept = decoded(path.read_bytes(), _Kept)
+        return FluidTimes(np.array(kept.iterations_s), kept.iteration_s, kept.period)
+    times = fluid_times(plan, fabric, send_ends)
+    with suppress(OSError):  # without it, the next one to ask estimates again
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path, on_disk=False) as partial:
+            partial.write_bytes(
+                msgspec.json.encode(_Kept(tuple(times.iterations_s.tolist()), times.iteration_s, times.period))
+            )
+    return times
+
+
+@cache
+def fluid_digest() -> str:
+    """Hash of the code that estimates."""
+    return sources_digest(CODE)
+
+
+def _path(plan: Plan, fabric: Fabric, send_ends: SendEnds) -> Path:
+    content = "\0".join([fluid_digest(), plan.digest(), repr(fabric.to_json()), repr(send_ends)])
+    return cache_folder() / "estimates" / hashlib.sha256(content.encode()).hexdigest()[:24]

@@ -1,0 +1,233 @@
+"""Estimates of a scenario's points by the fluid engine: nothing is booted, and nothing is run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from gradwire.analysis.bounds import Bounds, bounds
+from gradwire.analysis.fluid.estimate import Departure, FluidTimes, SendEnds
+from gradwire.analysis.frames.csv_files import write_csv
+from gradwire.analysis.report.tables import TextTable
+from gradwire.faults import InputFault
+from gradwire.runs.compiling.ideal_times import HELD_S, fluid_times, held_rule, rule_of
+from gradwire.runs.compiling.processes import side_by_side
+from gradwire.runs.compiling.shared_plans import SharedPlans, sharing_key
+from gradwire.runs.stored.stored_run import StoredRun
+from gradwire.workloads.compilation import ResolvedPoint
+from gradwire.workloads.fabrics.windows import buffer_bytes
+from gradwire.workloads.scenario.loading import Point, origin_named
+from gradwire.workloads.scenario.schema import PointSection
+
+RULES = ("departure", "buffered")
+"""When SENDs end, by the names of `transport.send_ends` and `--send-ends`: see Departure and Buffered."""
+MODEL_NOT_RUN = (
+    "A model, not a run: iteration times on a fluid network, without packets, losses or a verdict. "
+    "x bound: estimate over the greatest closed-form lower bound."
+)
+RANKED_WITHIN = 0.02
+"""As far as estimates are trusted (docs/estimate.md). Where more depends on how much queues hold, an estimate does not rank a point."""
+
+
+def without_effect(points: Sequence[Point]) -> list[str]:
+    """What scenarios ask for that estimates do not have, a sentence each: to be checked before they are trusted."""
+    found = []
+    if any(point.section.program for point in points):
+        found.append("an ideal network has no programs: estimates are of the strategies alone")
+    if faults := list(dict.fromkeys(name for point in points for name in point.section.fault)):
+        of = sum(bool(point.section.fault) for point in points)
+        which = "the point" if len(points) == 1 else f"{of} of {len(points)} points"
+        found.append(
+            f"an ideal network has no faults: estimates of {which} are as if {', '.join(f'[fault.{name}]' for name in faults)} "
+            "never happened"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class PointEstimate:
+    """What the fluid engine says of a point."""
+
+    #: Every swept parameter and its value, as text.
+    parameters: Mapping[str, str]
+    #: Label of the plan: of several candidates, the fastest.
+    plan: str
+    iteration_time_s: float
+    #: The greatest closed-form lower bound.
+    lower_bound_s: float
+    #: Name of that bound.
+    lower_bound_kind: str
+    #: Iterations until the schedule repeated, and after how many it repeats; 0: it did not.
+    iterations: int
+    period: int
+    #: Wall time that compiling and estimating took, on one core.
+    took_s: float
+    #: By how much the time differs where ports and switches hold half as much, as a share of it; 0 where send_ends were given.
+    by_queues: float = 0.0
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether it may be compared with others: no more than RANKED_WITHIN of it depends on how much queues hold."""
+        return abs(self.by_queues) <= RANKED_WITHIN
+
+    @property
+    def x_bound(self) -> float:
+        """Estimate over bound; nan if the bound is 0."""
+        return self.iteration_time_s / self.lower_bound_s if self.lower_bound_s else float("nan")
+
+
+RESULT_COLUMNS = tuple(field.name for field in fields(PointEstimate) if field.name != "parameters")
+
+
+def fluid_times_of(stored: StoredRun, send_ends: SendEnds | None = None) -> FluidTimes:
+    """Estimates the plan that a stored run has replayed, on its fabric, scaled as it was. Raises InputFault if it did not come to its end.
+
+    On one core, once the engine's machine code is loaded, 1 ms to 0.2 s for the points of Table II, TicTac and GradientFlow, and up to
+    1.1 s for those of P3, whose iterations take long to repeat.
+    """
+    return fluid_times(stored.plan(), stored.fabric(), send_ends or Departure())
+
+
+def check_send_ends(send_ends: str | None) -> None:
+    """Raises InputFault for what is no rule; None stands for each point's own."""
+    if send_ends not in (None, *RULES):
+        raise InputFault(f"send ends: '{send_ends}' is no rule; it must be {' or '.join(RULES)}")
+
+
+def estimate_points(
+    points: Sequence[Point], jobs: int, send_ends: str | None = None, on_done: Callable[[int], None] = lambda _: None
+) -> list[PointEstimate]:
+    """Estimates all points, in up to `jobs` processes; `on_done` hears how many are done.
+
+    send_ends: one of RULES for all points, on a network that holds nothing; None takes each point's own, on one that holds what a run's
+    does. Raises the Fault of the first point that is wrong.
+    """
+    if not points:
+        return []
+    # What may be too large comes first, and points that may share a plan one after another, so that a process compiles it once.
+    order = sorted(range(len(points)), key=lambda index: _sooner(points[index]))
+    # The first one is done here: processes that are forked afterwards have the engine's machine code.
+    done = {order[0]: _estimate_point(points[order[0]], send_ends)}
+    rest = order[1:]
+    chunk = max(1, len(rest) // (4 * jobs))
+    chunks = [rest[first : first + chunk] for first in range(0, len(rest), chunk)]
+    parts = [[points[index] for index in indices] for indices in chunks]
+    for indices, estimates in zip(
+        chunks, side_by_side(partial(_estimate_chunk, send_ends=send_ends), parts, jobs), strict=True
+    ):
+        done |= zip(indices, estimates, strict=True)
+        on_done(len(done))
+    return [done[index] for index in range(len(points))]
+
+
+def _sooner(point: Point) -> tuple[int, str]:
+    return -point.section.cluster.workers, sharing_key(point)
+
+
+def _estimate_chunk(points: Sequence[Point], send_ends: str | None) -> list[PointEstimate]:
+    return [_estimate_point(point, send_ends) for point in points]
+
+
+def _estimate_point(point: Point, send_ends: str | None) -> PointEstimate:
+    begun_s = time.perf_counter()
+    with origin_named(point):
+        resolved = ResolvedPoint(_with_rule(point.section, send_ends))
+        fabric, unsent_bytes = resolved.fabric, resolved.unsent_bytes
+        plans = _PLANS.of(resolved, replace(resolved.job, fabric=fabric))
+    socket_bytes = buffer_bytes(point.section, fabric)
+    rule = held_rule(unsent_bytes, fabric, socket_bytes) if send_ends is None else rule_of(unsent_bytes)
+    estimates = {label: fluid_times(plan, fabric, rule) for label, plan in plans.items()}
+    label = min(estimates, key=lambda label: estimates[label].iteration_s)
+    time_s = estimates[label].iteration_s
+    half = held_rule(unsent_bytes, fabric, socket_bytes, HELD_S / 2)
+    half_s = time_s if send_ends is not None else fluid_times(plans[label], fabric, half).iteration_s
+    lower: Bounds = bounds(plans[label], fabric)
+    return PointEstimate(
+        parameters=point.parameters,
+        plan=label,
+        iteration_time_s=time_s,
+        lower_bound_s=lower.lower_bound_s,
+        lower_bound_kind=lower.kind,
+        iterations=estimates[label].needed,
+        period=estimates[label].period,
+        took_s=time.perf_counter() - begun_s,
+        by_queues=half_s / time_s - 1,
+    )
+
+
+def _with_rule(section: PointSection, send_ends: str | None) -> PointSection:
+    """The point with another rule for what ends SENDs; with its own where none is given."""
+    if send_ends is None:
+        return section
+    return section.model_copy(update={"transport": section.transport.model_copy(update={"send_ends": send_ends})})
+
+
+_PLANS = SharedPlans()
+
+
+def estimates_table(title: str, estimates: Sequence[PointEstimate], took_s: float) -> TextTable:
+    """One row per point, and below it that none of this was run."""
+    keys = _varied(estimates)
+    headers = (*keys, "time (s)", "bound (s)", "x bound", "ms", "bound by")
+    rows = tuple(
+        (
+            *(point.parameters.get(key, "") for key in keys),
+            f"{point.iteration_time_s:.4g}",
+            f"{point.lower_bound_s:.4g}",
+            f"{point.x_bound:.3f}",
+            f"{point.took_s * 1e3:.0f}",
+            point.lower_bound_kind,
+        )
+        for point in estimates
+    )
+    unsteady = sum(not point.period for point in estimates)
+    foot = f"{MODEL_NOT_RUN} ms: wall time of one core. All {len(estimates)} points took {took_s:.1f} s."
+    if unsteady:
+        foot += f" Of {unsteady} points the schedule did not repeat; their times are means over many iterations."
+    return TextTable(title, headers, rows, len(keys), ("",) * len(rows), f"{foot}{_not_ranked(estimates, keys)}")
+
+
+def _not_ranked(estimates: Sequence[PointEstimate], keys: Sequence[str]) -> str:
+    """Which points an estimate does not rank, in a sentence; "" if it ranks all."""
+    told = [
+        f"{', '.join(filter(None, (point.parameters.get(key, '') for key in keys)))} ({abs(point.by_queues):.1%})"
+        for point in estimates
+        if not point.is_ranked
+    ]
+    if not told:
+        return ""
+    return f" An estimate does not rank {'; '.join(told)}: so much depends on how much queues hold. Run what is to be compared with it."
+
+
+def _varied(estimates: Sequence[PointEstimate]) -> list[str]:
+    """Parameters that take more than one value, in order of appearance; all if none does."""
+    keys = list(dict.fromkeys(key for point in estimates for key in point.parameters))
+    return [key for key in keys if len({point.parameters.get(key) for point in estimates}) > 1] or keys
+
+
+def estimates_json(estimates: Sequence[PointEstimate], took_s: float, warnings: Sequence[str] = ()) -> dict[str, Any]:
+    """The same for programs. warnings: those of `without_effect`."""
+    return {
+        "model": MODEL_NOT_RUN,
+        "warnings": list(warnings),
+        "took_s": took_s,
+        "points": [{**asdict(point), "x_bound": point.x_bound, "is_ranked": point.is_ranked} for point in estimates],
+    }
+
+
+def write_estimates_csv(path: Path, estimates: Sequence[PointEstimate]) -> None:
+    """Writes one row per point: the swept parameters, then RESULT_COLUMNS. Raises InputFault if a parameter has the name of a result."""
+    keys = list(dict.fromkeys(key for point in estimates for key in point.parameters))
+    if clash := sorted(set(keys) & set(RESULT_COLUMNS)):
+        raise InputFault(
+            f"the swept parameter '{clash[0]}' has the name of a column of the estimates; sweep another key"
+        )
+    columns: dict[str, Any] = {key: [point.parameters.get(key, "") for point in estimates] for key in keys}
+    columns |= {name: [getattr(point, name) for point in estimates] for name in RESULT_COLUMNS}
+    write_csv(path, pd.DataFrame(columns))

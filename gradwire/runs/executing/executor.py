@@ -1,0 +1,79 @@
+"""What carries out points, as the run loop sees it, and work side by side in threads, which every executor needs."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from typing import Protocol
+
+from gradwire.runs.executing.machine import Ended
+from gradwire.runs.planned import PlannedRun
+from gradwire.runs.protocol import Event
+
+Task = Callable[[threading.Event], None]
+"""Work of one point, given the event that tells it to stop."""
+
+
+class MachineWatcher(Protocol):
+    """Hears of machines; called from several threads."""
+
+    def started(self, planned: PlannedRun) -> None:
+        """A machine boots for the point; again, if the one before was lost."""
+
+    def heard(self, planned: PlannedRun, event: Event) -> None:
+        """The point's machine reported an event."""
+
+
+class Executor(Protocol):
+    """Where points' machines run."""
+
+    @property
+    def jobs(self) -> int:
+        """How many points are under way at a time."""
+
+    def try_machines(self, memory_mb: int) -> None:
+        """Tries machines with so much memory before the first point; raises what would hit all points."""
+
+    def replay(self, planned: PlannedRun, watcher: MachineWatcher, stop: threading.Event) -> Ended:
+        """Boots a machine for the task in the point's folder, and returns when its log and record are there.
+
+        Called from `jobs` threads. Raises Fault or OSError for what goes wrong with this point; MachineFault too when `stop` was set.
+        """
+
+
+def do_all(tasks: Sequence[Task], jobs: int) -> None:
+    """Does the tasks in order, `jobs` at a time. What one of them raises, Ctrl-C included, stops all others and is raised here."""
+    stop = threading.Event()
+    with ThreadPoolExecutor(jobs) as pool:
+        futures = [pool.submit(task, stop) for task in tasks]
+        try:
+            for future in wait(futures, return_when=FIRST_EXCEPTION).done:
+                future.result()
+        except BaseException:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+class Cpus:
+    """A CPU for each of `jobs` machines on this machine; two share one where there are fewer."""
+
+    def __init__(self, jobs: int) -> None:
+        self._free: queue.Queue[int] = queue.Queue()
+        cpus = sorted(os.sched_getaffinity(0))
+        for job in range(jobs):
+            # The highest first: a lone point leaves CPU 0, which serves most interrupts, to the rest of the machine.
+            self._free.put(cpus[-1 - job % len(cpus)])
+
+    @contextmanager
+    def taken(self) -> Iterator[int]:
+        """One of them, for this block alone."""
+        cpu = self._free.get()
+        try:
+            yield cpu
+        finally:
+            self._free.put(cpu)

@@ -1,0 +1,144 @@
+"""What points will cost, before they run and while they do: wall time on one core, told so that nobody waits without knowing for how long.
+
+The constants are rough. A machine may be twice as fast or as slow as the one that they were measured on, which `Expectation` learns from
+the points that have ended.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+
+from gradwire.datatypes.plan import OpKind
+from gradwire.datatypes.wire.flows import connections_of
+from gradwire.runs.planned import PlannedRun, too_coarse
+from gradwire.workloads.called_strategy import state_bytes_of
+from gradwire.workloads.compilation import ResolvedPoint
+from gradwire.workloads.fabrics.windows import crowded_memory, path_bytes, small_windows
+from gradwire.workloads.strategy import STATE_BYTES
+
+BOOT_S, HOST_S, LATER_HOST_S = 1.5, 0.03, 0.05
+"""From the start of a machine to its first byte, on one core of a current server (benchmarks/start_up.py): with 8 hosts 1.7 to 2.2 s, with
+64 hosts 3.3 to 3.9 s, with 512 hosts 26 to 27 s."""
+FEW_HOSTS = 64
+"""So many cost less each than those beyond."""
+PAYLOAD_BYTES_PER_S = 1.6e9
+"""Of large messages; Table II's points give 1.2 to 2 GB/s on one such core."""
+MESSAGE_S = 200e-6
+"""What a message costs beside its bytes, within a host as well: 150 to 300 us (docs/performance.md), 100 to 214 us on a faster machine."""
+
+
+def expected_s(planned: PlannedRun) -> float:
+    """Expected wall time of a point on one core."""
+    messages = max(int((plan.ops.kind == OpKind.SEND).sum()) for plan in planned.plans.values()) * planned.iterations
+    hosts = planned.fabric.hosts
+    start_s = BOOT_S + HOST_S * min(hosts, FEW_HOSTS) + LATER_HOST_S * max(0, hosts - FEW_HOSTS)
+    return start_s + planned.cost_bytes / PAYLOAD_BYTES_PER_S + MESSAGE_S * messages
+
+
+class Expectation:
+    """Time left of several runs, by what was expected of them and what those took that have ended."""
+
+    def __init__(self, runs: Sequence[PlannedRun], jobs: int) -> None:
+        self._expected_s = {run.folder.name: expected_s(run) for run in runs}
+        self._left = dict(self._expected_s)
+        self._jobs = max(1, min(jobs, len(runs)))
+        self._lock = threading.Lock()
+        self._took_s = 0.0
+        self._took_expected_s = 0.0
+
+    def ended(self, name: str, took_s: float) -> None:
+        """The run in the folder of this name has ended; `took_s` is 0 if it had run before."""
+        with self._lock:
+            expected = self._left.pop(name, 0.0)
+            if took_s > 0:
+                self._took_s += took_s
+                self._took_expected_s += expected
+
+    def left_s(self, share_done: dict[str, float] | None = None) -> float:
+        """Wall time until all have ended. share_done: how much of each run under way is done, from 0 to 1."""
+        done = share_done or {}
+        with self._lock:
+            slower = self._took_s / self._took_expected_s if self._took_expected_s else 1.0
+            left = {name: expected * (1 - done.get(name, 0.0)) for name, expected in self._left.items()}
+        return slower * max(sum(left.values()) / self._jobs, max(left.values(), default=0.0))
+
+
+def announcement(runs: Sequence[PlannedRun], jobs: int) -> str:
+    """One line about what is going to run."""
+    if not runs:
+        return "nothing to run: all points are there already"
+    longest = max(map(expected_s, runs))
+    memory_mb = max(run.point.section.run.memory_mb for run in runs)
+    at_once = max(1, min(jobs, len(runs)))
+    points = "1 point" if len(runs) == 1 else f"{len(runs)} points"
+    return (
+        f"{points} to run, {at_once} at a time: about {in_words(Expectation(runs, jobs).left_s())} "
+        f"(the longest {in_words(longest)}), with up to {memory_mb:,} MiB of memory each"
+    )
+
+
+def in_words(duration_s: float) -> str:
+    """A rough duration: "40 s", "6 min", "3 h 20 min"."""
+    if duration_s < 90:
+        return f"{max(1, round(duration_s)):d} s"
+    minutes = round(duration_s / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def warnings(runs: Sequence[PlannedRun]) -> Iterator[str]:
+    """What should be known before these runs begin: a time limit that is too short, small windows, a model that does not fit its device.
+
+    A division that no run may have is among them, for those who plan and do not run.
+    """
+    for run in runs:
+        if words := too_coarse(run):
+            yield f"{run.label}: {words}. `gradwire run` refuses this point"
+        limit_s = run.point.section.run.time_limit
+        if expected_s(run) > limit_s:
+            yield (
+                f"{run.label}: is expected to take {in_words(expected_s(run))}, but run.time_limit is {in_words(limit_s)}: it would be "
+                "ended then; set a longer one, or fewer run.iterations"
+            )
+    yield from _of_windows(runs)
+    yield from dict.fromkeys(filter(None, map(_memory_warning, runs)))
+
+
+def _of_windows(runs: Sequence[PlannedRun]) -> Iterator[str]:
+    """What is to be said of sockets' windows, once for all points of which the same is."""
+    said: dict[str, list[str]] = {}
+    for run in runs:
+        section, fabric = run.point.section, run.fabric
+        if not path_bytes(section, fabric):
+            continue
+        connections = max(len(connections_of(plan)) for plan in run.plans.values())
+        for text in (small_windows(section, fabric), crowded_memory(section, fabric, connections)):
+            if text:
+                said.setdefault(text, []).append(run.label)
+    for text, labels in said.items():
+        more = f" and {len(labels) - 1} more" if len(labels) > 1 else ""
+        yield f"{labels[0]}{more}: {text}"
+
+
+def _memory_bytes(run: PlannedRun) -> float | None:
+    """Memory of a point's device, if it is known; where an iteration's time is given, the device may have any name."""
+    catalogue, device = ResolvedPoint(run.point.section).catalogue, run.point.section.model.device
+    return catalogue.device(device).memory_bytes if device and device in catalogue.devices else None
+
+
+def _memory_warning(run: PlannedRun) -> str:
+    model = run.point.section.model
+    memory_bytes = _memory_bytes(run) if model.device and not model.layers else None
+    if memory_bytes is None:
+        return ""
+    whole = run.point.section.model_copy(update={"model": model.model_copy(update={"blocks": None})})
+    point = ResolvedPoint(whole)
+    kept_bytes = state_bytes_of(point.strategy, point.job.cluster, point.options)
+    needed_bytes = point.job.profile.parameters * kept_bytes
+    if needed_bytes <= memory_bytes:
+        return ""
+    whose = f"{model.name}: " if kept_bytes == STATE_BYTES else f"{model.name} by {point.strategy.name}: a worker's "
+    return (
+        f"{whose}weights, gradients and momentum take {needed_bytes / 1e9:.1f} GB in fp32, but {model.device} has "
+        f"{memory_bytes / 2**30:.0f} GiB: such a job does not run there as it is"
+    )

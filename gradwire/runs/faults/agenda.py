@@ -1,0 +1,121 @@
+"""When faults begin and end, without a clock: told what time it is and which iterations are done, it says what is to be done. Pure."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from gradwire.datatypes.records import FaultRecord, PlannedFault
+
+
+class Act(Enum):
+    """What is done about a fault."""
+
+    BEGIN = auto()
+    END = auto()
+
+
+@dataclass(frozen=True, order=True)
+class Due:
+    """Something to do."""
+
+    time_ns: int
+    #: Of things at the same time, what was planned first goes first.
+    number: int
+    index: int
+    is_begin: bool
+
+
+class Agenda:
+    """The faults of a network in the order in which they happen. Times count from the beginning of the replay.
+
+    A link that flaps begins and ends in each period; `records` notes its first begin and its last end.
+    """
+
+    def __init__(self, faults: Sequence[PlannedFault]) -> None:
+        self.faults = tuple(faults)
+        self._records = [FaultRecord(fault, -1, -1, -1) for fault in faults]
+        self._active: dict[int, None] = {}
+        self._due: list[Due] = []
+        self._number = 0
+        self._waiting = {index: fault.iteration for index, fault in enumerate(faults) if fault.iteration > 0}
+        for index, fault in enumerate(faults):
+            if index not in self._waiting:
+                self._plan_begin(index, fault.at_ns)
+
+    @property
+    def records(self) -> tuple[FaultRecord, ...]:
+        """What has become of each fault so far."""
+        return tuple(self._records)
+
+    @property
+    def active(self) -> list[PlannedFault]:
+        """The faults that are in the network now."""
+        return [self.faults[index] for index in self._active]
+
+    def next_ns(self) -> int | None:
+        """When something is to be done; None if nothing is, or if that depends on an iteration."""
+        return self._due[0].time_ns if self._due else None
+
+    def iterated(self, done: int, now_ns: int) -> None:
+        """Notes that `done` iterations have ended, with which the next one begins."""
+        for index, iteration in list(self._waiting.items()):
+            if iteration <= done:
+                del self._waiting[index]
+                self._plan_begin(index, now_ns + self.faults[index].at_ns)
+
+    def take_due(self, now_ns: int) -> tuple[PlannedFault, Act] | None:
+        """The next thing that is due, which counts as done; `noted` must follow."""
+        if not self._due or self._due[0].time_ns > now_ns:
+            return None
+        due = heapq.heappop(self._due)
+        fault = self.faults[due.index]
+        if not due.is_begin:
+            self._active.pop(due.index, None)
+            return fault, Act.END
+        self._active[due.index] = None
+        self._plan_end(due.index, due.time_ns)
+        return fault, Act.BEGIN
+
+    def noted(self, fault: PlannedFault, act: Act, now_ns: int) -> None:
+        """Notes that something has been done."""
+        index = self.faults.index(fault)
+        record = self._records[index]
+        changed = replace(record, changes=record.changes + 1)
+        if act is Act.END:
+            changed = replace(changed, ended_ns=now_ns)
+        elif record.begun_ns < 0:
+            changed = replace(changed, begun_ns=now_ns)
+        self._records[index] = changed
+
+    def end_all(self) -> list[PlannedFault]:
+        """The faults that are still in the network when the replay has ended, which count as taken out; `noted` must follow."""
+        still = self.active
+        self._active.clear()
+        self._due.clear()
+        self._waiting.clear()
+        return still
+
+    def _plan_begin(self, index: int, time_ns: int) -> None:
+        self._records[index] = replace(self._records[index], due_ns=time_ns)
+        self._push(index, time_ns, is_begin=True)
+
+    def _plan_end(self, index: int, begun_ns: int) -> None:
+        """Plans the end of what has just begun; of a link that flaps also its next failure."""
+        fault, first_ns = self.faults[index], self._records[index].due_ns
+        last_ns = first_ns + fault.duration_ns if fault.duration_ns >= 0 else None
+        if fault.kind != "flapping":
+            if last_ns is not None:
+                self._push(index, last_ns, is_begin=False)
+            return
+        period_ns = round(fault.value * 1e9)
+        up_ns, again_ns = begun_ns + period_ns // 2, begun_ns + period_ns
+        self._push(index, up_ns if last_ns is None else min(up_ns, last_ns), is_begin=False)
+        if last_ns is None or again_ns < last_ns:
+            self._push(index, again_ns, is_begin=True)
+
+    def _push(self, index: int, time_ns: int, *, is_begin: bool) -> None:
+        self._number += 1
+        heapq.heappush(self._due, Due(time_ns, self._number, index, is_begin))

@@ -1,0 +1,296 @@
+"""What a stored run is worth: judging it is pure, and writing the judgement down is a step of its own.
+
+Runs are judged anew whenever they are read, so that a changed check or statistic needs no new run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from gradwire.analysis.agreement.causes import Agreement
+from gradwire.analysis.agreement.ideal import IdealRun
+from gradwire.analysis.congestion.windows import WindowUse, window_use
+from gradwire.analysis.fluid.paths import SpineOf
+from gradwire.analysis.fluid.steady import Window, window_times_s
+from gradwire.analysis.frames.csv_files import write_csv
+from gradwire.analysis.iterations import iteration_times_s
+from gradwire.analysis.packets.captures import write_dissector
+from gradwire.analysis.points import PointResult, failed_point, point_result
+from gradwire.analysis.programs.results import FigureRow
+from gradwire.analysis.verdict.beside_check import Beside
+from gradwire.analysis.verdict.division_check import Divided
+from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.records import PointRecord
+from gradwire.faults import InputFault
+from gradwire.files import replacing
+from gradwire.programs.commands import started_beside
+from gradwire.programs.ended import ENDED_FILE, read_ended
+from gradwire.programs.protocol import place_name
+from gradwire.programs.reported import reported
+from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
+from gradwire.runs.planned import PlannedRun, plan_run
+from gradwire.runs.protocol import TASK_FILE, write_json
+from gradwire.runs.stored.files import fitting, reading
+from gradwire.runs.stored.spines import Spines
+from gradwire.runs.stored.stored_run import (
+    COMPLETION_FILE,
+    ITERATIONS_FILE,
+    VERDICT_FILE,
+    Completion,
+    Speed,
+    StoredRun,
+)
+from gradwire.vm.machines import Clock
+from gradwire.workloads.scenario.loading import Point
+
+
+@dataclass(frozen=True)
+class JudgedRun:
+    """A point's run with its verdict and its numbers, which are no results where the verdict is not valid."""
+
+    point: Point
+    #: Where its parts can be read.
+    stored: StoredRun
+    #: Without multicast groups.
+    fabric: Fabric
+    #: Row of points.csv.
+    result: PointResult
+    verdict: Verdict
+    #: None for a run that did not come to its end.
+    speed: Speed | None
+    #: What a worker computes in an iteration, alone.
+    compute_s: float
+    #: Of all iterations, warm-up included; empty for a run that did not come to its end.
+    iteration_times_s: tuple[float, ...] = ()
+    #: Iterations at the beginning that are not measured.
+    warmup: int = 0
+    #: Windows of the tries before, whose iterations were not steady.
+    unsteady: tuple[Window, ...] = ()
+    #: What programs beside the strategy reported.
+    figures: tuple[FigureRow, ...] = ()
+    #: It ran before and was not run now.
+    reused: bool = False
+    #: Why it is as far from an ideal network as it is; None until it has been compared (runs/agreement), and if it is not valid.
+    agreement: Agreement | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where the run lies."""
+        return self.stored.folder
+
+    @property
+    def label(self) -> str:
+        """The point in a few words."""
+        return self.stored.label
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run came to its end."""
+        return self.speed is not None
+
+
+def verdict_of(stored: StoredRun) -> Verdict:
+    """The verdict that was written when the run ended; judged anew where that file cannot be read.
+
+    Raises InputFault if the run cannot be judged either.
+    """
+    try:
+        return stored.last_verdict()
+    except InputFault:
+        completion = stored.completion()
+        if completion is None:
+            raise
+        return _judged(stored, completion.plan)
+
+
+def _judged(stored: StoredRun, label: str) -> Verdict:
+    plan, fabric, record = stored.plan_labelled(label), stored.fabric(), stored.record()
+    ideal = ideal_times(plan, fabric, rule_of(stored.task().sockets.unsent_bytes)) if stored.point else None
+    captures = stored.captures(fabric, record)
+    spine_of = _spine_of(stored, fabric)
+    beside, _ = programs_of(stored, fabric)
+    return judge(
+        plan,
+        fabric,
+        stored.log(),
+        record,
+        captures,
+        ideal,
+        departs=_departs(stored),
+        spine_of=spine_of,
+        beside=beside,
+        faults=stored.task().faults,
+        congestion=stored.task().sockets.congestion,
+        windows=window_use_of(stored, plan, record),
+        buffer_asked=_buffer_asked(stored),
+        divided=_divided(stored, stored.point),
+    )
+
+
+def window_use_of(stored: StoredRun, plan: Plan, record: PointRecord) -> WindowUse | None:
+    """What windows of connections did, where links have a delay; None where no link has one."""
+    if not any(agent.windows for agent in record.agents):
+        return None
+    built, task = stored.built_fabric(), stored.task()
+    rule = rule_of(task.sockets.unsent_bytes)
+    window = Window(record.warmup, record.iterations - record.warmup)
+    return window_use(IdealRun(plan, built, Spines(built).spine_of, window, rule), record)
+
+
+def _buffer_asked(stored: StoredRun) -> bool:
+    """Whether the scenario chose the buffers of sockets; where it is not known, they may have been."""
+    return stored.point is None or stored.point.section.transport.buffer is not None
+
+
+def _divided(stored: StoredRun, point: Point | None) -> Divided | None:
+    """What the run's bytes and rates were divided by on the virtual clock; None where they were not."""
+    completion = stored.completion()
+    if completion is None or completion.divided_by == 1:
+        return None
+    fidelity = point.section.run.fidelity if point else None
+    return Divided(completion.divided_by, completion.division_error, fidelity)
+
+
+def _departs(stored: StoredRun) -> bool:
+    """Whether SENDs ended when their last byte had left the host."""
+    return stored.task().sockets.unsent_bytes is None
+
+
+def _spine_of(stored: StoredRun, fabric: Fabric) -> SpineOf | None:
+    """Which spine a message takes; None where there are none."""
+    return Spines(stored.built_fabric()).spine_of if fabric.tree.tiers else None
+
+
+def programs_of(stored: StoredRun, fabric: Fabric) -> tuple[Beside | None, tuple[FigureRow, ...]]:
+    """What became of programs beside the strategy, None if there were none; and their figures. Raises InputFault."""
+    sections = stored.point.section.program if stored.point else {}
+    if not sections:
+        return None, ()
+    with reading(stored.folder / ENDED_FILE):
+        ended = read_ended(stored.folder)
+    figures, unreadable = reported(sections, fabric, stored.folder, ended.statuses, ended.dropped_output_bytes)
+    failed = [f"{place} ended with status {status}" for place, status in ended.failed.items()]
+    early = [f"{place} ended after {ended.ended_s[place]:.3f} s" for place in ended.statuses]
+    names = fabric.host_names()
+    wanted = [
+        place_name(each.name, names[host]) for each in started_beside(sections, fabric) for host in each.started_on
+    ]
+    never = [
+        f"{place} had not started before the last iteration ended" for place in wanted if place not in ended.started
+    ]
+    return Beside(len(ended.started), (*failed, *never, *unreadable), early), figures
+
+
+def judge_run(stored: StoredRun, point: Point, completion: Completion) -> JudgedRun:
+    """Judges a run that came to its end. Raises InputFault for a file that cannot be read, and for files that do not belong together."""
+    with fitting(stored.folder):
+        return _judge_run(stored, point, completion)
+
+
+def _judge_run(stored: StoredRun, point: Point, completion: Completion) -> JudgedRun:
+    plan, fabric, log, record = stored.plan_labelled(completion.plan), stored.fabric(), stored.log(), stored.record()
+    ideal = ideal_times(plan, fabric, rule_of(stored.task().sockets.unsent_bytes))
+    captures, spine_of = stored.captures(fabric, record), _spine_of(stored, fabric)
+    beside, figures = programs_of(stored, fabric)
+    verdict = judge(
+        plan,
+        fabric,
+        log,
+        record,
+        captures,
+        ideal,
+        departs=_departs(stored),
+        spine_of=spine_of,
+        beside=beside,
+        faults=stored.task().faults,
+        congestion=stored.task().sockets.congestion,
+        windows=window_use_of(stored, plan, record),
+        buffer_asked=_buffer_asked(stored),
+        divided=_divided(stored, point),
+    )
+    speed = completion.speed
+    result = point_result(point.parameters, plan, fabric, log, record, verdict, speed.total_s)
+    window = Window(record.warmup, record.iterations - record.warmup)
+    return JudgedRun(
+        point=point,
+        stored=stored,
+        fabric=fabric,
+        result=replace(result, fluid_time_s=float(window_times_s(ideal, window).mean())),
+        verdict=verdict,
+        speed=speed,
+        compute_s=plan.compute_s,
+        iteration_times_s=tuple(iteration_times_s(plan, log, record.iterations).tolist()),
+        warmup=record.warmup,
+        unsteady=tuple(Window(*tried) for tried in completion.unsteady),
+        figures=figures,
+    )
+
+
+def judge_kept(stored: StoredRun, point: Point, key: str) -> JudgedRun | None:
+    """Judges the run with this key; None if none came to its end."""
+    completion = stored.completion()
+    if completion is None or completion.key != key:
+        return None
+    return judge_run(stored, point, completion)
+
+
+def judge_failure(planned: PlannedRun, reason: str, wall_s: float) -> JudgedRun:
+    """Judges a run that did not come to its end, for this reason."""
+    plan = next(iter(planned.plans.values()))
+    return _failed(planned.stored, planned.point, plan, planned.fabric, failed_run(reason), wall_s)
+
+
+def _failed(stored: StoredRun, point: Point, plan: Plan, fabric: Fabric, verdict: Verdict, wall_s: float) -> JudgedRun:
+    result = failed_point(point.parameters, plan, fabric, verdict, wall_s)
+    return JudgedRun(point, stored, fabric, result, verdict, None, plan.compute_s)
+
+
+def judge_stored(stored: StoredRun, point: Point, clock: Clock) -> JudgedRun:
+    """Judges a run as it lies, whatever code ran it, and whether it came to its end or not.
+
+    Raises InputFault if the point never ran, or if its folder cannot be told or read.
+    """
+    completion = stored.completion()
+    if completion is not None:
+        return judge_run(stored, point, completion)
+    if not (stored.folder / VERDICT_FILE).exists():
+        raise InputFault(stored.absence)
+    verdict = stored.last_verdict()
+    if verdict.valid:
+        raise InputFault(
+            f"{stored.folder}: has a valid verdict, but {COMPLETION_FILE} is missing; remove the folder, and the next `gradwire run` runs "
+            "the point anew"
+        )
+    if (stored.folder / TASK_FILE).exists():
+        plan, fabric = stored.plan_labelled(stored.task().plans[0].label), stored.fabric()
+    else:
+        # The run failed before its task was written, so what it would have been is compiled again.
+        planned = plan_run(point, clock, lambda _: stored.folder)
+        plan, fabric = next(iter(planned.plans.values())), planned.fabric
+    return _failed(stored, point, plan, fabric, verdict, 0.0)
+
+
+def write_judgement(judged: JudgedRun) -> None:
+    """Writes verdict.json, and for a run that came to its end iterations.csv and the captures' dissector."""
+    with replacing(judged.folder / VERDICT_FILE, on_disk=False) as partial:
+        write_json(partial, judged.verdict, indent=1)
+    if not judged.ended:
+        return
+    iterations = iterations_frame(judged).astype({"warmup": int})
+    write_csv(judged.folder / ITERATIONS_FILE, iterations, float_format="%.9f")
+    record = judged.stored.record()
+    if record.captures:
+        write_dissector(judged.folder, judged.stored.plan(), judged.fabric, record)
+
+
+def iterations_frame(judged: JudgedRun) -> pd.DataFrame:
+    """One row per iteration of a run that came to its end: its number, whether it is warm-up, and its time."""
+    times_s = judged.iteration_times_s
+    numbers = np.arange(len(times_s))
+    return pd.DataFrame({"iteration": numbers, "warmup": numbers < judged.warmup, "iteration_time_s": times_s})

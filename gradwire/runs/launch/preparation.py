@@ -1,0 +1,143 @@
+"""A run made ready: every point compiled and checked, and a run folder chosen. Nothing has booted or been written yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gradwire.analysis.compare import check_cells
+from gradwire.runs.comparing.planning import plan_comparison
+from gradwire.runs.comparing.questions import Asked
+from gradwire.runs.compiling.processes import cores
+from gradwire.runs.launch.out_paths import refuse_unusable
+from gradwire.runs.launch.scenario_files import scenario_path
+from gradwire.runs.planned import PlannedRun, planning, refuse_coarse, refuse_misfits, scale_warning, virtual_clock
+from gradwire.runs.proof import trial_on
+from gradwire.runs.reporting import printed_cells, without_foreign_values
+from gradwire.runs.stored.place import Place, place_for
+from gradwire.runs.stored.provenance import provenance
+from gradwire.runs.stored.run_folder import RUNS, has_valid_points
+from gradwire.runs.terminal.screen import Screen
+from gradwire.vm.machines import MEASURED, Clock
+from gradwire.workloads.compilation import ResolvedPoint
+from gradwire.workloads.scenario.loading import Scenario, load_scenario, scenario_of
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Points that are ready to run."""
+
+    scenario: Scenario
+    planned: Sequence[PlannedRun]
+    place: Place
+    clock: Clock
+    #: What a measured scale of the wall clock was measured from.
+    scale_from: str = ""
+
+
+def loaded(source: Path | Mapping[str, Any], settings: Sequence[str]) -> Scenario:
+    """The scenario at a path, of a shipped one's name, or with this content, with settings. Raises InputFault.
+
+    Printed values that belong to other settings than these are left out.
+    """
+    if isinstance(source, Mapping):
+        scenario, original = scenario_of(source, settings), scenario_of(source)
+    else:
+        path = scenario_path(source)
+        scenario = load_scenario(path, settings)
+        original = load_scenario(path) if settings else scenario
+    return without_foreign_values(scenario, original) if settings else scenario
+
+
+def prepare(scenario: Scenario, clock: Clock, out: Path | None, screen: Screen) -> Prepared:
+    """Makes a scenario ready to run, in the folder `out` or in one of runs/. Raises Fault."""
+    clock = _scaled(scenario, clock, screen)
+    place = _usable_place(scenario, clock, out, screen)
+    check_cells([point.parameters for point in scenario.points], printed_cells(scenario))
+    scale_from = ""
+    if clock.scale == MEASURED:
+        trial_on(clock)(0)
+        clock, scale_from = _measured(scenario, place.folder, screen)
+    return Prepared(scenario, compiled(scenario, place.folder, clock, screen), place, clock, scale_from)
+
+
+def prepare_comparison(
+    question: Asked,
+    strategies: Sequence[str],
+    seeds: int,
+    out: Path | None,
+    screen: Screen,
+    *,
+    estimate_first: bool = False,
+) -> Prepared:
+    """Makes a comparison of strategies, by default of all, ready to run on the virtual clock.
+
+    estimate_first: leaves out those that cannot win by their estimates. Raises Fault.
+    """
+    chosen = question.contenders(strategies)
+    refuse_unusable(out or RUNS)
+    with screen.errors.status("compiling") as status:
+
+        def on_done(done: int, of: int) -> None:
+            status.update(f"compiling: {done} of {of} strategies")
+
+        scenario, planned = plan_comparison(
+            question,
+            chosen,
+            seeds,
+            out or RUNS / question.name,
+            cores(),
+            estimate_first=estimate_first,
+            on_done=on_done,
+        )
+    scenario = replace(scenario, settings=question.settings)
+    clock = _scaled(scenario, Clock(), screen)
+    place = _usable_place(scenario, clock, out, screen)
+    return Prepared(scenario, [run.moved_to(place.folder) for run in planned], place, clock)
+
+
+def compiled(scenario: Scenario, folder: Path, clock: Clock, screen: Screen) -> list[PlannedRun]:
+    """The points ready to run, with a line that says how far it is."""
+    planned: list[PlannedRun] = []
+    with screen.errors.status("compiling") as status:
+        for run in planning(scenario.points, folder, clock, cores()):
+            refuse_coarse(run)
+            planned.append(run)
+            status.update(f"compiling: {len(planned)} of {len(scenario.points)} points")
+    return planned
+
+
+def _scaled(scenario: Scenario, clock: Clock, screen: Screen) -> Clock:
+    """The virtual clock at the scale that the scenario's networks need, with a warning if that is not 1; the wall clock as it is."""
+    if clock.name != "virtual":
+        return clock
+    scaled = virtual_clock(scenario.points)
+    if scaled.scale > 1:
+        screen.warn(scale_warning(scenario.points, scaled))
+    return scaled
+
+
+def _measured(scenario: Scenario, folder: Path, screen: Screen) -> tuple[Clock, str]:
+    """The wall clock at the scale of a run folder that has valid points, or else at one that is measured now; and from what it was."""
+    from gradwire.runs.carrying.scale import choose_scale  # noqa: PLC0415 (it builds networks, which few runs do here)
+
+    refuse_misfits(scenario.points)
+    starts = provenance(folder).starts
+    if starts and has_valid_points(folder):
+        return starts[-1].clock, starts[-1].scale_from
+    with screen.errors.status("measuring what this machine carries"):
+        chosen = choose_scale([ResolvedPoint(point.section).fabric for point in scenario.points])
+    screen.results.print(chosen.announcement(), highlight=False)
+    return Clock("wall", chosen.number), chosen.measured
+
+
+def _usable_place(scenario: Scenario, clock: Clock, out: Path | None, screen: Screen) -> Place:
+    """The run folder of a scenario, which can be written; says if it is not the one of the scenario's name."""
+    place = place_for(scenario, clock, out)
+    refuse_unusable(place.folder)
+    if place.others:
+        held = ", ".join(map(str, place.others))
+        screen.results.print(f"{held}: other settings ran there; this goes to {place.folder}", highlight=False)
+    return place

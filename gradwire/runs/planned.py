@@ -1,0 +1,436 @@
+"""Points made ready to run: compiled, checked, and given a key and a folder.
+
+A run's key names everything that decides its result. A changed plan, fabric, agent or kernel needs a new run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradwire.analysis.fluid.estimate import SendEnds
+from gradwire.analysis.fluid.steady import Window, steady_window
+from gradwire.analysis.verdict.division_check import Divided
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Plan
+from gradwire.faults import InputFault
+from gradwire.programs.commands import named_files, refuse_wrong_commands, started_beside, told
+from gradwire.regular_files import MESSAGE_BYTES, read_text
+from gradwire.runs.code_digest import plan_digest, run_digest, sources_digest
+from gradwire.runs.compiling.fidelity import UNDIVIDED, Division, division_for
+from gradwire.runs.compiling.forced import forced_division
+from gradwire.runs.compiling.ideal_times import fluid_digest, ideal_times, rule_of
+from gradwire.runs.compiling.processes import side_by_side
+from gradwire.runs.compiling.shared_plans import SharedPlans, sharing_key
+from gradwire.runs.stored.point_folders import folder_name, older_folders
+from gradwire.runs.stored.stored_run import StoredRun
+from gradwire.vm.kernel import cache_folder, cached_kernel
+from gradwire.vm.machines import Clock
+from gradwire.workloads.checker import check
+from gradwire.workloads.compilation import Compiled, ResolvedPoint, compile_point
+from gradwire.workloads.fabrics.congestion import refuse_multicast, refuse_scaled
+from gradwire.workloads.fabrics.windows import buffer_bytes
+from gradwire.workloads.faults.planned import planned_faults
+from gradwire.workloads.scaling import MOST_CAPACITY_BPS, scaled_fabric, scaled_plan, virtual_scale
+from gradwire.workloads.scenario.loading import Point, origin_named
+from gradwire.workloads.scenario.schema import PointSection
+from gradwire.workloads.traces.job import trace_of
+
+LOGGED_BYTES = 2 * 5 * 8
+"""What an op's row in the log takes: five columns of 64 bits (agents/replay/oplog.py), copied once at the end."""
+LOGS_SHARE = 0.5
+"""Of the machine's memory; the rest is for the network and the plan."""
+BESIDE_MODULES = ("gradwire.programs.inside.beside", "gradwire.devices")
+"""What carries out programs beside a strategy, and what scripts import."""
+FAULT_MODULES = ("gradwire.runs.faults.injection",)
+"""What carries out faults."""
+LONGER_MODULES = ("gradwire.runs.warmup.longer_window",)
+"""What decides how much longer a run is that was not steady."""
+ALONE_S = 0.5
+"""Compiling that takes longer goes on in processes; most scenarios are done before, and processes take 0.1 s to start and end."""
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """What a machine will run for a point."""
+
+    point: Point
+    #: Scaled as the clock asks, without multicast groups.
+    fabric: Fabric
+    #: The candidates by their labels, scaled as the clock asks.
+    plans: Mapping[str, Plan]
+    folder: Path
+    clock: Clock
+    #: How many iterations are dropped, and how many are measured.
+    window: Window
+    #: Hash of everything that decides the result.
+    key: str
+    #: What bytes and rates are divided by on the virtual clock, for run.fidelity or because the clock does not carry more.
+    division: Division = UNDIVIDED
+    #: How much of a connection may wait unsent when a SEND ends; None: it ends when it has left the host.
+    unsent_bytes: int | None = None
+
+    @property
+    def stored(self) -> StoredRun:
+        """What the run leaves, or has left."""
+        return StoredRun(self.folder, self.point)
+
+    @property
+    def iterations(self) -> int:
+        """All iterations, warm-up included."""
+        return self.window.end
+
+    def moved_to(self, out: Path) -> PlannedRun:
+        """The same run in the run folder `out`."""
+        return replace(self, folder=out / "points" / self.folder.name)
+
+    def keyed_anew(self) -> PlannedRun:
+        """The same run with its key of today: the kernel is a part of it, and may have been built since."""
+        return replace(self, key=_key(self.point, self.fabric, self.plans, self.clock, self.window, self.unsent_bytes))
+
+    @property
+    def label(self) -> str:
+        """The point in a few words."""
+        return self.stored.label
+
+    @property
+    def cost_bytes(self) -> int:
+        """Bytes that the run moves, which is about proportional to its wall time."""
+        per_iteration = [int(plan.ops.size_bytes[plan.is_remote()].sum()) for plan in self.plans.values()]
+        searched = len(per_iteration) > 1
+        return max(per_iteration) * self.iterations + searched * sum(per_iteration) * 2
+
+
+def virtual_clock(points: Sequence[Point]) -> Clock:
+    """The virtual clock, at the one scale at which it carries the networks of all these points exactly.
+
+    Raises InputFault for a fabric whose keys do not fit together.
+    """
+    refuse_misfits(points)
+    return Clock(scale=max(map(_scale, points)))
+
+
+def refuse_misfits(points: Sequence[Point]) -> None:
+    """Raises InputFault with every line that a point's parts give."""
+    lines: dict[str, None] = {}
+    for point in points:
+        for line in ResolvedPoint(point.section).misfits():
+            lines[f"{point.origin}: {line}" if point.origin else line] = None
+    if lines:
+        raise InputFault("\n".join(lines))
+
+
+def _scale(point: Point) -> int:
+    with origin_named(point):
+        return virtual_scale(ResolvedPoint(point.section).fabric)
+
+
+def scale_warning(points: Sequence[Point], clock: Clock) -> str:
+    """What a user should know of a scale above 1."""
+    largest = max(
+        (ResolvedPoint(point.section).fabric for point in points), key=lambda fabric: fabric.hosts * fabric.rate_bps
+    )
+    return (
+        f"{largest.hosts} hosts at {largest.rate_bps / 1e9:g} Gbit/s send more together than the virtual clock carries exactly: bytes and "
+        f"rates of all points are divided by {clock.scale}, which leaves their times as they are, but for bursts, which last longer; by "
+        "half as much where these would matter. The report says what that may do"
+    )
+
+
+def plan_runs(points: Sequence[Point], out: Path, clock: Clock, jobs: int = 1) -> list[PlannedRun]:
+    """Compiles every point for the run folder `out`, in up to `jobs` processes, and writes nothing there.
+
+    Raises InputFault with all misfits, or Fault for the first point that does not compile.
+    """
+    return list(planning(points, out, clock, jobs))
+
+
+def planning(points: Sequence[Point], out: Path, clock: Clock, jobs: int = 1) -> Iterator[PlannedRun]:
+    """Like `plan_runs`: each point as soon as it and all before it are compiled."""
+    refuse_misfits(points)
+    alike: dict[str, list[int]] = {}
+    for index, point in enumerate(points):
+        alike.setdefault(sharing_key(point), []).append(index)
+    planned: dict[int, PlannedRun] = {}
+    upcoming = 0
+    for indices, runs in zip(
+        alike.values(),
+        _compiled(points, list(alike.values()), partial(_plan_all, clock=clock, out=out), jobs),
+        strict=True,
+    ):
+        planned |= zip(indices, runs, strict=True)
+        while upcoming in planned:
+            yield planned.pop(upcoming)
+            upcoming += 1
+
+
+def _compiled(
+    points: Sequence[Point],
+    alike: Sequence[Sequence[int]],
+    plan_all: Callable[[Sequence[Point]], list[PlannedRun]],
+    jobs: int,
+) -> Iterator[list[PlannedRun]]:
+    """Compiles points that are alike together: here as long as that is quick, then in processes."""
+    parts = [[points[index] for index in indices] for indices in alike]
+    begun_s = time.monotonic()
+    for number, part in enumerate(parts):
+        if time.monotonic() > begun_s + ALONE_S:
+            yield from side_by_side(plan_all, parts[number:], jobs)
+            return
+        yield plan_all(part)
+
+
+def _plan_all(points: Sequence[Point], clock: Clock, out: Path) -> list[PlannedRun]:
+    """Compiles points that may share their plans."""
+    shared = SharedPlans()
+    return [plan_run(point, clock, partial(_in_run_folder, out, point), shared) for point in points]
+
+
+def _in_run_folder(out: Path, point: Point, _: str) -> Path:
+    return out / "points" / folder_name(point)
+
+
+def plan_run(
+    point: Point, clock: Clock, folder_of: Callable[[str], Path], shared: SharedPlans | None = None
+) -> PlannedRun:
+    """Compiles a point; checks its plans unless they came to their end before. Raises Fault.
+
+    folder_of: gives the folder of a key. shared: has the plans of points before.
+    """
+    with origin_named(point):
+        compiled = compile_point(point.section, shared.of if shared else None)
+    rule = rule_of(compiled.unsent_bytes)
+    division = _wanted_division(point, compiled, clock, rule)
+    scale = max(clock.scale, division.number)
+    if clock.name == "virtual" and scale > division.number:
+        # No more than needed is asked of the clock, unless bursts would otherwise do more harm.
+        least = max(division.number, virtual_scale(compiled.fabric, MOST_CAPACITY_BPS))
+        fidelity = point.section.run.fidelity
+        division = forced_division(compiled.plans, compiled.fabric, rule, scale, least, fidelity)
+        scale = division.number
+    fabric = scaled_fabric(compiled.fabric, scale, keep_burst=clock.name == "virtual")
+    plans = {label: scaled_plan(plan, scale) for label, plan in compiled.plans.items()}
+    window = _window(point.section, fabric, plans, rule)
+    with origin_named(point):
+        _refuse_large_logs(point, plans, clock, window)
+        refuse_scaled(point.section, scale)
+        refuse_multicast(point.section, plans.values())
+    if point.section.program:
+        _refuse_programs(point, clock)
+    if point.section.fault:
+        _refuse_faults(point, clock)
+    key = _key(point, fabric, plans, clock, window, compiled.unsent_bytes)
+    planned = PlannedRun(point, fabric, plans, folder_of(key), clock, window, key, division, compiled.unsent_bytes)
+    if not planned.stored.is_of(key):
+        for plan in compiled.plans.values():
+            _check_once(plan, compiled.job.relative_times)
+    return planned
+
+
+def _wanted_division(point: Point, compiled: Compiled, clock: Clock, rule: SendEnds) -> Division:
+    """What run.fidelity divides bytes and rates by. Raises InputFault on the wall clock, which has a scale of its own."""
+    fidelity = point.section.run.fidelity
+    if fidelity is None:
+        return UNDIVIDED
+    with origin_named(point):
+        if clock.name != "virtual":
+            raise InputFault(
+                "run.fidelity: is for the virtual clock; on the wall clock, --scale divides bytes and rates"
+            )
+        if point.section.program:
+            raise InputFault(
+                "run.fidelity: divides a strategy's bytes, and those of programs cannot be: leave out one of them"
+            )
+        if point.section.fault:
+            raise InputFault(
+                "run.fidelity: TCP would recover from faults in other steps than undivided: leave out one of them"
+            )
+    return division_for(compiled.plans, compiled.fabric, rule, fidelity)
+
+
+def _check_once(plan: Plan, relative_times: Sequence[float]) -> None:
+    """Checks a plan, unless the same code has found the same plan in order before: points at other rates often have the same one.
+
+    To check a plan takes longer than to compile it: 20 s for the 43,000 ops of eight workers that reduce GPT-2 XL's tensors.
+    """
+    note = cache_folder() / "checked" / _hash(f"{plan_digest()} {plan.digest()} {list(relative_times)}")
+    if note.exists():
+        return
+    check(plan, relative_times)
+    with suppress(OSError):  # without the note, it is checked again the next time
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.touch()
+
+
+def _window(section: PointSection, fabric: Fabric, plans: Mapping[str, Plan], rule: SendEnds) -> Window:
+    """The iterations to measure: of several candidates, those of the one that takes longest to become steady.
+
+    A plan that does not become steady on the ideal network either is measured after one iteration, and again after more if they were not
+    steady (runs/warmup/lengthening.py).
+    """
+    run = section.run
+    if isinstance(run.warmup, int):
+        return Window(run.warmup, run.iterations)
+    windows = [steady_window(ideal_times(plan, fabric, rule), run.iterations) for plan in plans.values()]
+    return max(
+        (window for window in windows if window), key=lambda window: window.end, default=Window(1, run.iterations)
+    )
+
+
+def _refuse_large_logs(point: Point, plans: Mapping[str, Plan], clock: Clock, window: Window) -> None:
+    """Raises InputFault if the agents' logs of all iterations would not fit in the machine's memory."""
+    run, most = point.section.run, most_iterations(point, plans, clock)
+    if window.end <= most:
+        return
+    ops, memory_bytes = _largest_ops(plans), _memory_bytes(point, clock)
+    more = " or more memory (run.memory_mb)" if clock.name == "virtual" else ""
+    raise InputFault(
+        f"run.iterations = {run.iterations}: each iteration logs the {ops:,} ops of the plan, and the log of "
+        f"{window.end:,} would not fit in half of the memory of {memory_bytes >> 20:,} MiB; take at most "
+        f"{max(0, most - window.warmup):,} iterations{more}"
+    )
+
+
+def too_coarse(planned: PlannedRun) -> str:
+    """Why a point's verdict is known before it runs: what it has to be divided by moves it by too much. "" if it does not."""
+    division = planned.division
+    divided = Divided(division.number, division.error, planned.point.section.run.fidelity)
+    if not divided.is_too_coarse:
+        return ""
+    fabric = planned.fabric
+    return (
+        f"{fabric.hosts} hosts at {fabric.rate_bps * division.number / 1e9:g} Gbit/s send more together than the virtual clock carries. "
+        f"Bytes and rates would be divided by {division.number}, and bursts, which are not, could move an iteration by "
+        f"{division.error:.1%}, where {divided.limit:.1%} are allowed: use fewer hosts, a lower rate or larger messages. run.fidelity "
+        "allows up to 10%, and `gradwire estimate` divides nothing"
+    )
+
+
+def refuse_coarse(planned: PlannedRun) -> None:
+    """Raises InputFault for a point that is `too_coarse`."""
+    if words := too_coarse(planned):
+        with origin_named(planned.point):
+            raise InputFault(f"{planned.label}: {words}")
+
+
+def most_iterations(point: Point, plans: Mapping[str, Plan], clock: Clock) -> int:
+    """How many iterations' logs fit in their share of the memory of the point's machine."""
+    return int(_memory_bytes(point, clock) * LOGS_SHARE) // (_largest_ops(plans) * LOGGED_BYTES)
+
+
+def _largest_ops(plans: Mapping[str, Plan]) -> int:
+    return max(len(plan.ops) for plan in plans.values())
+
+
+def _memory_bytes(point: Point, clock: Clock) -> int:
+    if clock.name == "virtual":
+        return point.section.run.memory_mb << 20
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def rename_older_folder(planned: PlannedRun, out: Path) -> None:
+    """Renames the folder of the same run in the run folder `out` if another version of gradwire named it otherwise."""
+    if os.path.lexists(planned.folder):
+        return
+    for path in older_folders(out, planned.point):
+        if not path.is_symlink() and StoredRun(path).is_of(planned.key):
+            path.rename(planned.folder)
+            return
+
+
+def _refuse_programs(point: Point, clock: Clock) -> None:
+    """Raises InputFault for programs that cannot run."""
+    with origin_named(point):
+        if clock.name != "virtual":
+            raise InputFault("program: programs run on the virtual clock only; leave out --clock wall, or the programs")
+        if clock.scale != 1:
+            raise InputFault(
+                "program: the network is larger than the virtual clock carries exactly, so the strategy's bytes would be divided. "
+                "Those of programs cannot be: use fewer workers or a lower rate"
+            )
+        refuse_wrong_commands(point.section.program)
+
+
+def _refuse_faults(point: Point, clock: Clock) -> None:
+    """Raises InputFault where faults cannot be carried out."""
+    with origin_named(point):
+        if clock.name != "virtual":
+            raise InputFault("fault: faults happen on the virtual clock only; leave out --clock wall, or the faults")
+        if clock.scale != 1:
+            raise InputFault(
+                "fault: the network is larger than the virtual clock carries exactly, so bytes and rates would be divided, and TCP would "
+                "recover in other steps: use fewer workers or a lower rate"
+            )
+
+
+def _key(
+    point: Point,
+    fabric: Fabric,
+    plans: Mapping[str, Plan],
+    clock: Clock,
+    window: Window,
+    unsent_bytes: int | None,
+) -> str:
+    decisive: dict[str, Any] = {
+        "run": {**point.section.run.model_dump(exclude={"time_limit", "memory_mb", "fidelity"}), **asdict(window)},
+        # Senders as they are, and not who says so: the scenario, or the strategy for its system.
+        "transport": {
+            **point.section.transport.model_dump(exclude={"send_ends"}),
+            "unsent": unsent_bytes,
+            "buffer": buffer_bytes(point.section, fabric),
+        },
+        "fabric": fabric.to_json(),
+        "plans": {label: plan.digest() for label, plan in plans.items()},
+        "clock": asdict(clock),
+        "kernel": _kernel_name(clock),
+        "code": run_digest(),
+    }
+    if point.section.run.warmup == "steady":
+        decisive |= {"longer windows": sources_digest(LONGER_MODULES)}
+    if faults := planned_faults(point.section.fault, fabric):
+        decisive |= {"faults": [asdict(fault) for fault in faults], "faults' code": sources_digest(FAULT_MODULES)}
+    if programs := point.section.program:
+        start = told(started_beside(programs, fabric), fabric)
+        decisive |= {
+            "programs": start,
+            "files": named_files(programs),
+            "programs' code": sources_digest(BESIDE_MODULES),
+        }
+    return _hash(json.dumps(decisive, sort_keys=True))
+
+
+def source_key(point: Point, clock: Clock) -> str:
+    """Hash of the point and of all code that decides its plans and its result: it stands for the key, and needs no compiling."""
+    decisive = {
+        "section": point.section.model_dump_json(),
+        "clock": asdict(clock),
+        "kernel": _kernel_name(clock),
+        "code": [run_digest(), plan_digest(), *([] if isinstance(point.section.run.warmup, int) else [fluid_digest()])],
+        "strategies": {
+            name: read_text(Path(path), MESSAGE_BYTES, follow=True)
+            for name, path in point.section.defined.strategies.items()
+        },
+        "trace": trace_of(point.section.model.trace).digest() if point.section.model.trace else None,
+        "versions": [platform.python_version(), np.__version__],
+    }
+    return _hash(json.dumps(decisive, sort_keys=True))
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _kernel_name(clock: Clock) -> str:
+    kernel = cached_kernel() if clock.name == "virtual" else None
+    return kernel.name if kernel else ""

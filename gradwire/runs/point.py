@@ -1,0 +1,346 @@
+"""The inner half of the run loop: one point on one machine. `python -m gradwire.runs.point FOLDER`, inside the virtual kernel or as root.
+
+Reads FOLDER/task.json and its plans, builds the network, installs the flows, probes the rate, replays, counts, and writes
+FOLDER/ops.npz and FOLDER/record.json. Its events (runs/protocol.py) go to standard output.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gradwire.agents.connections import HostEntry, SocketOptions
+from gradwire.agents.process import UNHARMED, AgentGroup, Mishaps
+from gradwire.analysis.iterations import iteration_times_s
+from gradwire.analysis.transfers import steady_flow_time_s
+from gradwire.controller.process import ControllerProcess
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.records import (
+    LOSING,
+    AgentSummary,
+    BandCount,
+    NetworkCounts,
+    OpLog,
+    PlannedFault,
+    PointRecord,
+)
+from gradwire.faults import Fault
+from gradwire.network_namespace import namespace_of
+from gradwire.runs.carrying.processor import Reading as ProcessorReading
+from gradwire.runs.ports.capturing import capturing
+from gradwire.runs.ports.sampling import sampling
+from gradwire.runs.protocol import (
+    QUEUES_FILE,
+    TASK_FILE,
+    AgentsStarted,
+    Event,
+    Faulted,
+    FirstByte,
+    Iterated,
+    NetworkStarted,
+    PlanFile,
+    PointRecorded,
+    PointTask,
+    Probed,
+    ReplayEnded,
+    ReplayStarted,
+    Searched,
+    built_fabric,
+    read_json,
+    say,
+    write_json,
+)
+from gradwire.topo.abilities import Abilities, probe_kernel
+from gradwire.topo.fault_commands import impaired_ports
+from gradwire.topo.network import Network
+from gradwire.workloads.patterns import compile_transfers, probe_phases
+
+if TYPE_CHECKING:
+    from gradwire.runs.faults.injection import Injection
+
+PROBE_BYTES = 20_000_000
+"""Bytes of each flow of the rate probe: many times the burst of `gso_bytes` by which the second port on the path lags the first."""
+PROBE_S_MIN, PROBE_S_MAX = 4e-3, 0.5
+"""Shortest and longest probe at line rate, for fast links and slow ones."""
+PROBE_MESSAGES = 5
+"""Messages of each flow of the rate probe. Between the arrivals of the first and the last, four fifths of the bytes have to pass."""
+CONTROLLER_PORT = 6653
+CONTROLLER_TIMEOUT_S = 60.0
+
+
+class Reading:
+    """The network's counters at one moment."""
+
+    def __init__(self, network: Network) -> None:
+        self.ports = network.counters()
+        self.tcp = network.tcp_counters()
+        self.datapath = network.datapath_counters()
+
+    def since(self, earlier: Reading) -> NetworkCounts:
+        """What was counted after `earlier`."""
+        ports = [now.since(then) for now, then in zip(self.ports, earlier.ports, strict=True)]
+        tcp = [now.since(then) for now, then in zip(self.tcp, earlier.tcp, strict=True)]
+        datapath = self.datapath.since(earlier.datapath)
+        return NetworkCounts(
+            bands=tuple(
+                BandCount(
+                    port.port.interface,
+                    band,
+                    counted.sent_bytes,
+                    counted.sent_packets,
+                    counted.drops,
+                    counted.marks,
+                    counted.above_threshold,
+                    counted.limit_bytes,
+                    counted.threshold_bytes,
+                    counted.all_marked_bytes,
+                )
+                for port in ports
+                for band, counted in enumerate(port.bands)
+            ),
+            tcp_segments_sent=sum(host.segments_sent for host in tcp),
+            tcp_retransmits=sum(host.segments_retransmitted for host in tcp),
+            upcalls=datapath.upcalls,
+            table_miss_packets=datapath.table_misses,
+            marked_arrivals=sum(host.marked_packets for host in tcp),
+            tcp_timeouts=sum(host.timeouts for host in tcp),
+        )
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A network with its flows installed and agents on its hosts, ready to replay plans."""
+
+    network: Network
+    controller: ControllerProcess
+    agents: AgentGroup
+    abilities: Abilities
+
+
+@contextmanager
+def bench(
+    fabric: Fabric,
+    sockets: SocketOptions,
+    folder: Path,
+    *,
+    clock: str,
+    per_host: bool,
+    switch_prefix: str,
+    compiled_agent: str = "",
+    faults: Sequence[PlannedFault] = (),
+) -> Iterator[Bench]:
+    """Starts controller and agents, builds the network and installs the flows; takes everything down at the end.
+
+    compiled_agent: where this machine has the compiled agent, if agents are to use it. faults: those that the network has to be made
+        ready for.
+    """
+    say(NetworkStarted())
+    # In virtual time one CPU carries all, and forks save its imports. On the wall clock numpy may have started threads.
+    by_fork = clock == "virtual"
+    with (
+        ControllerProcess(fabric, CONTROLLER_PORT, folder, by_fork=by_fork) as controller,
+        AgentGroup(fabric, folder, per_host=per_host, by_fork=by_fork) as agents,
+    ):
+        abilities = probe_kernel()
+        network = Network(
+            fabric,
+            abilities,
+            controller_port=CONTROLLER_PORT,
+            switch_prefix=switch_prefix,
+            owns_kernel=clock == "virtual",
+            impaired=impaired_ports(fabric, faults),
+            socket_bytes=sockets.buffer_bytes,
+            first_window=first_window_segments(fabric, sockets, faults),
+        )
+        with network:
+            controller.wait_ready(CONTROLLER_TIMEOUT_S)
+            hosts = [
+                HostEntry(index, fabric.host_ip(index), namespace_of(network.host_pid(index)))
+                for index in range(fabric.endpoints)
+            ]
+            say(AgentsStarted())
+            with agents.carrying(hosts, sockets, compiled_agent):
+                yield Bench(network, controller, agents, abilities)
+
+
+def first_window_segments(fabric: Fabric, sockets: SocketOptions, faults: Sequence[PlannedFault]) -> int:
+    """TCP's first congestion window, for `Network`; 0 for the kernel's own.
+
+    TCP stands in for RDMA, which begins at the line's rate. Where a round trip takes microseconds, so does TCP's slow start. Where links
+    have a delay, and nothing is lost that would decide windows, connections therefore begin with all that their buffer holds. Otherwise the
+    first iteration of two hosts at 25 Gbit/s with a round trip of 50 ms took 7.0 s, and not 0.53 s as all others did: cubic leaves its slow
+    start early, and then adds a twentieth in each round trip.
+    """
+    loses = fabric.loss > 0 or fabric.has_switch_queues or any(fault.kind in LOSING for fault in faults)
+    return (
+        0
+        if loses or sockets.congestion
+        else math.ceil(sockets.buffer_bytes / fabric.mss_bytes()) * (sockets.path_bytes > 0)
+    )
+
+
+def run_point(folder: Path) -> None:
+    """Runs the point in `folder`. Raises a Fault for everything that goes wrong in a way that was foreseen."""
+    task = read_json(folder / TASK_FILE, PointTask)
+    with bench(
+        built_fabric(task.fabric, [Plan.load(folder / plan.file) for plan in task.plans]),
+        task.sockets,
+        folder,
+        clock=task.clock,
+        per_host=task.per_host,
+        switch_prefix=task.switch_prefix,
+        compiled_agent=task.compiled_agent,
+        faults=task.faults,
+    ) as ready:
+        _replay_and_record(task, folder, ready)
+
+
+def _replay_and_record(task: PointTask, folder: Path, ready: Bench) -> None:
+    network, agents = ready.network, ready.agents
+    say(FirstByte())
+    probe_ratio = _probe_rate(task, folder, agents)
+    chosen, notes = _choose_plan(task, folder, agents)
+    plan = Plan.load(folder / chosen.file)
+    with capturing(
+        network, task.capture, folder, snaplen_bytes=task.capture_snaplen, workers=len(plan.workers)
+    ) as capture:
+        before = Reading(network)
+        say(ReplayStarted())
+        processor_before = ProcessorReading.now() if task.clock == "wall" else None
+        with (
+            _programs(task, folder, network),
+            _faults(task, ready) as (mishaps, injection),
+            sampling(network.switch_interfaces(), task.queue_period_ns) as sampler,
+        ):
+            # Programs count from now on, and queues are read from now on.
+            waits = not (task.programs or task.queue_period_ns)
+            log, summaries = _replay(
+                agents, plan, folder / chosen.file, task.iterations, Iterated, mishaps, injection, waits=waits
+            )
+        load = ProcessorReading.now().since(processor_before) if processor_before else None
+        say(ReplayEnded())
+        ready.controller.check_alive()
+        counts = Reading(network).since(before)
+    log.save(folder / "ops.npz")
+    if sampler is not None:
+        sampler.lengths(agents.start_ns).save(folder / QUEUES_FILE)
+    record = PointRecord(
+        clock=task.clock,
+        iterations=task.iterations,
+        warmup=task.warmup,
+        agents=summaries,
+        counts=counts,
+        rate_probe=probe_ratio,
+        cpu_saturation=load.busiest if load else 0.0,
+        cpu_wait=load.waited if load else 0.0,
+        shaping=f"{'prio' if ready.abilities.has_prio else 'htb'}, {'fq' if ready.abilities.has_fq else 'fifo'}",
+        notes=tuple(notes),
+        captures=capture.records if capture else (),
+        faults=(*(injection.records if injection else ()), *(each for agent in summaries for each in agent.faults)),
+        capture_start_ns=agents.start_ns + time.time_ns() - time.monotonic_ns() if capture else 0,
+    )
+    write_json(folder / "record.json", record, indent=1)
+    say(PointRecorded(chosen.label))
+
+
+def _programs(task: PointTask, folder: Path, network: Network) -> AbstractContextManager[None]:
+    """Runs programs beside the replay, if the task has some."""
+    if not task.programs:
+        return nullcontext()
+    from gradwire.programs.inside.beside import programs_beside  # noqa: PLC0415 (a tenth of a second that few points need)
+
+    return programs_beside(folder, [network.host_pid(host) for host in range(network.fabric.hosts)])
+
+
+@contextmanager
+def _faults(task: PointTask, ready: Bench) -> Iterator[tuple[Mishaps, Injection | None]]:
+    """Lets the task's faults happen, if it has some."""
+    if not task.faults:
+        yield UNHARMED, None
+        return
+    from gradwire.runs.faults.injection import Injection, Patient, ended_by_name  # noqa: PLC0415 (few points need it)
+
+    patient = Patient(ready.network, ready.controller, CONTROLLER_PORT, has_seed=ready.abilities.has_netem_seed)
+    patient.let_in(task.faults, task.sockets)
+    injection = Injection([fault for fault in task.faults if not fault.is_of_worker], patient)
+    of_workers = tuple(fault for fault in task.faults if fault.is_of_worker)
+    with ended_by_name(task.faults, injection):
+        yield Mishaps(of_workers, task.stall_limit_ns, injection.begin), injection
+
+
+def _replay(
+    agents: AgentGroup,
+    plan: Plan,
+    path: Path,
+    iterations: int,
+    progress: Callable[[int], Event],
+    mishaps: Mishaps = UNHARMED,
+    injection: Injection | None = None,
+    *,
+    waits: bool = True,
+) -> tuple[OpLog, tuple[AgentSummary, ...]]:
+    """Replays a plan; `progress` is the event that tells how many iterations are done. waits: as for AgentGroup.replay."""
+
+    def iterated(done: int) -> None:
+        say(progress(done))
+        if injection is not None:
+            injection.iterated(done)
+
+    return agents.replay(plan, path, iterations, iterated, mishaps, waits=waits)
+
+
+def _probe_rate(task: PointTask, folder: Path, agents: AgentGroup) -> float:
+    """Measured over ideal time of short bursts on warm connections, in the worst phase; 1.0 with one host."""
+    fabric = task.fabric
+    if fabric.hosts < 2:
+        return 1.0
+    size_bytes = int(np.clip(PROBE_BYTES, fabric.rate_bps * PROBE_S_MIN / 8, fabric.rate_bps * PROBE_S_MAX / 8))
+    ratios = []
+    for transfers, rate_bps in probe_phases(fabric, size_bytes):
+        in_messages = [replace(transfer, messages=PROBE_MESSAGES) for transfer in transfers]
+        plan = compile_transfers("rate probe", fabric.hosts, in_messages)
+        path = folder / "probe.npz"
+        plan.save(path)
+        log, _ = _replay(agents, plan, path, 2, Probed)
+        ideal_s = size_bytes * (1 - 1 / PROBE_MESSAGES) * 8 / fabric.goodput_share() / rate_bps
+        ratios.append(steady_flow_time_s(plan, log, 1) / ideal_s)
+    return max(ratios)
+
+
+def _choose_plan(task: PointTask, folder: Path, agents: AgentGroup) -> tuple[PlanFile, list[str]]:
+    """The plan to measure, and notes on the choice: the only plan, or the fastest candidate in its first iterations (Geryon, III-C)."""
+    if len(task.plans) == 1:
+        return task.plans[0], []
+    times_s: dict[PlanFile, float] = {}
+    for candidate in task.plans:
+        plan = Plan.load(folder / candidate.file)
+        log, _ = _replay(agents, plan, folder / candidate.file, 1 + task.search_iterations, Searched)
+        times_s[candidate] = float(iteration_times_s(plan, log, 1 + task.search_iterations)[1:].mean())
+    fastest = min(times_s, key=times_s.__getitem__)
+    tried = ", ".join(f"{candidate.label}: {time_s:.4f} s" for candidate, time_s in times_s.items())
+    return fastest, [f"searched {tried}; kept {fastest.label}"]
+
+
+def run_inside(job: Callable[[Path], None]) -> int:
+    """Runs `job` on the folder named on the command line; a fault becomes an event, and exit status 1."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        job(Path(sys.argv[1]))
+    except Fault as fault:
+        say(Faulted(type(fault).__name__, str(fault)))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_inside(run_point))

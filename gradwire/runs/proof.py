@@ -1,0 +1,68 @@
+"""Whether this machine carries networks in virtual time: a trial of the kernel before points run, and for the doctor a proof.
+
+The proof boots the kernel and sends one flow between two hosts over a switch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gradwire.faults import Fault
+from gradwire.runs.calibrate import PatternResult, flow_bytes, measure_one_flow
+from gradwire.runs.code_digest import RUN_MODULES
+from gradwire.runs.executing.local import Trial
+from gradwire.vm.byte_code import byte_code_folder
+from gradwire.vm.causes import KernelFault
+from gradwire.vm.doctor import KERNEL_MEMORY_MB, Finding
+from gradwire.vm.host import require_root
+from gradwire.vm.kernel import cached_kernel
+from gradwire.vm.machines import Clock
+from gradwire.vm.trial import try_kernel
+
+NAME = "network in virtual time"
+RATE_BPS = 10e9
+TOLERANCE = 0.01
+"""Of the flow's time: ten times what calibration finds (docs/trust.md), and less than anything that is broken would cost."""
+
+
+def trial_on(clock: Clock) -> Trial:
+    """What to try before the first point on a clock: whether its kernel, which must be there, runs here at all, or who the user is."""
+    return _try_cached_kernel if clock.name == "virtual" else _try_host
+
+
+def _try_host(_: int) -> None:
+    require_root()
+
+
+def _try_cached_kernel(memory_mb: int) -> None:
+    kernel = cached_kernel()
+    assert kernel is not None, "it is built before"
+    try_kernel(kernel, memory_mb)
+    byte_code_folder(tuple(RUN_MODULES))  # in the cache, which every point needs
+
+
+def proof(findings: Sequence[Finding]) -> Finding:
+    """What became of one flow, or why it was not tried, given what was found before. Takes some seconds; raises nothing."""
+    kernel = cached_kernel() if all(finding.ok for finding in findings if finding.required) else None
+    if kernel is None:
+        lacking = ", ".join(finding.name for finding in findings if finding.required and not finding.ok)
+        return Finding(NAME, False, f"not tried, for lack of: {lacking}", "mend these first", required=False)
+    try:
+        boot_s = try_kernel(kernel, KERNEL_MEMORY_MB, openvswitch=False)  # the flow needs it all the same
+        flow = measure_one_flow(RATE_BPS, Clock())
+    except KernelFault as fault:
+        seen = "\n".join([str(fault).partition("\n")[0], *fault.last_words])
+        return Finding(NAME, False, seen, fault.cause.remedy)
+    except (Fault, OSError) as fault:
+        return Finding(NAME, False, str(fault), "as it says; if it says nothing, please report this")
+    return judged_flow(flow, boot_s)
+
+
+def judged_flow(flow: PatternResult, boot_s: float) -> Finding:
+    """The finding about a flow that was measured."""
+    bits = flow_bytes(RATE_BPS) * 8
+    measured, ideal = (bits / seconds / 1e9 for seconds in (flow.measured_s, flow.ideal_s))
+    seen = f"one flow {measured:.2f} Gbit/s of {ideal:.2f} ({flow.ratio:.3f}), kernel booted in {boot_s:.1f} s"
+    ok = abs(flow.ratio - 1) <= TOLERANCE
+    mend = "" if ok else "please report this: in virtual time a slow machine slows no flow down"
+    return Finding(NAME, ok, seen, mend)

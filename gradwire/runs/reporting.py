@@ -1,0 +1,338 @@
+"""What a finished run is reported with: its printed cells, its constants, its own speed, and the ranking if it has one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from rich.console import RenderableType
+
+from gradwire.analysis.compare import PrintedCell, cells_of_claims
+from gradwire.analysis.congestion.told import congestion_lines
+from gradwire.analysis.faults.times import fault_lines
+from gradwire.analysis.fluid.steady import Window
+from gradwire.analysis.frames.csv_files import write_csv
+from gradwire.analysis.frames.points import points_frame, write_points_csv, write_points_parquet
+from gradwire.analysis.iterations import iteration_ends_ns
+from gradwire.analysis.parameters import fits
+from gradwire.analysis.programs.report import FIGURES_FILE
+from gradwire.analysis.programs.results import frame_of_figures
+from gradwire.analysis.report.quantities import quantity
+from gradwire.analysis.report.report import Background, PointDetails, report
+from gradwire.analysis.report.settings import BY_DEFAULT, Setting
+from gradwire.analysis.report.tables import Constant
+from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.records import NOT_SERVED
+from gradwire.faults import InputFault
+from gradwire.runs.comparing.whole import ranking_of
+from gradwire.runs.executing.machine import OUTPUT_FILE
+from gradwire.runs.judged import JudgedRun
+from gradwire.runs.stored.explanation import explain
+from gradwire.runs.stored.files import fitting
+from gradwire.runs.stored.provenance import facts, provenance
+from gradwire.runs.stored.run_folder import CLOCK_FILE, stored_clock
+from gradwire.runs.stored.settings import COST_UNITS, settings_of
+from gradwire.runs.stored.stored_run import ITERATIONS_FILE, RECORD_FILE, VERDICT_FILE, Completion
+from gradwire.vm.machines import Clock
+from gradwire.workloads.compilation import ResolvedPoint
+from gradwire.workloads.lineup.strategies import PARTIAL, is_random
+from gradwire.workloads.scenario.loading import Point, Scenario, origin_named, resolve
+
+LINKED_FILES = (VERDICT_FILE, ITERATIONS_FILE, RECORD_FILE, OUTPUT_FILE)
+"""Files of a point that people read."""
+
+
+def printed_cells(scenario: Scenario) -> list[PrintedCell]:
+    """The values of a paper that a scenario has beside its points: its own, and the claims that it names. Raises InputFault."""
+    with origin_named(scenario.points[0]):
+        own = [PrintedCell(**cell.model_dump()) for cell in scenario.printed]
+        return [*own, *cells_of_claims(scenario.printed_claims)]
+
+
+def without_foreign_values(scenario: Scenario, original: Scenario) -> Scenario:
+    """Leaves out the printed values that are of other settings than the scenario's, where `--set` changed what `original` has.
+
+    A value stays if the points that it is compared with are points of `original` too, whatever the length of their runs.
+    """
+    printed = printed_cells(scenario)
+    known = {_measured_section(point) for point in original.points}
+    kept = [cell for cell in printed if _is_of(cell, scenario, known)]
+    if len(kept) == len(printed):
+        return scenario
+    note = f"printed values left out, whose settings no point has: {len(printed) - len(kept)} of {len(printed)}"
+    changed = {
+        "printed": [_without_defaults(cell) for cell in kept],
+        "printed_claims": [],
+        "notes": [*scenario.notes, note],
+    }
+    resolved = resolve({**scenario.document, **changed}, scenario.points[0].origin, scenario.name)
+    return replace(resolved, settings=scenario.settings)
+
+
+def _is_of(cell: PrintedCell, scenario: Scenario, known: Container[str]) -> bool:
+    for where in (cell.where, {**cell.where, **cell.baseline}):
+        points = [point for point in scenario.points if fits(point.parameters, where)]
+        if not points or any(_measured_section(point) not in known for point in points):
+            return False
+    return True
+
+
+def _measured_section(point: Point) -> str:
+    """What decides what a point measures, however long, and with whichever seed."""
+    return point.section.model_dump_json(exclude={"run"})
+
+
+def _without_defaults(cell: PrintedCell) -> dict[str, Any]:
+    return {field.name: value for field in fields(cell) if (value := getattr(cell, field.name)) not in (False, "", {})}
+
+
+def write_report(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> RenderableType:
+    """Writes points.csv, points.parquet if pyarrow is there, and the report of a run into its folder; returns what a terminal shows.
+
+    runs: as `compared` gives them, or else without a comparison with an ideal network.
+    """
+    rows = [run.result for run in runs]
+    write_points_csv(folder / "points.csv", rows)
+    write_points_parquet(folder / "points.parquet", points_frame(rows, [run.folder.name for run in runs]))
+    (folder / FIGURES_FILE).unlink(missing_ok=True)
+    figures = [(run.result.parameters, run.figures, run.result.verdict) for run in runs]
+    if any(run.figures for run in runs):
+        write_csv(folder / FIGURES_FILE, frame_of_figures(figures))
+    random = [is_random(run.point.section) for run in runs]
+    return report(
+        folder,
+        rows,
+        printed_cells(scenario),
+        scenario.title,
+        _constants(runs),
+        [run.verdict for run in runs],
+        labels=scenario.labels,
+        notes=[
+            *scenario.notes,
+            *_division_notes(runs),
+            *_window_notes(runs),
+            *_program_notes(runs),
+            *_fault_notes(runs),
+            *_congestion_notes(runs),
+            *_naming_notes(runs),
+            *_agent_notes(runs),
+            *_stop_notes(runs),
+            *_speed_notes(runs),
+        ],
+        ranking=ranking_of(scenario, runs, folder),
+        partial=PARTIAL,
+        random=random,
+        details=[_details(run, folder) for run in runs],
+        background=_background(scenario, runs, folder),
+    )
+
+
+def _details(run: JudgedRun, folder: Path) -> PointDetails:
+    """What the report of a run folder shows of one of its runs."""
+    place = run.folder.relative_to(folder).as_posix() if run.folder.is_relative_to(folder) else ""
+    files = tuple(name for name in LINKED_FILES if (run.folder / name).exists())
+    settings = settings_of(run.point)
+    if not run.result.valid:
+        return PointDetails(settings, place, files)
+    found = explain(run.stored)
+    task = run.stored.task()
+    if task.clock == VIRTUAL_CLOCK and run.point.section.transport.buffer is None:
+        # Another version of gradwire may have had another default.
+        settings["transport.buffer"] = Setting(quantity(task.sockets.buffer_bytes, "bytes"), BY_DEFAULT)
+    return PointDetails(settings, place, files, found.why, found.drawing, found.port, run.agreement)
+
+
+def _background(scenario: Scenario, runs: Sequence[JudgedRun], folder: Path) -> Background:
+    clock = stored_clock(folder) if (folder / CLOCK_FILE).exists() else None
+    document = tomli_w.dumps(scenario.document)
+    return Background(scenario.about.strip(), facts(provenance(folder), clock), document, _networks(runs, clock))
+
+
+def _networks(runs: Sequence[JudgedRun], clock: Clock | None) -> list[Fabric]:
+    """The networks of the points, at the rates that scenarios give."""
+    found = []
+    for run in runs:
+        try:
+            found.append(ResolvedPoint(run.point.section).fabric)
+        # The run folder names what this version does not know any more, or a strategy's file, which is not run.
+        except InputFault:
+            found.append(_undivided(run, clock))
+    return found
+
+
+def _undivided(run: JudgedRun, clock: Clock | None) -> Fabric:
+    """The network that a run had, at the rate that its scenario gives."""
+    completion = run.stored.completion()
+    by = max(completion.divided_by if completion else 1, clock.scale if clock else 1)
+    return replace(run.fabric, rate_bps=run.fabric.rate_bps * by)
+
+
+def _constants(runs: Sequence[JudgedRun]) -> list[Constant]:
+    """Every constant that the results rest on, once."""
+    constants: dict[tuple[str, str], Constant] = {}
+    for run in runs:
+        section = run.point.section
+        of_run = [computation(run)]
+        for cost_name, cost in section.costs:
+            if cost is not None:
+                of_run.append(Constant(cost_name.replace("_", " "), cost.value, COST_UNITS[type(cost)], cost.source))
+        constants.update({(constant.name, str(constant.value)): constant for constant in of_run})
+    return list(constants.values())
+
+
+def computation(run: JudgedRun) -> Constant:
+    """What a worker computed in an iteration of the run, alone, with today's source where that still says the same."""
+    section = run.point.section
+    device = f" on {section.model.device}" if section.model.device else ""
+    iteration_s, source = _computation(run)
+    return Constant(f"iteration of {section.model.name}{device}, alone", round(iteration_s, 4), "s", source)
+
+
+def _computation(run: JudgedRun) -> tuple[float, str]:
+    try:
+        compute = ResolvedPoint(run.point.section).compute
+    except InputFault:
+        return run.compute_s, "as it was run; this version of gradwire does not know the point any more"
+    source = compute.source + (f"; fitted on {compute.fitted_on}" if compute.fitted_on else "")
+    # The forward pass alone is what a plan for inference computes.
+    if any(math.isclose(run.compute_s, known_s) for known_s in (compute.iteration_s, sum(compute.forward_s))):
+        return compute.iteration_s, source
+    return run.compute_s, f"as it was run; now it would be {compute.iteration_s:.4f} s: {source}"
+
+
+def _division_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    """What bytes and rates were divided by, for run.fidelity or for the virtual clock, and what that may do."""
+    asked: list[Completion] = []
+    forced: list[Completion] = []
+    for run in runs:
+        completion = run.stored.completion() if run.result.valid else None
+        if completion is None:
+            continue
+        fidelity = run.point.section.run.fidelity
+        if fidelity is not None and completion.division_error <= fidelity:
+            asked.append(completion)
+        elif completion.divided_by > 1:
+            forced.append(completion)
+    notes = []
+    if asked and all(completion.divided_by == 1 for completion in asked):
+        notes.append(
+            "fidelity: no point is divided: even twice as long, bursts would move an iteration by more than was asked for"
+        )
+    elif asked:
+        notes.append(f"fidelity: {_divided(asked)}")
+    if forced:
+        notes.append(f"the virtual clock carries no more: {_divided(forced)}")
+    return notes
+
+
+def _divided(completions: Sequence[Completion]) -> str:
+    numbers = [completion.divided_by for completion in completions]
+    least, most = min(numbers), max(numbers)
+    by = f"{least}" if least == most else f"{least} to {most}"
+    worst = max(completion.division_error for completion in completions)
+    return (
+        f"bytes and rates of {_points(len(completions))} are divided by {by}; bursts, which are not, move an iteration by up to "
+        f"{worst:.2%} on the ideal network"
+    )
+
+
+def _points(count: int) -> str:
+    return "1 point" if count == 1 else f"{count} points"
+
+
+def _window_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    """Which points were measured after a longer warm-up, for their iterations were not steady."""
+    return [
+        f"warm-up: {run.label} was not steady {' or '.join(_window(window) for window in run.unsteady)}; its result is that of "
+        f"{len(run.iteration_times_s) - run.warmup} iterations after a warm-up of {run.warmup}"
+        for run in runs
+        if run.unsteady and run.result.valid
+    ]
+
+
+def _window(window: Window) -> str:
+    return f"in {window.iterations} iterations after a warm-up of {window.warmup}"
+
+
+def _program_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    """What was reported by programs, and what their runs' x fluid means."""
+    beside = sum(bool(run.point.section.program) for run in runs)
+    if not beside:
+        return []
+    rows = sum(len(run.figures) for run in runs)
+    told = f", and reported {rows} rows of figures ({FIGURES_FILE})" if rows else ""
+    return [
+        f"programs ran beside {beside} of {len(runs)} points{told}; the bound and the ideal network of x fluid are of the strategy alone"
+    ]
+
+
+def _fault_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    """When faults were there, and what iterations took before, during and after them."""
+    lines = []
+    for run in runs:
+        if not (run.result.valid and run.point.section.fault):
+            continue
+        record = run.stored.record()
+        with fitting(run.folder):
+            edges_ns = iteration_ends_ns(run.stored.plan(), run.stored.log(), record.iterations)
+            lines += [f"{run.label}: {line}" for line in fault_lines(record.faults, edges_ns)]
+    return lines
+
+
+def _congestion_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    """What finite buffers, marks and congestion control did, and how long queues were where they were read."""
+    lines = []
+    for run in runs:
+        if run.result.valid:
+            with fitting(run.folder):
+                said = list(congestion_lines(run.fabric, run.stored.record(), run.stored.queues()))
+            lines += [f"{run.label}: {line}" for line in said]
+    return lines
+
+
+def _naming_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    older = sum(run.stored.found_by_words for run in runs)
+    if not older:
+        return []
+    return [
+        f"run by another version of gradwire: {older} of {len(runs)} points, whose folders were found by the parameters in their "
+        "names; all other settings are taken to be those of scenario.toml"
+    ]
+
+
+def _agent_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    """Where compiled agents were asked for and the kernel did not serve them."""
+    slow = sum(
+        run.result.valid and any(agent.code == NOT_SERVED for agent in run.stored.record().agents) for run in runs
+    )
+    if not slow:
+        return []
+    return [f"agents of {slow} of {len(runs)} points are in {NOT_SERVED}: points take longer, and are the same"]
+
+
+def _stop_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    """Which points began anew because a signal had stopped their machine."""
+    stopped = [run.label for run in runs if (of := run.stored.completion() if run.ended else None) and of.stopped]
+    if not stopped:
+        return []
+    return [f"stopped by a signal and run anew from the start, {_points(len(stopped))}: {', '.join(stopped)}"]
+
+
+def _speed_notes(runs: Sequence[JudgedRun]) -> list[str]:
+    speeds = [run.speed for run in runs if run.speed]
+    if not speeds:
+        return []
+    payload_bytes = sum(speed.payload_bytes for speed in speeds)
+    replay_s = sum(speed.replay_s for speed in speeds)
+    slowest_s = max(speed.first_byte_s for speed in speeds)
+    mean_s = sum(speed.first_byte_s for speed in speeds) / len(speeds)
+    rate = payload_bytes / replay_s if replay_s else 0.0
+    return [
+        f"speed: boot to first byte {mean_s:.1f} s (slowest {slowest_s:.1f} s); {payload_bytes / 1e9:.0f} GB of emulated payload at "
+        f"{rate / 1e9:.2f} GB/s of one core; {sum(speed.total_s for speed in speeds):.0f} core seconds in all"
+    ]

@@ -1,0 +1,170 @@
+"""Where the runs of a scenario go. A run folder belongs to one resolved scenario on one clock, and no other overwrites it."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Protocol
+
+from pydantic import BaseModel
+
+from gradwire.faults import InputFault
+from gradwire.runs.planned import PlannedRun
+from gradwire.runs.stored.links import copy_of_run, refuse_links
+from gradwire.runs.stored.run_folder import (
+    CLOCK_FILE,
+    RUNS,
+    SCENARIO_FILE,
+    holds_programs,
+    stored_clock,
+    stored_programs,
+    stored_scenario,
+)
+from gradwire.runs.stored.stored_run import StoredRun
+from gradwire.vm.machines import MEASURED, Clock
+
+SET_WORDS_MAX = 60
+"""Characters of a folder's name that say what `--set` has set."""
+
+
+class HasSection(Protocol):
+    """A point, of strategies or of programs."""
+
+    @property
+    def section(self) -> BaseModel:
+        """Everything that decides its result."""
+
+
+class Resolved(Protocol):
+    """A scenario, of strategies or of programs."""
+
+    @property
+    def name(self) -> str:
+        """Of its run folder."""
+
+    @property
+    def title(self) -> str:
+        """Of its report."""
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """What `--set` set."""
+
+    @property
+    def points(self) -> Sequence[HasSection]:
+        """What runs."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A run folder for a scenario, which may not exist yet."""
+
+    folder: Path
+    #: Folders of the same name that hold the runs of other scenarios.
+    others: tuple[Path, ...] = ()
+
+
+def place_for(scenario: Resolved, clock: Clock, out: Path | None = None) -> Place:
+    """The run folder of a scenario: `out`, or in runs/ the first of NAME, NAME.2, NAME.3, ... that is free or holds this scenario.
+
+    Makes nothing. Raises InputFault if `out` holds the runs of another scenario, or of this one on another clock, and for a link below it
+    or below one of these folders.
+    """
+    if out is not None:
+        refuse_links(out)
+        if not _is_free(out) and (difference := _difference(out, scenario, clock)):
+            raise InputFault(f"--out {out}: {difference}, which stay as they are; give another --out, like {out}-2")
+        return Place(out)
+    others: list[Path] = []
+    for folder in _candidates(default_name(scenario, clock)):
+        refuse_links(folder)
+        if _is_free(folder) or not _difference(folder, scenario, clock):
+            return Place(folder, tuple(others))
+        others.append(folder)
+    raise AssertionError("numbers do not end")
+
+
+def default_name(scenario: Resolved, clock: Clock) -> str:
+    """The scenario's name, then what was set, and the clock if it is not the virtual one: geryon-table2-vgg19-25gbit."""
+    words = [scenario.name, *map(_set_word, scenario.settings)]
+    name = "-".join(word for word in words if word)[: len(scenario.name) + SET_WORDS_MAX].rstrip("-.")
+    if clock.name == "virtual":
+        return name
+    return f"{name}-{clock.name}" if clock.scale == MEASURED else f"{name}-{clock.name}-{clock.scale}"
+
+
+def _set_word(setting: str) -> str:
+    """A setting's value, after its key's last part if the value is a number, which says nothing by itself."""
+    key, _, value = setting.partition("=")
+    value = Path(value).stem if value.endswith((".toml", ".json", ".py")) else value
+    value = re.sub(r"[^\w.+]+", "+", value.strip()).strip("+")
+    return value if value[:1].isalpha() or value.endswith("bit") else f"{key.strip().rpartition('.')[2]}{value}"
+
+
+def _candidates(name: str) -> Iterator[Path]:
+    yield RUNS / name
+    yield from (RUNS / f"{name}.{number}" for number in count(2))
+
+
+def _is_free(folder: Path) -> bool:
+    return not (folder / SCENARIO_FILE).exists()
+
+
+def _difference(folder: Path, scenario: Resolved, clock: Clock) -> str:
+    """Whose runs a folder holds, if not those of `scenario` on `clock`; "" if it does."""
+    try:
+        held: Resolved = stored_programs(folder) if holds_programs(folder) else stored_scenario(folder)
+        held_clock = stored_clock(folder) if (folder / CLOCK_FILE).exists() else clock
+    except InputFault:
+        return "holds runs of a scenario that this version of gradwire cannot read"
+    if _sections(held) != _sections(scenario):
+        return f"holds the runs of another scenario, '{held.title}'"
+    if held_clock.name != clock.name or clock.scale not in (held_clock.scale, MEASURED):
+        return f"holds runs of this scenario on another clock ({held_clock.name}, scale {held_clock.scale})"
+    return ""
+
+
+def _sections(scenario: Resolved) -> set[str]:
+    return {point.section.model_dump_json() for point in scenario.points}
+
+
+def take_over(planned: Sequence[PlannedRun]) -> int:
+    """Copies points that ran before in other folders of runs/, so that they need not run again; returns how many.
+
+    What else lies in the folder of a point that is replaced is removed: files of another run would be read as this one's.
+    """
+    taken = 0
+    without_links: dict[Path, bool] = {}
+    for run in planned:
+        if run.stored.is_of(run.key):
+            continue
+        for there in sorted(RUNS.glob(f"*/points/{glob.escape(run.folder.name)}")):
+            if there.resolve() == run.folder.resolve():
+                continue
+            folder = there.parents[1]
+            if folder not in without_links:
+                without_links[folder] = _has_no_links(folder)
+            if without_links[folder] and _can_be_taken(there, run):
+                copy_of_run(there, run.folder)
+                taken += 1
+                break
+    return taken
+
+
+def _has_no_links(folder: Path) -> bool:
+    try:
+        refuse_links(folder)
+    except InputFault:  # which concerns only those who read it
+        return False
+    return True
+
+
+def _can_be_taken(there: Path, run: PlannedRun) -> bool:
+    try:
+        return StoredRun(there).is_of(run.key)
+    except InputFault:  # it is damaged, which concerns only those who read it
+        return False

@@ -1,0 +1,32 @@
+"""The spine or core that a message takes through a fabric, by the controller's rules."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from gradwire.controller.flows import SummitChoice, SwitchRules, switch_rules, trace_group
+from gradwire.datatypes.fabric import Fabric, MulticastGroup, dscp_of_band
+
+
+class Spines:
+    """Finds the summits of ways (datatypes/tiers.py) in a fabric with all its multicast groups."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self._fabric = fabric
+
+    def spine_of(self, source: int, target: int, members: tuple[int, ...]) -> int | None:
+        """The summit of messages between two endpoints, or of a multicast to `members` (gradwire.analysis.link_loads.SpineOf)."""
+        if not members:
+            return self._choice(source, target)
+        group = self._fabric.groups.index(MulticastGroup(source, members))
+        spines = self._fabric.spine_names()
+        hops = trace_group(self._fabric, self._rules, group, dscp_of_band(1))
+        return max((spines.index(hop.switch) for hop in hops if hop.switch in spines), default=None)
+
+    @cached_property
+    def _choice(self) -> SummitChoice:
+        return SummitChoice(self._fabric)
+
+    @cached_property
+    def _rules(self) -> list[SwitchRules]:
+        return switch_rules(self._fabric)

@@ -1,0 +1,264 @@
+"""A point's run as it lies in its folder, each part read when it is asked for.
+
+Nothing is compiled, so an old run stays readable after strategies have changed, whatever version of gradwire made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from gradwire.analysis.congestion.windows import ShortWindow, short_windows
+from gradwire.analysis.packets.captures import read_captures
+from gradwire.analysis.packets.reading import Capture
+from gradwire.analysis.verdict.verdict import Verdict
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Plan
+from gradwire.datatypes.records import OpLog, PointRecord, QueueLengths
+from gradwire.faults import InputFault
+from gradwire.files import replacing
+from gradwire.regular_files import RECORD_BYTES
+from gradwire.runs.protocol import QUEUES_FILE, TASK_FILE, PointTask, built_fabric, write_json
+from gradwire.runs.stored.files import fitting, note_made_here, read_message, reading, refuse_changed, seal
+from gradwire.runs.stored.soundness.plans import refuse_unsound_plan
+from gradwire.runs.stored.soundness.ranges import refuse_outside
+from gradwire.runs.stored.soundness.records import (
+    refuse_long_log,
+    refuse_unsound_log,
+    refuse_unsound_queues,
+    refuse_unsound_record,
+)
+from gradwire.runs.stored.soundness.tasks import LARGEST_SCALE, refuse_unsound_task, sound_fabric
+from gradwire.runs.stored.spines import Spines
+from gradwire.workloads.scenario.fields import LONGEST_S
+from gradwire.workloads.scenario.loading import Point
+
+COMPLETION_FILE = "completed.json"
+RECORD_FILE = "record.json"
+LOG_FILE = "ops.npz"
+VERDICT_FILE = "verdict.json"
+ITERATIONS_FILE = "iterations.csv"
+NEEDED_FILES = (TASK_FILE, COMPLETION_FILE, RECORD_FILE, LOG_FILE)
+"""What a run that came to its end cannot lack."""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How fast a run itself was, in wall time."""
+
+    #: From the start of the machine to the first byte.
+    first_byte_s: float
+    replay_s: float
+    #: Payload that crossed the network during the replay.
+    payload_bytes: int
+    total_s: float
+
+    @property
+    def payload_bytes_per_s(self) -> float:
+        """Emulated payload per second of one core."""
+        return self.payload_bytes / self.replay_s if self.replay_s else 0.0
+
+
+class Completion(msgspec.Struct, frozen=True):
+    """That a run came to its end, and as what: the content of completed.json."""
+
+    #: Hash of everything that decided the result (`PlannedRun.key`).
+    key: str
+    #: Label of the plan that was replayed.
+    plan: str
+    speed: Speed
+    #: What bytes and rates were divided by on the virtual clock, and what that may do to the iteration time, as a share of it.
+    divided_by: int = 1
+    division_error: float = 0.0
+    #: Which worker of a cluster ran it; "" for the machine that the command was given on.
+    worker: str = ""
+    #: How many times the point began anew because a signal had stopped its machine.
+    stopped: int = 0
+    #: Warm-up and measured iterations of each try before, whose iterations were not steady.
+    unsteady: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """What a point's run left in its folder, which may not exist. Every part is read anew each time. All that reads raises InputFault."""
+
+    folder: Path
+    #: The point that ran; None for a folder that the scenario of its run folder does not have.
+    point: Point | None = None
+    #: Another version of gradwire named the folder, which was found by the parameters in its name.
+    found_by_words: bool = False
+    #: Names of folders that other versions made and that read like the point, where it cannot be told which is the point's.
+    look_alikes: tuple[str, ...] = ()
+
+    @property
+    def parameters(self) -> Mapping[str, str]:
+        """As in points.csv; empty for a folder without a point."""
+        return self.point.parameters if self.point else {}
+
+    @property
+    def label(self) -> str:
+        """The point in a few words."""
+        return in_words(self.parameters) or self.folder.name
+
+    @property
+    def absence(self) -> str:
+        """What to say where the folder does not exist."""
+        if not self.look_alikes:
+            return f"{self.folder}: this point has not run; `gradwire run` completes the folder"
+        return (
+            f"{self.folder.parent}: another version of gradwire made {', '.join(self.look_alikes)}, and it cannot be told which is of the "
+            f"point '{self.label}' with the settings of scenario.toml: run it again with `gradwire run`"
+        )
+
+    def completion(self) -> Completion | None:
+        """How the run came to its end; None if it did not."""
+        path = self.folder / COMPLETION_FILE
+        if not path.exists() and not path.is_symlink():
+            return None
+        with reading(path):
+            completion = read_message(path, Completion)
+        with self._unchanged(path):
+            _refuse_unsound(completion)
+        return completion
+
+    def is_of(self, key: str) -> bool:
+        """Whether a run with this key came to its end here."""
+        completion = self.completion()
+        return completion is not None and completion.key == key
+
+    def task(self) -> PointTask:
+        """What the machine was to do."""
+        path = self.folder / TASK_FILE
+        with reading(path):
+            task = read_message(path, PointTask)
+        with self._unchanged(path):
+            refuse_unsound_task(task)
+        return task
+
+    def fabric(self) -> Fabric:
+        """The fabric, without its multicast groups."""
+        task = self.task()
+        with reading(self.folder / TASK_FILE):
+            return sound_fabric(task.fabric_json)
+
+    def built_fabric(self) -> Fabric:
+        """The fabric as the machine built it: with the multicast groups of all plans."""
+        fabric, plans = self.fabric(), [self.plan_labelled(plan.label) for plan in self.task().plans]
+        with fitting(self.folder):
+            return built_fabric(fabric, plans)
+
+    def plan(self) -> Plan:
+        """The plan that was replayed. Raises InputFault also if the run did not come to its end."""
+        return self.plan_labelled(self._completed().plan)
+
+    def plan_labelled(self, label: str) -> Plan:
+        """The candidate plan of this label."""
+        task, fabric = self.task(), self.fabric()
+        with reading(self.folder / TASK_FILE):
+            path = self.folder / task.plan_file(label)
+        with reading(path):
+            plan = Plan.load(path)
+        with self._unchanged(path):
+            refuse_unsound_plan(plan, fabric)
+        return plan
+
+    def log(self) -> OpLog:
+        """What every op did."""
+        task, completion = self.task(), self._completed()
+        with reading(self.folder / TASK_FILE):
+            plan = self.folder / task.plan_file(completion.plan)
+        with reading(plan):
+            ops = Plan.ops_in(plan)
+        path = self.folder / LOG_FILE
+        with reading(path):
+            refuse_long_log(OpLog.rows_in(path), task, ops)
+            log = OpLog.load(path)
+        with self._unchanged(path):
+            refuse_unsound_log(log, task, ops)
+        return log
+
+    def record(self) -> PointRecord:
+        """How the run went."""
+        task, fabric = self.task(), self.fabric()
+        path = self.folder / RECORD_FILE
+        with reading(path):
+            record = read_message(path, PointRecord, RECORD_BYTES)
+        with self._unchanged(path):
+            refuse_unsound_record(record, task, fabric)
+        return record
+
+    def short_windows(self) -> tuple[ShortWindow, ...]:
+        """The connections whose windows held less than their paths; none where no link has a delay."""
+        built = self.built_fabric()
+        return short_windows(built, self.record(), Spines(built).spine_of)
+
+    def queues(self) -> QueueLengths | None:
+        """How long the queues of switches' ports were; None if they were not read."""
+        if not self.task().queue_period_ns:
+            return None
+        fabric, path = self.fabric(), self.folder / QUEUES_FILE
+        with reading(path):
+            queues = QueueLengths.load(path)
+            refuse_unsound_queues(queues, fabric)
+        return queues
+
+    def captures(self, fabric: Fabric, record: PointRecord) -> list[Capture]:
+        """The captured packets, in the record's order."""
+        with reading(self.folder / "capture"):
+            return read_captures(self.folder, fabric, record)
+
+    def _completed(self) -> Completion:
+        completion = self.completion()
+        if completion is None:
+            raise InputFault(f"{self.folder}: this point has not come to its end; `gradwire run` completes the folder")
+        return completion
+
+    @contextmanager
+    def _unchanged(self, path: Path) -> Iterator[None]:
+        """Wraps what examines a file. Raises InputFault for one that is not as the run left it, and for what does not belong."""
+        refuse_changed(path)
+        with reading(path):
+            yield
+
+    def last_verdict(self) -> Verdict:
+        """The verdict that was last written."""
+        path = self.folder / VERDICT_FILE
+        with reading(path):
+            verdict = read_message(path, Verdict)
+            if verdict.checks and verdict.valid != all(check.ok for check in verdict.checks):
+                raise ValueError("it contradicts its own checks")
+            return verdict
+
+
+def _refuse_unsound(completion: Completion) -> None:
+    """Raises ValueError for what no run notes at its end."""
+    speed = completion.speed
+    for name in ("first_byte_s", "replay_s", "total_s"):
+        refuse_outside(name, getattr(speed, name), 0, LONGEST_S)
+    refuse_outside("payload_bytes", speed.payload_bytes, 0)
+    refuse_outside("divided_by", completion.divided_by, 1, LARGEST_SCALE)
+    refuse_outside("division_error", completion.division_error, 0)
+
+
+def write_completion(folder: Path, completion: Completion) -> None:
+    """Writes completed.json, at once and whole, since a run that is killed in between must be able to go on; before, what the run left."""
+    note_made_here(folder)
+    with replacing(folder / COMPLETION_FILE) as partial:
+        write_json(partial, completion, indent=1)
+        plans = [path.name for path in folder.glob("plan-*.npz")]
+        there = [name for name in (TASK_FILE, RECORD_FILE, LOG_FILE, *plans) if (folder / name).exists()]
+        seal(folder, {COMPLETION_FILE: partial.read_bytes()}, there)
+
+
+def in_words(parameters: Mapping[str, str]) -> str:
+    """What a point's parameters say; numbers and sizes, which say nothing by themselves, follow their names."""
+    return " ".join(_word(key, value) for key, value in parameters.items() if value)
+
+
+def _word(key: str, value: str) -> str:
+    speaks_for_itself = not value[0].isdigit() or value.endswith("bit")
+    return value if speaks_for_itself else f"{key.rpartition('.')[2].replace('_', ' ')} {value}"

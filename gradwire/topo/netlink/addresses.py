@@ -1,0 +1,98 @@
+"""What gives a host its address, its route and its neighbours, as messages to the kernel. Pure."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Sequence
+
+from gradwire.datatypes.fabric import Fabric
+from gradwire.topo.netlink.messages import NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Request, attribute, request
+
+RTM_NEWLINK, RTM_NEWADDR, RTM_NEWROUTE, RTM_NEWNEIGH = 16, 20, 24, 28
+IFF_UP = 1
+LOOPBACK_INDEX = 1
+"""LOOPBACK_IFINDEX: of the loopback interface in every network namespace."""
+IFA_ADDRESS, IFA_LOCAL = 1, 2
+RTA_DST, RTA_OIF, RTA_PREFSRC, RTA_METRICS = 1, 4, 7, 8
+RTAX_LOCK, RTAX_INITCWND, RTAX_RTO_MIN = 1, 11, 13
+RT_TABLE_MAIN, RTPROT_KERNEL, RT_SCOPE_LINK, RTN_UNICAST = 254, 2, 253, 1
+NDA_DST, NDA_LLADDR = 1, 2
+NUD_PERMANENT = 0x80
+LINK = struct.Struct("=BxHiII")
+ADDRESS = struct.Struct("=BBBBi")
+ROUTE = struct.Struct("=BBBBBBBBI")
+NEIGHBOUR = struct.Struct("=BxxxiHBB")
+PREFIX_BITS = 16
+STARVATION_MS = 20_000
+"""How long a class may be held back before TCP retransmits."""
+
+
+def neighbour_requests(fabric: Fabric, index: int) -> list[Request]:
+    """What tells a host the MAC address of each endpoint of the fabric, by index. index: of the host's interface.
+
+    Hosts share these, so they name no interface.
+    """
+    flags = NLM_F_CREATE | NLM_F_EXCL
+    head = NEIGHBOUR.pack(socket.AF_INET, index, NUD_PERMANENT, 0, 0)
+    told = []
+    for other in range(fabric.endpoints):
+        ip, mac = fabric.host_ip(other), fabric.host_mac(other)
+        body = head + attribute(NDA_DST, socket.inet_aton(ip))
+        body += attribute(NDA_LLADDR, bytes.fromhex(mac.replace(":", "")))
+        told.append(request(f"ip neigh add {ip} lladdr {mac} nud permanent", RTM_NEWNEIGH, flags, body))
+    return told
+
+
+def host_requests(
+    host: int, fabric: Fabric, index: int, neighbours: Sequence[Request], first_window: int = 0
+) -> list[Request]:
+    """What configures a host, to be done in its namespace.
+
+    index: of its interface. neighbours: those of all endpoints (`neighbour_requests`) for an interface of that index. first_window: of TCP
+    connections, in segments; 0 for the kernel's own.
+    """
+    ip = socket.inet_aton(fabric.host_ip(host))
+    address = (
+        ADDRESS.pack(socket.AF_INET, PREFIX_BITS, 0, 0, index) + attribute(IFA_LOCAL, ip) + attribute(IFA_ADDRESS, ip)
+    )
+    name = f"{fabric.endpoint_names()[host]}-eth0"
+    words = f"ip addr add {fabric.host_ip(host)}/{PREFIX_BITS} dev {name}"
+    return [
+        raised("lo", LOOPBACK_INDEX),
+        request(words, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, address),
+        raised(name, index),
+        *_route(host, fabric, index, first_window),
+        *neighbours[:host],
+        *neighbours[host + 1 :],
+    ]
+
+
+def raised(name: str, index: int) -> Request:
+    """What raises an interface."""
+    return request(f"ip link set {name} up", RTM_NEWLINK, 0, LINK.pack(socket.AF_UNSPEC, 0, index, IFF_UP, IFF_UP))
+
+
+def _route(host: int, fabric: Fabric, index: int, first_window: int) -> list[Request]:
+    """The route to all hosts, where it has to say something of TCP.
+
+    On a lossless fabric nothing is lost however long it waits, so TCP must not retransmit what a higher class holds back. With Linux's
+    0.2 s, it would take a starved class for lost. A fabric with losses keeps TCP's own timers.
+    """
+    metrics, words = b"", ""
+    if fabric.is_lossless:
+        # TCP heeds a route's shortest timeout only where it is locked (tcp_rto_min()): a bit of RTAX_LOCK for each locked metric.
+        metrics += attribute(RTAX_LOCK, struct.pack("=I", 1 << RTAX_RTO_MIN))
+        metrics += attribute(RTAX_RTO_MIN, struct.pack("=I", STARVATION_MS))
+        words += f" rto_min {STARVATION_MS // 1000}s"
+    if first_window:
+        metrics += attribute(RTAX_INITCWND, struct.pack("=I", first_window))
+        words += f" initcwnd {first_window}"
+    if not metrics:
+        return []
+    body = ROUTE.pack(socket.AF_INET, PREFIX_BITS, 0, 0, RT_TABLE_MAIN, RTPROT_KERNEL, RT_SCOPE_LINK, RTN_UNICAST, 0)
+    body += attribute(RTA_DST, socket.inet_aton("10.0.0.0")) + attribute(RTA_OIF, struct.pack("=i", index))
+    body += attribute(RTA_PREFSRC, socket.inet_aton(fabric.host_ip(host)))
+    body += attribute(RTA_METRICS, metrics)
+    words = f"ip route replace 10.0.0.0/{PREFIX_BITS} src {fabric.host_ip(host)}{words}"
+    return [request(words, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, body)]

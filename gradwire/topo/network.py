@@ -1,0 +1,394 @@
+"""Builds a fabric with Mininet, Open vSwitch and tc, reads its counters, and removes what it built and nothing else."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+from mininet.topo import Topo
+
+from gradwire.datatypes.fabric import Fabric, Port
+from gradwire.faults import MachineFault
+from gradwire.network_namespace import namespace_of, network_namespace
+from gradwire.topo.abilities import Abilities, require_red
+from gradwire.topo.command import attempt, run, write_sysctl
+from gradwire.topo.netlink.addresses import host_requests, neighbour_requests, raised
+from gradwire.topo.netlink.messages import Kernel, Request, index_of, known_index
+from gradwire.topo.netlink.qdiscs import Part, can_be_copied, copying, parts, shown
+from gradwire.topo.nodes import BatchSwitch, OutsideController, QuietHost, QuietLink, QuietMininet
+from gradwire.topo.packet_sockets import enlarge_packet_sockets
+from gradwire.topo.reading.counters import (
+    DatapathCounters,
+    PortCounters,
+    TcpCounters,
+    parse_lookups,
+    parse_qdiscs,
+    parse_table_misses,
+    parse_tcp,
+)
+from gradwire.topo.tc import Classify, batch_text, port_commands
+from gradwire.topo.wiring import (
+    ECN_SYSCTLS,
+    HOST_SYSCTLS,
+    LOSSLESS_SYSCTLS,
+    REORDERING_SYSCTLS,
+    Naming,
+    bridge_arguments,
+    check_interfaces,
+    kernel_sysctls,
+    link_command,
+    near_end,
+)
+
+LOG = logging.getLogger(__name__)
+
+CONTROLLER_NAME = "c0"
+OVS_TIMEOUT_S = 30
+LOCAL_EXPERIMENTAL_ETHERTYPE = "88b5"
+
+
+class FabricTopo(Topo):  # type: ignore[misc]
+    """A fabric as Mininet's description of a network."""
+
+    def build(self, naming: Naming) -> None:
+        """Adds every host, switch and link, with the fabric's names, addresses and port numbers."""
+        fabric = naming.fabric
+        for host, name in enumerate(fabric.endpoint_names()):
+            self.addHost(name, ip=f"{fabric.host_ip(host)}/16", mac=fabric.host_mac(host))
+        for index, name in enumerate(fabric.switch_names()):
+            self.addSwitch(naming.device(name), dpid=f"{index + 1:016x}")
+        addresses = {name: (fabric.host_ip(host), "16") for host, name in enumerate(fabric.endpoint_names())}
+        macs = {name: fabric.host_mac(host) for host, name in enumerate(fabric.endpoint_names())}
+        for link in fabric.links():
+            self.addLink(
+                naming.device(link.a.device),
+                naming.device(link.b.device),
+                port1=link.a.number,
+                port2=link.b.number,
+                params1={"address": addresses.get(link.a.device, (None, None))},
+                params2={"address": (None, None)},
+                addr1=macs.get(link.a.device),
+                addr2=None,
+            )
+
+
+class Network:
+    """Context manager that builds a fabric when entered and removes it when left, also after an error.
+
+    abilities: what the kernel can do (gradwire.topo.abilities.probe_kernel).
+    controller_port: TCP port on 127.0.0.1 where the controller listens, now or soon.
+    switch_prefix: precedes the names of switches and their interfaces; needed where another network may use s1, s2, ...
+    owns_kernel: whether the kernel is this run's alone (virtual clock), so that its global parameters may be set and timers are exact.
+    impaired: ports at which faults will lose or delay packets.
+    socket_bytes: the largest buffer of a socket, for which a kernel that is owned makes room.
+    first_window: of TCP connections, in segments; 0 for the kernel's own.
+
+    `net` is the Mininet object: net.hosts, net.switches and mininet.cli.CLI(net) work as always.
+    If something cannot be built, entering removes what was built and raises MachineFault with the command and its error.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        abilities: Abilities,
+        *,
+        controller_port: int,
+        switch_prefix: str = "",
+        owns_kernel: bool = False,
+        impaired: Collection[Port] = (),
+        socket_bytes: int = 0,
+        first_window: int = 0,
+    ) -> None:
+        self.fabric = fabric
+        self._abilities = abilities
+        self._naming = Naming(fabric, switch_prefix)
+        self._names = fabric.endpoint_names()
+        self._controller_port = controller_port
+        self._owns_kernel = owns_kernel
+        self._impaired = impaired
+        self._socket_bytes = socket_bytes
+        self._first_window = first_window
+        self._cleanup = ExitStack()
+        self.net: QuietMininet | None = None
+
+    @property
+    def userspace(self) -> bool:
+        """Whether packets go through Open vSwitch's userspace datapath."""
+        return not self._abilities.has_openvswitch
+
+    @property
+    def classify(self) -> Classify:
+        """How packets are assigned to a band."""
+        return Classify.DSCP if self.userspace else Classify.SKB_PRIORITY
+
+    def __enter__(self) -> Network:
+        if self.fabric.ecn_bytes:
+            require_red()
+        with ExitStack() as undo:
+            if not self._owns_kernel:
+                self._check_names_are_free()
+            self.net = QuietMininet(
+                topo=FabricTopo(self._naming),
+                host=QuietHost,
+                switch=BatchSwitch,
+                link=QuietLink,
+                controller=None,
+                build=False,
+            )
+            undo.callback(self._end_nodes)
+            self.net.addController(CONTROLLER_NAME, OutsideController, ip="127.0.0.1", port=self._controller_port)
+            self.net.build()
+            self._set_sysctls()
+            undo.callback(self._delete_links)
+            self._make_links()
+            self._configure_hosts()
+            undo.callback(self._delete_bridges)
+            self._make_bridges()
+            self.net.start()
+            self._shape_ports()
+            self._cleanup = undo.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._cleanup.close()
+
+    def host_pid(self, host: int) -> int:
+        """Id of the thread that holds the network namespace of endpoint index `host`; a signal to it would reach this process."""
+        # By name, for Mininet's own order has aggregators before hosts.
+        pid: int = self._mininet()[self._names[host]].pid
+        return pid
+
+    def interface(self, port: Port) -> str:
+        """Name of a port's interface on the machine, in its network namespace (see `namespace_of_port`)."""
+        return self._naming.interface(port)
+
+    def switch_interfaces(self) -> dict[str, str]:
+        """Names on the machine of all interfaces of switches, with the fabric's names for them."""
+        ports = self._interfaces(self.fabric.switch_names())
+        return {name: port.interface for name, port in ports.items()}
+
+    def namespace_of_port(self, port: Port) -> str:
+        """The /proc path of a port's network namespace, or "" for a port of a switch, which is in the machine's initial one."""
+        if self._naming.is_switch(port.device):
+            return ""
+        return namespace_of(self.host_pid(self.fabric.endpoint_names().index(port.device)))
+
+    def loss_of(self, port: Port) -> float:
+        """Share of packets that the fabric itself loses at a port: those of leaves towards hosts."""
+        is_last = port.device in self.fabric.leaf_names() and port.number <= self.fabric.hosts_per_leaf
+        return self.fabric.loss if is_last else 0.0
+
+    @property
+    def naming(self) -> Naming:
+        """Names of the fabric's parts on this machine."""
+        return self._naming
+
+    def counters(self) -> list[PortCounters]:
+        """What every port has sent since the network was built: first the ports of hosts, in order, then those of switches.
+
+        Raises MachineFault if something has replaced a port's qdiscs.
+        """
+        counters = []
+        for host, name in enumerate(self.fabric.endpoint_names()):
+            with network_namespace(namespace_of(self.host_pid(host))):
+                counters += self._counters_here(self._interfaces([name]))
+        return counters + self._counters_here(self._interfaces(self.fabric.switch_names()))
+
+    def _counters_here(self, ports: dict[str, Port]) -> list[PortCounters]:
+        """What the ports of the network namespace that the caller is in have sent."""
+        names = {index: name for name in ports if (index := index_of(name)) is not None}
+        with Kernel() as kernel:
+            return parse_qdiscs(shown(kernel, names), ports, self.fabric.bands)
+
+    def datapath_counters(self) -> DatapathCounters:
+        """Datapath and table counters, read after Open vSwitch has collected its statistics (up to half a second).
+
+        All but the table misses include other bridges of the machine that use the same datapath.
+        """
+        run(["ovs-appctl", "revalidator/wait"])
+        hits, upcalls, lost = parse_lookups(run(["ovs-appctl", "dpctl/show"]))
+        misses = 0
+        for name in self.fabric.switch_names():
+            bridge = self._naming.device(name)
+            misses += parse_table_misses(run(["ovs-ofctl", "-O", "OpenFlow13", "dump-flows", bridge]))
+        return DatapathCounters(hits, upcalls, lost, misses)
+
+    def tcp_counters(self) -> list[TcpCounters]:
+        """TCP segments and retransmissions of each host since the network was built."""
+        folders = [Path(f"/proc/{self.host_pid(host)}/net") for host in range(self.fabric.endpoints)]
+        return [parse_tcp((net / "snmp").read_text(), (net / "netstat").read_text()) for net in folders]
+
+    def _mininet(self) -> QuietMininet:
+        if self.net is None:
+            raise MachineFault("the network is not built: enter it first")
+        return self.net
+
+    def _interfaces(self, devices: list[str]) -> dict[str, Port]:
+        return {self._naming.interface(port): port for name in devices for port in self._naming.ports_of(name)}
+
+    def _check_names_are_free(self) -> None:
+        """Makes sure that nothing has one of our names yet, so that whatever has one later is ours to delete."""
+        listed = attempt(["ovs-vsctl", f"--timeout={OVS_TIMEOUT_S}", "list-br"])
+        if listed.returncode:
+            raise MachineFault(
+                f"Open vSwitch does not answer: {listed.stderr.strip()}; `service openvswitch-switch start` starts it"
+            )
+        taken = set(listed.stdout.split()) | {entry.name for entry in Path("/sys/class/net").iterdir()}
+        bridges = [self._naming.device(name) for name in self.fabric.switch_names()]
+        for name in [*bridges, *self._naming.switch_interfaces()]:
+            if name in taken:
+                raise MachineFault(
+                    f"a bridge or interface {name} exists already: remove it or use another switch_prefix"
+                )
+
+    def _set_sysctls(self) -> None:
+        if self._owns_kernel:
+            for name, value in kernel_sysctls(self._socket_bytes).items():
+                write_sysctl(name, value)
+        settings = {
+            **HOST_SYSCTLS,
+            **(LOSSLESS_SYSCTLS if self.fabric.is_lossless else {}),
+            **(ECN_SYSCTLS if self.fabric.ecn_bytes else {}),
+        }
+        if self.userspace and self.fabric.is_lossless:
+            settings |= REORDERING_SYSCTLS
+        for host in range(self.fabric.endpoints):
+            with network_namespace(namespace_of(self.host_pid(host))):
+                for name, value in settings.items():
+                    write_sysctl(name, value)
+                for scope in ("all", "default"):
+                    _silence_ipv6(scope)
+
+    def _make_links(self) -> None:
+        pids = {name: self.host_pid(host) for host, name in enumerate(self.fabric.endpoint_names())}
+        commands = [link_command(link, self._naming, pids) for link in self.fabric.links()]
+        run(["ip", "-batch", "-"], batch_text(commands))
+        for name in self._naming.switch_interfaces():
+            _silence_ipv6(name)
+        with Kernel() as kernel:
+            kernel.do([raised(name, known_index(name)) for name in self._naming.switch_interfaces()])
+
+    def _configure_hosts(self) -> None:
+        neighbours: dict[int, list[Request]] = {}
+        for host, name in enumerate(self.fabric.endpoint_names()):
+            (interface,) = self._interfaces([name])
+            with network_namespace(namespace_of(self.host_pid(host))), Kernel() as kernel:
+                index = known_index(interface)
+                if index not in neighbours:
+                    neighbours[index] = neighbour_requests(self.fabric, index)
+                kernel.do(host_requests(host, self.fabric, index, neighbours[index], self._first_window))
+                if self.userspace:
+                    # AF_PACKET hands packets without their checksum to the userspace datapath, which never computes it.
+                    run(["ethtool", "-K", interface, "tx", "off"])
+
+    def _make_bridges(self) -> None:
+        arguments = [
+            word
+            for name in self.fabric.switch_names()
+            for word in bridge_arguments(
+                name, self._naming, controller_port=self._controller_port, userspace=self.userspace
+            )
+        ]
+        run(["ovs-vsctl", f"--timeout={OVS_TIMEOUT_S}", *arguments[1:]])
+        if self.userspace:
+            self._open_sending_socket()
+            enlarge_packet_sockets(_switch_process())
+        shown = run(["ovs-vsctl", "--format=json", "--columns=name,ofport,error", "list", "Interface"])
+        switch_ports = self._interfaces(self.fabric.switch_names())
+        check_interfaces(shown, {interface: port.number for interface, port in switch_ports.items()})
+
+    def _open_sending_socket(self) -> None:
+        """Makes Open vSwitch open the socket through which it sends for all ports, by a first packet that nobody receives."""
+        frame = "02000000ffff" + "02000000fffe" + LOCAL_EXPERIMENTAL_ETHERTYPE + "00" * 46
+        bridge = self._naming.device(self.fabric.switch_names()[0])
+        run(
+            [
+                "ovs-ofctl",
+                "-O",
+                "OpenFlow13",
+                "packet-out",
+                bridge,
+                f"in_port=controller packet={frame} actions=output:1",
+            ]
+        )
+
+    def _shape_ports(self) -> None:
+        """Shapes all ports. This comes last, because Open vSwitch clears a port's qdiscs when the port is added."""
+        commands: dict[int | None, list[list[str]]] = {}
+        for port, rate_bps in self.fabric.ports():
+            is_switch = self._naming.is_switch(port.device)
+            place = None if is_switch else self.fabric.endpoint_names().index(port.device)
+            commands.setdefault(place, []).extend(
+                port_commands(
+                    self._naming.interface(port),
+                    rate_bps,
+                    self.fabric,
+                    has_prio=self._abilities.has_prio,
+                    has_fq=self._abilities.has_fq,
+                    exact_timers=self._owns_kernel,
+                    classify=self.classify,
+                    loss=self.loss_of(port),
+                    netem_seed=self.fabric.seed + port.number if self._abilities.has_netem_seed else None,
+                    impaired=port in self._impaired,
+                    bounded=is_switch,
+                )
+            )
+        run(["tc", "-batch", "-"], batch_text(commands.pop(None)))
+        self._shape_hosts({place: batch for place, batch in commands.items() if place is not None})
+        if self.fabric.loss > 0 and not self._abilities.has_netem_seed:
+            LOG.warning("tc or the kernel does not know netem's seed: losses differ from run to run")
+
+    def _shape_hosts(self, commands: Mapping[int, list[list[str]]]) -> None:
+        """Runs the commands of each host's port.
+
+        In a kernel of the run's own, a port gets a copy of what tc has made of the same commands at another, without another process of tc.
+        """
+        models: dict[str, tuple[list[Part], list[Part]]] = {}
+        for host, batch in commands.items():
+            (interface,) = self._interfaces([self.fabric.endpoint_names()[host]])
+            text = batch_text(batch).replace(interface, "port")
+            with network_namespace(namespace_of(self.host_pid(host))), Kernel() as kernel:
+                index = known_index(interface)
+                if text in models:
+                    kernel.do(copying(*models[text], index, interface))
+                    continue
+                run(["tc", "-batch", "-"], batch_text(batch))
+                is_whole = self.classify is Classify.SKB_PRIORITY  # the other way has filters, which are not read
+                if self._owns_kernel and is_whole and can_be_copied(qdiscs := parts(kernel, index)):
+                    models[text] = qdiscs, parts(kernel, index, classes=True)
+
+    def _end_nodes(self) -> None:
+        """Ends the hosts with their processes. Shells that nobody opened are left alone, unlike in Mininet's own nodes."""
+        self._mininet().stop()
+
+    def _delete_links(self) -> None:
+        """Deletes one end of each link, which takes the other with it. A batch that failed half way made only some of them."""
+        ends = [self._naming.interface(near_end(link, self._naming)) for link in self.fabric.links()]
+        names = [name for name in ends if Path("/sys/class/net", name).exists()]
+        run(["ip", "-batch", "-"], batch_text([["link", "del", name] for name in names]))
+
+    def _delete_bridges(self) -> None:
+        bridges = [self._naming.device(name) for name in self.fabric.switch_names()]
+        words = [word for bridge in bridges for word in ("--", "--if-exists", "del-br", bridge)]
+        run(["ovs-vsctl", f"--timeout={OVS_TIMEOUT_S}", *words[1:]])
+
+
+def _switch_process() -> int:
+    """Id of the ovs-vswitchd that `ovs-vsctl` talks to. Raises MachineFault if its file is not there."""
+    file = Path(os.environ.get("OVS_RUNDIR", "/var/run/openvswitch"), "ovs-vswitchd.pid")
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError) as error:
+        raise MachineFault(f"{file} does not say which process Open vSwitch is: {error}") from error
+
+
+def _silence_ipv6(scope: str) -> None:
+    """Disables IPv6, if the kernel has it: neighbour discovery and router solicitation would be unplanned traffic."""
+    if Path("/proc/sys/net/ipv6/conf", scope).exists():
+        write_sysctl(f"net/ipv6/conf/{scope}/disable_ipv6", "1")

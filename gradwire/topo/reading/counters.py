@@ -1,0 +1,187 @@
+"""The network's counters as frozen data, and the parsers that read them from tc, Open vSwitch and /proc. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gradwire.datatypes.fabric import Port
+from gradwire.faults import MachineFault
+from gradwire.topo.tc import class_below_netem, class_of_band
+
+
+@dataclass(frozen=True)
+class BandCounters:
+    """One band of a port. Bytes are those of frames as tc sees them: with the headers of every frame, without preamble, FCS and gap."""
+
+    sent_bytes: int
+    sent_packets: int
+    drops: int
+    backlog_bytes: int
+    requeues: int
+    #: Packets that were marked (ECN), and those that arrived where the queue was longer than the threshold.
+    marks: int = 0
+    above_threshold: int = 0
+    #: Of a switch's queue that drops or marks (topo/switch_queues.py), as the kernel has it: the most that it holds, the length from which
+    #: it marks some packets, and the length from which it marks all. 0 for what it has not.
+    limit_bytes: int = 0
+    threshold_bytes: int = 0
+    all_marked_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class PortCounters:
+    """One port's output since the network was built."""
+
+    port: Port
+    #: By number of the band.
+    bands: tuple[BandCounters, ...]
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes of all bands."""
+        return sum(band.sent_bytes for band in self.bands)
+
+    @property
+    def drops(self) -> int:
+        """Packets dropped in all bands."""
+        return sum(band.drops for band in self.bands)
+
+    def since(self, earlier: PortCounters) -> PortCounters:
+        """What was counted after `earlier`, another reading of the same port, with the present backlog."""
+        pairs = zip(self.bands, earlier.bands, strict=True)
+        return PortCounters(
+            self.port,
+            tuple(
+                BandCounters(
+                    now.sent_bytes - then.sent_bytes,
+                    now.sent_packets - then.sent_packets,
+                    now.drops - then.drops,
+                    now.backlog_bytes,
+                    now.requeues - then.requeues,
+                    now.marks - then.marks,
+                    now.above_threshold - then.above_threshold,
+                    now.limit_bytes,
+                    now.threshold_bytes,
+                    now.all_marked_bytes,
+                )
+                for now, then in pairs
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class DatapathCounters:
+    """Open vSwitch's counters since the datapath was made. Other bridges on the same machine count as well."""
+
+    #: Packets that matched a datapath flow.
+    hits: int
+    #: Packets for which the switch process had to be asked.
+    upcalls: int
+    #: Packets that were dropped because asking was not possible.
+    lost: int
+    #: Packets that matched no rule of the controller and were dropped, summed over the switches.
+    table_misses: int
+
+    def since(self, earlier: DatapathCounters) -> DatapathCounters:
+        """What was counted after `earlier`."""
+        return DatapathCounters(
+            self.hits - earlier.hits,
+            self.upcalls - earlier.upcalls,
+            self.lost - earlier.lost,
+            self.table_misses - earlier.table_misses,
+        )
+
+
+@dataclass(frozen=True)
+class TcpCounters:
+    """One host's TCP since its network namespace was made."""
+
+    segments_sent: int
+    segments_retransmitted: int
+    timeouts: int
+    #: Packets of any protocol that arrived with a mark (ECN).
+    marked_packets: int = 0
+
+    def since(self, earlier: TcpCounters) -> TcpCounters:
+        """What was counted after `earlier`."""
+        return TcpCounters(
+            self.segments_sent - earlier.segments_sent,
+            self.segments_retransmitted - earlier.segments_retransmitted,
+            self.timeouts - earlier.timeouts,
+            self.marked_packets - earlier.marked_packets,
+        )
+
+
+def parse_qdiscs(entries: Iterable[Mapping[str, Any]], ports: Mapping[str, Port], bands: int) -> list[PortCounters]:
+    """Reads the queues of a network namespace, as entries of `tc -s -j qdisc show`; the one below a band's class (topo/tc.py) counts it.
+
+    ports: the fabric's port of each interface to read. Raises MachineFault if a band has no qdisc, because something replaced it.
+    """
+    leaves = {(entry["dev"], entry["parent"]): entry for entry in entries if "parent" in entry}
+    counters = []
+    for interface, port in ports.items():
+        band_qdiscs = [leaves.get((interface, class_of_band(band))) for band in range(bands)]
+        if None in band_qdiscs:
+            raise MachineFault(
+                f"{interface} has no qdisc for band {band_qdiscs.index(None)}: another program changed it; "
+                f"see `tc qdisc show dev {interface}`"
+            )
+        marking = [leaves.get((interface, class_below_netem(band))) for band in range(bands)]
+        pairs = zip(band_qdiscs, marking, strict=True)
+        counters.append(PortCounters(port, tuple(_band(entry, below or entry) for entry, below in pairs if entry)))
+    return counters
+
+
+def _band(entry: Mapping[str, Any], marking: Mapping[str, Any]) -> BandCounters:
+    """The counters of a band. marking: its queue, which is below that of faults if they have one."""
+    is_red = marking["kind"] == "red"
+    bounds = marking["options"] if is_red or marking["kind"] == "bfifo" else {}
+    return BandCounters(
+        entry["bytes"],
+        entry["packets"],
+        entry["drops"],
+        entry["backlog"],
+        entry["requeues"],
+        marking["marked"] if is_red else 0,
+        marking["overlimits"] if is_red else 0,
+        bounds.get("limit", 0),
+        bounds.get("min", 0),
+        bounds.get("max", 0),
+    )
+
+
+def parse_lookups(text: str) -> tuple[int, int, int]:
+    """Reads hits, misses and lost from `ovs-appctl dpctl/show`, summed over datapaths. Raises MachineFault if there are none."""
+    lines = re.findall(r"lookups: hit:(\d+) missed:(\d+) lost:(\d+)", text)
+    if not lines:
+        raise MachineFault(f"`ovs-appctl dpctl/show` shows no datapath: {text.strip()!r}")
+    hits, misses, lost = (sum(int(line[column]) for line in lines) for column in range(3))
+    return hits, misses, lost
+
+
+def parse_table_misses(text: str) -> int:
+    """Packets of the rule with priority 0 in the output of `ovs-ofctl dump-flows`. Raises MachineFault if there is no such rule."""
+    counts = re.findall(r"\bn_packets=(\d+),.*\bpriority=0\b", text)
+    if not counts:
+        raise MachineFault("a switch has no table-miss rule: its rules are not installed, or something removed them")
+    return sum(int(count) for count in counts)
+
+
+def parse_tcp(snmp: str, netstat: str) -> TcpCounters:
+    """Reads /proc/<pid>/net/snmp and /proc/<pid>/net/netstat. Raises MachineFault if a counter is missing."""
+    tcp, extended, ip = _proc_table(snmp, "Tcp:"), _proc_table(netstat, "TcpExt:"), _proc_table(netstat, "IpExt:")
+    try:
+        return TcpCounters(tcp["OutSegs"], tcp["RetransSegs"], extended["TCPTimeouts"], ip["InCEPkts"])
+    except KeyError as missing:
+        raise MachineFault(f"the kernel does not count {missing} for TCP") from missing
+
+
+def _proc_table(text: str, prefix: str) -> dict[str, int]:
+    """Reads a line of names and a line of values that both start with `prefix`."""
+    rows = [line.split()[1:] for line in text.splitlines() if line.startswith(prefix)]
+    if len(rows) != 2:
+        raise MachineFault(f"the kernel's counters have no {prefix} table")
+    return {name: int(value) for name, value in zip(rows[0], rows[1], strict=True)}

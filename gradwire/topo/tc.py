@@ -1,0 +1,240 @@
+"""Traffic control of a port as argument lists: a line rate over strict-priority bands over deep, fair queues. Pure.
+
+Every port is shaped by HTB to the rate at which full frames leave at line rate. Below the shaper, band 0 (control and pure ACKs) is always
+served first, then band 1, and so on. The queues are so deep that the traffic sees a lossless fabric (PFC), unless the fabric has finite
+buffers or marks: then switches' ports have the queues of topo/switch_queues.py.
+
+Each packet carries the tc class of its band, 1:(band + 1), as its priority: a host's socket sets it by SO_PRIORITY, a switch by OpenFlow's
+set_queue. The userspace datapath of Open vSwitch ignores set_queue, so there u32 filters derive the band from the DSCP. A kernel with
+sch_prio keeps the bands in a `prio` qdisc with handle 1:, one without keeps them in HTB classes below handle 1:.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from enum import StrEnum
+
+from gradwire.datatypes.fabric import BANDS_MAJOR, Fabric, dscp_of_band
+from gradwire.faults import InputFault
+from gradwire.topo.switch_queues import switch_queue
+
+PRIO_HANDLE = f"{BANDS_MAJOR}:"
+SHAPER_HANDLE = "5:"
+NETEM_MAJOR = 0x100
+"""Major number of the qdiscs that lose and delay what band 0 has, and the first of those of the further bands."""
+HTB_LINE_CLASS = f"{PRIO_HANDLE}ff"
+"""Parent of the bands' classes where HTB keeps the bands; its number is above that of any band."""
+HTB_PRIORITIES = 8
+"""TC_HTB_NUMPRIO: the number of priorities in HTB."""
+NO_FAST_PATH = "34gbit"
+"""About the highest rate of a flow that sch_fq has a number for."""
+IMPAIRED_PACKETS = 10_000_000
+"""Length of the queues of a port that may delay packets. Those under way are in them too, and no longer count as their socket's, so TCP
+hands over all that its window holds: of 300 MB in single frames, 3,328 did not fit into 100,000 places, and windows shrank."""
+TRICKLE_BPS = 8000
+TRICKLE_BURST_BYTES = 1600
+QUANTUM_BYTES = 65536
+UNLIMITED_BPS = 10**12
+"""Stands for "no limit" where HTB keeps the bands and needs a number; links on the wall clock are slower by orders of magnitude."""
+
+
+class Classify(StrEnum):
+    """How a packet reaches its band."""
+
+    SKB_PRIORITY = "skb-priority"
+    DSCP = "dscp"
+
+
+def class_of_band(band: int) -> str:
+    """The tc class of a band, below which its queue is: "1:1" for band 0. Both layouts of this module have it."""
+    return f"{PRIO_HANDLE}{band + 1:x}"
+
+
+def port_commands(
+    interface: str,
+    rate_bps: float,
+    fabric: Fabric,
+    *,
+    has_prio: bool,
+    classify: Classify,
+    has_fq: bool,
+    exact_timers: bool,
+    loss: float = 0.0,
+    netem_seed: int | None = None,
+    impaired: bool = False,
+    bounded: bool = False,
+) -> list[list[str]]:
+    """tc commands, without "tc", that shape `interface` to line rate `rate_bps`; an infinite rate is not shaped.
+
+    The interface must not have been shaped before.
+
+    exact_timers: whether the clock is virtual; see Fabric.burst_bytes.
+    has_fq: whether the kernel has sch_fq. Without it, or if `fabric.fair_queues` is off, a band is one FIFO.
+    has_prio: whether the kernel has sch_prio. Without it, HTB class priorities give the same order, except that a lower class keeps a
+    trickle of 8 kbit/s and there are at most 8 bands.
+    loss: share of packets that are dropped at random on arrival in any band. netem replaces the FIFO below the shaper, so the rate stays
+    exact. A GSO packet is lost as a whole, so frames are lost independently only if gso_bytes <= mtu_bytes.
+    netem_seed: makes the losses repeatable; None if the kernel or tc does not know netem's `seed`.
+    impaired: whether faults will lose or delay packets here (`band_options`). netem then stands in front of the queue, which stays fair.
+    bounded: whether the port has the fabric's buffer and marks, which are those of switches.
+
+    Raises InputFault for more bands than the kernel can order.
+    """
+    shaped_bps = fabric.shaped_rate_bps(rate_bps)
+    rate = f"{UNLIMITED_BPS if math.isinf(shaped_bps) else round(shaped_bps)}bit"
+    burst = str(fabric.burst_bytes(rate_bps, exact_timers=exact_timers))
+    if not has_prio:
+        bands = _htb_bands(interface, rate, burst, fabric.bands)
+    elif math.isinf(rate_bps):
+        bands = [_prio(interface, ["root"], fabric.bands)]
+    else:
+        bands = _prio_bands(interface, rate, burst, fabric.bands)
+    queue = switch_queue(fabric, rate_bps) if bounded and fabric.has_switch_queues else None
+    leaves = [
+        command
+        for band in range(fabric.bands)
+        for command in _leaves(interface, band, fabric, has_fq, loss, netem_seed, impaired, queue)
+    ]
+    filters = [_dscp_filter(interface, band) for band in range(fabric.bands)] if classify is Classify.DSCP else []
+    return bands + leaves + filters
+
+
+def _prio_bands(interface: str, rate: str, burst: str, bands: int) -> list[list[str]]:
+    return [
+        ["qdisc", "add", "dev", interface, "root", "handle", SHAPER_HANDLE, "htb", "default", "1"],
+        ["class", "add", "dev", interface, *_line(rate, burst)],
+        _prio(interface, ["parent", "5:1"], bands),
+    ]
+
+
+def _prio(interface: str, place: list[str], bands: int) -> list[str]:
+    # Unmarked packets (a ping, a tool of the user's) are small and travel with control.
+    priomap = ["priomap", *["0"] * 16]
+    return ["qdisc", "add", "dev", interface, *place, "handle", PRIO_HANDLE, "prio", "bands", str(bands), *priomap]
+
+
+def _htb_bands(interface: str, rate: str, burst: str, bands: int) -> list[list[str]]:
+    """HTB first serves classes below their own rate, whatever their priority, so that rate is a trickle and the rest is borrowed."""
+    if bands > HTB_PRIORITIES:
+        raise InputFault(
+            f"fabric.classes = {bands - 1}: this kernel has no sch_prio, and HTB orders at most {HTB_PRIORITIES - 1} classes "
+            f"beside control; use at most {HTB_PRIORITIES - 1} classes or the virtual clock"
+        )
+    quantum = ["quantum", str(QUANTUM_BYTES)]
+    line = ["rate", rate, "ceil", rate, "burst", burst, "cburst", burst, *quantum]
+    trickle = ["rate", f"{TRICKLE_BPS}bit", "ceil", rate, "burst", str(TRICKLE_BURST_BYTES), "cburst", burst, *quantum]
+    leaves = [
+        [
+            "class",
+            "add",
+            "dev",
+            interface,
+            "parent",
+            HTB_LINE_CLASS,
+            "classid",
+            class_of_band(band),
+            "htb",
+            *trickle,
+            "prio",
+            str(band),
+        ]
+        for band in range(bands)
+    ]
+    return [
+        ["qdisc", "add", "dev", interface, "root", "handle", PRIO_HANDLE, "htb", "default", "1"],
+        ["class", "add", "dev", interface, "parent", PRIO_HANDLE, "classid", HTB_LINE_CLASS, "htb", *line],
+        *leaves,
+    ]
+
+
+def _leaves(
+    interface: str,
+    band: int,
+    fabric: Fabric,
+    has_fq: bool,
+    loss: float,
+    netem_seed: int | None,
+    impaired: bool,
+    queue: list[str] | None,
+) -> list[list[str]]:
+    """The commands that make the queue of a band. queue: stands in for the deep one."""
+    add = ["qdisc", "add", "dev", interface]
+    if not impaired:
+        return [[*add, "parent", class_of_band(band), *(queue or _leaf(fabric, has_fq, loss, netem_seed))]]
+    fabric = replace(fabric, queue_packets=max(fabric.queue_packets, IMPAIRED_PACKETS))
+    return [
+        [*add, *band_options(fabric, band, loss, 0.0, netem_seed)],
+        [*add, "parent", class_below_netem(band), *(queue or _leaf(fabric, has_fq, 0.0, None))],
+    ]
+
+
+def class_below_netem(band: int) -> str:
+    """The class below which an impaired port has the queue of a band; netem itself is below the band's class."""
+    return f"{_netem_handle(band)}1"
+
+
+def _netem_handle(band: int) -> str:
+    return f"{NETEM_MAJOR + band:x}:"
+
+
+def band_options(fabric: Fabric, band: int, loss: float, delay_s: float, netem_seed: int | None) -> list[str]:
+    """What makes a band of an impaired port lose this share of packets, and all others later; for `qdisc add` and `qdisc change`.
+
+    netem hands a packet on to the queue below it when its delay is over, so a band without either is served as if netem were not there.
+    """
+    limit = str(max(fabric.queue_packets, IMPAIRED_PACKETS))
+    place = ["parent", class_of_band(band), "handle", _netem_handle(band), "netem", "limit", limit]
+    losses = ["loss", f"{loss * 100:.6f}%"] if loss else []
+    seed = [] if netem_seed is None else ["seed", str(netem_seed + band)]
+    return [*place, *(["delay", f"{round(delay_s * 1e6)}us"] if delay_s else []), *losses, *seed]
+
+
+def line_options(fabric: Fabric, rate_bps: float, *, exact_timers: bool) -> list[str]:
+    """The shaper's class of a port at this line rate, where sch_prio has the bands; for `class add` and `class change`."""
+    burst = str(fabric.burst_bytes(rate_bps, exact_timers=exact_timers))
+    return _line(f"{round(fabric.shaped_rate_bps(rate_bps))}bit", burst)
+
+
+def _line(rate: str, burst: str) -> list[str]:
+    shaper = ["rate", rate, "burst", burst, "cburst", burst, "quantum", str(QUANTUM_BYTES)]
+    return ["parent", SHAPER_HANDLE, "classid", f"{SHAPER_HANDLE}1", "htb", *shaper]
+
+
+def _leaf(fabric: Fabric, has_fq: bool, loss: float, netem_seed: int | None) -> list[str]:
+    """The queue of a band.
+
+    Fair queues serve one burst of each flow in turn, as an RDMA NIC serves its queue pairs and a lossless switch its input ports.
+    In a single FIFO, TCP flows share a port by the accident of their windows: of seven equal flows out of one port, the first ended
+    after 0.61 s and the last after 0.99 s (AlexNet's largest tensor, 10 Gbit/s), and iteration times of the same plan differed by 9 %.
+    """
+    limit = str(fabric.queue_packets)
+    if loss > 0:
+        seed = [] if netem_seed is None else ["seed", str(netem_seed)]
+        return ["netem", "limit", limit, "loss", f"{loss * 100:.6f}%", *seed]
+    if not (has_fq and fabric.fair_queues):
+        return ["pfifo", "limit", limit]
+    quantum = str(max(QUANTUM_BYTES, fabric.gso_bytes))
+    # nopacing: sch_fq would pace flows that ask for a rate, but shaping is HTB's part. maxrate, which is not applied then either, keeps it
+    # from its fast path, a FIFO while fewer than 8 packets wait (fq_fastpath_check, since 6.7): the first eight bursts into an idle band
+    # went to whichever flow came first, 0.5 MB, and workers got out of step. Of 40 random points beside the fluid engine
+    # (benchmarks/fluid_agreement.py) the worst came from 6.0 % too fast to 2.5 %, a parameter server of 8 workers from 1.8 % to 0.1 %.
+    turns = ["quantum", quantum, "initial_quantum", quantum]
+    return ["fq", "limit", limit, "flow_limit", limit, "nopacing", "maxrate", NO_FAST_PATH, *turns]
+
+
+def _dscp_filter(interface: str, band: int) -> list[str]:
+    match = ["match", "ip", "dsfield", f"{dscp_of_band(band) << 2:#04x}", "0xfc"]
+    place = ["filter", "add", "dev", interface, "parent", PRIO_HANDLE, "protocol", "ip", "prio", "1"]
+    return [*place, "u32", *match, "flowid", class_of_band(band)]
+
+
+def batch_text(commands: list[list[str]]) -> str:
+    """Standard input for `tc -batch -` or `ip -batch -`, which run all commands of a network namespace in one process.
+
+    Raises ValueError for an argument that would not survive as one word of a line.
+    """
+    for word in (word for command in commands for word in command):
+        if not word or any(letter.isspace() or letter in "#\\\"'" for letter in word):
+            raise ValueError(f"argument {word!r} cannot stand in a batch file")
+    return "".join(" ".join(command) + "\n" for command in commands)

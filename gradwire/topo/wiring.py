@@ -1,0 +1,180 @@
+"""The arguments of ip and ovs-vsctl that wire the fabric. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port
+from gradwire.faults import InputFault, MachineFault
+
+LEGACY_GSO_MAX_BYTES = 65536
+"""GSO_LEGACY_MAX_SIZE, the largest `gso_max_size` for IPv4. Beyond it is BIG TCP, which needs headers that OVS cannot match."""
+MAX_INTERFACE_NAME = 15
+"""IFNAMSIZ without the terminating zero."""
+HOST_SYSCTLS: Mapping[str, str] = {
+    # TCP stands in for RDMA: a pause between iterations must not shrink the window, nor may the end of one transfer slow the next.
+    "net/ipv4/tcp_slow_start_after_idle": "0",
+    "net/ipv4/tcp_no_metrics_save": "1",
+    # A message's last bytes leave at once, without waiting until those before them have been sent.
+    "net/ipv4/tcp_autocorking": "0",
+    # Initial send buffer: with 16 KiB (Linux's default) a high class starts so slowly that a low one got 0.08 % beside it at 100 Gbit/s,
+    # and with 4 MiB a process that fills many sockets in turn kept the last of them waiting (all-to-all 1.046 instead of 1.021).
+    # Largest: 4 MiB are 335 us at 100 Gbit/s, several round trips; 1 MiB was too little for a ring there (1.32).
+    "net/ipv4/tcp_wmem": "4096 1048576 4194304",
+    "net/ipv4/tcp_rmem": "4096 4194304 16777216",
+}
+LOSSLESS_SYSCTLS: Mapping[str, str] = {
+    # A tail that waits behind a higher class must not cause a probe, which would be a second copy of it.
+    "net/ipv4/tcp_early_retrans": "0",
+}
+"""Further parameters for the hosts of a fabric without losses."""
+ECN_SYSCTLS: Mapping[str, str] = {
+    # Every connection asks for ECN, and not only those whose congestion control needs it.
+    "net/ipv4/tcp_ecn": "1",
+}
+"""Further parameters for the hosts of a fabric whose switches mark."""
+REORDERING_SYSCTLS: Mapping[str, str] = {
+    # RACK (RFC 8985) would send again what is a quarter of a round trip late; without it, so many later packets have to arrive first.
+    "net/ipv4/tcp_recovery": "0",
+    "net/ipv4/tcp_reordering": "300",
+}
+"""Parameters for hosts of a fabric without losses whose switch is Open vSwitch's userspace datapath. The first packets of a flow, which
+wait for a rule, are overtaken there by those behind them, and TCP sent them again: 1 to 24 in a run of VGG-19 on eight busy hosts."""
+LARGEST_SOCKET_REQUEST_BYTES = 64 << 20
+"""What a process may ask of a socket's buffer where nobody asks for more. The kernel takes less in silence, and doubles what it takes."""
+KERNEL_SYSCTLS: Mapping[str, str] = {
+    # In pages. The kernel's default, a sixteenth of memory, counts a tmpfs page once for every socket that has it in flight.
+    "net/ipv4/tcp_mem": "4194304 8388608 16777216",
+}
+"""Parameters of the whole kernel, to be set only if the kernel is this run's alone."""
+
+
+def kernel_sysctls(socket_bytes: int) -> dict[str, str]:
+    """KERNEL_SYSCTLS, and limits below which sockets can have buffers of `socket_bytes` each."""
+    most = str(max(LARGEST_SOCKET_REQUEST_BYTES, socket_bytes // 2))
+    return {"net/core/rmem_max": most, "net/core/wmem_max": most, **KERNEL_SYSCTLS}
+
+
+@dataclass(frozen=True)
+class Naming:
+    """Names on the machine: switches and their interfaces get a prefix, so that two networks can exist on one machine.
+
+    Hosts need no prefix, because their interfaces are created inside their own namespaces.
+    """
+
+    fabric: Fabric
+    switch_prefix: str = ""
+
+    def __post_init__(self) -> None:
+        """Raises InputFault if an interface name is too long for Linux."""
+        longest = max((self.interface(port) for port, _ in self.fabric.ports()), key=len)
+        if len(longest) > MAX_INTERFACE_NAME:
+            raise InputFault(
+                f"interface name {longest} is longer than {MAX_INTERFACE_NAME}: use a shorter switch_prefix"
+            )
+
+    def device(self, name: str) -> str:
+        """A device's name on the machine."""
+        return self.switch_prefix + name if self.is_switch(name) else name
+
+    def interface(self, port: Port) -> str:
+        """The name of a port's interface on the machine."""
+        return Port(self.device(port.device), port.number).interface
+
+    def is_switch(self, name: str) -> bool:
+        """Whether a device of the fabric is a switch."""
+        return name in self._switches
+
+    def ports_of(self, device: str) -> list[Port]:
+        """The ports of a device, by number."""
+        return self._ports.get(device, [])
+
+    @cached_property
+    def _ports(self) -> dict[str, list[Port]]:
+        """The ports of all devices, by number: going through all ports for each of 512 hosts would take seconds."""
+        found: dict[str, list[Port]] = {}
+        for port, _ in sorted(self.fabric.ports(), key=lambda each: each[0].number):
+            found.setdefault(port.device, []).append(port)
+        return found
+
+    @cached_property
+    def _switches(self) -> frozenset[str]:
+        return frozenset(self.fabric.switch_names())
+
+    def switch_interfaces(self) -> list[str]:
+        """All interfaces in the machine's initial network namespace."""
+        return [self.interface(port) for port, _ in self.fabric.ports() if self.is_switch(port.device)]
+
+
+def near_end(link: Link, naming: Naming) -> Port:
+    """The end of a link that is in the machine's initial network namespace: the switch's, or the first switch's."""
+    return link.a if naming.is_switch(link.a.device) else link.b
+
+
+def link_command(link: Link, naming: Naming, host_pids: Mapping[str, int]) -> list[str]:
+    """The `ip` command, without "ip", that makes a link's veth pair, with a host's end directly in its network namespace.
+
+    host_pids: a thread or a process in each host's network namespace, by name of the host. Raises InputFault for an impossible GSO size.
+    """
+    fabric = naming.fabric
+    near = near_end(link, naming)
+    far = link.b if near is link.a else link.a
+    peer = ["peer", "name", naming.interface(far), *_interface_options(fabric)]
+    if far.device in host_pids:
+        address = fabric.host_mac(fabric.endpoint_names().index(far.device))
+        peer += ["address", address, "netns", str(host_pids[far.device])]
+    return ["link", "add", naming.interface(near), *_interface_options(fabric), "type", "veth", *peer]
+
+
+def _interface_options(fabric: Fabric) -> list[str]:
+    smallest = fabric.mtu_bytes + ETHERNET_HEADER_BYTES
+    if not smallest <= fabric.gso_bytes <= LEGACY_GSO_MAX_BYTES:
+        raise InputFault(
+            f"fabric.gso_bytes = {fabric.gso_bytes}: must be {smallest} (one frame) to {LEGACY_GSO_MAX_BYTES} "
+            f"(the largest IPv4 packet)"
+        )
+    options = ["mtu", str(fabric.mtu_bytes), "gso_max_size", str(fabric.gso_bytes)]
+    if fabric.gso_bytes < 2 * fabric.mtu_bytes:
+        options += ["gso_max_segs", "1"]
+    return options
+
+
+def bridge_arguments(switch: str, naming: Naming, *, controller_port: int, userspace: bool) -> list[str]:
+    """Arguments that add one switch of the fabric to an `ovs-vsctl` call. The whole call fails if the bridge exists.
+
+    Fail mode secure: without the controller, a switch keeps its rules and never learns or floods. No inactivity probe: a late echo, under
+    load on the wall clock, must not end the connection.
+    """
+    name, dpid = naming.device(switch), naming.fabric.switch_names().index(switch) + 1
+    datapath = "netdev" if userspace else "system"
+    bridge = ["--", "add-br", name, "--", "set", "Bridge", name, f"datapath_type={datapath}", "fail_mode=secure"]
+    bridge += ["protocols=OpenFlow13", f"other_config:datapath-id={dpid:016x}", "other_config:disable-in-band=true"]
+    for port in naming.ports_of(switch):
+        bridge += ["--", "add-port", name, naming.interface(port)]
+        bridge += ["--", "set", "Interface", naming.interface(port), f"ofport_request={port.number}"]
+    return bridge + controller_arguments(name, controller_port)
+
+
+def controller_arguments(bridge: str, controller_port: int) -> list[str]:
+    """Arguments that give a bridge its controller, for an `ovs-vsctl` call."""
+    target = f'target="tcp:127.0.0.1:{controller_port}"'
+    controller = ["--", f"--id=@{bridge}", "create", "Controller", target, "max_backoff=1000", "inactivity_probe=0"]
+    return [*controller, "--", "set", "Bridge", bridge, f"controller=@{bridge}"]
+
+
+def check_interfaces(text: str, numbers: Mapping[str, int]) -> None:
+    """Reads `ovs-vsctl --format=json --columns=name,ofport,error list Interface`.
+
+    Raises MachineFault if a port is missing or does not have the requested number, in which cases ovs-vsctl still succeeds.
+    """
+    assigned = {row[0]: (row[1], row[2]) for row in json.loads(text)["data"]}
+    for interface, requested in numbers.items():
+        number, error = assigned.get(interface, (None, None))
+        if number != requested:
+            raise MachineFault(
+                f"Open vSwitch gave {interface} port {number} instead of {requested} (its error: {error}); "
+                f"is ovs-vswitchd running and its log clean?"
+            )

@@ -1,0 +1,118 @@
+"""Calls into a strategy's own code, which may be its user's: what that code raises, or returns by mistake, is told with its place there.
+
+What gradwire's own strategies raise is a bug of gradwire, and passes through unchanged.
+"""
+
+from __future__ import annotations
+
+import functools
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gradwire import PACKAGE
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Plan
+from gradwire.faults import Fault, InputFault
+from gradwire.workloads.job import Cluster, Job
+from gradwire.workloads.strategy import Options, Strategy
+
+
+def classes_of_strategy(strategy: Strategy, options: Options) -> int:
+    """Number of traffic classes that a strategy needs from the fabric. Raises InputFault for what is not a positive whole number."""
+    with _blaming(strategy, "classes"):
+        number = strategy.classes(options)
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise InputFault(
+            f"strategy '{strategy.name}': its `classes` returned {number!r}: it must be a whole number from 1 on"
+        )
+    return number
+
+
+def has_aggregators(strategy: Strategy, options: Options) -> bool:
+    """Whether a strategy wants an aggregator at every switch."""
+    with _blaming(strategy, "aggregators"):
+        return bool(strategy.aggregators(options))
+
+
+def state_bytes_of(strategy: Strategy, cluster: Cluster, options: Options) -> float:
+    """Bytes of state that a worker keeps for each parameter."""
+    with _blaming(strategy, "state_bytes"):
+        return float(strategy.state_bytes(cluster, options))
+
+
+def plans_of_strategy(strategy: Strategy, job: Job, options: Options, fabric: Fabric) -> Mapping[str, Plan]:
+    """The candidate plans of a strategy by their labels. fabric: the job's, of which `job` may note that a strategy has asked for it.
+
+    Raises InputFault for what is not a mapping of labels to plans, and for a plan whose messages have classes that the fabric lacks.
+    OverflowError, of ops that are too large to count, is the caller's.
+    """
+    with _blaming(strategy, "compile"):
+        plans: Any = strategy.compile(job, options)
+    if not isinstance(plans, Mapping) or not plans:
+        returned = f"a {type(plans).__name__}" if not isinstance(plans, Mapping) else "an empty mapping"
+        raise InputFault(
+            f"{_compile_of(strategy)} returned {returned}: return plans by their labels, like {{'{strategy.name}': plan}}"
+        )
+    for label, plan in plans.items():
+        if not isinstance(label, str) or not isinstance(plan, Plan):
+            raise InputFault(
+                f"{_compile_of(strategy)} returned a mapping of {type(label).__name__} to {type(plan).__name__}: return plans by their "
+                f"labels, like {{'{strategy.name}': plan}}"
+            )
+        _refuse_missing_classes(strategy, plan, fabric)
+    return plans
+
+
+def _refuse_missing_classes(strategy: Strategy, plan: Plan, fabric: Fabric) -> None:
+    highest = int(plan.ops.traffic_class.max(initial=0))
+    if highest >= fabric.classes:
+        raise InputFault(
+            f"{_compile_of(strategy)} sends messages in class {highest}, and the network has "
+            f"{'class 0 alone' if fabric.classes == 1 else f'classes 0 to {fabric.classes - 1}'}: give its Strategy "
+            f"classes=lambda options: {highest + 1}"
+        )
+
+
+def _compile_of(strategy: Strategy) -> str:
+    return f"strategy '{strategy.name}': its `compile`"
+
+
+@contextmanager
+def _blaming(strategy: Strategy, field: str) -> Iterator[None]:
+    """Raises InputFault, with the place in the code, for what a strategy raises that is not gradwire's own."""
+    try:
+        yield
+    except (Fault, OverflowError):
+        raise
+    except Exception as error:  # the user's code may raise anything
+        if _is_own(strategy.compile):
+            raise
+        said = f"{type(error).__name__}: {error}".rstrip(": ")
+        raise InputFault(
+            f"strategy '{strategy.name}': its `{field}` failed{_place(strategy, error)}: {said}"
+        ) from error
+
+
+def _is_own(function: Callable[..., Any]) -> bool:
+    return str(getattr(_unwrapped(function), "__module__", "")).partition(".")[0] == PACKAGE.name
+
+
+def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def _place(strategy: Strategy, error: Exception) -> str:
+    """The last line of the strategy's file that an error came through, or else the last one outside gradwire; "" if there is none."""
+    code = getattr(_unwrapped(strategy.compile), "__code__", None)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _lies_in_package(frame.filename)]
+    own = [frame for frame in frames if code is not None and frame.filename == code.co_filename] or frames
+    return f" at {own[-1].filename}:{own[-1].lineno}, in {own[-1].name}" if own else ""
+
+
+def _lies_in_package(file: str) -> bool:
+    return Path(file).is_relative_to(PACKAGE)

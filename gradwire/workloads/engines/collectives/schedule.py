@@ -1,0 +1,236 @@
+"""A collective as a schedule: who sends which part to whom, in which step, and what the receiver does with it.
+
+One shape serves every kind, from an all-reduce to a barrier, among any members. A schedule knows no sizes and no time, so that one serves
+every bucket or call that is alike; `Transfers` (workloads/engines/allreduce_transfers.py) makes the messages of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
+
+import numpy as np
+import numpy.typing as npt
+
+from gradwire.datatypes.plan import Combine, Int64
+
+Row = tuple[int, int, int, int, int, int, int]
+"""One transfer: src, dst, part, step, combine, phase, opens."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What follows what at a rank, in indices of rows."""
+
+    #: Pairs, shape (n, 2): a row's send passes on what has come by the arrival of the other row, which is of the same phase.
+    passed_on: Int64
+    #: Rows whose send passes on nothing: it starts with what the rank has when the phase starts.
+    starting: Int64
+    #: Pairs: a row's arrival is added when the receiver itself has sent the other row. In an exchange, what it sends must not contain what
+    #: it gets.
+    exchanged: Int64
+    #: Rows whose arrival waits for no sending of the receiver's.
+    unexchanged: Int64
+    #: For every rank and part, the rows of what happens last to it there, and whether that is the sending.
+    last_row: Int64
+    last_is_send: npt.NDArray[np.bool_]
+
+    def repeated(self, copies: int) -> Order:
+        """The order of as many copies, which know nothing of one another; row i becomes rows i * copies and following."""
+
+        def of(rows: Int64) -> Int64:
+            shifts = np.arange(copies).reshape(1, -1, *[1] * (rows.ndim - 1))
+            spread: Int64 = (rows[:, None] * copies + shifts).reshape(-1, *rows.shape[1:])
+            return spread
+
+        return Order(
+            of(self.passed_on),
+            of(self.starting),
+            of(self.exchanged),
+            of(self.unexchanged),
+            of(self.last_row),
+            np.repeat(self.last_is_send, copies),
+        )
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A collective among ranks below `ranks` of data that are cut into `parts` parts, one row per transfer.
+
+    step: a rank passes on in a step what it has received in earlier ones. combine: ADD or COPY; CONTROL for tokens. phase: a rank starts a
+    phase when it has sent and received everything of the phase before; within a phase, each part moves on by itself. opens: 1 for
+    the first part of what is one message in the algorithm, which alone pays the latency.
+    """
+
+    ranks: int
+    parts: int
+    rows: Int64
+    #: By row, the number of its connection where each pair of ranks has connections of its own, as in NCCL's channels; None where all
+    #: that a rank sends to other hosts takes turns.
+    channel: Int64 | None = None
+    #: By row, the number of the multicast that it is a copy of, and -1 of none; None where there is none at all. Copies have their sender,
+    #: part and step in common: it hands them over once, and switches copy it.
+    copies: Int64 | None = None
+    #: What this is made of by `segmented`, and of how many copies: its order need not be found again.
+    origin: tuple[Schedule, int] | None = None
+
+    @property
+    def src(self) -> Int64:
+        """Sending rank of each row."""
+        return self.rows[:, 0]
+
+    @property
+    def dst(self) -> Int64:
+        """Receiving rank of each row."""
+        return self.rows[:, 1]
+
+    @property
+    def part(self) -> Int64:
+        """Part that each row moves."""
+        return self.rows[:, 2]
+
+    @property
+    def step(self) -> Int64:
+        """Step of each row."""
+        return self.rows[:, 3]
+
+    @property
+    def combine(self) -> Int64:
+        """Combine of each row."""
+        return self.rows[:, 4]
+
+    @property
+    def phase(self) -> Int64:
+        """Phase of each row."""
+        return self.rows[:, 5]
+
+    @property
+    def opens(self) -> Int64:
+        """Whether each row pays the latency."""
+        return self.rows[:, 6]
+
+    @property
+    def phases(self) -> int:
+        """Number of phases."""
+        return int(self.phase.max(initial=0)) + 1
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return int(self.step.max(initial=-1)) + 1
+
+    @property
+    def last_rank(self) -> Int64:
+        """The rank of each of `order.last_row`."""
+        order = self.order
+        return np.where(order.last_is_send, self.src[order.last_row], self.dst[order.last_row])
+
+    def segmented(self, segments: int) -> Schedule:
+        """The same with every part cut into `segments`, each a message that moves on by itself as soon as it is there.
+
+        Segment i of part p is part p + i * parts.
+        """
+        copies = [self.rows + np.array([0, 0, self.parts * i, 0, 0, 0, 0]) for i in range(segments)]
+        rows = np.stack(copies, axis=1).reshape(-1, self.rows.shape[1])
+        channel = None if self.channel is None else np.repeat(self.channel, segments)
+        numbers: Int64 | None = None
+        if self.copies is not None:
+            own = np.repeat(self.copies, segments)
+            numbers = np.where(own < 0, -1, own * segments + np.tile(np.arange(segments), len(self.rows)))
+        return Schedule(self.ranks, self.parts * segments, rows, channel, numbers, (self, segments))
+
+    def only(self, combine: Combine) -> Schedule:
+        """The rows that ADD, or those that COPY, as a schedule of its own: of a ring, its reduce-scatter or its allgather."""
+        chosen = self.combine == combine
+        channel, copies = (None if column is None else column[chosen] for column in (self.channel, self.copies))
+        return Schedule(self.ranks, self.parts, self.rows[chosen], channel, copies)
+
+    def connected(self) -> Schedule:
+        """The same with a connection of its own for each pair of ranks."""
+        return replace(self, channel=np.zeros(len(self.rows), np.int64))
+
+    def among(self, members: Iterable[int], ranks: int) -> Schedule:
+        """The same with rank i renamed to the i-th of `members`, which are below `ranks`."""
+        names = np.array(list(members), np.int64)
+        rows = self.rows.copy()
+        rows[:, :2] = names[self.rows[:, :2]]
+        return Schedule(ranks, self.parts, rows, self.channel, self.copies, (self, 1))
+
+    @cached_property
+    def order(self) -> Order:
+        """What follows what."""
+        if self.origin is not None:
+            whole, copies = self.origin
+            return whole.order.repeated(copies)
+        return _Ordering().of(self.rows)
+
+
+class _Ordering:
+    """Finds what follows what, step by step. A place is a rank and a part."""
+
+    def __init__(self) -> None:
+        #: Arrivals at a place that its next sending passes on, and what happened there that nothing else waits for yet.
+        self._arrived: dict[tuple[int, int], list[int]] = {}
+        self._open: dict[tuple[int, int], list[tuple[int, bool]]] = {}
+        #: What each row's send passes on.
+        self._passed: dict[int, list[int]] = {}
+        self._exchanged: dict[int, list[int]] = {}
+
+    def of(self, numbered: Int64) -> Order:
+        """The order of rows."""
+        rows = numbered.tolist()
+        by_step = np.argsort(numbered[:, 3], kind="stable").tolist()
+        for _, numbers in groupby(by_step, key=lambda i: rows[i][3]):
+            now = list(numbers)
+            for i in now:
+                self._send(i, rows)
+            sent = {(rows[i][1], rows[i][2]): self._sends((rows[i][1], rows[i][2])) for i in now}
+            for i in now:
+                self._arrive(i, rows, sent)
+        count = len(rows)
+        ends = [end for place in self._open.values() for end in place]
+        return Order(
+            _pairs(self._passed),
+            np.array([i for i in range(count) if not self._passed[i]], np.int64),
+            _pairs(self._exchanged),
+            np.array([i for i in range(count) if not self._exchanged[i]], np.int64),
+            np.array([row for row, _ in ends], np.int64),
+            np.array([is_send for _, is_send in ends], np.bool_),
+        )
+
+    def _sends(self, place: tuple[int, int]) -> list[int]:
+        return [row for row, is_send in self._open.get(place, ()) if is_send]
+
+    def _send(self, i: int, rows: list[list[int]]) -> None:
+        """A sending waits for what it passes on. That of an earlier phase is there when the phase starts."""
+        place = rows[i][0], rows[i][2]
+        self._passed[i] = [row for row in self._arrived.get(place, ()) if rows[row][5] == rows[i][5]]
+        before = self._sends(place)
+        self._open[place] = [*((row, True) for row in before if rows[row][5] == rows[i][5]), (i, True)]
+
+    def _arrive(self, i: int, rows: list[list[int]], sent: dict[tuple[int, int], list[int]]) -> None:
+        """An arrival that is added waits for what the place has sent. One that is copied is the whole, so all else went before it."""
+        _, dst, part, _, combine, phase, _ = rows[i]
+        place = dst, part
+        self._exchanged[i] = sent[place] if combine == Combine.ADD else []
+        if combine == Combine.COPY:
+            self._arrived[place], self._open[place] = [i], [(i, False)]
+            return
+        settled = {row for send in self._exchanged[i] for row in self._passed[send]}
+        same = [row for row in self._arrived.get(place, ()) if rows[row][5] == phase and row not in settled]
+        waiting = [
+            (row, is_send) for row, is_send in self._open.get(place, ()) if row not in self._exchanged[i] or not is_send
+        ]
+        self._arrived[place], self._open[place] = [*same, i], [*waiting, (i, False)]
+
+
+def _pairs(waits: dict[int, list[int]]) -> Int64:
+    found = [(row, on) for row in sorted(waits) for on in waits[row]]
+    return np.array(found, np.int64).reshape(-1, 2)
+
+
+def schedule_of(ranks: int, parts: int, rows: Iterable[Row]) -> Schedule:
+    """A schedule of these rows."""
+    return Schedule(ranks, parts, np.array(list(rows), np.int64).reshape(-1, 7))

@@ -1,0 +1,133 @@
+"""How replicas sum the gradients of what they have in common, and update it.
+
+Sources: Narayanan et al., SC 2021 (an allreduce when a batch's passes are over); megatron/core/distributed in Megatron-LM
+(`overlap_grad_reduce`, `bucket_size`, `use_distributed_optimizer`).
+
+Gradients are there when the last microbatch's backward pass has gone through a segment. Without overlap, they are summed when all passes of
+the worker are over, as one; with it, in buckets of segments, each as soon as its last segment is there, one after the other. With a divided
+optimizer, sums go to one member each by reduce-scatters, every member updates its part when all its sums are there, and an allgather of
+each bucket, in the opposite order, brings updated parameters to all before the iteration ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gradwire.datatypes.plan import Combine
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.engines.allreduce_transfers import GATE_LANE
+from gradwire.workloads.engines.parallel.division import Division
+from gradwire.workloads.engines.parallel.programs import GroupCollectives, Note, Program, Series
+from gradwire.workloads.engines.parallel.segments import Segment
+
+Ready = Mapping[tuple[int, Segment], int]
+"""By rank and segment: the last op of its last backward pass."""
+
+
+@dataclass
+class Replicas:
+    """Sums the gradients of groups of workers that hold the same parameters. Arguments of methods are of one group."""
+
+    builder: PlanBuilder
+    collectives: GroupCollectives
+    division: Division
+    programs: Sequence[Program]
+    begins: Sequence[int]
+    #: What the iteration's end waits for as well, by rank.
+    late: list[list[int]]
+
+    def sum(self, members: list[int], segments: Sequence[Segment], shares: int, ready: Ready) -> None:
+        """Segments in forward order, whose parameters are divided into so many shares."""
+        if len(members) == 1 or not segments:
+            return
+        overlap = self.division.overlap_gradients
+        buckets = self._buckets(segments, shares, len(members)) if overlap else [list(segments)]
+        sums = Series(members, Combine.ADD if self.division.sharded_optimizer else None, chosen=True)
+        held: list[tuple[int, int]] = []
+        for bucket in buckets:
+            part_bytes = _part_values(bucket, shares, len(members)) * self.division.gradient_bytes
+            started = self._started(sums, bucket, ready)
+            self.collectives.add(
+                sums, bucket[0].layers[0], f"parameters of {_name(bucket)}", part_bytes, started, self._summed(held)
+            )
+            if not overlap:
+                self._go_on(members, sums.done[-1])
+        self.collectives.transfer(sums)
+        if self.division.sharded_optimizer:
+            self._update(sums, held, buckets, shares)
+        elif overlap:
+            for rank, done in zip(members, sums.done[-1], strict=True):
+                self.late[rank].append(done)
+
+    def _buckets(self, segments: Sequence[Segment], shares: int, replicas: int) -> list[list[Segment]]:
+        """Segments as the backward pass yields their gradients, as many to a bucket as fill it; each bucket in forward order."""
+        limit = self.division.bucket_values(replicas)
+        found: list[list[Segment]] = [[]]
+        for segment in reversed(segments):
+            if found[-1] and sum(each.values for each in found[-1]) >= limit * shares:
+                found.append([])
+            found[-1].insert(0, segment)
+        return [bucket for bucket in found if any(segment.values for segment in bucket)]
+
+    def _started(self, sums: Series, bucket: Sequence[Segment], ready: Ready) -> list[int]:
+        if not self.division.overlap_gradients:
+            return [self.programs[rank].last for rank in sums.members]
+        gates = [self.builder.compute(rank, lane=GATE_LANE) for rank in sums.members]
+        for place, rank in enumerate(sums.members):
+            self.builder.depend(gates[place], ready[rank, bucket[0]])
+            if sums.done:
+                self.builder.depend(gates[place], sums.done[-1][place])
+        return gates
+
+    def _summed(self, held: list[tuple[int, int]]) -> Note:
+        """What is noted of a sum that a rank needs: who updates its part needs it at once, and otherwise the next iteration does."""
+        return (lambda *what: held.append(what)) if self.division.sharded_optimizer else self._next_needs
+
+    def _next_needs(self, rank: int, chunk: int) -> None:
+        self.builder.consumes(self.begins[rank], chunk)
+
+    def _go_on(self, members: Sequence[int], done: Sequence[int]) -> None:
+        # The end needs what is pending of the last pass as well.
+        for rank, op in zip(members, done, strict=True):
+            self.programs[rank].last = op
+
+    def _update(
+        self, sums: Series, held: Sequence[tuple[int, int]], buckets: Sequence[list[Segment]], shares: int
+    ) -> None:
+        """Each member updates its part of all buckets, and then gathers the others'."""
+        members, builder = sums.members, self.builder
+        updates = {rank: builder.compute(rank, lane=GATE_LANE) for rank in members}
+        for place, rank in enumerate(members):
+            builder.depend(updates[rank], self.programs[rank].last, sums.done[-1][place])
+        for rank, chunk in held:
+            builder.needs(updates[rank], chunk)
+        gathers = Series(members, Combine.COPY, chosen=True)
+        started = list(updates.values())
+        for bucket in reversed(buckets):
+            part_bytes = _part_values(bucket, shares, len(members)) * self.division.parameter_bytes
+            self.collectives.add(
+                gathers,
+                bucket[0].layers[0],
+                f"updated parameters of {_name(bucket)}",
+                part_bytes,
+                started,
+                self._next_needs,
+            )
+            started = gathers.done[-1]
+        self.collectives.transfer(gathers)
+        if self.division.overlap_gradients:
+            for rank, done in zip(members, started, strict=True):
+                self.late[rank].append(done)
+        else:
+            self._go_on(members, started)
+
+
+def _part_values(bucket: Sequence[Segment], shares: int, replicas: int) -> int:
+    """Values of a part: those of a worker's share, padded to a multiple of the replicas."""
+    share = -(-sum(segment.values for segment in bucket) // shares)
+    return -(-share // replicas)
+
+
+def _name(bucket: Sequence[Segment]) -> str:
+    return f"{bucket[0].name} to {bucket[-1].name}"

@@ -1,0 +1,233 @@
+"""Sharded data parallelism: parameters are gathered before a unit computes, and gradients scattered as sums after it.
+
+Sources: Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, SC 2020; Zhao et al.,
+PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel, VLDB 2023. Of each unit of layers, each of N workers
+keeps one of N shards, parameters, gradients and optimizer's state alike. An iteration of a worker:
+
+1. Before a unit's forward pass, an allgather collects its parameters from the owners of the shards; after it, all but the own shard is
+   forgotten. The root, which has the layers outside all other units, stays whole until the backward pass is over.
+2. Before a unit's backward pass, its parameters are gathered once more.
+3. After a unit's backward pass, a reduce-scatter leaves each worker the sum of its own shard's gradients.
+4. The optimizer updates the shards; the next iteration gathers what comes of that.
+
+With groups smaller than all (hybrid sharding), neighbours share: steps 1 to 3 happen in each group, and behind
+step 3 the owners of a shard, one in each group, sum it by an allreduce.
+
+Allgathers go one after the other in the order in which their units compute, each as early as `prefetch` lets it. So do reduce-scatters,
+beside them, and the allreduces of shards beside both, as on the three streams of PyTorch's FSDP2
+(torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, `foreach_reduce`). All go around a ring by default. In the plan, a shard of a
+unit is up to three chunks (datatypes/plan.py), or more where its allreduce cuts it further: the gradients, to which all contribute and
+which the owners receive; and the parameters of either pass, to which a group's owner contributes and which its group receives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from gradwire.datatypes.plan import Plan, Role
+from gradwire.faults import InputFault
+from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.engines.collectives.choice import IN_NETWORK
+from gradwire.workloads.engines.collectives.in_network import Switches
+from gradwire.workloads.engines.parallel.collective import NO_CHUNK, Collective, Collectives
+from gradwire.workloads.engines.parallel.group_rings import (
+    Algorithm,
+    Way,
+    allgathers,
+    allreduces_of_shares,
+    owner,
+    reduce_scatters,
+)
+from gradwire.workloads.engines.worker import add_passes
+from gradwire.workloads.job import Job
+from gradwire.workloads.models.profile import Profile
+
+ROOT = "root"
+BLOCK = re.compile(r"block\d+(/unit\d+)?(?=/)")
+"""How models name the layers of a transformer's block, or of a residual network's unit."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Layers whose parameters are gathered and scattered together, and dropped in between unless it is the root."""
+
+    name: str
+    #: Numbers of the layers, in forward order.
+    layers: tuple[int, ...]
+    #: Number of parameters.
+    values: int
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """How shards travel."""
+
+    #: Size of a parameter on the wire.
+    parameter_bytes: int
+    #: Size of a gradient on the wire.
+    gradient_bytes: int
+    #: Allgathers that may be under way, or done and unused, while a unit computes.
+    prefetch: int
+    #: Step 2: whether parameters are forgotten after the forward pass; otherwise they stay for the backward pass (ZeRO's stage 2).
+    reshard: bool
+    #: Workers that share a unit; None: all.
+    group: int | None = None
+    #: Of allgathers, reduce-scatters and allreduces.
+    algorithm: Algorithm = "ring"
+
+
+def units_of(profile: Profile) -> list[Unit]:
+    """The root first, and then each block of the model, in forward order. Layers that belong to no block are the root's."""
+    names = [match[0] if (match := BLOCK.match(layer.name)) else ROOT for layer in profile.layers]
+    members = {name: tuple(i for i, own in enumerate(names) if own == name) for name in dict.fromkeys([ROOT, *names])}
+    units = [
+        Unit(name, layers, sum(profile.layers[layer].parameters for layer in layers))
+        for name, layers in members.items()
+    ]
+    return [unit for unit in units if unit.values]
+
+
+def compile_sharded(job: Job, name: str, sharding: Sharding) -> Plan:
+    """Compiles an iteration. Raises InputFault if groups do not come out even."""
+    return _Compiler(job, name, sharding).compile()
+
+
+class _Compiler:
+    """The plan under construction. Arrays of ops have an axis for ranks."""
+
+    def __init__(self, job: Job, name: str, sharding: Sharding) -> None:
+        self.job, self.sharding = job, sharding
+        self.builder = PlanBuilder(name)
+        cluster = job.cluster
+        self.groups = _groups(cluster.workers, sharding.group or cluster.workers)
+        self.ranks = [self.builder.rank(Role.WORKER, cluster.worker_host(worker)) for worker in range(cluster.workers)]
+        self.passes = [add_passes(self.builder, job, rank) for rank in self.ranks]
+        switches = Switches.of(job) if sharding.algorithm == IN_NETWORK else None
+        # A set for each group's reduce-scatters, and one for the allreduces of shards.
+        self.collectives = Collectives(self.builder, job, switches, sets=len(self.groups) + 1)
+        self.way = Way(sharding.algorithm, self.collectives.hosts.tolist(), switches)
+        self.units = units_of(job.profile)
+        self.tensors = {unit: self.builder.tensor(unit.name) for unit in self.units}
+        self.uses = self._uses()
+        #: In the order in which gradients are there: the blocks from the last to the first, and then the root, whose first layer is the
+        #: last of the backward pass.
+        self.yields = self.units[::-1]
+
+    def compile(self) -> Plan:
+        """Builds everything."""
+        add = self.collectives.add
+        gather, scatter = allgathers(self.groups, self.way), reduce_scatters(self.groups, self.way)
+        gathers = [add(unit.layers[0], gather) for unit, _ in self.uses]
+        scatters = [add(unit.layers[0], scatter) for unit in self.yields]
+        self._wait_for_gathers(gathers)
+        self._wait_for_backward(scatters)
+        self._parameters(gathers)
+        self._gradients(scatters, gathers)
+        sums = self._sums(scatters) if len(self.groups) > 1 else []
+        for collectives in (gathers, scatters, *([sums] if sums else [])):
+            self.collectives.transfer(self.collectives.queues(collectives), collectives)
+        self._boundaries([*gathers[-1:], *scatters, *sums])
+        return self.builder.build(self.job.compute_s, self.job.samples)
+
+    def _uses(self) -> list[tuple[Unit, bool]]:
+        """Units in the order in which they need their parameters, and whether for the forward pass."""
+        blocks = [unit for unit in self.units if unit.name != ROOT]
+        again = reversed(blocks) if self.sharding.reshard else ()
+        # The root's first layer reads the samples, or reads first what the root alone has; it is whole from there on.
+        return [(unit, True) for unit in self.units] + [(unit, False) for unit in again]
+
+    def _begins(self, unit: Unit, forward: bool) -> list[int]:
+        return [own.forward[unit.layers[0]] if forward else own.backward[unit.layers[-1]] for own in self.passes]
+
+    def _ends(self, unit: Unit, forward: bool) -> list[int]:
+        """The last op of a use of a unit. The root's use only begins with the forward pass, so that it ends with its first layer."""
+        if forward:
+            last = unit.layers[0] if unit.name == ROOT else unit.layers[-1]
+            return [own.forward[last] for own in self.passes]
+        return [own.backward[unit.layers[0]] for own in self.passes]
+
+    def _wait_for_gathers(self, gathers: Sequence[Collective]) -> None:
+        """A unit computes when it is gathered; a gather follows the one before, and the use that is `prefetch` and one before its own."""
+        builder = self.builder
+        builder.depend_columns(gathers[0].started, [own.begin for own in self.passes])
+        for before, gather in pairwise(gathers):
+            builder.depend_columns(gather.started, before.done)
+        for number, (gather, (unit, forward)) in enumerate(zip(gathers, self.uses, strict=True)):
+            builder.depend_columns(self._begins(unit, forward), gather.done)
+            used = number - 1 - self.sharding.prefetch
+            if used >= 0:
+                builder.depend_columns(gather.started, self._ends(*self.uses[used]))
+
+    def _wait_for_backward(self, scatters: Sequence[Collective]) -> None:
+        for scatter, unit in zip(scatters, self.yields, strict=True):
+            self.builder.depend_columns(scatter.started, self._ends(unit, False))
+        for before, scatter in pairwise(scatters):
+            self.builder.depend_columns(scatter.started, before.done)
+
+    def _parameters(self, gathers: Sequence[Collective]) -> None:
+        """Chunks of parameters, and who has and needs them when."""
+        builder, alone = self.builder, len(self.groups) == 1
+        for gather, (unit, forward) in zip(gathers, self.uses, strict=True):
+            begins = self._begins(unit, forward)
+            size_bytes = self._shard_values(unit) * self.sharding.parameter_bytes
+            for group in self.groups:
+                for part in range(len(group)):
+                    has = owner(group, part)
+                    chunk = builder.chunk(self.tensors[unit], size_bytes, [has], None if alone else group)
+                    builder.produces(int(gather.started[has]), chunk)
+                    for rank in group:
+                        builder.needs(begins[rank], chunk)
+                    gather.chunks.append(chunk)
+
+    def _gradients(self, scatters: Sequence[Collective], gathers: Sequence[Collective]) -> None:
+        """Chunks of gradients, which every owner of a shard needs before it offers what the optimizer made of them."""
+        builder, pieces = self.builder, len(self.groups)
+        first_gather = {unit: gather for gather, (unit, _) in reversed(list(zip(gathers, self.uses, strict=True)))}
+        for scatter, unit in zip(scatters, self.yields, strict=True):
+            ready, values = self._ends(unit, False), self._shard_values(unit)
+            for part in range(len(self.groups[0])):
+                owners = [owner(group, part) for group in self.groups]
+                for piece in range(pieces):
+                    size_bytes = (values // pieces + (piece < values % pieces)) * self.sharding.gradient_bytes
+                    if not size_bytes:
+                        scatter.chunks.append(NO_CHUNK)
+                        continue
+                    chunk = builder.chunk(self.tensors[unit], size_bytes, receivers=owners)
+                    for rank in self.ranks:
+                        builder.produces(ready[rank], chunk)
+                    for rank in owners:
+                        builder.consumes(int(first_gather[unit].started[rank]), chunk)
+                    scatter.chunks.append(chunk)
+
+    def _sums(self, scatters: Sequence[Collective]) -> list[Collective]:
+        """An allreduce among groups behind each reduce-scatter."""
+        schedule = allreduces_of_shares(self.groups, self.way)
+        sums = [self.collectives.add(scatter.layer, schedule) for scatter in scatters]
+        for scatter, each in zip(scatters, sums, strict=True):
+            each.chunks = scatter.chunks
+            self.builder.depend_columns(each.started, scatter.done)
+        for before, each in pairwise(sums):
+            self.builder.depend_columns(each.started, before.done)
+        return sums
+
+    def _shard_values(self, unit: Unit) -> int:
+        """Values of a shard: the unit's, padded to a multiple of the workers that share it, as FSDP's flat parameter is."""
+        return -(-unit.values // len(self.groups[0]))
+
+    def _boundaries(self, collectives: Sequence[Collective]) -> None:
+        """The optimizer steps when all gradients are reduced, and the next iteration follows."""
+        for rank, own in enumerate(self.passes):
+            end = self.builder.compute(rank)
+            self.builder.depend(end, own.backward[0], *(int(each.done[rank]) for each in collectives))
+            self.builder.depend(own.begin, end, lag=1)
+            self.builder.iteration(rank, own.begin, end)
+
+
+def _groups(workers: int, size: int) -> list[list[int]]:
+    """Neighbours that share units. Raises InputFault if groups do not come out even."""
+    if workers % size:
+        raise InputFault(f"strategy.options.shard = {size}: must divide cluster.workers = {workers}")
+    return [list(range(first, first + size)) for first in range(0, workers, size)]

@@ -1,0 +1,169 @@
+"""The plan of a parameter server under construction: its ranks, its chunks, and the steps that all parameter servers are made of.
+
+Source: Geryon, section II-A; NetOps, section 3. A strategy composes the steps and chooses what they leave open, which is what the
+papers differ in: how tensors are cut and placed, in which order and priority data leaves, and what waits for what.
+
+| step | what it adds to the plan |
+|---|---|
+| `request` | a worker asks a server for its parameters |
+| `answer` | a server sends a piece of them to a worker, whose forward pass waits for it |
+| `push` | a worker sends its gradient of a piece to the piece's server as soon as the backward pass has yielded it |
+| `add`, `update` | the server adds what arrived and, after the last addition, has updated the piece |
+| `barrier`, `end` | servers tell workers that everything is updated; a worker's iteration ends and the next begins |
+
+Workers, servers and pieces go by number, counted from 0. The order of calls is the order of ops in the plan.
+
+Where the papers are silent: requests and tokens are messages of 64 bytes in the control class; a worker and a server on one host
+exchange data through memory, at no cost to the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gradwire.datatypes.plan import CONTROL_CLASS, Combine, Role
+from gradwire.workloads.builder import CONTROL_BYTES
+from gradwire.workloads.engines.flows import Flows
+from gradwire.workloads.engines.placement import Piece
+from gradwire.workloads.engines.worker import PassBuilder, Workers, add_passes, with_merging
+from gradwire.workloads.job import Job
+
+UPDATE_LANE = 2
+"""A server's stream of updates, which take no time, beside the one in which it adds."""
+
+
+class ParameterServer(Workers):
+    """Workers, servers, and a chunk for each piece; methods add the steps.
+
+    merging: whether workers take costs.merge_s for each slice that they put together. add: adds a worker's passes.
+    """
+
+    #: What travels together, in the order in which chunks are numbered.
+    pieces: Sequence[Piece]
+    #: Chunk of each piece.
+    chunks: list[int]
+    #: Rank of each server.
+    servers: list[int]
+    #: Send queues, first come, first served: one for each source, destination and traffic class.
+    flows: Flows
+    #: RECV of each request, by worker and server.
+    requests: dict[tuple[int, int], int]
+    #: Op after which a server has updated a piece, by piece.
+    updated: dict[int, int]
+
+    def __init__(
+        self, name: str, job: Job, pieces: Sequence[Piece], *, merging: bool = False, add: PassBuilder = add_passes
+    ) -> None:
+        super().__init__(name, with_merging(job, pieces) if merging else job, add)
+        hosts = [job.cluster.server_host(server) for server in range(job.cluster.servers)]
+        self.servers = [self.builder.rank(Role.SERVER, host) for host in hosts]
+        self.job, self.pieces = job, pieces
+        self.chunks = [self.builder.chunk(piece.tensor, piece.size_bytes) for piece in pieces]
+        self.flows = Flows(self.builder)
+        self.requests, self.updated = {}, {}
+
+    def server_of(self, number: int) -> int:
+        """Rank of the server that holds piece `number`."""
+        return self.servers[self.pieces[number].server]
+
+    def token(self, src: int, dst: int) -> tuple[int, int]:
+        """Adds a control message from rank `src` to rank `dst`; returns its SEND and RECV."""
+        return self.builder.message(self.flows.queue(src, dst, CONTROL_CLASS), dst, CONTROL_BYTES)
+
+    def request(self, worker: int, server: int) -> None:
+        """At the beginning of its iteration a worker asks a server for its parameters."""
+        send, recv = self.token(self.workers[worker], self.servers[server])
+        self.builder.depend(send, self.passes[worker].begin)
+        self.requests[worker, server] = recv
+
+    def request_all(self) -> None:
+        """Every worker asks every server."""
+        for worker in range(len(self.workers)):
+            for server in range(len(self.servers)):
+                self.request(worker, server)
+
+    def push(self, worker: int, number: int, *, traffic_class: int = 0, wait_free: bool = True) -> int:
+        """A worker sends its gradient of a piece to the server; returns the RECV there.
+
+        wait_free: as soon as the layer's backward op has ended; otherwise after the whole backward pass.
+        """
+        server, backward = self.server_of(number), self.passes[worker].backward
+        queue = self.flows.queue(self.workers[worker], server, traffic_class)
+        order = len(self.job.profile.layers) - self.pieces[number].layer
+        send, recv = self.builder.message(
+            queue, server, **self.data(number, Combine.ADD, order=order, traffic_class=traffic_class)
+        )
+        self.contribute(worker, number)
+        self.builder.depend(send, backward[self.pieces[number].layer if wait_free else 0])
+        return recv
+
+    def contribute(self, worker: int, number: int) -> int:
+        """Says from which op on a worker has its gradient of a piece, and returns that op: the layer's backward op."""
+        op = self.passes[worker].backward[self.pieces[number].layer]
+        self.builder.produces(op, self.chunks[number])
+        return op
+
+    def update(self, number: int) -> None:
+        """Adds the op with which a server has updated a piece, once it has done all additions to it."""
+        self.updated[number] = self.builder.compute(self.server_of(number), lane=UPDATE_LANE)
+
+    def add(self, number: int, recv: int) -> None:
+        """The server adds what has arrived with `recv`, at costs.aggregation_rate, one message after the other."""
+        added = self.builder.reduce(
+            self.server_of(number),
+            self.pieces[number].size_bytes,
+            self.job.costs.aggregation_bytes_per_s,
+            chunk=self.chunks[number],
+        )
+        self.builder.depend(added, recv)
+        self.builder.depend(self.updated[number], added)
+
+    def answer(
+        self, worker: int, number: int, queue: int, *, order: int, traffic_class: int = 0, cost_s: float = 0.0
+    ) -> tuple[int, int]:
+        """A server sends a piece to a worker, whose forward pass waits for it; returns the SEND, which waits for nothing yet, and RECV.
+
+        order: place of the message among those of its send queue, if that has an order. cost_s: software's time before it leaves.
+        """
+        send, recv = self.builder.message(
+            queue,
+            self.workers[worker],
+            **self.data(number, Combine.COPY, order=order, traffic_class=traffic_class, cost_s=cost_s),
+        )
+        self.deliver(worker, number, recv)
+        return send, recv
+
+    def deliver(self, worker: int, number: int, recv: int, *, lag: int = 0) -> None:
+        """A worker's forward op of the piece's layer waits for `recv`, of this iteration or, with lag 1, of the one before."""
+        forward = self.passes[worker].forward[self.pieces[number].layer]
+        self.builder.depend(forward, recv, lag=lag)
+        self.builder.consumes(forward, self.chunks[number])
+
+    def data(
+        self, number: int, combine: Combine, *, order: int, traffic_class: int = 0, cost_s: float = 0.0
+    ) -> dict[str, Any]:
+        """What all messages that carry a piece have in common, as `message` and `group_message` of the builder take it."""
+        return {
+            "size_bytes": self.pieces[number].size_bytes,
+            "chunk": self.chunks[number],
+            "combine": combine,
+            "traffic_class": traffic_class,
+            "order": order,
+            "layer": self.pieces[number].layer,
+            "latency_s": self.job.costs.message_latency_s + cost_s,
+        }
+
+    def barrier(self) -> list[list[int]]:
+        """Every server tells every worker that all its pieces are updated and all requests are in; returns each worker's RECVs."""
+        tokens: list[list[int]] = [[] for _ in self.workers]
+        for server, rank in enumerate(self.servers):
+            finished = self.builder.compute(rank, lane=UPDATE_LANE)
+            own = [self.updated[number] for number, piece in enumerate(self.pieces) if piece.server == server]
+            asked = [self.requests[worker, server] for worker in range(len(self.workers))]
+            self.builder.depend(finished, *own, *asked)
+            for worker, dst in enumerate(self.workers):
+                send, recv = self.token(rank, dst)
+                self.builder.depend(send, finished)
+                tokens[worker].append(recv)
+        return tokens

@@ -1,0 +1,146 @@
+"""What a strategy compiles: a model with its compute times, on a cluster, with named costs and a seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gradwire.datatypes.fabric import Fabric
+from gradwire.faults import InputFault
+from gradwire.workloads.models.devices import ComputeTime
+from gradwire.workloads.models.profile import Profile
+from gradwire.workloads.traces.workload import Workload
+
+BYTES_PER_PARAMETER = 4
+"""fp32."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Who runs where: workers fill one host after the other; servers are beside the workers (co-located) or on hosts behind them.
+
+    workers_per_host: GPUs of one machine, which exchange data over the machine's own link and share its ports.
+    nics_per_host: ports of one machine, among which its workers are divided in order; servers take those of their machines in turn, so that
+    each rail has as many. The fabric knows each as a host of its own, which
+    plans learn when they are compiled (workloads/compilation.py); to strategies a host is a machine.
+    """
+
+    workers: int
+    servers: int = 0
+    colocated: bool = True
+    workers_per_host: int = 1
+    nics_per_host: int = 1
+
+    def __post_init__(self) -> None:
+        """Rejects empty clusters; raises InputFault."""
+        if self.workers < 1:
+            raise InputFault(f"cluster.workers = {self.workers}: must be at least 1")
+        if self.servers < 0:
+            raise InputFault(f"cluster.servers = {self.servers}: must not be negative")
+        if self.workers_per_host < 1 or self.workers % self.workers_per_host:
+            raise InputFault(
+                f"cluster.workers_per_host = {self.workers_per_host}: must divide cluster.workers = {self.workers}"
+            )
+
+        if self.nics_per_host < 1 or self.workers_per_host % self.nics_per_host:
+            raise InputFault(
+                f"cluster.nics_per_host = {self.nics_per_host}: must divide cluster.workers_per_host = {self.workers_per_host}, so that "
+                "equally many workers use each"
+            )
+
+    @property
+    def ports(self) -> int:
+        """Hosts of the fabric that the cluster needs: NICs."""
+        return self.hosts * self.nics_per_host
+
+    @property
+    def hosts(self) -> int:
+        """Machines that the cluster needs."""
+        return max(self.worker_hosts, self.servers) if self.colocated else self.worker_hosts + self.servers
+
+    @property
+    def worker_hosts(self) -> int:
+        """Machines that have workers."""
+        return self.workers // self.workers_per_host
+
+    def worker_host(self, worker: int) -> int:
+        """Index of a worker's machine."""
+        return worker // self.workers_per_host
+
+    def worker_port(self, worker: int) -> int:
+        """Host of the fabric that a worker is at: the NIC of its machine that it uses."""
+        machine, place = divmod(worker, self.workers_per_host)
+        return machine * self.nics_per_host + place * self.nics_per_host // self.workers_per_host
+
+    def server_host(self, server: int) -> int:
+        """Index of a server's machine."""
+        return server if self.colocated else self.worker_hosts + server
+
+    def server_port(self, server: int) -> int:
+        """Host of the fabric that a server is at: the NIC of its machine that it uses."""
+        return self.server_host(server) * self.nics_per_host + server % self.nics_per_host
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Constants beside network and GPU, each with its source in the scenario. Infinite rates are free."""
+
+    #: Rate at which one server adds gradients, beside the network.
+    aggregation_bytes_per_s: float = float("inf")
+    #: Software latency of every message before its first byte leaves.
+    message_latency_s: float = 0.0
+    #: Rate of a machine's own link between two of its GPUs.
+    local_bytes_per_s: float = float("inf")
+    #: Software latency of a message between two GPUs of one machine; None: as of any other.
+    local_latency_s: float | None = None
+    #: Rate at which one thread copies memory: a worker, gradients into and out of a fused buffer; a server, the values with which it
+    #: answers a pull.
+    copy_bytes_per_s: float = float("inf")
+    #: A worker's time for each slice that it merges into a tensor before the layer's forward pass; for strategies that slice
+    #: TensorFlow's shards.
+    merge_s: float = 0.0
+
+    def latency_s(self, *, inside: bool) -> float:
+        """Software latency of a message before its first byte leaves; `inside`: between two GPUs of one machine."""
+        return self.message_latency_s if self.local_latency_s is None or not inside else self.local_latency_s
+
+    def message_s(self, size_bytes: float, *, inside: bool) -> float:
+        """What a SEND takes before the network has it; for a message inside a machine, until it has arrived."""
+        return self.latency_s(inside=inside) + (size_bytes / self.local_bytes_per_s if inside else 0.0)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a strategy compiles: one point of a scenario."""
+
+    profile: Profile
+    compute: ComputeTime
+    cluster: Cluster
+    #: Samples that a worker processes in an iteration.
+    batch: int
+    #: Decides every random order of the strategy.
+    seed: int = 1
+    costs: Costs = field(default_factory=Costs)
+    #: Line rate of a host's link, for strategies that weigh transfers against computation; None: unknown.
+    rate_bps: float | None = None
+    #: The network, for strategies that use its switches; None: a single switch.
+    fabric: Fabric | None = None
+    #: The cluster that this one stands for, whose samples count; costs and rates are scaled already.
+    stands_for: Cluster | None = None
+    #: Factor of each worker on the times of `compute`; empty: 1 for all.
+    relative_times: tuple[float, ...] = ()
+    #: A recorded workload in place of the profile's, for the strategy that replays it.
+    trace: Workload | None = None
+
+    def relative_time(self, worker: int) -> float:
+        """A worker's factor on the times of `compute`."""
+        return self.relative_times[worker] if self.relative_times else 1.0
+
+    @property
+    def compute_s(self) -> float:
+        """A worker's forward and backward pass, undisturbed; the mean one where workers differ."""
+        return sum(self.compute.forward_s) + sum(self.compute.backward_s)
+
+    @property
+    def samples(self) -> int:
+        """Samples that all workers process together in an iteration."""
+        return self.batch * (self.stands_for or self.cluster).workers

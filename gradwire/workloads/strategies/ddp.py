@@ -1,0 +1,88 @@
+"""PyTorch's DistributedDataParallel (DDP): gradients fill buckets, and each is reduced while the backward pass goes on.
+
+Sources: Li et al., PyTorch Distributed: Experiences on Accelerating Data Parallel Training, VLDB 2020;
+https://docs.pytorch.org/docs/stable/notes/ddp.html; `Reducer` in torch/csrc/distributed/c10d/reducer.cpp, version 2.5. An iteration:
+
+1. The backward pass yields gradients from the last layer to the first. They fill buckets in that order, which DDP notes in its first
+   iteration and keeps from the second on (`Reducer::rebuild_buckets`). A plan is of such a later iteration.
+2. A bucket whose gradients are all there is reduced by one allreduce. Allreduces start in the order of the buckets, one after the other,
+   as on the one stream of a process group.
+3. The optimizer steps once, when all buckets are reduced; the next forward pass follows.
+
+Assumed where nothing is printed: gradients are views into their buckets (`gradient_as_bucket_view`), so that filling one costs no
+copy. Every gradient is fp32, and with a `wire` of 16 bits a communication hook converts whole buckets. A model whose parameters are of
+16 bits themselves puts twice as many into a bucket: give it caps twice as large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import Field
+
+from gradwire.datatypes.plan import Plan
+from gradwire.faults import InputFault
+from gradwire.workloads.engines.allreduce import (
+    AllreduceOptions,
+    AnyAlgorithm,
+    compile_by_algorithm,
+)
+from gradwire.workloads.engines.allreduce_buckets import Bucket, backward_order, cap_filled, fused
+from gradwire.workloads.engines.allreduce_load import allreduce_load
+from gradwire.workloads.engines.collectives.choice import AUTO, IN_NETWORK
+from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
+from gradwire.workloads.scenario.fields import SizeBytes
+from gradwire.workloads.stand_in import Load
+from gradwire.workloads.strategy import Strategy
+
+CAP_BYTES = 25 << 20
+"""`bucket_cap_mb` of DistributedDataParallel."""
+FIRST_CAP_BYTES = 1 << 20
+"""`kDefaultFirstBucketBytes` of PyTorch's reducer: communication begins early."""
+
+
+class DdpOptions(AllreduceOptions):
+    """How large buckets are, in bytes of fp32 gradients, whatever the wire's format."""
+
+    algorithm: AnyAlgorithm = "ring"
+    """Of the allreduces. NCCL has rings and double trees; "auto" takes one for each bucket (docs/collectives.md)."""
+    channels: int = Field(1, ge=1, le=64)
+    """Rings that each allreduce by "ring" is divided among, each over connections of its own."""
+    bucket_cap: SizeBytes = Field(CAP_BYTES, ge=1)
+    """The gradient that brings a bucket to this size closes it (PyTorch's `bucket_cap_mb`)."""
+    first_bucket_cap: SizeBytes = Field(FIRST_CAP_BYTES, ge=1)
+    """The same for the first bucket. Where a program sets `bucket_cap_mb`, recent versions of PyTorch
+    take that for the first one as well: set both."""
+
+
+def ddp_buckets(job: Job, options: DdpOptions) -> list[Bucket]:
+    """The buckets in the order in which they are reduced."""
+    first, rest = options.first_bucket_cap / BYTES_PER_PARAMETER, options.bucket_cap / BYTES_PER_PARAMETER
+    return [fused(group) for group in cap_filled(backward_order(job), first, rest)]
+
+
+def _compile(job: Job, options: DdpOptions) -> Mapping[str, Plan]:
+    if options.channels > 1 and options.algorithm not in ("ring", AUTO):
+        raise InputFault(
+            f"strategy.options.channels = {options.channels}: divides rings, and strategy.options.algorithm is '{options.algorithm}'; "
+            "leave it out, or take 'ring'"
+        )
+    return compile_by_algorithm(job, "ddp", ddp_buckets(job, options), options.algorithm, options, options.channels)
+
+
+def _load(cluster: Cluster, options: DdpOptions) -> Load:
+    return allreduce_load(options.algorithm, cluster)
+
+
+STRATEGIES = (
+    Strategy(
+        name="ddp",
+        summary="PyTorch's DistributedDataParallel: buckets of 25 MiB, a first one of 1 MiB, each reduced during the backward pass",
+        source="Li et al., VLDB 2020; PyTorch 2.5, reducer.cpp",
+        options=DdpOptions,
+        compile=_compile,
+        aggregators=lambda options: options.algorithm == IN_NETWORK,
+        needs_servers=False,
+        load=_load,
+    ),
+)

@@ -1,0 +1,261 @@
+"""The command line: what it prints, and that every fault becomes one message and an exit status."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradwire.cli import machine as machine_commands
+from gradwire.faults import InputFault, InternalFault, MachineFault
+from gradwire.runs import replay
+from gradwire.runs.campaign import Campaign
+from gradwire.runs.executing import machine
+from gradwire.runs.stored.store import PointStore
+from gradwire.vm.doctor import Finding
+from tests.shared.command_line import gradwire_says, needs_no_kernel
+from tests.shared.snippets import ROOT
+
+SCENARIO = """
+title = "A test"
+[cluster]
+workers = 2
+[fabric]
+rate = "10gbit"
+[model]
+name = "alexnet"
+device = "k40"
+[strategy]
+name = "vanilla"
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(SCENARIO)
+    return path
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
+    """Runs the command line in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return partial(gradwire_says, monkeypatch, capsys)
+
+
+def test_plan_prints_every_plan_and_writes_nothing(call: Any, scenario: Path, tmp_path: Path) -> None:
+    status, out, err = call("plan", str(scenario), "--set", 'strategy.name=["vanilla","geryon"]')
+    assert (status, err) == (0, "")
+    assert "TensorFlow's parameter server" in out
+    assert "plan 'vanilla', digest " in out
+    assert "plan 'coarse', digest " in out
+    assert "2 workers, 2 servers on 2 hosts" in out
+    assert "busiest port: h" in out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["small.toml"]
+
+
+def test_plan_prints_the_same_digest_every_time(call: Any, scenario: Path) -> None:
+    assert call("plan", str(scenario)) == call("plan", str(scenario))
+
+
+def test_plan_draws_each_network_once(call: Any, scenario: Path, tmp_path: Path) -> None:
+    rates = ("--set", 'fabric.rate=["10gbit","25gbit"]', "--set", "run.seed=[1,2]")
+    for kind, begin in ((".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")):
+        file = tmp_path / f"network{kind}"
+        status, out, _ = call("plan", str(scenario), *rates, "--draw", str(file))
+        assert status == 0
+        drawn = [file, tmp_path / f"network-2{kind}"]
+        assert [line for line in out.splitlines() if line.startswith("network: ")] == [
+            f"network: {path}" for path in drawn
+        ]
+        assert all(path.read_bytes().startswith(begin) for path in drawn)
+
+
+@pytest.mark.parametrize(
+    ("file", "said"), [("network.gif", "must end in .svg, .png or .pdf"), ("none/network.svg", "cannot be written")]
+)
+def test_a_drawing_that_cannot_be_written_is_refused(
+    call: Any, scenario: Path, tmp_path: Path, file: str, said: str
+) -> None:
+    status, _, err = call("plan", str(scenario), "--draw", str(tmp_path / file))
+    assert status == 2
+    assert said in err
+
+
+def test_a_shipped_scenario_is_found_by_its_name_alone(call: Any, tmp_path: Path) -> None:
+    options = ("--set", "model.name=alexnet", "--set", "strategy.name=vanilla", "--set", "cluster.workers=2")
+    assert call("plan", "geryon-table2", *options)[0] == 0
+    status, _, err = call("plan", str(tmp_path / "geryon-table2.toml"), *options)
+    assert status == 2
+    assert "no such" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["plan", "none.toml"], ["none.toml: no such file", "`gradwire scenarios`"]),
+        (["plan", "geryon-tabel2"], ["no such scenario; did you mean 'geryon-table2'? `gradwire scenarios`"]),
+        (["plan", "small.toml", "--set", "model.nmae=x"], ["small.toml: model.nmae: unknown key", "'name'"]),
+        (["plan", "small.toml", "--set", "cluster.workers=0"], ["cluster.workers = 0"]),
+        (["plan", "small.toml", "--set", "strategy.name=[bold]"], ["strategy '[bold]' is unknown"]),
+        (["plan", "small.toml", "--set", "model.name=alexnt"], ["small.toml: model.name: model 'alexnt' is not known"]),
+        (["run", "small.toml", "--set", "model.device=k41"], ["small.toml: model.device: device 'k41' is not known"]),
+        (
+            ["plan", "small.toml", "--set", "strategy.name=rng"],
+            ["small.toml: strategy.name: strategy 'rng' is unknown"],
+        ),
+        (
+            ["plan", "small.toml", "--set", "strategy.options.x=3"],
+            ["small.toml: strategy.options.x: 'vanilla' has no such option"],
+        ),
+        (["plan", "small.toml", "--set", "cluster.stands_for=3"], ["small.toml: cluster.stands_for: not known"]),
+        (["plan", "small.toml", "--set", "cluster.workers_per_host=3"], ["small.toml: cluster.workers_per_host = 3: "]),
+        (["run", "small.toml", "--set", "fabric.gso=1kB"], ["small.toml: fabric.gso = 1000: must be 1514"]),
+        (["run", "small.toml", "--clock", "foo"], ["--clock foo: must be virtual or wall"]),
+        (["run", "small.toml", "--scale", "10"], ["--scale belongs to --clock wall"]),
+        (["run", "small.toml", "--scale", "0", "--clock", "wall"], ["--scale"]),
+        (["calibrate", "--rate", "fast"], ["--rate", "10gbit"]),
+        (["calibrate", "--rate", "1bit"], ["--rate 1bit: must be 10mbit to 10000gbit"]),
+        (["calibrate", "--clock", "foo"], ["--clock foo"]),
+        (["report", "."], ["no scenario.toml", "gradwire run"]),
+        (["reproduce", "p3-fig99"], ["p3-fig99: no such paper or scenario", "geryon-table2"]),
+        (["reproduce", "--check"], ["give --quick, and no names"]),
+        (["reproduce", "--quick", "--accept", "geryon"], ["give --quick, and no names"]),
+        (["reproduce", "geryon-fig7", "--pages", "docs"], ["--pages writes whole papers", "gradientflow"]),
+        (["reproduce", "--quick", "--pages", "docs"], ["--pages writes whole papers", "--quick"]),
+        (["reproduce", "p3", "--moved-from", "old"], ["--moved-from", "give --pages as well"]),
+        (
+            ["reproduce", "p3", "--pages", "docs", "--moved-from", "old"],
+            ["old/reproduction/p3.csv: there is no such file"],
+        ),
+        (["frobnicate"], ["frobnicate"]),
+    ],
+)
+def test_wrong_input_ends_with_2_and_says_what_is_wrong(
+    call: Any, scenario: Path, words: list[str], said: list[str]
+) -> None:
+    status, out, err = call(*words)
+    assert (status, out) == (2, "")
+    for text in said:
+        assert text in err
+    assert "Traceback" not in err
+    assert not (scenario.parent / "runs").exists()
+
+
+def test_a_report_of_a_folder_that_never_ran(call: Any, scenario: Path, tmp_path: Path) -> None:
+    (tmp_path / "scenario.toml").write_text(SCENARIO)
+    status, _, err = call("report", ".")
+    assert status == 2
+    assert "clock.json" in err
+    (tmp_path / "clock.json").write_text(json.dumps({"name": "virtual", "scale": 1}))
+    status, _, err = call("report", ".")
+    assert status == 2
+    assert "has not run" in err
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (MachineFault("no [room]; run `mount [x]`"), 3, "error (machine): no [room]; run `mount [x]`"),
+        (InternalFault("it is [/broken]"), 4, "error (bug in gradwire, please report it): it is [/broken]"),
+        (KeyboardInterrupt(), 130, "the same command goes on from there"),
+    ],
+)
+def test_faults_and_ctrl_c_of_a_run(
+    call: Any, scenario: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int, said: str
+) -> None:
+    def run(self: Campaign) -> Mapping[str, Any]:
+        raise error
+
+    monkeypatch.setattr(Campaign, "run", run)
+    needs_no_kernel(monkeypatch)
+    ended, _, err = call("run", str(scenario), "--out", "results")
+    assert ended == status
+    assert said in err
+    assert (scenario.parent / "results" / "scenario.toml").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "small.toml", "--out", "results"),
+        (
+            "compare",
+            "--model",
+            "alexnet",
+            "--workers",
+            "2",
+            "--rate",
+            "10gbit",
+            "--strategy",
+            "ring",
+            "--out",
+            "results",
+        ),
+        ("reproduce", "tictac", "--quick", "--out", "results"),
+        ("calibrate",),
+    ],
+    ids=lambda words: words[0],
+)
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (MachineFault("it may not trace\nremedy: let it"), 3, "error (machine): it may not trace\nremedy: let it\n"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_what_would_hit_every_point_is_told_once_and_none_starts(
+    call: Any,
+    scenario: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    error: BaseException,
+    status: int,
+    said: str,
+) -> None:
+    def fail(*_: Any) -> None:
+        raise error
+
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("no machine is to boot")
+
+    needs_no_kernel(monkeypatch, fail)
+    monkeypatch.setattr(machine, "run_job", never)
+    monkeypatch.setattr(replay, "run_job", never)
+    monkeypatch.setattr(PointStore, "judge_point", lambda *_: None)
+    ended, out, err = call(*words)
+    assert ended == status
+    assert [line for line in out.splitlines() if line and "to run" not in line] == []
+    assert err.count(said) == 1
+    assert "invalid" not in err
+    assert not list(scenario.parent.glob("results/**/report.html"))
+    assert not list(scenario.parent.glob("results/points/*"))
+
+
+@pytest.mark.parametrize(("ok", "required", "status"), [(True, True, 0), (False, False, 0), (False, True, 3)])
+def test_the_doctor_ends_with_a_fault_of_the_machine_if_something_required_is_wrong(
+    call: Any, monkeypatch: pytest.MonkeyPatch, ok: bool, required: bool, status: int
+) -> None:
+    monkeypatch.setattr(machine_commands, "diagnose", lambda: [Finding("tc", True, "there")])
+    monkeypatch.setattr(machine_commands, "proof", lambda _: Finding("network", ok, "seen", "mend it", required))
+    ended, out, _ = call("doctor")
+    assert ended == status
+    assert "mend it" in out
+
+
+def test_exit_statuses_are_told_by_the_help_and_the_guide(call: Any) -> None:
+    _, out, _ = call("--help")
+    assert "Exit status" in out
+    table = (ROOT / "docs" / "commands.md").read_text()
+    for fault in (InputFault, MachineFault, InternalFault):
+        assert f"| {fault.exit_status} |" in table
+
+
+def test_a_scenario_that_is_not_there_is_told_in_a_line(call: Any) -> None:
+    _, _, err = call("run", "my-question.toml")
+    assert len(err) < 200, "and not with the names of all that there are"

@@ -1,0 +1,73 @@
+"""The checks of what a network carried for programs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from gradwire.datatypes.fabric import Fabric
+from gradwire.programs.protocol import PortTraffic, Report
+from gradwire.programs.verdict import busiest, checks, line_bytes, line_use
+
+FABRIC = Fabric(2, 10e9)
+FRAMES = 1_000_000
+PORT = PortTraffic("h1-eth0", 10e9, FRAMES * 1514, FRAMES, 0)
+LINE_S = FRAMES * 1538 * 8 / 10e9
+SOUND = Report(
+    duration_s=LINE_S,
+    timed_out=False,
+    ports=(PORT, PortTraffic("h2-eth0", 10e9, 0, 0, 0)),
+    tcp_segments=FRAMES,
+    tcp_retransmits=0,
+    table_misses=0,
+    upcalls=2,
+    killed_for_memory=0,
+)
+
+
+def failed(report: Report, fabric: Fabric = FABRIC) -> list[str]:
+    return [check.name for check in checks(report, fabric) if not check.ok]
+
+
+def test_a_port_that_was_full_all_the_time_is_sound() -> None:
+    assert line_bytes(PORT) == FRAMES * 1538
+    assert line_use(PORT, LINE_S) == pytest.approx(1)
+    assert failed(SOUND) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "check"),
+    [
+        ({"tcp_retransmits": 1}, "TCP retransmits"),
+        ({"table_misses": 1}, "table misses"),
+        ({"duration_s": LINE_S * 0.99}, "line rate"),
+        ({"ports": (msgspec.structs.replace(PORT, drops=1),)}, "drops"),
+    ],
+)
+def test_each_check_fails_alone(change: dict[str, object], check: str) -> None:
+    assert failed(msgspec.structs.replace(SOUND, **change)) == [check]
+
+
+def test_losses_that_were_asked_for_are_allowed_and_no_more() -> None:
+    lossy = replace(FABRIC, loss=0.001)
+    lost = msgspec.structs.replace(SOUND, ports=(msgspec.structs.replace(PORT, drops=1000),), tcp_retransmits=1000)
+    assert failed(lost, lossy) == []
+    assert failed(msgspec.structs.replace(lost, ports=(msgspec.structs.replace(PORT, drops=2000),)), lossy) == ["drops"]
+
+
+def test_a_run_that_took_no_time_has_no_use() -> None:
+    assert line_use(PORT, 0.0) == 0.0
+
+
+def test_the_busiest_ports_come_first() -> None:
+    assert [port.interface for port in busiest(SOUND.ports[::-1], 1)] == ["h1-eth0"]
+
+
+def test_finite_buffers_drop_what_they_must_at_switches_and_nothing_at_hosts() -> None:
+    finite = replace(FABRIC, gso_bytes=1514, buffer_bytes=100_000)
+    switch = PortTraffic("s1-eth2", 10e9, FRAMES * 1514, FRAMES, 500)
+    assert failed(msgspec.structs.replace(SOUND, ports=(PORT, switch), tcp_retransmits=500), finite) == []
+    host = msgspec.structs.replace(PORT, drops=1)
+    assert failed(msgspec.structs.replace(SOUND, ports=(host, switch)), finite) == ["drops"]

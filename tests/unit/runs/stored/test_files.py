@@ -1,0 +1,56 @@
+"""Files that have changed since a run left them."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from gradwire.faults import InputFault, InternalFault
+from gradwire.runs.stored.files import fitting, note_made_here, reading, refuse_changed, seal
+
+
+def test_a_changed_file_is_refused_and_others_are_not(tmp_path: Path) -> None:
+    (tmp_path / "ops.npz").write_bytes(b"times")
+    seal(tmp_path, {"completed.json": b"{}"}, ["ops.npz"])
+    (tmp_path / "completed.json").write_bytes(b"{}")
+    for name in ("ops.npz", "completed.json"):
+        refuse_changed(tmp_path / name)
+    (tmp_path / "ops.npz").write_bytes(b"timez")
+    with pytest.raises(InputFault, match=r"ops\.npz.*its content is not what the run left"):
+        refuse_changed(tmp_path / "ops.npz")
+    refuse_changed(tmp_path / "verdict.json")
+
+
+def test_a_run_without_seals_is_read(tmp_path: Path) -> None:
+    (tmp_path / "ops.npz").write_bytes(b"times")
+    refuse_changed(tmp_path / "ops.npz")
+
+
+def test_what_does_not_fit_together_is_the_folders_fault_whether_it_has_hashes_or_not(tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(InputFault, match="its files contradict each other"), fitting(tmp_path):
+            raise InternalFault("the op log lacks op 3")
+        seal(tmp_path, {}, [])
+
+
+def test_what_does_not_fit_together_in_a_run_of_this_process_is_a_bug_until_somebody_changes_it(tmp_path: Path) -> None:
+    (tmp_path / "ops.npz").write_bytes(b"times")
+    seal(tmp_path, {}, ["ops.npz"])
+    note_made_here(tmp_path)
+    with pytest.raises(InternalFault, match="lacks op 3"), fitting(tmp_path):
+        raise InternalFault("the op log lacks op 3")
+    with pytest.raises(ValueError, match="rows = 7"), reading(tmp_path / "ops.npz"):
+        raise ValueError("rows = 7")
+    (tmp_path / "ops.npz").write_bytes(b"other times")
+    with pytest.raises(InputFault, match="its files contradict each other"), fitting(tmp_path):
+        raise InternalFault("the op log lacks op 3")
+    with pytest.raises(InputFault, match=r"ops.npz: was made by another version"), reading(tmp_path / "ops.npz"):
+        raise ValueError("rows = 7")
+
+
+def test_what_a_damaged_file_repeats_of_itself_is_cut(tmp_path: Path) -> None:
+    with pytest.raises(InputFault, match="is damaged: names differ") as refused, reading(tmp_path / "ops.npz"):
+        raise zipfile.BadZipFile("names differ: " + "ab " * 10_000)
+    assert len(str(refused.value)) < 600

@@ -1,0 +1,117 @@
+"""What points are expected to cost: told before they run, learned from those that have ended, warned of where it is too much."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gradwire.datatypes.plan import Plan
+from gradwire.runs import planned as planning_module
+from gradwire.runs.expected_cost import Expectation, announcement, expected_s, in_words, warnings
+from gradwire.runs.planned import PlannedRun, plan_runs
+from gradwire.vm.machines import Clock
+from gradwire.workloads.job import Cluster
+from gradwire.workloads.registry import strategy as known_strategy
+from gradwire.workloads.scenario.loading import load_scenario
+from tests.unit.cli.test_command_line import SCENARIO
+
+
+def runs(tmp_path: Path, *settings: str) -> list[PlannedRun]:
+    path = tmp_path / "small.toml"
+    path.write_text(SCENARIO)
+    return plan_runs(load_scenario(path, settings).points, tmp_path / "runs", Clock())
+
+
+def test_more_bytes_hosts_and_messages_cost_more(tmp_path: Path) -> None:
+    plain, longer, wider, finer = (
+        expected_s(runs(tmp_path, *settings)[0])
+        for settings in ((), ("run.iterations=9",), ("cluster.workers=4",), ("strategy.name=p3",))
+    )
+    assert plain < longer
+    assert plain < wider
+    assert plain < finer
+
+
+def test_time_left_follows_what_points_took(tmp_path: Path) -> None:
+    three = runs(tmp_path, "run.seed=[1,2,3]")
+    each = expected_s(three[0])
+    expectation = Expectation(three, 1)
+    assert expectation.left_s() == pytest.approx(3 * each)
+    assert Expectation(three, 2).left_s() == pytest.approx(1.5 * each)
+    assert Expectation(three, 8).left_s() == pytest.approx(each)
+    expectation.ended(three[0].folder.name, 2 * each)
+    assert expectation.left_s() == pytest.approx(2 * 2 * each)
+    assert expectation.left_s({three[1].folder.name: 0.5}) == pytest.approx(2 * 1.5 * each)
+    expectation.ended(three[1].folder.name, 0.0)
+    assert expectation.left_s() == pytest.approx(2 * each)
+    expectation.ended(three[2].folder.name, each)
+    assert expectation.left_s() == 0
+
+
+def test_it_is_announced_in_one_line(tmp_path: Path) -> None:
+    assert announcement([], 2) == "nothing to run: all points are there already"
+    line = announcement(runs(tmp_path, "run.seed=[1,2,3]"), 2)
+    assert line.startswith("3 points to run, 2 at a time: about ")
+    assert line.endswith("with up to 3,072 MiB of memory each")
+
+
+@pytest.mark.parametrize(
+    ("duration_s", "words"), [(0.2, "1 s"), (89, "89 s"), (90, "2 min"), (3540, "59 min"), (12_000, "3 h 20 min")]
+)
+def test_durations_in_words(duration_s: float, words: str) -> None:
+    assert in_words(duration_s) == words
+
+
+def test_a_limit_that_is_too_short_and_a_model_that_is_too_large_are_warned_of(tmp_path: Path) -> None:
+    assert list(warnings(runs(tmp_path))) == []
+    (too_short,) = warnings(runs(tmp_path, "run.time_limit=1s"))
+    assert "run.time_limit is 1 s" in too_short
+    large = runs(tmp_path, "model.name=gpt2-xl", "model.iteration_time=1s", "run.seed=[1,2]")
+    (too_large,) = warnings(large)
+    assert too_large.startswith("gpt2-xl: weights, gradients and momentum take 18.7 GB in fp32, but k40 has 12 GiB")
+
+
+def test_windows_that_do_not_fill_paths_are_warned_of_once(tmp_path: Path) -> None:
+    far = [f'fault.far{host}={{kind="delay",link="h{host}",delay="2ms"}}' for host in (1, 2)]
+    assert list(warnings(runs(tmp_path, *far))) == []
+    (small,) = warnings(runs(tmp_path, *far, "transport.buffer=64KiB", "run.seed=[1,2]"))
+    assert " and 1 more: transport.buffer = 64KiB is too little for the links' delays" in small
+    (crowded,) = warnings(runs(tmp_path, *far, "transport.buffer=2000MiB", "run.memory_mb=512"))
+    assert "connections whose buffers have 2000MiB each (transport.buffer) may together hold" in crowded
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "state_bytes"),
+    [
+        ("ring", {}, 12),
+        ("zero1", {}, 8 + 4 / 8),
+        ("zero2", {}, 4 + 8 / 8),
+        ("fsdp", {}, 12 / 8),
+        ("fsdp", {"shard": 4}, 12 / 4),
+        ("megatron", {"tensor": 2, "stages": 2}, 12 / 4),
+        ("megatron", {"tensor": 4, "sharded_optimizer": True}, (8 + 4 / 2) / 4),
+    ],
+)
+def test_what_a_worker_keeps_depends_on_how_the_model_is_divided(
+    strategy: str, options: dict[str, object], state_bytes: float
+) -> None:
+    chosen = known_strategy(strategy)
+    asked = chosen.options.model_validate(options)
+    assert chosen.state_bytes(Cluster(8), asked) == pytest.approx(state_bytes)
+
+
+def test_a_plan_that_was_found_in_order_is_not_checked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning_module, "cache_folder", lambda: tmp_path / "cache")
+    checked: list[str] = []
+
+    def check(plan: Plan, _: object) -> None:
+        checked.append(plan.digest())
+
+    monkeypatch.setattr(planning_module, "check", check)
+    runs(tmp_path, 'fabric.rate=["10gbit","25gbit"]')
+    assert len(checked) == 1
+    runs(tmp_path, "fabric.rate=40gbit")
+    assert len(checked) == 1
+    runs(tmp_path, "fabric.rate=40gbit", "strategy.name=ring")
+    assert len(checked) == 2

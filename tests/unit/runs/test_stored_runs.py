@@ -1,0 +1,290 @@
+"""Stored run folders are readable whichever version of gradwire made them, under the current names of points and under others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+import numpy as np
+import pytest
+
+from gradwire.analysis.report.tables import Constant
+from gradwire.datatypes.records import COMPILED, IN_PYTHON, NOT_SERVED, AgentSummary
+from gradwire.faults import InputFault, MachineFault
+from gradwire.runs import planned, reporting
+from gradwire.runs.planned import PlannedRun
+from gradwire.runs.reporting import computation
+from gradwire.runs.stored.named_run import named_run
+from gradwire.runs.stored.point_folders import folder_name, runs_of
+from gradwire.runs.stored.stored_run import Speed, StoredRun
+from gradwire.workloads.compilation import ResolvedPoint
+from gradwire.workloads.scenario.schema import PointSection
+from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
+from tests.unit.runs.test_run_loop import TEXT, good_job, machine, planned_runs, reported, run
+
+
+@pytest.fixture
+def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[PlannedRun]:
+    """Two finished points, with batches of 64 and 128, in tmp_path/runs/mine."""
+    machine(monkeypatch, good_job)
+    folder = tmp_path / "runs" / "mine"
+    points = planned_runs(folder)
+    run(folder, points)
+    (folder / "scenario.toml").write_text(TEXT)
+    (folder / "clock.json").write_text('{"name": "virtual", "scale": 1}')
+    return points
+
+
+def of_another_version(planned: PlannedRun, digits: str = "0a1b2c") -> Path:
+    """Renames a point's folder as a version that hashes other keys would have named it."""
+    name = f"{planned.folder.name.rpartition('-')[0]}-{digits}"
+    return planned.folder.rename(planned.folder.with_name(name))
+
+
+def verdicts(points: list[PlannedRun]) -> list[str]:
+    out = points[0].folder.parent.parent
+    return [judged.result.verdict for judged in reported(out, [planned.point for planned in points])]
+
+
+def test_a_name_is_of_what_is_set_alone(tmp_path: Path) -> None:
+    first, _ = planned_runs(tmp_path)
+    assert first.folder.name == "64_alexnet_vanilla_2_10gbit_1-9dd4c810"
+    said, _ = planned_runs(tmp_path, "run.seed=1", "fabric.mtu_bytes=1500", "cluster.colocated=true")
+    assert said.folder.name == first.folder.name
+    for setting in ("run.iterations=4", "fabric.mtu_bytes=9000", "transport.buffer=1MiB"):
+        assert planned_runs(tmp_path, setting)[0].folder.name != first.folder.name
+
+
+def test_a_new_key_with_a_default_renames_no_folder(tmp_path: Path) -> None:
+    class Later(PointSection):
+        """The schema of a later version."""
+
+        answer: int = 42
+
+    point = planned_runs(tmp_path)[0].point
+    later = Later(**dict(point.section))
+    assert later.model_dump_json() != point.section.model_dump_json()
+    assert folder_name(replace(point, section=later)) == folder_name(point)
+    other = Later(**dict(point.section), answer=43)
+    assert folder_name(replace(point, section=other)) != folder_name(point)
+
+
+def test_a_value_that_was_a_default_once_is_found_under_the_name_without_it(
+    ran: list[PlannedRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Versions whose warm-up was 1 by default left it out of their names."""
+    folder = ran[0].folder.parent.parent
+    says_one = planned_runs(folder, "run.warmup=1")
+    assert [run.folder.name for run in says_one] != [run.folder.name for run in ran]
+    unrun = runs_of(folder / "elsewhere", [run.point for run in says_one])
+    assert [run.folder.name for run in unrun] == [run.folder.name for run in says_one]
+    found = runs_of(folder, [run.point for run in says_one])
+    assert [run.folder for run in found] == [run.folder for run in ran]
+    run(folder, says_one)
+    assert all(path.is_dir() for path in (one.folder for one in says_one)), (
+        "a run goes on from there, under today's names"
+    )
+
+
+def test_a_report_reads_what_other_code_and_another_kernel_ran(
+    ran: list[PlannedRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compile_point(_: object) -> NoReturn:
+        raise AssertionError("a report compiles nothing")
+
+    monkeypatch.setattr(planned, "run_digest", lambda: "another")
+    monkeypatch.setattr(planned, "compile_point", compile_point)
+    assert verdicts(ran) == ["valid", "valid"]
+
+
+def test_a_run_insists_on_its_own_code(ran: list[PlannedRun], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planned, "run_digest", lambda: "another")
+    folder = ran[0].folder.parent.parent
+    _, watcher = run(folder, planned_runs(folder))
+    assert len(watcher.begun) == 2
+
+
+def test_points_under_other_names_are_found_by_their_parameters(
+    ran: list[PlannedRun], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = [of_another_version(point) for point in ran]
+    assert verdicts(ran) == ["valid", "valid"]
+    monkeypatch.chdir(tmp_path)
+    found = named_run(Path("mine"), "batch=128")
+    assert (found.folder.name, found.parameters["batch"]) == (older[1].name, "128")
+    assert named_run(Path("mine"), older[0].name).parameters["batch"] == "64"
+
+
+def test_a_report_says_which_points_were_found_so(call: Any, ran: list[PlannedRun], tmp_path: Path) -> None:
+    status, out, err = call("report", "mine")
+    assert (status, err) == (0, "")
+    assert "another version" not in out
+    for point in ran:
+        of_another_version(point)
+    (tmp_path / "runs" / "mine" / "points.csv").unlink()
+    status, out, err = call("report", "mine")
+    assert (status, err) == (0, "")
+    assert "run by another version of gradwire: 2 of 2 points" in " ".join(out.split())
+    assert (tmp_path / "runs" / "mine" / "points.csv").read_text().count("valid") == 2
+
+
+def judged_with(code: str, *, valid: bool = True) -> Any:
+    record = SimpleNamespace(agents=[AgentSummary((0,), 0, 0, 0, 0, 0, 0, code=code)])
+    return SimpleNamespace(result=SimpleNamespace(valid=valid), stored=SimpleNamespace(record=lambda: record))
+
+
+def test_a_report_says_where_the_kernel_did_not_serve_compiled_agents() -> None:
+    served = [judged_with(COMPILED), judged_with(IN_PYTHON), judged_with(NOT_SERVED, valid=False)]
+    assert reporting._agent_notes(served) == []
+    assert reporting._agent_notes([*served, judged_with(NOT_SERVED)]) == [
+        "agents of 1 of 4 points are in python, because this kernel has no compiled agent or does not serve it: points take longer, and "
+        "are the same"
+    ]
+
+
+def test_of_two_that_read_alike_none_is_taken(
+    ran: list[PlannedRun], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_another_version(ran[1])
+    one = of_another_version(ran[0])
+    other = one.with_name(one.name.replace("0a1b2c", "d0d0d0"))
+    other.mkdir()
+    (other / "task.json").write_text((one / "task.json").read_text())
+    monkeypatch.chdir(tmp_path)
+    for read in (lambda: verdicts(ran), lambda: named_run(Path("mine"), "batch=64")):
+        with pytest.raises(
+            InputFault, match=r"another version .* made .*0a1b2c, .*d0d0d0, and it cannot be told .* run it again"
+        ):
+            read()
+    assert named_run(Path("mine"), one.name).folder.name == one.name
+
+
+def test_of_two_points_that_read_alike_none_takes_another_versions_folder(ran: list[PlannedRun]) -> None:
+    """It has the settings of one of them at most, and its name does not say whose."""
+    folder = ran[0].folder.parent.parent
+    older = [of_another_version(point) for point in ran]
+    longer = planned_runs(folder, "run.iterations=5")[0]
+    found = runs_of(folder, [ran[0].point, longer.point, ran[1].point])
+    assert [run.found_by_words for run in found] == [False, False, True]
+    assert [run.folder for run in found] == [ran[0].folder, longer.folder, older[1]]
+    assert [run.look_alikes for run in found] == [(older[0].name,), (older[0].name,), ()]
+    assert "it cannot be told which" in found[1].absence
+
+
+READING: dict[str, Callable[[StoredRun], object]] = {
+    "task.json": StoredRun.task,
+    "record.json": StoredRun.record,
+    "ops.npz": StoredRun.log,
+    "completed.json": StoredRun.completion,
+    "plan-0.npz": StoredRun.plan,
+}
+"""What a run left and its end seals, and how it is read."""
+
+
+@pytest.mark.parametrize("name", READING)
+def test_what_a_run_left_is_refused_if_it_has_become_another(ran: list[PlannedRun], name: str) -> None:
+    """Though it is as well formed as what was there: the other point's, or the same numbers in other words."""
+    stored, other = (StoredRun(point.folder, point.point) for point in ran)
+    READING[name](stored)
+    path = stored.folder / name
+    if path.suffix == ".json":
+        path.write_text(f"{path.read_text()} ")
+    else:
+        with np.load(path) as arrays:
+            kept = {name: arrays[name] for name in reversed(arrays.files)}
+        np.savez(path, **kept)
+    with pytest.raises(InputFault, match=rf"{name}.*its content is not what the run left"):
+        READING[name](stored)
+    READING[name](other)
+
+
+def test_a_runs_speed_is_its_payload_by_the_time_of_the_replay_alone() -> None:
+    speed = Speed(first_byte_s=30.0, replay_s=4.0, payload_bytes=2_000, total_s=60.0)
+    assert speed.payload_bytes_per_s == 500
+    assert replace(speed, replay_s=0.5).payload_bytes_per_s == 4_000
+    assert replace(speed, replay_s=0.0).payload_bytes_per_s == 0
+
+
+def test_once_this_version_runs_there_no_other_name_counts(ran: list[PlannedRun]) -> None:
+    """A point that this version has not run yet may have been run with other settings before."""
+    of_another_version(ran[0])
+    with pytest.raises(InputFault, match=r"64_alexnet.*has not run"):
+        verdicts(ran)
+
+
+def test_a_run_goes_on_from_a_point_under_another_name(ran: list[PlannedRun]) -> None:
+    folder = ran[0].folder.parent.parent
+    of_another_version(ran[0])
+    outcomes, watcher = run(folder, planned_runs(folder))
+    assert watcher.begun == []
+    assert [one.folder for one in outcomes] == [point.folder for point in ran]
+    assert verdicts(ran) == ["valid", "valid"]
+
+
+def test_a_run_with_other_settings_leaves_another_name_alone(ran: list[PlannedRun]) -> None:
+    folder = ran[0].folder.parent.parent
+    older = of_another_version(ran[0])
+    _, watcher = run(folder, planned_runs(folder, "run.iterations=5"))
+    assert len(watcher.begun) == 2
+    assert (older / "completed.json").exists()
+
+
+def test_an_unfinished_point_keeps_its_reason(ran: list[PlannedRun], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> int:
+        raise MachineFault("out of luck")
+
+    machine(monkeypatch, fail)
+    monkeypatch.setattr(planned, "run_digest", lambda: "another")
+    folder = ran[0].folder.parent.parent
+    run(folder, planned_runs(folder))
+    assert verdicts(ran) == ["invalid: out of luck", "invalid: out of luck"]
+    (ran[0].folder / "task.json").unlink()
+    assert verdicts(ran) == ["invalid: out of luck", "invalid: out of luck"]
+
+
+def test_what_a_worker_computed_is_told_as_it_was_run(ran: list[PlannedRun], monkeypatch: pytest.MonkeyPatch) -> None:
+    def found() -> Constant:
+        (judged,) = reported(ran[0].folder.parent.parent, [ran[0].point])
+        return computation(judged)
+
+    section = ran[0].point.section
+    job = ResolvedPoint(section).job
+    assert found() == Constant(
+        "iteration of alexnet on k40, alone",
+        round(job.compute.iteration_s, 4),
+        "s",
+        f"{job.compute.source}; fitted on {job.compute.fitted_on}",
+    )
+    slower = replace(job.compute, forward_s=(1.0,), backward_s=(1.0,))
+    monkeypatch.setattr(reporting, "ResolvedPoint", lambda _: SimpleNamespace(compute=slower))
+    assert found().value == pytest.approx(job.compute_s, abs=1e-4)
+    assert found().source.startswith("as it was run; now it would be 2.0000 s: ")
+
+    def unknown(*_: object) -> NoReturn:
+        raise InputFault("strategy 'vanilla' is unknown")
+
+    monkeypatch.setattr(reporting, "ResolvedPoint", unknown)
+    assert "does not know the point any more" in found().source
+
+
+def test_every_point_of_a_run_has_a_place(tmp_path: Path) -> None:
+    points = [planned.point for planned in planned_runs(tmp_path)]
+    held = runs_of(tmp_path, points)
+    assert [one.folder.name for one in held] == [folder_name(point) for point in points]
+    assert all("has not run; `gradwire run` completes" in one.absence for one in held)
+
+
+def test_every_command_that_reads_a_run_finds_it_alike(call: Any, ran: list[PlannedRun], tmp_path: Path) -> None:
+    for command in (["report"], ["why", "batch=64"], ["trace", "batch=64"], ["utilisation", "batch=64"]):
+        status, _, err = call(command[0], "yours", *command[1:])
+        assert status == 2
+        assert "yours: no run folder" in err
+        assert "in runs/ there are mine" in err
+    inner = tmp_path / "runs" / "all" / "runs" / "first"
+    inner.mkdir(parents=True)
+    (inner / "scenario.toml").write_text(TEXT)
+    assert "all holds those of a reproduction, each by its path: all/runs/first" in call("report", "all")[2]
+    assert "all/runs/first: has no clock.json" in call("report", "all/runs/first")[2]
