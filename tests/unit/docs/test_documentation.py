@@ -371,7 +371,9 @@ def test_every_module_that_folders_share_is_named() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text()
     folder = ROOT / "gradwire" / "datatypes"
     shared = {
-        f"`{path.name}{'/' if path.is_dir() else ''}`" for path in folder.iterdir() if not path.name.startswith("__")
+        f"`gradwire/datatypes/{path.name}{'/' if path.is_dir() else ''}`"
+        for path in folder.iterdir()
+        if not path.name.startswith("__")
     }
     assert {name for name in shared if name not in text} == set()
 
