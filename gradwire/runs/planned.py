@@ -37,6 +37,7 @@ from gradwire.runs.stored.point_folders import folder_name, older_folders
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.vm.kernel import cache_folder, cached_kernel
 from gradwire.vm.machines import Clock
+from gradwire.workloads.called_strategy import plan_blamed
 from gradwire.workloads.checker import check
 from gradwire.workloads.compilation import Compiled, ResolvedPoint, compile_point
 from gradwire.workloads.fabrics.congestion import refuse_multicast, refuse_scaled
@@ -233,8 +234,9 @@ def plan_run(
     key = _key(point, fabric, plans, clock, window, compiled.unsent_bytes)
     planned = PlannedRun(point, fabric, plans, folder_of(key), clock, window, key, division, compiled.unsent_bytes)
     if not planned.stored.is_of(key):
-        for plan in compiled.plans.values():
-            _check_once(plan, compiled.job.relative_times)
+        with plan_blamed(compiled.strategy):
+            for plan in compiled.plans.values():
+                _check_once(plan, compiled.job.relative_times)
     return planned
 
 

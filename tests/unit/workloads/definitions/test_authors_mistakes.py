@@ -53,6 +53,7 @@ def test_the_file_as_it_is(tmp_path: Path) -> None:
         (END, "    return {}\n", "`compile` returned an empty mapping"),
         (END, '    return {"two-tree": 5}\n', "returned a mapping of str to int"),
         (BEGIN, f'{BEGIN}    {{}}["x"]\n', "two_tree.py:20, in compile_trees: KeyError: 'x'"),
+        (END, f"    builder.depend(0, 10**6)\n{END}", "returned a plan that cannot be replayed: "),
         ('"traffic_class": 0', '"traffic_class": 1', "sends messages in class 1, and the network has class 0 alone: give"),
     ],
 )  # fmt: skip
