@@ -43,8 +43,8 @@ from gradwire.runs.stored.named_run import chosen_iteration, named_run
 from gradwire.runs.stored.point_folders import runs_of
 from gradwire.runs.stored.run_folder import stored_clock, stored_scenario
 from gradwire.runs.stored.stored_run import StoredRun
-from gradwire.workloads.lineup.strategies import FAMILIES, PARTIAL, is_random
-from gradwire.workloads.scenario.loading import Scenario
+from gradwire.scenario.contenders import FAMILIES, PARTIAL, is_random
+from gradwire.scenario.loading import Scenario
 
 
 class InvalidPointWarning(UserWarning):

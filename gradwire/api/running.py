@@ -31,8 +31,8 @@ from gradwire.runs.launch.programs import (
 from gradwire.runs.stored.run_folder import RUNS, holds_programs, run_folder
 from gradwire.runs.terminal.programs import tell_ended
 from gradwire.runs.terminal.screen import PlainConsole, Screen
+from gradwire.scenario.program_scenarios import ProgramScenario
 from gradwire.vm.machines import Clock
-from gradwire.workloads.programs.loading import ProgramScenario
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -20,7 +20,7 @@ from gradwire.runs.estimation import (
 )
 from gradwire.runs.launch.out_paths import refuse_unusable_file, writing
 from gradwire.runs.launch.scenario_files import scenario_path
-from gradwire.workloads.scenario.loading import load_scenario
+from gradwire.scenario.loading import load_scenario
 
 
 def estimate(

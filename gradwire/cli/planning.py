@@ -12,10 +12,10 @@ from gradwire.runs.launch.scenario_files import scenario_path
 from gradwire.runs.planned import PlannedRun, planning, virtual_clock
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.runs.terminal.plan_listing import plan_lines, settings_lines, shared_settings
-from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.programs.loading import load_programs
-from gradwire.workloads.scenario.loading import load_scenario
-from gradwire.workloads.scenario.reading import has_programs, read_document
+from gradwire.scenario.loading import load_scenario
+from gradwire.scenario.program_scenarios import load_programs
+from gradwire.scenario.reading import has_programs, read_document
+from gradwire.scenario.resolution.compilation import ResolvedPoint
 
 
 def plan(scenario: Path, settings: Sequence[str], draw: Path | None = None) -> None:

@@ -20,9 +20,9 @@ from gradwire.runs.launch.programs import carry_out_programs, place_of_programs
 from gradwire.runs.stored.provenance import typed_command
 from gradwire.runs.stored.run_folder import RUNS, stored_programs
 from gradwire.runs.terminal.programs import tell_ended
+from gradwire.scenario.program_scenarios import load_programs
 from gradwire.vm.machines import Clock
-from gradwire.workloads.programs.loading import load_programs
-from gradwire.workloads.scenario.units import rate_text
+from gradwire.workloads.values.units import rate_text
 
 RESUMES = "interrupted; what was complete is kept, and the same command goes on from there"
 

@@ -17,8 +17,8 @@ from gradwire.runs.launch.preparation import Prepared, loaded, prepare, prepare_
 from gradwire.runs.launch.programs import refuse_elsewhere
 from gradwire.runs.launch.scenario_files import scenario_path
 from gradwire.runs.stored.provenance import typed_command
+from gradwire.scenario.reading import has_programs, read_document
 from gradwire.vm.machines import Clock
-from gradwire.workloads.scenario.reading import has_programs, read_document
 
 
 def run(

@@ -8,15 +8,15 @@ from pathlib import Path
 from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.faults import InputFault
 from gradwire.runs.launch.scenario_files import scenario_path
+from gradwire.scenario.contenders import LEAVES, SPINES
+from gradwire.scenario.loading import load_scenario
+from gradwire.scenario.program_scenarios import load_programs
+from gradwire.scenario.reading import has_programs, read_document
+from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.vm.machines import DEFAULT_MEMORY_MB
-from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.lineup.strategies import LEAVES, SPINES
-from gradwire.workloads.programs.loading import load_programs
 from gradwire.workloads.scaling import VIRTUAL_CAPACITY_BPS
-from gradwire.workloads.scenario.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
-from gradwire.workloads.scenario.loading import load_scenario
-from gradwire.workloads.scenario.reading import has_programs, read_document
-from gradwire.workloads.scenario.units import DURATION, SIZE, rate_bps, rate_text
+from gradwire.workloads.values.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
+from gradwire.workloads.values.units import DURATION, SIZE, rate_bps, rate_text
 
 WALL_LIMIT_S = 1800.0
 LEAST_MEMORY_MB = 512

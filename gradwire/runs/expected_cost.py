@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from gradwire.datatypes.plan import OpKind
 from gradwire.datatypes.wire.flows import connections_of
 from gradwire.runs.planned import PlannedRun, too_coarse
+from gradwire.scenario.resolution.compilation import ResolvedPoint
+from gradwire.scenario.resolution.windows import crowded_memory, path_bytes, small_windows
 from gradwire.workloads.called_strategy import state_bytes_of
-from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.fabrics.windows import crowded_memory, path_bytes, small_windows
 from gradwire.workloads.strategy import STATE_BYTES
 
 BOOT_S, HOST_S, LATER_HOST_S = 1.5, 0.03, 0.05

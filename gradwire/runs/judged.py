@@ -46,8 +46,8 @@ from gradwire.runs.stored.stored_run import (
     Speed,
     StoredRun,
 )
+from gradwire.scenario.loading import Point
 from gradwire.vm.machines import Clock
-from gradwire.workloads.scenario.loading import Point
 
 
 @dataclass(frozen=True)

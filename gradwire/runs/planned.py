@@ -35,18 +35,18 @@ from gradwire.runs.compiling.processes import side_by_side
 from gradwire.runs.compiling.shared_plans import SharedPlans, sharing_key
 from gradwire.runs.stored.point_folders import folder_name, older_folders
 from gradwire.runs.stored.stored_run import StoredRun
+from gradwire.scenario.loading import Point, origin_named
+from gradwire.scenario.resolution.compilation import Compiled, ResolvedPoint, compile_point
+from gradwire.scenario.resolution.congestion import refuse_multicast, refuse_scaled
+from gradwire.scenario.resolution.planned_faults import planned_faults
+from gradwire.scenario.resolution.windows import buffer_bytes
+from gradwire.scenario.schema import PointSection
 from gradwire.vm.kernel import cache_folder, cached_kernel
 from gradwire.vm.machines import Clock
 from gradwire.workloads.called_strategy import plan_blamed
 from gradwire.workloads.checker import check
-from gradwire.workloads.compilation import Compiled, ResolvedPoint, compile_point
-from gradwire.workloads.fabrics.congestion import refuse_multicast, refuse_scaled
-from gradwire.workloads.fabrics.windows import buffer_bytes
-from gradwire.workloads.faults.planned import planned_faults
+from gradwire.workloads.replay.job import trace_of
 from gradwire.workloads.scaling import MOST_CAPACITY_BPS, scaled_fabric, scaled_plan, virtual_scale
-from gradwire.workloads.scenario.loading import Point, origin_named
-from gradwire.workloads.scenario.schema import PointSection
-from gradwire.workloads.traces.job import trace_of
 
 LOGGED_BYTES = 2 * 5 * 8
 """What an op's row in the log takes: five columns of 64 bits (agents/replay/oplog.py), copied once at the end."""

@@ -38,10 +38,10 @@ from gradwire.runs.stored.provenance import facts, provenance
 from gradwire.runs.stored.run_folder import CLOCK_FILE, stored_clock
 from gradwire.runs.stored.settings import COST_UNITS, settings_of
 from gradwire.runs.stored.stored_run import ITERATIONS_FILE, RECORD_FILE, VERDICT_FILE, Completion
+from gradwire.scenario.contenders import PARTIAL, is_random
+from gradwire.scenario.loading import Point, Scenario, origin_named, resolve
+from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.vm.machines import Clock
-from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.lineup.strategies import PARTIAL, is_random
-from gradwire.workloads.scenario.loading import Point, Scenario, origin_named, resolve
 
 LINKED_FILES = (VERDICT_FILE, ITERATIONS_FILE, RECORD_FILE, OUTPUT_FILE)
 """Files of a point that people read."""

@@ -41,10 +41,10 @@ from gradwire.runs.stored.links import POINTS_FOLDER, refuse_links, store_folder
 from gradwire.runs.stored.point_folders import folder_name
 from gradwire.runs.stored.run_folder import write_run_folder
 from gradwire.runs.stored.store import PointStore
+from gradwire.scenario.loading import Point, Scenario, load_scenario
+from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machines import Clock
-from gradwire.workloads.compilation import ResolvedPoint, compile_point
-from gradwire.workloads.scenario.loading import Point, Scenario, load_scenario
 
 SCENARIOS = PACKAGE / "scenarios"
 STORE = store_folder()

@@ -21,10 +21,10 @@ from gradwire.runs.code_digest import RUN_MODULES
 from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runs.protocol import TASK_FILE, Faulted, PlanFile, PointTask, built_fabric, heard, read_json, write_json
 from gradwire.runs.stored.spines import Spines
+from gradwire.scenario.resolution.compilation import ResolvedPoint
+from gradwire.scenario.resolution.planned_faults import planned_faults
 from gradwire.vm.machines import Clock, run_job
 from gradwire.workloads.checker import PlanError, check
-from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.faults.planned import planned_faults
 from tests.mutations.bases import compiled, plan_of, point_of
 from tests.mutations.fault import FAMILIES, NOTHING, STAR, Fault, Outcome, Place
 from tests.mutations.inside import FAULT_FILE

@@ -27,10 +27,10 @@ from gradwire.runs.protocol import built_fabric
 from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import StoredRun
+from gradwire.scenario.loading import Point
+from gradwire.scenario.resolution.congestion import congestion_keys
+from gradwire.scenario.schema import PointSection
 from gradwire.topo.tc import QUANTUM_BYTES
-from gradwire.workloads.fabrics.congestion import congestion_keys
-from gradwire.workloads.scenario.loading import Point
-from gradwire.workloads.scenario.schema import PointSection
 
 FAULTY = "faults happened in the network, which the ideal network does not have"
 

@@ -20,9 +20,9 @@ from gradwire.runs.stored.place import Place, place_for
 from gradwire.runs.stored.provenance import provenance
 from gradwire.runs.stored.run_folder import RUNS, has_valid_points
 from gradwire.runs.terminal.screen import Screen
+from gradwire.scenario.loading import Scenario, load_scenario, scenario_of
+from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.vm.machines import MEASURED, Clock
-from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.scenario.loading import Scenario, load_scenario, scenario_of
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,11 @@ from gradwire.runs.stored.place import Place, place_for
 from gradwire.runs.stored.provenance import note_start
 from gradwire.runs.stored.run_folder import write_run_folder
 from gradwire.runs.terminal.screen import Screen
+from gradwire.scenario.program_scenarios import ProgramScenario, load_programs, programs_of
+from gradwire.scenario.reading import has_programs, read_document
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machines import Clock
 from gradwire.vm.watching import unwatched
-from gradwire.workloads.programs.loading import ProgramScenario, load_programs, programs_of
-from gradwire.workloads.scenario.reading import has_programs, read_document
 
 ROOT_WARNING = (
     "you are root, so programs may change every file of this machine except those in /dev, /proc, /run and /sys"

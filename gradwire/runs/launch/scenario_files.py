@@ -33,14 +33,14 @@ def scenario_path(path: Path) -> Path:
 
 def refuse_unreadable(path: Path, settings: Sequence[str]) -> None:
     """Raises InputFault for a scenario that is wrong: before a command loads all that it runs one with, which takes seconds."""
-    from gradwire.workloads.scenario.reading import has_programs, read_document  # noqa: PLC0415 (`--help` does not need it)
+    from gradwire.scenario.reading import has_programs, read_document  # noqa: PLC0415 (`--help` does not need it)
 
     file = scenario_path(path)
     if has_programs(read_document(file)):
-        from gradwire.workloads.programs.loading import load_programs  # noqa: PLC0415
+        from gradwire.scenario.program_scenarios import load_programs  # noqa: PLC0415
 
         load_programs(file, settings)
         return
-    from gradwire.workloads.scenario.loading import load_scenario  # noqa: PLC0415
+    from gradwire.scenario.loading import load_scenario  # noqa: PLC0415
 
     load_scenario(file, settings)

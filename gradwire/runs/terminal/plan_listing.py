@@ -9,11 +9,11 @@ from rich.markup import escape
 
 from gradwire.analysis.report.quantities import quantity
 from gradwire.runs.planned import PlannedRun
-from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.scenario.effective import common_settings, used_settings
-from gradwire.workloads.scenario.loading import Point, origin_named
-from gradwire.workloads.scenario.units import SIZE
+from gradwire.scenario.effective import common_settings, used_settings
+from gradwire.scenario.loading import Point, origin_named
+from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.workloads.summary import summary_lines
+from gradwire.workloads.values.units import SIZE
 
 
 def shared_settings(points: Sequence[Point]) -> dict[str, str]:

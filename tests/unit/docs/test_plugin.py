@@ -18,16 +18,16 @@ import pytest
 from gradwire import plugin
 from gradwire.datatypes.plan import Int64, OpKind, Plan
 from gradwire.faults import InputFault, InternalFault
+from gradwire.scenario.loading import load_scenario
+from gradwire.scenario.resolution.compilation import compile_point
 from gradwire.workloads.checker import PlanError, check
-from gradwire.workloads.compilation import compile_point
-from gradwire.workloads.definitions.strategy_files import strategies_in
 from gradwire.workloads.engines.allreduce_buckets import Bucket
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.registry import strategy, strategy_names
 from gradwire.workloads.registry.built_in import BUILT_IN, by_name
 from gradwire.workloads.registry.plugins import STRATEGIES
-from gradwire.workloads.scenario.loading import load_scenario
+from gradwire.workloads.registry.strategy_files import strategies_in
 from tests.shared.command_line import gradwire_says
 from tests.shared.imports import imported_names
 from tests.shared.simulation import replay

@@ -20,8 +20,8 @@ from gradwire.runs.reporting import computation
 from gradwire.runs.stored.named_run import named_run
 from gradwire.runs.stored.point_folders import folder_name, runs_of
 from gradwire.runs.stored.stored_run import Speed, StoredRun
-from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.scenario.schema import PointSection
+from gradwire.scenario.resolution.compilation import ResolvedPoint
+from gradwire.scenario.schema import PointSection
 from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
 from tests.unit.runs.test_run_loop import TEXT, good_job, machine, planned_runs, reported, run
 

@@ -14,7 +14,7 @@ from gradwire.analysis.papers.score import load_bindings
 from gradwire.analysis.parameters import fits
 from gradwire.runs.planned import virtual_clock
 from gradwire.runs.reproduce import SCENARIOS, Reproduction
-from gradwire.workloads.scenario.loading import load_scenario
+from gradwire.scenario.loading import load_scenario
 
 load_bindings()
 EVERY = [(paper, scenario) for paper in load_papers() for scenario in paper.scenario]

@@ -13,8 +13,7 @@ from gradwire.programs.execution import SUMMARY_FILE, Summary
 from gradwire.programs.points.judged import is_complete, judge_failure, judge_programs, write_completion
 from gradwire.programs.protocol import PortTraffic, Report
 from gradwire.runs.protocol import write_json
-from gradwire.workloads.programs.loading import ProgramPoint
-from gradwire.workloads.programs.schema import ProgramPointSection
+from gradwire.scenario.program_scenarios import ProgramPoint, ProgramPointSection
 
 SECTION = ProgramPointSection.model_validate(
     {

@@ -15,8 +15,8 @@ from gradwire.analysis.papers.score import Result, Status, evaluate, load_bindin
 from gradwire.runs.executing.local import LocalPool
 from gradwire.runs.reproduce import SCENARIOS, Reproduction
 from gradwire.runs.terminal.progress import LiveProgress
+from gradwire.scenario.loading import load_scenario
 from gradwire.workloads.models import model
-from gradwire.workloads.scenario.loading import load_scenario
 from tests.shared.stored_points import stored
 
 PAPER = load_paper("gradientflow")

@@ -12,10 +12,10 @@ from gradwire.analysis.papers.netops.points import arrivals_ns, begin_ns, gain, 
 from gradwire.datatypes.plan import Combine, OpKind, Plan, Role
 from gradwire.datatypes.records import OpLog
 from gradwire.runs.reproduce import model_facts
-from gradwire.workloads.compilation import compile_point
+from gradwire.scenario.loading import load_scenario
+from gradwire.scenario.resolution.compilation import compile_point
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.scenario.loading import load_scenario
 from tests.shared.small_jobs import compiled, job_of, profile_of
 from tests.shared.stored_points import stored
 
