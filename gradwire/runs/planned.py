@@ -43,7 +43,6 @@ from gradwire.scenario.resolution.windows import buffer_bytes
 from gradwire.scenario.schema import PointSection
 from gradwire.vm.kernel import cache_folder, cached_kernel
 from gradwire.vm.machines import Clock
-from gradwire.workloads.called_strategy import plan_blamed
 from gradwire.workloads.checker import check
 from gradwire.workloads.replay.job import trace_of
 from gradwire.workloads.scaling import MOST_CAPACITY_BPS, scaled_fabric, scaled_plan, virtual_scale
@@ -234,9 +233,8 @@ def plan_run(
     key = _key(point, fabric, plans, clock, window, compiled.unsent_bytes)
     planned = PlannedRun(point, fabric, plans, folder_of(key), clock, window, key, division, compiled.unsent_bytes)
     if not planned.stored.is_of(key):
-        with plan_blamed(compiled.strategy):
-            for plan in compiled.plans.values():
-                _check_once(plan, compiled.job.relative_times)
+        for plan in compiled.plans.values():
+            _check_once(plan, compiled.job.relative_times)
     return planned
 
 
