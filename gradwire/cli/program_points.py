@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -20,23 +19,22 @@ from gradwire.runs.launch.programs import carry_out_programs, place_of_programs
 from gradwire.runs.stored.provenance import typed_command
 from gradwire.runs.stored.run_folder import RUNS, stored_programs
 from gradwire.runs.terminal.programs import tell_ended
-from gradwire.scenario.program_scenarios import load_programs
+from gradwire.scenario.program_scenarios import ProgramScenario
 from gradwire.vm.machines import Clock
 from gradwire.workloads.values.units import rate_text
 
 RESUMES = "interrupted; what was complete is kept, and the same command goes on from there"
 
 
-def run(scenario: Path, settings: Sequence[str], jobs: int | None, out: Path | None, clock: Clock) -> None:
+def run(scenario: ProgramScenario, jobs: int | None, out: Path | None, clock: Clock) -> None:
     """`gradwire run` of a scenario of programs."""
     if clock.name != "virtual":
         raise InputFault("--clock wall: programs run on the virtual clock only; leave it out")
     screen = terminal.screen()
-    loaded = load_programs(scenario, settings)
-    place = place_of_programs(loaded, out, screen)
+    place = place_of_programs(scenario, out, screen)
     with terminal.interruptible(RESUMES):
         done = carry_out_programs(
-            loaded, place.folder, jobs, typed_command(sys.argv), screen, partial(tell_ended, screen.results)
+            scenario, place.folder, jobs, typed_command(sys.argv), screen, partial(tell_ended, screen.results)
         )
     terminal.console.print(done.shown)
     _name_files(place.folder)
@@ -44,10 +42,9 @@ def run(scenario: Path, settings: Sequence[str], jobs: int | None, out: Path | N
         raise typer.Exit(1)
 
 
-def plan(scenario: Path, settings: Sequence[str]) -> None:
+def plan(scenario: ProgramScenario) -> None:
     """`gradwire plan` of a scenario of programs: what would run where, for programs have no plan."""
-    loaded = load_programs(scenario, settings)
-    for planned in plan_programs(loaded.points, RUNS / loaded.name):
+    for planned in plan_programs(scenario.points, RUNS / scenario.name):
         fabric = planned.point.fabric
         terminal.console.print(
             f"[bold]{escape(planned.label)}[/bold]: {fabric.hosts} hosts at {rate_text(fabric.rate_bps)}",

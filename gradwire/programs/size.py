@@ -12,7 +12,6 @@ from gradwire.scenario.contenders import LEAVES, SPINES
 from gradwire.scenario.loading import load_scenario
 from gradwire.scenario.program_scenarios import load_programs
 from gradwire.scenario.reading import has_programs, read_document
-from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.vm.machines import DEFAULT_MEMORY_MB
 from gradwire.workloads.scaling import VIRTUAL_CAPACITY_BPS
 from gradwire.workloads.values.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
@@ -84,7 +83,7 @@ def _of_scenario(size: Size, path: Path) -> Bench:
         return _of_programs(file, size.settings)
     scenario = load_scenario(file, size.settings)
     # Classes and aggregators are the strategies', and no strategy runs here.
-    fabrics = {replace(ResolvedPoint(point.section).fabric, classes=1, aggregators=False) for point in scenario.points}
+    fabrics = {replace(point.resolved.fabric, classes=1, aggregators=False) for point in scenario.points}
     fabric = _only(fabrics, path, len(scenario.points))
     memory_mb = max(point.section.run.memory_mb for point in scenario.points)
     wall_limit_s = max(point.section.run.time_limit for point in scenario.points)

@@ -122,7 +122,7 @@ def _of_windows(runs: Sequence[PlannedRun]) -> Iterator[str]:
 
 def _memory_bytes(run: PlannedRun) -> float | None:
     """Memory of a point's device, if it is known; where an iteration's time is given, the device may have any name."""
-    catalogue, device = ResolvedPoint(run.point.section).catalogue, run.point.section.model.device
+    catalogue, device = run.point.resolved.catalogue, run.point.section.model.device
     return catalogue.device(device).memory_bytes if device and device in catalogue.devices else None
 
 

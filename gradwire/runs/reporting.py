@@ -40,7 +40,6 @@ from gradwire.runs.stored.settings import COST_UNITS, settings_of
 from gradwire.runs.stored.stored_run import ITERATIONS_FILE, RECORD_FILE, VERDICT_FILE, Completion
 from gradwire.scenario.contenders import PARTIAL, is_random
 from gradwire.scenario.loading import Point, Scenario, origin_named, resolve
-from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.vm.machines import Clock
 
 LINKED_FILES = (VERDICT_FILE, ITERATIONS_FILE, RECORD_FILE, OUTPUT_FILE)
@@ -158,7 +157,7 @@ def _networks(runs: Sequence[JudgedRun], clock: Clock | None) -> list[Fabric]:
     found = []
     for run in runs:
         try:
-            found.append(ResolvedPoint(run.point.section).fabric)
+            found.append(run.point.resolved.fabric)
         # The run folder names what this version does not know any more, or a strategy's file, which is not run.
         except InputFault:
             found.append(_undivided(run, clock))
@@ -195,7 +194,7 @@ def computation(run: JudgedRun) -> Constant:
 
 def _computation(run: JudgedRun) -> tuple[float, str]:
     try:
-        compute = ResolvedPoint(run.point.section).compute
+        compute = run.point.resolved.compute
     except InputFault:
         return run.compute_s, "as it was run; this version of gradwire does not know the point any more"
     source = compute.source + (f"; fitted on {compute.fitted_on}" if compute.fitted_on else "")

@@ -42,7 +42,7 @@ from gradwire.runs.stored.point_folders import folder_name
 from gradwire.runs.stored.run_folder import write_run_folder
 from gradwire.runs.stored.store import PointStore
 from gradwire.scenario.loading import Point, Scenario, load_scenario
-from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point
+from gradwire.scenario.resolution.compilation import compile_resolved
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machines import Clock
 
@@ -223,19 +223,17 @@ def _only_compiled(point: Point) -> PointEvidence:
     """A point that is not run, as evidence: its plan is compiled when it is asked for."""
 
     def plan() -> Plan:
-        return next(iter(compile_point(point.section).plans.values()))
+        return next(iter(compile_resolved(point.resolved).plans.values()))
 
     def absent() -> NoReturn:
         raise NoEvidence(f"{' '.join(point.parameters.values())}: was only compiled, not run")
 
-    return PointEvidence(
-        point.parameters, None, ResolvedPoint(point.section).fabric, model_facts(point), plan, absent, absent
-    )
+    return PointEvidence(point.parameters, None, point.resolved.fabric, model_facts(point), plan, absent, absent)
 
 
 def model_facts(point: Point) -> ModelFacts:
     """What a point computes with."""
-    job = ResolvedPoint(point.section).job
+    job = point.resolved.job
     profile = job.profile
     return ModelFacts(
         name=profile.name,

@@ -8,7 +8,8 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +21,7 @@ from gradwire.scenario.expansion import Expansion
 from gradwire.scenario.limits import listed, refuse_too_much
 from gradwire.scenario.names import name_defects
 from gradwire.scenario.reading import by_first_names, has_programs, read_document
+from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.scenario.schema import FileSection, PointSection, PrintedSection
 from gradwire.scenario.sections.defined import DefinedSection
 from gradwire.scenario.sections.fault import named_faults
@@ -44,6 +46,15 @@ class Point:
     #: The file that the point comes from, for error messages.
     origin: str = field(default="", compare=False)
 
+    @cached_property
+    def resolved(self) -> ResolvedPoint:
+        """What the point's names stand for, each looked up once, when it is first needed."""
+        return ResolvedPoint(self.section)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What goes to other processes: without what names stand for, which is looked up there, since no strategy can be pickled."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
 
 @dataclass(frozen=True)
 class Scenario:
@@ -63,6 +74,14 @@ class Scenario:
     notes: tuple[str, ...] = ()
     #: What `--set` set, as it was written.
     settings: tuple[str, ...] = ()
+    #: The content before `--set`; None without settings.
+    unset_document: dict[str, Any] | None = field(default=None, compare=False, repr=False)
+
+    def without_settings(self) -> Scenario:
+        """The scenario as it is without `--set`. Raises InputFault for what only settings make right."""
+        if self.unset_document is None:
+            return self
+        return resolve(self.unset_document, self.points[0].origin, self.name)
 
 
 def load_scenario(path: Path, settings: Sequence[str] = (), *, as_run: bool = False) -> Scenario:
@@ -142,6 +161,7 @@ def _with_settings(
     as_run = folder is None
     document = named_faults(first_names_of(document, origin))
     overridden: list[str] = []
+    before: dict[str, Any] | None = None
     if settings:
         before, overridden = (document, []) if folder is None else inlined(document, folder)
         overridden += _defects_of_values(Expansion(before, FileSection, PointSection), not as_run)
@@ -155,7 +175,7 @@ def _with_settings(
         document, wrong_files = inlined(document, folder)
         overridden += wrong_files
     resolved = _resolved(document, origin, name, check_names=not as_run, overridden=overridden)
-    return replace(resolved, settings=tuple(settings))
+    return replace(resolved, settings=tuple(settings), unset_document=before)
 
 
 def first_names_of(document: Mapping[str, Any], origin: str) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from gradwire.runs.stored.provenance import provenance
 from gradwire.runs.stored.run_folder import RUNS, has_valid_points
 from gradwire.runs.terminal.screen import Screen
 from gradwire.scenario.loading import Scenario, load_scenario, scenario_of
-from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.vm.machines import MEASURED, Clock
 
 
@@ -43,12 +42,13 @@ def loaded(source: Path | Mapping[str, Any], settings: Sequence[str]) -> Scenari
     Printed values that belong to other settings than these are left out.
     """
     if isinstance(source, Mapping):
-        scenario, original = scenario_of(source, settings), scenario_of(source)
-    else:
-        path = scenario_path(source)
-        scenario = load_scenario(path, settings)
-        original = load_scenario(path) if settings else scenario
-    return without_foreign_values(scenario, original) if settings else scenario
+        return with_own_values(scenario_of(source, settings))
+    return with_own_values(load_scenario(scenario_path(source), settings))
+
+
+def with_own_values(scenario: Scenario) -> Scenario:
+    """The scenario without the printed values that belong to other settings than its own. Raises InputFault."""
+    return without_foreign_values(scenario, scenario.without_settings()) if scenario.settings else scenario
 
 
 def prepare(scenario: Scenario, clock: Clock, out: Path | None, screen: Screen) -> Prepared:
@@ -128,7 +128,7 @@ def _measured(scenario: Scenario, folder: Path, screen: Screen) -> tuple[Clock, 
     if starts and has_valid_points(folder):
         return starts[-1].clock, starts[-1].scale_from
     with screen.errors.status("measuring what this machine carries"):
-        chosen = choose_scale([ResolvedPoint(point.section).fabric for point in scenario.points])
+        chosen = choose_scale([point.resolved.fabric for point in scenario.points])
     screen.results.print(chosen.announcement(), highlight=False)
     return Clock("wall", chosen.number), chosen.measured
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gradwire import PACKAGE
 from gradwire.faults import InputFault
+
+if TYPE_CHECKING:
+    from gradwire.scenario.loading import Scenario
+    from gradwire.scenario.program_scenarios import ProgramScenario
 
 SCENARIOS = PACKAGE / "scenarios"
 
@@ -31,16 +36,23 @@ def scenario_path(path: Path) -> Path:
     return built_in
 
 
-def refuse_unreadable(path: Path, settings: Sequence[str]) -> None:
-    """Raises InputFault for a scenario that is wrong: before a command loads all that it runs one with, which takes seconds."""
+def read_scenario(path: Path, settings: Sequence[str]) -> Scenario | ProgramScenario:
+    """The scenario at a path or of a shipped one's name, with settings. Raises InputFault for everything that is wrong.
+
+    A command reads it first, and imports what runs it afterwards: that takes seconds, after which nobody should be told of a wrong key.
+    """
     from gradwire.scenario.reading import has_programs, read_document  # noqa: PLC0415 (`--help` does not need it)
 
     file = scenario_path(path)
     if has_programs(read_document(file)):
         from gradwire.scenario.program_scenarios import load_programs  # noqa: PLC0415
 
-        load_programs(file, settings)
-        return
-    from gradwire.scenario.loading import load_scenario  # noqa: PLC0415
+        return load_programs(file, settings)
+    return read_scenario_of_strategies(file, settings)
 
-    load_scenario(file, settings)
+
+def read_scenario_of_strategies(path: Path, settings: Sequence[str]) -> Scenario:
+    """As `read_scenario`. Raises InputFault for a scenario of programs too."""
+    from gradwire.scenario.loading import load_scenario  # noqa: PLC0415 (`--help` does not need it)
+
+    return load_scenario(scenario_path(path), settings)

@@ -44,7 +44,8 @@ Part = TypeVar("Part")
 class ResolvedPoint:
     """What a point's names stand for: its strategy with its options, the job, and the fabric.
 
-    Each is looked up once, when it is first needed, because a report of an old run must not fail over options that it does not need.
+    Each is looked up once, when it is first needed, because a report of an old run must not fail over options that it does not need. A
+    scenario's point has its own (`Point.resolved`).
     Every attribute raises InputFault, with the key, for what does not exist or fit together.
     """
 
@@ -126,7 +127,8 @@ class ResolvedPoint:
         """The buffer of each connection and direction: what the point asks for, or what its paths need."""
         return buffer_bytes(self.section, self.fabric)
 
-    def misfits(self) -> list[str]:
+    @cached_property
+    def misfits(self) -> tuple[str, ...]:
         """Describes what does not exist or fit together, one line each, for every part that can be told without the others."""
         lines: list[str] = congestion_defects(self.section)
 
@@ -154,7 +156,7 @@ class ResolvedPoint:
         if fabric is not None:
             lines += program_defects(self.section.program, fabric.host_names(), fabric.classes)
             lines += fault_defects(self.section.fault, fabric, self.job.cluster.workers)
-        return list(dict.fromkeys(lines))
+        return tuple(dict.fromkeys(lines))
 
 
 @dataclass(frozen=True)
@@ -173,12 +175,18 @@ class Compiled:
 def compile_point(
     section: PointSection, plans_of: Callable[[ResolvedPoint, Job], Mapping[str, Plan]] | None = None
 ) -> Compiled:
+    """Resolves a point and compiles it, as `compile_resolved` does."""
+    return compile_resolved(ResolvedPoint(section), plans_of)
+
+
+def compile_resolved(
+    point: ResolvedPoint, plans_of: Callable[[ResolvedPoint, Job], Mapping[str, Plan]] | None = None
+) -> Compiled:
     """Compiles a point. Raises InputFault, with the key, for what does not exist or fit together.
 
     plans_of: gives the plans of a point, whose job has its fabric; the default compiles them.
     """
-    point = ResolvedPoint(section)
-    point.fabric.ports_named(section.run.capture)  # rejects unknown port names
+    point.fabric.ports_named(point.section.run.capture)  # rejects unknown port names
     unsent_bytes = point.unsent_bytes
     job = replace(point.job, fabric=point.fabric)
     return Compiled(point.strategy, point.fabric, job, (plans_of or compile_plans)(point, job), unsent_bytes)

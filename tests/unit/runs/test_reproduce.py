@@ -82,7 +82,7 @@ def test_scenarios_share_points_and_nothing_runs_twice(tmp_path: Path, monkeypat
         raise AssertionError("nothing needs to be compiled or run")
 
     machine(monkeypatch, never)
-    monkeypatch.setattr(planned, "compile_point", never)
+    monkeypatch.setattr(planned, "compile_resolved", never)
     watcher = Watching()
     again = reproduction(tmp_path, *BOTH).gather(LocalPool(1), watcher)
     assert (len(watcher.begun), watcher.there, len(again.ran)) == (0, 3, 0)

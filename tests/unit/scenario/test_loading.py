@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -373,3 +374,23 @@ device = "k40"
 [strategy]
 name = "ring"
 """
+
+
+def test_what_names_of_a_point_stand_for_is_looked_up_once_and_stays_where_it_is() -> None:
+    (point,) = scenario().points
+    assert point.resolved is point.resolved
+    assert point.resolved.job is point.resolved.job
+    elsewhere = pickle.loads(pickle.dumps(point))
+    assert elsewhere == point
+    assert "resolved" not in vars(elsewhere), "a strategy has functions that cannot be pickled"
+    assert elsewhere.resolved.fabric == point.resolved.fabric
+
+
+def test_a_scenario_knows_what_it_was_before_its_settings(tmp_path: Path) -> None:
+    (tmp_path / "scenario.toml").write_text(MINIMAL)
+    plain = load_scenario(tmp_path / "scenario.toml")
+    changed = load_scenario(tmp_path / "scenario.toml", ["fabric.rate=25gbit"])
+    assert plain.without_settings() is plain
+    assert changed.points != plain.points
+    (tmp_path / "scenario.toml").unlink()  # it is not read again
+    assert changed.without_settings() == plain

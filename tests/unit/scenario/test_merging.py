@@ -156,12 +156,12 @@ def test_parts_that_do_not_fit_are_told_without_the_others() -> None:
         .replace('"10gbit"', '"10gbit"\ngso = "1kB"')
     )
     (point,) = points(text.replace("_per_host = 2", "_per_host = 3"))
-    assert [line.split(":")[0] for line in ResolvedPoint(point.section).misfits()] == [
+    assert [line.split(":")[0] for line in ResolvedPoint(point.section).misfits] == [
         "model.device",
         "fabric.gso = 1000",
     ]
     (point,) = points(text.replace("_per_host = 2", "_per_host = 4"))
-    assert [line.split(":")[0] for line in ResolvedPoint(point.section).misfits()] == [
+    assert [line.split(":")[0] for line in ResolvedPoint(point.section).misfits] == [
         "model.device",
         "cluster.workers_per_host = 4",
     ]

@@ -54,13 +54,13 @@ def test_cubic_is_asked_for_where_nothing_else_is(keys: dict[str, str]) -> None:
 
 
 def test_dctcp_needs_marks() -> None:
-    (line,) = ResolvedPoint(section(congestion="dctcp")).misfits()
+    (line,) = ResolvedPoint(section(congestion="dctcp")).misfits
     assert line.startswith("transport.congestion = 'dctcp': reacts to marks, and no port makes any: set fabric.ecn")
-    assert ResolvedPoint(section(fabric=MARKING, congestion="dctcp")).misfits() == []
+    assert ResolvedPoint(section(fabric=MARKING, congestion="dctcp")).misfits == ()
 
 
 def test_bursts_that_a_buffer_cannot_hold_are_a_misfit() -> None:
-    (line,) = ResolvedPoint(section(fabric={**FINITE, "gso": "64KB"})).misfits()
+    (line,) = ResolvedPoint(section(fabric={**FINITE, "gso": "64KB"})).misfits
     assert line.startswith("fabric.buffer = 100000B: must be at least 4 bursts of fabric.gso = 64000B")
 
 
