@@ -83,6 +83,16 @@ def circles(imports: set[tuple[str, str]], package: str) -> list[list[str]]:
     return [sorted(circle) for circle in nx.strongly_connected_components(arrows) if len(circle) > 1]
 
 
+def test_the_study_of_the_papers_is_a_client() -> None:
+    """Found beside the package by gradwire/cli/reproducing.py alone, which names no module of it in an import."""
+    assert [path for path in sources("gradwire") if "reproduction" in imported_packages(path.read_text())] == []
+    graph = grimp.build_graph("reproduction", include_external_packages=True, cache_dir=None)
+    assert graph.find_modules_that_directly_import("gradwire")
+    imports = {(m, n) for m in graph.modules for n in graph.find_modules_directly_imported_by(m)}
+    for folder in ("reproduction", *(f"reproduction.{part.name}" for part in (ROOT / "reproduction").iterdir())):
+        assert circles(imports, folder) == [], folder
+
+
 @pytest.fixture(scope="session")
 def imports() -> set[tuple[str, str]]:
     return imports_of(grimp.build_graph("gradwire", cache_dir=None))
@@ -151,7 +161,7 @@ def sources(*folders: str) -> Sequence[Path]:
     return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
-EVERY_SOURCE = sources("gradwire", "tests", "benchmarks", "release")
+EVERY_SOURCE = sources("gradwire", "reproduction", "tests", "benchmarks", "release")
 
 
 def test_mininet_and_the_controllers_framework_have_one_owner_each() -> None:

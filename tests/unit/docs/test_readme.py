@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from gradwire.analysis.fluid.estimate import estimate
-from gradwire.analysis.papers.holds import EFFICIENCY_POINTS, NUMBER_SHARE
+from gradwire.analysis.printed.tolerances import EFFICIENCY_POINTS, NUMBER_SHARE
 from gradwire.runs.stored.spines import Spines
 from gradwire.workloads.compilation import compile_point
 from gradwire.workloads.registry.built_in import BUILT_IN
