@@ -21,7 +21,7 @@ from gradwire.analysis.parameters import fits
 from gradwire.analysis.printed.cells import PrintedCell, cells_of_claims
 from gradwire.analysis.programs.report import FIGURES_FILE
 from gradwire.analysis.programs.results import frame_of_figures
-from gradwire.analysis.report.quantities import quantity
+from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.report import Background, PointDetails, report
 from gradwire.analysis.report.settings import BY_DEFAULT, Setting
 from gradwire.analysis.report.tables import Constant

@@ -15,8 +15,8 @@ from gradwire.analysis.agreement.causes import Cause
 from gradwire.analysis.points import INVALID, VALID, PointResult, parameter_names
 from gradwire.analysis.printed.cells import EFFICIENCY, SPEEDUP
 from gradwire.analysis.printed.comparison import ComparedCell, Comparison, Status, find_row
+from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.charts import Labels
-from gradwire.analysis.report.quantities import quantity
 
 ABSENT = "–"
 GAP_COLUMNS = 2

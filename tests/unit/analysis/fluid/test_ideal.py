@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradwire.analysis.agreement import ideal
+from gradwire.analysis.fluid import ideal
 from gradwire.analysis.fluid.estimate import FluidTimes, Jitter, estimate
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.datatypes.fabric import Fabric
