@@ -305,8 +305,8 @@ def reproduce(
     from gradwire.cli import reproducing
     from gradwire.runs.executing.choice import Where
 
-    where, written = Where(jobs, executor, scheduler), reproducing.Pages(pages, moved_from)
-    reproducing.reproduce(names or [], where, out, written, quick=quick, check=check, accept=accept)
+    where = Where(jobs, executor, scheduler)
+    reproducing.study().reproduce(names or [], where, out, pages, moved_from, quick=quick, check=check, accept=accept)
 
 
 @app.command()

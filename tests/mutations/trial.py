@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from gradwire.analysis.agreement.ideal import IdealRun
 from gradwire.analysis.congestion.windows import window_use
+from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gradwire.analysis.compare import check_cells
+from gradwire.analysis.printed.comparison import check_cells
 from gradwire.runs.comparing.planning import plan_comparison
 from gradwire.runs.comparing.questions import Asked
 from gradwire.runs.compiling.processes import cores

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gradwire.analysis.report.quantities import plain, quantity
+from gradwire.analysis.quantities import plain, quantity
 from gradwire.analysis.report.settings import BY_DEFAULT, BY_SCENARIO, Setting
 from gradwire.faults import InputFault
 from gradwire.scenario.loading import Point

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.markup import escape
 
-from gradwire.analysis.report.quantities import quantity
+from gradwire.analysis.quantities import quantity
 from gradwire.runs.planned import PlannedRun
 from gradwire.scenario.effective import common_settings, used_settings
 from gradwire.scenario.loading import Point, origin_named

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.agreement.causes import Agreement, Cause
-from gradwire.analysis.agreement.ideal import IdealRun
 from gradwire.analysis.fluid.delays import delays_of
 from gradwire.analysis.fluid.estimate import Buffered, Departure, Jitter
+from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.fluid.steady import Window
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
