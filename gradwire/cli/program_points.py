@@ -13,10 +13,10 @@ from rich.markup import escape
 from gradwire.analysis.programs.report import FIGURES_FILE, POINTS_FILE
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
-from gradwire.programs.points.planned import plan_programs
-from gradwire.programs.points.reporting import judge_stored_programs, report_programs
 from gradwire.runs.launch.out_paths import writing
 from gradwire.runs.launch.programs import carry_out_programs, place_of_programs
+from gradwire.runs.program_points.planned import plan_programs
+from gradwire.runs.program_points.reporting import judge_stored_programs, report_programs
 from gradwire.runs.stored.provenance import typed_command
 from gradwire.runs.stored.run_folder import RUNS, stored_programs
 from gradwire.runs.terminal.programs import tell_ended

@@ -19,9 +19,9 @@ from gradwire.runs.stored.explanation import write_port_use
 from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.named_run import chosen_iteration, named_run
 from gradwire.runs.stored.point_folders import runs_of
-from gradwire.runs.stored.run_folder import holds_programs, run_folder, stored_clock, stored_scenario
-from gradwire.runs.stored.timeline import timeline_of
+from gradwire.runs.stored.run_folder import holds_programs, run_folder, stored_scenario
 from gradwire.runs.terminal.listings import critical_path_shown, invalid_notice
+from gradwire.runs.timeline import timeline_of
 from gradwire.workloads.traces.formats.chakra_writing import write_chakra
 
 
@@ -33,12 +33,11 @@ def report(run: Path, out: Path | None) -> None:
         program_points.report(folder, out)
         return
     loaded = stored_scenario(folder)
-    clock = stored_clock(folder)
     if out:
         with writing(out):
             out.mkdir(parents=True, exist_ok=True)
     points = zip(loaded.points, runs_of(folder, loaded.points), strict=True)
-    runs = compared([judge_stored(stored, point, clock) for point, stored in points], terminal.errors)
+    runs = compared([judge_stored(stored, point) for point, stored in points], terminal.errors)
     with writing(out or folder):
         shown = write_report(loaded, runs, out or folder)
     terminal.show_report(shown, out or folder)

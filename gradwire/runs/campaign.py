@@ -122,7 +122,8 @@ def _carry_out(planned: PlannedRun, executor: Executor, watcher: Watcher, stop: 
         raise
     except Fault as fault:
         refuse_full_disk(planned.folder)
-        judged = judge_failure(planned, str(fault), time.monotonic() - begin_s)
+        plan, elapsed_s = next(iter(planned.plans.values())), time.monotonic() - begin_s
+        judged = judge_failure(planned.stored, planned.point, plan, planned.fabric, str(fault), elapsed_s)
     write_judgement(judged)
     return judged
 

@@ -27,7 +27,6 @@ from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
 from gradwire.programs.commands import named_files, refuse_wrong_commands, started_beside, told
 from gradwire.regular_files import MESSAGE_BYTES, read_text
-from gradwire.runs.code_digest import plan_digest, run_digest, sources_digest
 from gradwire.runs.compiling.fidelity import UNDIVIDED, Division, division_for
 from gradwire.runs.compiling.forced import forced_division
 from gradwire.runs.compiling.ideal_times import fluid_digest, ideal_times, rule_of
@@ -35,6 +34,7 @@ from gradwire.runs.compiling.processes import side_by_side
 from gradwire.runs.compiling.shared_plans import SharedPlans, sharing_key
 from gradwire.runs.stored.point_folders import folder_name, older_folders
 from gradwire.runs.stored.stored_run import StoredRun
+from gradwire.vm.code_digest import plan_digest, run_digest, sources_digest
 from gradwire.vm.kernel import cache_folder, cached_kernel
 from gradwire.vm.machines import Clock
 from gradwire.workloads.checker import check

@@ -17,11 +17,11 @@ from gradwire.runs.expected_cost import Expectation, announcement, warnings
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.launch.kernel import make_kernel_ready
 from gradwire.runs.launch.out_paths import writing
+from gradwire.runs.launch.place import place_for, take_over
 from gradwire.runs.launch.preparation import Prepared
 from gradwire.runs.proof import trial_on
 from gradwire.runs.reporting import write_report
 from gradwire.runs.stored.lock import locked
-from gradwire.runs.stored.place import place_for, take_over
 from gradwire.runs.stored.provenance import note_start
 from gradwire.runs.stored.run_folder import write_run_folder
 from gradwire.runs.terminal.progress import LiveProgress

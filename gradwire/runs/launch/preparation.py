@@ -12,11 +12,11 @@ from gradwire.runs.comparing.planning import plan_comparison
 from gradwire.runs.comparing.questions import Asked
 from gradwire.runs.compiling.processes import cores
 from gradwire.runs.launch.out_paths import refuse_unusable
+from gradwire.runs.launch.place import Place, place_for
 from gradwire.runs.launch.scenario_files import scenario_path
 from gradwire.runs.planned import PlannedRun, planning, refuse_coarse, refuse_misfits, scale_warning, virtual_clock
 from gradwire.runs.proof import trial_on
 from gradwire.runs.reporting import printed_cells, without_foreign_values
-from gradwire.runs.stored.place import Place, place_for
 from gradwire.runs.stored.provenance import provenance
 from gradwire.runs.stored.run_folder import RUNS, has_valid_points
 from gradwire.runs.terminal.screen import Screen

@@ -13,18 +13,18 @@ from rich.console import RenderableType
 
 from gradwire.analysis.programs.results import ProgramResult
 from gradwire.faults import InputFault
-from gradwire.programs.points.campaign import OnEnded, run_programs
-from gradwire.programs.points.planned import plan_programs
-from gradwire.programs.points.reporting import report_programs
-from gradwire.programs.size import capacity_warning
 from gradwire.runs.compiling.processes import cores
 from gradwire.runs.executing.choice import LOCAL, Where
 from gradwire.runs.launch.kernel import make_kernel_ready
+from gradwire.runs.launch.network_size import capacity_warning
 from gradwire.runs.launch.out_paths import refuse_unusable, writing
+from gradwire.runs.launch.place import Place, place_for
 from gradwire.runs.launch.scenario_files import scenario_path
+from gradwire.runs.program_points.campaign import OnEnded, run_programs
+from gradwire.runs.program_points.planned import plan_programs
+from gradwire.runs.program_points.reporting import report_programs
 from gradwire.runs.proof import trial_on
 from gradwire.runs.stored.lock import locked
-from gradwire.runs.stored.place import Place, place_for
 from gradwire.runs.stored.provenance import note_start
 from gradwire.runs.stored.run_folder import write_run_folder
 from gradwire.runs.terminal.screen import Screen

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from gradwire.analysis.programs.results import ProgramResult
-from gradwire.programs.points.planned import PlannedPrograms
+from gradwire.runs.program_points.planned import PlannedPrograms
 
 
 def tell_ended(console: Console, point: PlannedPrograms, result: ProgramResult, reused: bool) -> None:

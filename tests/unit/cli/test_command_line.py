@@ -15,7 +15,7 @@ from gradwire.faults import InputFault, InternalFault, MachineFault
 from gradwire.runs import replay
 from gradwire.runs.campaign import Campaign
 from gradwire.runs.executing import machine
-from gradwire.runs.stored.store import PointStore
+from gradwire.runs.store import PointStore
 from gradwire.vm.doctor import Finding
 from tests.shared.command_line import gradwire_says, needs_no_kernel
 from tests.shared.snippets import ROOT

@@ -17,7 +17,7 @@ from gradwire.runs import judged, planned, reproduce
 from gradwire.runs.executing.local import LocalPool
 from gradwire.runs.planned import source_key
 from gradwire.runs.reproduce import Reproduction, model_facts, wanted_scenarios
-from gradwire.runs.stored.store import PointStore
+from gradwire.runs.store import PointStore
 from gradwire.vm.machines import Clock
 from tests.unit.runs.test_run_loop import GOOD, Silent, good_job, machine, reported
 

@@ -141,7 +141,7 @@ def run(out: Path, points: list[PlannedRun], jobs: int = 1) -> tuple[list[Judged
 def reported(out: Path, points: list[Point]) -> list[JudgedRun]:
     """The runs, judged as by `gradwire report`."""
     stored = runs_of(out, points)
-    return [judge_stored(one, point, Clock()) for one, point in zip(stored, points, strict=True)]
+    return [judge_stored(one, point) for one, point in zip(stored, points, strict=True)]
 
 
 def kept(planned: PlannedRun) -> JudgedRun | None:

@@ -12,15 +12,15 @@ from gradwire.analysis.programs.results import ProgramResult
 from gradwire.faults import Fault, UnfitMachine
 from gradwire.files import refuse_full_disk, replacing, unfit_for_writing
 from gradwire.programs.execution import Request, execute
-from gradwire.programs.points.judged import (
+from gradwire.runs.executing.executor import Cpus, do_all
+from gradwire.runs.executing.local import Trial, no_trial
+from gradwire.runs.program_points.judged import (
     is_complete,
     judge_failure,
     judge_programs,
     write_completion,
 )
-from gradwire.programs.points.planned import PlannedPrograms
-from gradwire.runs.executing.executor import Cpus, do_all
-from gradwire.runs.executing.local import Trial, no_trial
+from gradwire.runs.program_points.planned import PlannedPrograms
 from gradwire.runs.protocol import write_json
 from gradwire.runs.stored.links import make_empty
 from gradwire.runs.stored.stored_run import VERDICT_FILE

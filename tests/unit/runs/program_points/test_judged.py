@@ -10,8 +10,8 @@ import pytest
 
 from gradwire.faults import InputFault
 from gradwire.programs.execution import SUMMARY_FILE, Summary
-from gradwire.programs.points.judged import is_complete, judge_failure, judge_programs, write_completion
 from gradwire.programs.protocol import PortTraffic, Report
+from gradwire.runs.program_points.judged import is_complete, judge_failure, judge_programs, write_completion
 from gradwire.runs.protocol import write_json
 from gradwire.workloads.programs.loading import ProgramPoint
 from gradwire.workloads.programs.schema import ProgramPointSection

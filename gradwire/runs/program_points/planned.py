@@ -10,9 +10,9 @@ from pathlib import Path
 
 from gradwire.programs.commands import named_files, refuse_wrong_commands, started, told
 from gradwire.programs.launch import Started
-from gradwire.runs.code_digest import sources_digest
 from gradwire.runs.stored.point_folders import folder_name
 from gradwire.runs.stored.stored_run import in_words
+from gradwire.vm.code_digest import sources_digest
 from gradwire.vm.kernel import cached_kernel
 from gradwire.workloads.programs.loading import ProgramPoint
 from gradwire.workloads.scenario.loading import origin_named
