@@ -19,7 +19,7 @@ from gradwire.cli import comparison_command, program_commands, trace_command
 from gradwire.cli.ending import status_of, unaltered
 from gradwire.encoding import spell_what_is_missing
 from gradwire.faults import STATUSES
-from gradwire.runs.launch.scenario_files import refuse_unreadable, scenario_names
+from gradwire.runs.launch.scenario_files import read_scenario, scenario_names
 
 PURPOSE = "Measures what communication strategies do to distributed training, on real networks in virtual time."
 
@@ -141,7 +141,7 @@ def run(
 ) -> None:
     """Runs a scenario's points and reports on them; resumes a run folder where it stopped."""
     chosen = _with_fidelity(settings, fidelity)
-    refuse_unreadable(scenario, chosen)
+    read_scenario(scenario, chosen)
     from gradwire.cli import running
     from gradwire.runs.executing.choice import Where
 
@@ -166,7 +166,7 @@ def plan(
     ] = None,
 ) -> None:
     """Compiles and checks every point of a scenario and prints the plans, without running them."""
-    refuse_unreadable(scenario, settings or [])
+    read_scenario(scenario, settings or [])
     from gradwire.cli import planning
 
     planning.plan(scenario, settings or [], draw)
@@ -188,7 +188,7 @@ def estimate(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
     """Estimates every point of a scenario on an ideal network, in milliseconds to seconds: a model, not a run."""
-    refuse_unreadable(scenario, settings or [])
+    read_scenario(scenario, settings or [])
     from gradwire.cli import estimating
 
     estimating.estimate(scenario, settings or [], jobs, send_ends, out, as_json=as_json)

@@ -88,6 +88,16 @@ class JudgedRun:
         return self.stored.label
 
     @property
+    def valid(self) -> bool:
+        """Whether its numbers are results."""
+        return self.result.valid
+
+    @property
+    def took_s(self) -> float:
+        """Wall time of the run; 0 if it did not come to its end."""
+        return self.speed.total_s if self.speed else 0.0
+
+    @property
     def ended(self) -> bool:
         """Whether the run came to its end."""
         return self.speed is not None

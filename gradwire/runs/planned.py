@@ -105,6 +105,11 @@ class PlannedRun:
         return self.stored.label
 
     @property
+    def memory_mb(self) -> int:
+        """What its machine may use."""
+        return self.point.section.run.memory_mb
+
+    @property
     def cost_bytes(self) -> int:
         """Bytes that the run moves, which is about proportional to its wall time."""
         per_iteration = [int(plan.ops.size_bytes[plan.is_remote()].sum()) for plan in self.plans.values()]

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from gradwire import PACKAGE
 from gradwire.faults import InputFault
+
+if TYPE_CHECKING:
+    from gradwire.workloads.programs.loading import ProgramScenario
+    from gradwire.workloads.scenario.loading import Scenario
 
 SCENARIOS = PACKAGE / "scenarios"
 
@@ -31,16 +36,17 @@ def scenario_path(path: Path) -> Path:
     return built_in
 
 
-def refuse_unreadable(path: Path, settings: Sequence[str]) -> None:
-    """Raises InputFault for a scenario that is wrong: before a command loads all that it runs one with, which takes seconds."""
-    from gradwire.workloads.scenario.reading import has_programs, read_document  # noqa: PLC0415 (`--help` does not need it)
+def read_scenario(source: Path | Mapping[str, Any], settings: Sequence[str] = ()) -> Scenario | ProgramScenario:
+    """The scenario, of plans or of programs, at a path, of a shipped one's name, or with this content, with settings.
 
-    file = scenario_path(path)
-    if has_programs(read_document(file)):
-        from gradwire.workloads.programs.loading import load_programs  # noqa: PLC0415
+    Commands call it before they load all that they run a scenario with, which takes seconds, so it imports what it needs alone. Raises
+    InputFault for everything that is wrong.
+    """
+    from gradwire.workloads.programs.loading import load_programs, programs_of  # noqa: PLC0415 (`--help` does not need them)
+    from gradwire.workloads.scenario.loading import load_scenario, scenario_of  # noqa: PLC0415
+    from gradwire.workloads.scenario.reading import has_programs, read_document  # noqa: PLC0415
 
-        load_programs(file, settings)
-        return
-    from gradwire.workloads.scenario.loading import load_scenario  # noqa: PLC0415
-
-    load_scenario(file, settings)
+    if isinstance(source, Mapping):
+        return programs_of(source, settings) if has_programs(source) else scenario_of(source, settings)
+    path = scenario_path(source)
+    return load_programs(path, settings) if has_programs(read_document(path)) else load_scenario(path, settings)
