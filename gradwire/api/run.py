@@ -12,7 +12,6 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
-from gradwire.analysis.compare import compare as compare_printed
 from gradwire.analysis.frames.critical_path import parts_frame, segments_frame
 from gradwire.analysis.frames.ops import logged_frame
 from gradwire.analysis.frames.points import INDEX, points_frame
@@ -22,6 +21,7 @@ from gradwire.analysis.iterations import iteration_ends_ns
 from gradwire.analysis.parameters import Value, fits
 from gradwire.analysis.path.critical_path import critical_path
 from gradwire.analysis.points import PointResult, pool_seeds
+from gradwire.analysis.printed.comparison import compare as compare_printed
 from gradwire.analysis.report.charts import Labels
 from gradwire.analysis.report.conclusion import conclusion, ranked_by_setting
 from gradwire.analysis.report.panels import draw_metric
@@ -43,8 +43,8 @@ from gradwire.runs.stored.named_run import chosen_iteration, named_run
 from gradwire.runs.stored.point_folders import runs_of
 from gradwire.runs.stored.run_folder import stored_scenario
 from gradwire.runs.stored.stored_run import StoredRun
-from gradwire.workloads.lineup.strategies import FAMILIES, PARTIAL, is_random
-from gradwire.workloads.scenario.loading import Scenario
+from gradwire.scenario.contenders import FAMILIES, PARTIAL, is_random
+from gradwire.scenario.loading import Scenario
 
 
 class InvalidPointWarning(UserWarning):

@@ -23,15 +23,16 @@ from gradwire.runs.launch.preparation import (
     Prepared,
     compiled,
     loaded,
-    loaded_either,
     prepare,
     prepare_comparison,
     prepare_programs,
+    with_own_values,
 )
+from gradwire.runs.launch.scenario_files import read_scenario
 from gradwire.runs.stored.run_folder import RUNS, holds_programs, run_folder
 from gradwire.runs.terminal.screen import PlainConsole, Screen
+from gradwire.scenario.program_scenarios import ProgramScenario
 from gradwire.vm.machines import Clock
-from gradwire.workloads.programs.loading import ProgramScenario
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -70,13 +71,13 @@ def run(
     said = "..." if isinstance(scenario, Mapping) else repr(os.fspath(scenario))
     command = f"gradwire.run({said}{f', set={list(settings)}' if settings else ''})"
     source = source_of(scenario)
-    read, folder = loaded_either(source, settings), None if out is None else Path(out)
+    read, folder = read_scenario(source, settings), None if out is None else Path(out)
     where.refuse_what_cannot_be(Clock(), read.points)
     if isinstance(read, ProgramScenario):
         programs = prepare_programs(read, Clock(), folder, screen)
         done = carry_out(programs, where, command, screen)
         return ProgramRun(programs.place.folder, [run.result for run in done.runs])
-    return _carried_out(prepare(read, Clock(), folder, screen), where, command, screen)
+    return _carried_out(prepare(with_own_values(read), Clock(), folder, screen), where, command, screen)
 
 
 def compare(

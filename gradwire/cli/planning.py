@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from rich.markup import escape
@@ -10,40 +9,38 @@ from rich.markup import escape
 from gradwire.cli import terminal
 from gradwire.runs.compiling.processes import cores
 from gradwire.runs.expected_cost import announcement, warnings
-from gradwire.runs.launch.scenario_files import read_scenario
 from gradwire.runs.planned import PlannedRun, planning, virtual_clock
 from gradwire.runs.program_points.planned import plan_programs
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.runs.terminal.plan_listing import plan_lines, settings_lines, shared_settings
-from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.programs.loading import ProgramScenario
-from gradwire.workloads.scenario.units import rate_text
+from gradwire.scenario.loading import Scenario
+from gradwire.scenario.program_scenarios import ProgramScenario
+from gradwire.workloads.values.units import rate_text
 
 
-def plan(scenario: Path, settings: Sequence[str], draw: Path | None = None) -> None:
+def plan(scenario: Scenario | ProgramScenario, draw: Path | None = None) -> None:
     """`gradwire plan`."""
-    found = read_scenario(scenario, settings)
     if draw is not None:
         from gradwire.cli import drawing
 
         drawing.refuse_other_kinds(draw)
-    if isinstance(found, ProgramScenario):
-        _list_programs(found)
+    if isinstance(scenario, ProgramScenario):
+        _list_programs(scenario)
         if draw is not None:
-            drawing.draw(draw, [point.fabric for point in found.points])
+            drawing.draw(draw, [point.fabric for point in scenario.points])
         return
     runs: list[PlannedRun] = []
-    shared = shared_settings(found.points)
+    shared = shared_settings(scenario.points)
     with terminal.interruptible("interrupted"):
-        for planned in planning(found.points, RUNS / found.name, virtual_clock(found.points), cores()):
-            heading = () if runs else settings_lines(shared, len(found.points))
+        for planned in planning(scenario.points, RUNS / scenario.name, virtual_clock(scenario.points), cores()):
+            heading = () if runs else settings_lines(shared, len(scenario.points))
             terminal.console.print(*heading, *plan_lines(planned, shared), sep="\n", highlight=False)
             runs.append(planned)
     for warning in warnings(runs):
         terminal.screen().warn(warning)
     terminal.console.print(announcement(runs, cores()), highlight=False)
     if draw is not None:
-        drawing.draw(draw, [ResolvedPoint(point.section).fabric for point in found.points])
+        drawing.draw(draw, [point.resolved.fabric for point in scenario.points])
 
 
 def _list_programs(scenario: ProgramScenario) -> None:

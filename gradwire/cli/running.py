@@ -16,29 +16,29 @@ from gradwire.runs.launch.execution import carry_out
 from gradwire.runs.launch.preparation import (
     Prepared,
     PreparedPrograms,
-    loaded_either,
     prepare,
     prepare_comparison,
     prepare_programs,
+    with_own_values,
 )
 from gradwire.runs.stored.provenance import typed_command
+from gradwire.scenario.loading import Scenario
+from gradwire.scenario.program_scenarios import ProgramScenario
 from gradwire.vm.machines import Clock
-from gradwire.workloads.programs.loading import ProgramScenario
 
 
 def run(
-    scenario: Path, settings: Sequence[str], where: Where, out: Path | None, clock_name: str, scale: int | None
+    scenario: Scenario | ProgramScenario, where: Where, out: Path | None, clock_name: str, scale: int | None
 ) -> None:
     """`gradwire run`."""
     clock = chosen_clock(clock_name, scale)
     where.refuse_what_cannot_be(clock)
     with terminal.interruptible("interrupted; nothing has run"):
-        loaded = loaded_either(scenario, settings)
-        where.refuse_what_cannot_be(clock, loaded.points)
+        where.refuse_what_cannot_be(clock, scenario.points)
         prepared = (
-            prepare_programs(loaded, clock, out, terminal.screen())
-            if isinstance(loaded, ProgramScenario)
-            else prepare(loaded, clock, out, terminal.screen())
+            prepare_programs(scenario, clock, out, terminal.screen())
+            if isinstance(scenario, ProgramScenario)
+            else prepare(with_own_values(scenario), clock, out, terminal.screen())
         )
     _run(prepared, where)
 

@@ -28,11 +28,11 @@ from gradwire.runs.run_loop import EndWatcher, RunLoop, judged_or_failed
 from gradwire.runs.stored.links import make_empty
 from gradwire.runs.stored.stored_run import Completion, Speed, write_completion
 from gradwire.runs.warmup.lengthening import lengthened
+from gradwire.scenario.resolution.planned_faults import planned_faults
+from gradwire.scenario.resolution.windows import buffer_bytes, path_bytes
+from gradwire.scenario.schema import PointSection
 from gradwire.vm.machine import COMPILED_AGENT
 from gradwire.vm.machines import Clock
-from gradwire.workloads.fabrics.windows import buffer_bytes, path_bytes
-from gradwire.workloads.faults.planned import planned_faults
-from gradwire.workloads.scenario.schema import PointSection
 
 
 class Watcher(MachineWatcher, EndWatcher[JudgedRun], Protocol):

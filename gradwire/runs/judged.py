@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from gradwire.analysis.agreement.causes import Agreement
-from gradwire.analysis.agreement.ideal import IdealRun
 from gradwire.analysis.congestion.windows import WindowUse, window_use
+from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.fluid.paths import SpineOf
 from gradwire.analysis.fluid.steady import Window, window_times_s
 from gradwire.analysis.frames.csv_files import write_csv
@@ -45,7 +45,7 @@ from gradwire.runs.stored.stored_run import (
     Speed,
     StoredRun,
 )
-from gradwire.workloads.scenario.loading import Point
+from gradwire.scenario.loading import Point
 
 
 @dataclass(frozen=True)

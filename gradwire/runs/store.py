@@ -20,8 +20,8 @@ from gradwire.runs.judged import JudgedRun, judge_kept
 from gradwire.runs.planned import PlannedRun, plan_run, source_key
 from gradwire.runs.stored.files import reading
 from gradwire.runs.stored.stored_run import StoredRun
+from gradwire.scenario.loading import Point
 from gradwire.vm.machines import Clock
-from gradwire.workloads.scenario.loading import Point
 
 LOCK_POLL_S = 0.5
 

@@ -36,8 +36,8 @@ FAULT_MODULES = ("gradwire.vm.causes", "gradwire.vm.packages")
 NAMES_MODULES = ("gradwire",)
 """Names for Python programs, each imported when it is asked for, and where the package lies: they change no result."""
 BOOT_FILES = ("gradwire/vm/init.sh", "gradwire/vm/host_init.sh")
-PLAN_FOLDER = "gradwire/workloads"
-"""The code that compiles plans. The whole folder counts, for strategies are looked up by name and not imported."""
+PLAN_FOLDERS = ("gradwire/scenario", "gradwire/workloads")
+"""The code that compiles plans. Whole folders count, for strategies are looked up by name and not imported."""
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -66,8 +66,8 @@ def sources_digest(modules: tuple[str, ...]) -> str:
 @functools.cache
 def plan_digest() -> str:
     """Hash of the code that compiles plans."""
-    root = SOURCE_ROOT / PLAN_FOLDER
-    return _hash([f"{path.relative_to(root)}\n{_meaning(path)}" for path in sorted(root.rglob("*.py"))])
+    paths = (path for folder in PLAN_FOLDERS for path in sorted((SOURCE_ROOT / folder).rglob("*.py")))
+    return _hash([f"{path.relative_to(SOURCE_ROOT)}\n{_meaning(path)}" for path in paths])
 
 
 def imported_sources(modules: Sequence[str]) -> dict[str, Path]:

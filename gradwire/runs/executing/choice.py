@@ -12,10 +12,10 @@ from gradwire.faults import InputFault, MachineFault
 from gradwire.runs.compiling.processes import cores
 from gradwire.runs.executing.executor import Executor
 from gradwire.runs.executing.local import LocalPool, Trial
+from gradwire.scenario.loading import Point
+from gradwire.scenario.program_scenarios import ProgramPoint
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machines import Clock
-from gradwire.workloads.programs.loading import ProgramPoint
-from gradwire.workloads.scenario.loading import Point
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,13 +8,12 @@ from pathlib import Path
 from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.faults import InputFault
 from gradwire.runs.launch.scenario_files import read_scenario
+from gradwire.scenario.contenders import LEAVES, SPINES
+from gradwire.scenario.program_scenarios import ProgramScenario
 from gradwire.vm.machines import DEFAULT_MEMORY_MB
-from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.lineup.strategies import LEAVES, SPINES
-from gradwire.workloads.programs.loading import ProgramScenario
 from gradwire.workloads.scaling import VIRTUAL_CAPACITY_BPS
-from gradwire.workloads.scenario.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
-from gradwire.workloads.scenario.units import DURATION, SIZE, rate_bps, rate_text
+from gradwire.workloads.values.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
+from gradwire.workloads.values.units import DURATION, SIZE, rate_bps, rate_text
 
 WALL_LIMIT_S = 1800.0
 LEAST_MEMORY_MB = 512
@@ -81,7 +80,7 @@ def _of_scenario(size: Size, path: Path) -> Bench:
     if isinstance(scenario, ProgramScenario):
         return _of_programs(scenario, path)
     # Classes and aggregators are the strategies', and no strategy runs here.
-    fabrics = {replace(ResolvedPoint(point.section).fabric, classes=1, aggregators=False) for point in scenario.points}
+    fabrics = {replace(point.resolved.fabric, classes=1, aggregators=False) for point in scenario.points}
     fabric = _only(fabrics, path, len(scenario.points))
     memory_mb = max(point.section.run.memory_mb for point in scenario.points)
     wall_limit_s = max(point.section.run.time_limit for point in scenario.points)

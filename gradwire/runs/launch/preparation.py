@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gradwire.analysis.compare import check_cells
+from gradwire.analysis.printed.comparison import check_cells
 from gradwire.faults import InputFault
 from gradwire.runs.comparing.planning import plan_comparison
 from gradwire.runs.comparing.questions import Asked
 from gradwire.runs.compiling.processes import cores
 from gradwire.runs.launch.out_paths import refuse_unusable
 from gradwire.runs.launch.place import Place, place_for
-from gradwire.runs.launch.scenario_files import read_scenario
+from gradwire.runs.launch.scenario_files import scenario_path
 from gradwire.runs.planned import PlannedRun, planning, refuse_coarse, refuse_misfits, scale_warning, virtual_clock
 from gradwire.runs.program_points.planned import PlannedPrograms, plan_programs
 from gradwire.runs.proof import trial_on
@@ -22,10 +22,9 @@ from gradwire.runs.reporting import printed_cells, without_foreign_values
 from gradwire.runs.stored.provenance import provenance
 from gradwire.runs.stored.run_folder import RUNS, has_valid_points
 from gradwire.runs.terminal.screen import Screen
+from gradwire.scenario.loading import Scenario, load_scenario, scenario_of
+from gradwire.scenario.program_scenarios import ProgramScenario
 from gradwire.vm.machines import MEASURED, Clock
-from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.programs.loading import ProgramScenario
-from gradwire.workloads.scenario.loading import Scenario
 
 
 @dataclass(frozen=True)
@@ -51,29 +50,19 @@ class PreparedPrograms:
     scale_from: str = ""
 
 
-def loaded_either(source: Path | Mapping[str, Any], settings: Sequence[str]) -> Scenario | ProgramScenario:
-    """The scenario, of plans or of programs, at a path, of a shipped one's name, or with this content, with settings.
-
-    Raises InputFault. Printed values are left out as `loaded` says.
-    """
-    scenario = read_scenario(source, settings)
-    if isinstance(scenario, ProgramScenario) or not settings:
-        return scenario
-    return without_foreign_values(scenario, _of_plans(read_scenario(source)))
-
-
-def _of_plans(scenario: Scenario | ProgramScenario) -> Scenario:
-    if isinstance(scenario, ProgramScenario):
-        raise InputFault(f"{scenario.name}: its points are of programs, which have no plan; `gradwire.run` runs them")
-    return scenario
-
-
 def loaded(source: Path | Mapping[str, Any], settings: Sequence[str]) -> Scenario:
     """The scenario of plans at a path, of a shipped one's name, or with this content, with settings. Raises InputFault.
 
     Printed values that belong to other settings than these are left out.
     """
-    return _of_plans(loaded_either(source, settings))
+    if isinstance(source, Mapping):
+        return with_own_values(scenario_of(source, settings))
+    return with_own_values(load_scenario(scenario_path(source), settings))
+
+
+def with_own_values(scenario: Scenario) -> Scenario:
+    """The scenario without the printed values that belong to other settings than its own. Raises InputFault."""
+    return without_foreign_values(scenario, scenario.without_settings()) if scenario.settings else scenario
 
 
 def prepare_programs(scenario: ProgramScenario, clock: Clock, out: Path | None, screen: Screen) -> PreparedPrograms:
@@ -161,7 +150,7 @@ def _measured(scenario: Scenario, folder: Path, screen: Screen) -> tuple[Clock, 
     if starts and has_valid_points(folder):
         return starts[-1].clock, starts[-1].scale_from
     with screen.errors.status("measuring what this machine carries"):
-        chosen = choose_scale([ResolvedPoint(point.section).fabric for point in scenario.points])
+        chosen = choose_scale([point.resolved.fabric for point in scenario.points])
     screen.results.print(chosen.announcement(), highlight=False)
     return Clock("wall", chosen.number), chosen.measured
 

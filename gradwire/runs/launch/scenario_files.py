@@ -11,8 +11,8 @@ from gradwire import PACKAGE
 from gradwire.faults import InputFault
 
 if TYPE_CHECKING:
-    from gradwire.workloads.programs.loading import ProgramScenario
-    from gradwire.workloads.scenario.loading import Scenario
+    from gradwire.scenario.loading import Scenario
+    from gradwire.scenario.program_scenarios import ProgramScenario
 
 SCENARIOS = PACKAGE / "scenarios"
 
@@ -36,17 +36,24 @@ def scenario_path(path: Path) -> Path:
     return built_in
 
 
-def read_scenario(source: Path | Mapping[str, Any], settings: Sequence[str] = ()) -> Scenario | ProgramScenario:
+def read_scenario(source: Path | Mapping[str, Any], settings: Sequence[str]) -> Scenario | ProgramScenario:
     """The scenario, of plans or of programs, at a path, of a shipped one's name, or with this content, with settings.
 
-    Commands call it before they load all that they run a scenario with, which takes seconds, so it imports what it needs alone. Raises
-    InputFault for everything that is wrong.
+    A command reads it first, and imports what runs it afterwards: that takes seconds, after which nobody should be told of a wrong key.
+    Raises InputFault for everything that is wrong.
     """
-    from gradwire.workloads.programs.loading import load_programs, programs_of  # noqa: PLC0415 (`--help` does not need them)
-    from gradwire.workloads.scenario.loading import load_scenario, scenario_of  # noqa: PLC0415
-    from gradwire.workloads.scenario.reading import has_programs, read_document  # noqa: PLC0415
+    from gradwire.scenario.loading import load_scenario, scenario_of  # noqa: PLC0415 (`--help` does not need them)
+    from gradwire.scenario.program_scenarios import load_programs, programs_of  # noqa: PLC0415
+    from gradwire.scenario.reading import has_programs, read_document  # noqa: PLC0415
 
     if isinstance(source, Mapping):
         return programs_of(source, settings) if has_programs(source) else scenario_of(source, settings)
     path = scenario_path(source)
     return load_programs(path, settings) if has_programs(read_document(path)) else load_scenario(path, settings)
+
+
+def read_scenario_of_strategies(path: Path, settings: Sequence[str]) -> Scenario:
+    """As `read_scenario`. Raises InputFault for a scenario of programs too."""
+    from gradwire.scenario.loading import load_scenario  # noqa: PLC0415 (`--help` does not need it)
+
+    return load_scenario(scenario_path(path), settings)

@@ -18,8 +18,8 @@ from gradwire.runs.protocol import write_json
 from gradwire.runs.stored.files import fitting, read_message, reading, refuse_changed
 from gradwire.runs.stored.soundness.ranges import refuse_outside
 from gradwire.runs.stored.stored_run import COMPLETION_FILE, VERDICT_FILE
-from gradwire.workloads.programs.loading import ProgramPoint
-from gradwire.workloads.scenario.fields import LONGEST_S
+from gradwire.scenario.program_scenarios import ProgramPoint
+from gradwire.workloads.values.fields import LONGEST_S
 
 MEANING = "A program failed and the others were ended, or one never ran."
 ENDED, READABLE = "programs", "figures"

@@ -14,10 +14,10 @@ from gradwire.programs.launch import Started
 from gradwire.runs.program_points.judged import JudgedPrograms
 from gradwire.runs.stored.point_folders import folder_name
 from gradwire.runs.stored.stored_run import in_words
+from gradwire.scenario.loading import origin_named
+from gradwire.scenario.program_scenarios import ProgramPoint
 from gradwire.vm.code_digest import sources_digest
 from gradwire.vm.kernel import cached_kernel
-from gradwire.workloads.programs.loading import ProgramPoint
-from gradwire.workloads.scenario.loading import origin_named
 
 INSIDE_MODULES = ("gradwire.programs.inside.exec_job", "gradwire.controller.__main__", "gradwire.devices")
 """What the machine boots with, and what scripts import. With all that they import, they are the code that carries programs out."""

@@ -14,7 +14,7 @@ from gradwire.runs.program_points.judged import judge_programs
 from gradwire.runs.stored.point_folders import folder_name
 from gradwire.runs.stored.provenance import facts, provenance
 from gradwire.runs.stored.run_folder import stored_clock
-from gradwire.workloads.programs.loading import ProgramScenario
+from gradwire.scenario.program_scenarios import ProgramScenario
 
 
 def judge_stored_programs(scenario: ProgramScenario, folder: Path) -> list[ProgramResult]:

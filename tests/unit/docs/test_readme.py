@@ -9,12 +9,12 @@ from functools import cache
 import pytest
 
 from gradwire.analysis.fluid.estimate import estimate
-from gradwire.analysis.papers.holds import EFFICIENCY_POINTS, NUMBER_SHARE
+from gradwire.analysis.printed.tolerances import EFFICIENCY_POINTS, NUMBER_SHARE
 from gradwire.runs.stored.spines import Spines
-from gradwire.workloads.compilation import compile_point
+from gradwire.scenario.loading import Scenario, resolve
+from gradwire.scenario.resolution.compilation import compile_point
 from gradwire.workloads.registry.built_in import BUILT_IN
-from gradwire.workloads.scenario.loading import Scenario, resolve
-from gradwire.workloads.scenario.units import rate_text
+from gradwire.workloads.values.units import rate_text
 from tests.shared.snippets import QUESTION, ROOT, Answer, answers, documents, shown_file
 from tests.unit.docs.test_documentation import LINK
 

@@ -43,9 +43,9 @@ from gradwire.runs.run_loop import running_order
 from gradwire.runs.stored.point_folders import runs_of
 from gradwire.runs.stored.stored_run import Completion, StoredRun, write_completion
 from gradwire.runs.terminal.progress import LiveProgress
+from gradwire.scenario.loading import Point, resolve
+from gradwire.scenario.settings import apply_setting
 from gradwire.vm.machines import Clock
-from gradwire.workloads.scenario.loading import Point, resolve
-from gradwire.workloads.scenario.settings import apply_setting
 
 TEXT = """
 title = "A test"

@@ -51,7 +51,7 @@ def test_all_that_runs_in_the_machine_is_found() -> None:
         "gradwire.datatypes.plan",
     } <= set(found)
     assert not {
-        "gradwire.runs.reproduce",
+        "reproduction.gathering",
         "gradwire.runs.comparing.planning",
         "gradwire.analysis.report.charts",
         "gradwire.vm.kernel",

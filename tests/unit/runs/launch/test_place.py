@@ -20,8 +20,8 @@ from gradwire.runs.launch.place import Place, default_name, place_for, take_over
 from gradwire.runs.reporting import printed_cells, without_foreign_values
 from gradwire.runs.stored.lock import HOLDER_FILE, locked
 from gradwire.runs.stored.run_folder import write_run_folder
+from gradwire.scenario.loading import Scenario, load_scenario
 from gradwire.vm.machines import Clock
-from gradwire.workloads.scenario.loading import Scenario, load_scenario
 from tests.shared.snippets import ROOT
 from tests.unit.cli.test_command_line import SCENARIO
 from tests.unit.runs.test_run_loop import Silent, good_job, machine, planned_runs

@@ -14,8 +14,7 @@ from gradwire.programs.protocol import PortTraffic, Report
 from gradwire.runs.program_points.judged import judge_failure, judge_programs
 from gradwire.runs.protocol import write_json
 from gradwire.runs.stored.stored_run import Completion, StoredRun, write_completion
-from gradwire.workloads.programs.loading import ProgramPoint
-from gradwire.workloads.programs.schema import ProgramPointSection
+from gradwire.scenario.program_scenarios import ProgramPoint, ProgramPointSection
 
 SECTION = ProgramPointSection.model_validate(
     {
