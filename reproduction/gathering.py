@@ -24,16 +24,16 @@ from gradwire.analysis.points import PointResult
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
 from gradwire.runs.campaign import Watcher, carry_out
-from gradwire.runs.code_digest import plan_digest, run_digest
 from gradwire.runs.executing.executor import Executor, do_all
 from gradwire.runs.judged import JudgedRun, write_judgement
 from gradwire.runs.planned import virtual_clock
+from gradwire.runs.store import PointStore
 from gradwire.runs.stored.links import POINTS_FOLDER, refuse_links, store_folder
 from gradwire.runs.stored.point_folders import folder_name
 from gradwire.runs.stored.run_folder import write_run_folder
-from gradwire.runs.stored.store import PointStore
 from gradwire.scenario.loading import Point, Scenario, load_scenario
 from gradwire.scenario.resolution.compilation import compile_resolved
+from gradwire.vm.code_digest import plan_digest, run_digest
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machines import Clock
 from reproduction.measuring.causes import from_critical_path

@@ -41,7 +41,7 @@ from gradwire.runs.stored.explanation import captured_use
 from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.named_run import chosen_iteration, named_run
 from gradwire.runs.stored.point_folders import runs_of
-from gradwire.runs.stored.run_folder import stored_clock, stored_scenario
+from gradwire.runs.stored.run_folder import stored_scenario
 from gradwire.runs.stored.stored_run import StoredRun
 from gradwire.scenario.contenders import FAMILIES, PARTIAL, is_random
 from gradwire.scenario.loading import Scenario
@@ -67,9 +67,9 @@ class Run:
 
     @cached_property
     def _judged(self) -> list[JudgedRun]:
-        points, clock = self._scenario.points, stored_clock(self.folder)
+        points = self._scenario.points
         stored = runs_of(self.folder, points)
-        return [judge_stored(one, point, clock) for one, point in zip(stored, points, strict=True)]
+        return [judge_stored(one, point) for one, point in zip(stored, points, strict=True)]
 
     @cached_property
     def _scenario(self) -> Scenario:

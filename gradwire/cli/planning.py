@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rich.markup import escape
+
 from gradwire.cli import terminal
 from gradwire.runs.compiling.processes import cores
 from gradwire.runs.expected_cost import announcement, warnings
 from gradwire.runs.planned import PlannedRun, planning, virtual_clock
+from gradwire.runs.program_points.planned import plan_programs
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.runs.terminal.plan_listing import plan_lines, settings_lines, shared_settings
 from gradwire.scenario.loading import Scenario
 from gradwire.scenario.program_scenarios import ProgramScenario
+from gradwire.workloads.values.units import rate_text
 
 
 def plan(scenario: Scenario | ProgramScenario, draw: Path | None = None) -> None:
@@ -21,9 +25,7 @@ def plan(scenario: Scenario | ProgramScenario, draw: Path | None = None) -> None
 
         drawing.refuse_other_kinds(draw)
     if isinstance(scenario, ProgramScenario):
-        from gradwire.cli import program_points
-
-        program_points.plan(scenario)
+        _list_programs(scenario)
         if draw is not None:
             drawing.draw(draw, [point.fabric for point in scenario.points])
         return
@@ -39,3 +41,17 @@ def plan(scenario: Scenario | ProgramScenario, draw: Path | None = None) -> None
     terminal.console.print(announcement(runs, cores()), highlight=False)
     if draw is not None:
         drawing.draw(draw, [point.resolved.fabric for point in scenario.points])
+
+
+def _list_programs(scenario: ProgramScenario) -> None:
+    """What would run where, for programs have no plan."""
+    for planned in plan_programs(scenario.points, RUNS / scenario.name):
+        fabric = planned.point.fabric
+        terminal.console.print(
+            f"[bold]{escape(planned.label)}[/bold]: {fabric.hosts} hosts at {rate_text(fabric.rate_bps)}",
+            highlight=False,
+        )
+        for name, program in planned.point.section.program.items():
+            hosts = ", ".join(fabric.host_names()[host] for host in planned.point.hosts_of(program))
+            when = f" after {program.start:g} s" if program.start else ""
+            terminal.console.print(f"  {escape(name)} on {hosts}{when}: {escape(program.command)}", highlight=False)

@@ -8,13 +8,19 @@ from pathlib import Path
 
 import typer
 
-from gradwire.cli import program_points, terminal
+from gradwire.cli import terminal
 from gradwire.cli.clock import chosen_clock
 from gradwire.runs.comparing.questions import Asked
 from gradwire.runs.executing.choice import Where
 from gradwire.runs.launch.execution import carry_out
-from gradwire.runs.launch.preparation import Prepared, prepare, prepare_comparison, with_own_values
-from gradwire.runs.launch.programs import refuse_elsewhere
+from gradwire.runs.launch.preparation import (
+    Prepared,
+    PreparedPrograms,
+    prepare,
+    prepare_comparison,
+    prepare_programs,
+    with_own_values,
+)
 from gradwire.runs.stored.provenance import typed_command
 from gradwire.scenario.loading import Scenario
 from gradwire.scenario.program_scenarios import ProgramScenario
@@ -27,13 +33,13 @@ def run(
     """`gradwire run`."""
     clock = chosen_clock(clock_name, scale)
     where.refuse_what_cannot_be(clock)
-    if isinstance(scenario, ProgramScenario):
-        refuse_elsewhere(where)
-        program_points.run(scenario, where.jobs, out, clock)
-        return
     with terminal.interruptible("interrupted; nothing has run"):
         where.refuse_what_cannot_be(clock, scenario.points)
-        prepared = prepare(with_own_values(scenario), clock, out, terminal.screen())
+        prepared = (
+            prepare_programs(scenario, clock, out, terminal.screen())
+            if isinstance(scenario, ProgramScenario)
+            else prepare(with_own_values(scenario), clock, out, terminal.screen())
+        )
     _run(prepared, where)
 
 
@@ -55,9 +61,9 @@ def compare(
     _run(prepared, where)
 
 
-def _run(prepared: Prepared, where: Where) -> None:
+def _run(prepared: Prepared | PreparedPrograms, where: Where) -> None:
     with terminal.interruptible(terminal.RESUMES):
         done = carry_out(prepared, where, typed_command(sys.argv), terminal.screen())
     terminal.show_report(done.shown, prepared.place.folder)
-    if not all(judged.result.valid for judged in done.runs):
+    if not done.valid:
         raise typer.Exit(1)

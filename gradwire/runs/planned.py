@@ -27,7 +27,6 @@ from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
 from gradwire.programs.commands import named_files, refuse_wrong_commands, started_beside, told
 from gradwire.regular_files import MESSAGE_BYTES, read_text
-from gradwire.runs.code_digest import plan_digest, run_digest, sources_digest
 from gradwire.runs.compiling.fidelity import UNDIVIDED, Division, division_for
 from gradwire.runs.compiling.forced import forced_division
 from gradwire.runs.compiling.ideal_times import fluid_digest, ideal_times, rule_of
@@ -41,6 +40,7 @@ from gradwire.scenario.resolution.congestion import refuse_multicast, refuse_sca
 from gradwire.scenario.resolution.planned_faults import planned_faults
 from gradwire.scenario.resolution.windows import buffer_bytes
 from gradwire.scenario.schema import PointSection
+from gradwire.vm.code_digest import plan_digest, run_digest, sources_digest
 from gradwire.vm.kernel import cache_folder, cached_kernel
 from gradwire.vm.machines import Clock
 from gradwire.workloads.checker import check
@@ -103,6 +103,11 @@ class PlannedRun:
     def label(self) -> str:
         """The point in a few words."""
         return self.stored.label
+
+    @property
+    def memory_mb(self) -> int:
+        """What its machine may use."""
+        return self.point.section.run.memory_mb
 
     @property
     def cost_bytes(self) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gradwire import PACKAGE
 from gradwire.faults import InputFault
@@ -36,19 +36,20 @@ def scenario_path(path: Path) -> Path:
     return built_in
 
 
-def read_scenario(path: Path, settings: Sequence[str]) -> Scenario | ProgramScenario:
-    """The scenario at a path or of a shipped one's name, with settings. Raises InputFault for everything that is wrong.
+def read_scenario(source: Path | Mapping[str, Any], settings: Sequence[str]) -> Scenario | ProgramScenario:
+    """The scenario, of plans or of programs, at a path, of a shipped one's name, or with this content, with settings.
 
     A command reads it first, and imports what runs it afterwards: that takes seconds, after which nobody should be told of a wrong key.
+    Raises InputFault for everything that is wrong.
     """
-    from gradwire.scenario.reading import has_programs, read_document  # noqa: PLC0415 (`--help` does not need it)
+    from gradwire.scenario.loading import load_scenario, scenario_of  # noqa: PLC0415 (`--help` does not need them)
+    from gradwire.scenario.program_scenarios import load_programs, programs_of  # noqa: PLC0415
+    from gradwire.scenario.reading import has_programs, read_document  # noqa: PLC0415
 
-    file = scenario_path(path)
-    if has_programs(read_document(file)):
-        from gradwire.scenario.program_scenarios import load_programs  # noqa: PLC0415
-
-        return load_programs(file, settings)
-    return read_scenario_of_strategies(file, settings)
+    if isinstance(source, Mapping):
+        return programs_of(source, settings) if has_programs(source) else scenario_of(source, settings)
+    path = scenario_path(source)
+    return load_programs(path, settings) if has_programs(read_document(path)) else load_scenario(path, settings)
 
 
 def read_scenario_of_strategies(path: Path, settings: Sequence[str]) -> Scenario:

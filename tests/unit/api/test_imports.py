@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import gradwire
-from gradwire.runs.code_digest import RUN_MODULES, imported_sources
+from gradwire.vm.code_digest import RUN_MODULES, imported_sources
 
 SLOW = {"pandas", "numpy", "matplotlib", "pydantic", "scipy", "rich", "numba"}
 

@@ -14,7 +14,7 @@ from gradwire.faults import InputFault, MachineFault
 from gradwire.runs import judged, planned
 from gradwire.runs.executing.local import LocalPool
 from gradwire.runs.planned import source_key
-from gradwire.runs.stored.store import PointStore
+from gradwire.runs.store import PointStore
 from gradwire.vm.machines import Clock
 from reproduction import gathering
 from reproduction.gathering import Reproduction, model_facts, wanted_scenarios

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 
 from gradwire.analysis.programs.report import ProgramBackground, write_program_report
 from gradwire.analysis.programs.results import ProgramResult
-from gradwire.programs.points.judged import judge_programs
+from gradwire.runs.program_points.judged import judge_programs
 from gradwire.runs.stored.point_folders import folder_name
 from gradwire.runs.stored.provenance import facts, provenance
 from gradwire.runs.stored.run_folder import stored_clock

@@ -10,9 +10,10 @@ import pytest
 
 from gradwire.faults import InputFault
 from gradwire.programs.execution import SUMMARY_FILE, Summary
-from gradwire.programs.points.judged import is_complete, judge_failure, judge_programs, write_completion
 from gradwire.programs.protocol import PortTraffic, Report
+from gradwire.runs.program_points.judged import judge_failure, judge_programs
 from gradwire.runs.protocol import write_json
+from gradwire.runs.stored.stored_run import Completion, StoredRun, write_completion
 from gradwire.scenario.program_scenarios import ProgramPoint, ProgramPointSection
 
 SECTION = ProgramPointSection.model_validate(
@@ -44,7 +45,7 @@ def stored(folder: Path, report: Report = REPORT, lines: str = '{"time_s": 0.01}
     statuses: dict[str, int] = {"client/h2": 0}
     summary = Summary((("sh",), ("sh",)), statuses, "", 6.0, 1 << 27, report)
     write_json(folder / SUMMARY_FILE, msgspec.structs.replace(summary, **ended), indent=1)
-    write_completion(folder, "key")
+    write_completion(folder, Completion("key"), (SUMMARY_FILE,))
     (folder / "figures" / "client").mkdir(parents=True)
     (folder / "figures" / "client" / "h2.jsonl").write_text(lines)
     (folder / "output" / "server").mkdir(parents=True)
@@ -64,8 +65,8 @@ def test_a_sound_run_is_valid_with_its_figures(tmp_path: Path) -> None:
         "line rate",
         "figures",
     ]
-    assert is_complete(tmp_path, "key")
-    assert not is_complete(tmp_path, "another")
+    assert StoredRun(tmp_path).is_of("key")
+    assert not StoredRun(tmp_path).is_of("another")
 
 
 def test_that_a_program_failed_and_what_the_network_did_are_two_facts(tmp_path: Path) -> None:

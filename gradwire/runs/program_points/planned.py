@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gradwire.analysis.programs.results import ProgramResult
 from gradwire.programs.commands import named_files, refuse_wrong_commands, started, told
 from gradwire.programs.launch import Started
-from gradwire.runs.code_digest import sources_digest
+from gradwire.runs.program_points.judged import JudgedPrograms
 from gradwire.runs.stored.point_folders import folder_name
 from gradwire.runs.stored.stored_run import in_words
 from gradwire.scenario.loading import origin_named
 from gradwire.scenario.program_scenarios import ProgramPoint
+from gradwire.vm.code_digest import sources_digest
 from gradwire.vm.kernel import cached_kernel
 
 INSIDE_MODULES = ("gradwire.programs.inside.exec_job", "gradwire.controller.__main__", "gradwire.devices")
@@ -36,6 +38,20 @@ class PlannedPrograms:
     def label(self) -> str:
         """The point in a few words."""
         return in_words(self.point.parameters) or self.folder.name
+
+    @property
+    def memory_mb(self) -> int:
+        """What its machine may use."""
+        return self.point.section.run.memory_mb
+
+    @property
+    def cost_bytes(self) -> int:
+        """Not known: only the programs know what they will send."""
+        return 0
+
+    def judged(self, result: ProgramResult, *, reused: bool = False) -> JudgedPrograms:
+        """The point with what its run is worth."""
+        return JudgedPrograms(self.folder, self.label, result, reused)
 
     @property
     def started(self) -> list[Started]:

@@ -7,11 +7,9 @@ from pathlib import Path
 
 from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.faults import InputFault
-from gradwire.runs.launch.scenario_files import scenario_path
+from gradwire.runs.launch.scenario_files import read_scenario
 from gradwire.scenario.contenders import LEAVES, SPINES
-from gradwire.scenario.loading import load_scenario
-from gradwire.scenario.program_scenarios import load_programs
-from gradwire.scenario.reading import has_programs, read_document
+from gradwire.scenario.program_scenarios import ProgramScenario
 from gradwire.vm.machines import DEFAULT_MEMORY_MB
 from gradwire.workloads.scaling import VIRTUAL_CAPACITY_BPS
 from gradwire.workloads.values.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
@@ -78,10 +76,9 @@ def _of_scenario(size: Size, path: Path) -> Bench:
         raise InputFault(
             f"{path}: the scenario says how large the network is; change it with --set cluster.workers=8 or --set fabric.rate=10gbit"
         )
-    file = scenario_path(path)
-    if has_programs(read_document(file)):
-        return _of_programs(file, size.settings)
-    scenario = load_scenario(file, size.settings)
+    scenario = read_scenario(path, size.settings)
+    if isinstance(scenario, ProgramScenario):
+        return _of_programs(scenario, path)
     # Classes and aggregators are the strategies', and no strategy runs here.
     fabrics = {replace(point.resolved.fabric, classes=1, aggregators=False) for point in scenario.points}
     fabric = _only(fabrics, path, len(scenario.points))
@@ -90,8 +87,7 @@ def _of_scenario(size: Size, path: Path) -> Bench:
     return Bench(fabric, scenario.name, memory_mb, wall_limit_s)
 
 
-def _of_programs(path: Path, settings: tuple[str, ...]) -> Bench:
-    scenario = load_programs(path, settings)
+def _of_programs(scenario: ProgramScenario, path: Path) -> Bench:
     fabric = _only({point.fabric for point in scenario.points}, path, len(scenario.points))
     runs = [point.section.run for point in scenario.points]
     return Bench(fabric, scenario.name, max(run.memory_mb for run in runs), max(run.time_limit for run in runs))

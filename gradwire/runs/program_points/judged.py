@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-import msgspec
 
 from gradwire.analysis.programs.results import FAILED, FigureRow, ProgramResult
 from gradwire.analysis.verdict.checks import Check
@@ -17,40 +15,44 @@ from gradwire.programs.outputs import output_file
 from gradwire.programs.reported import reported
 from gradwire.programs.verdict import CARRIED, checks
 from gradwire.runs.protocol import write_json
-from gradwire.runs.stored.files import fitting, note_made_here, read_message, reading
+from gradwire.runs.stored.files import fitting, read_message, reading, refuse_changed
 from gradwire.runs.stored.soundness.ranges import refuse_outside
-from gradwire.runs.stored.stored_run import VERDICT_FILE
+from gradwire.runs.stored.stored_run import COMPLETION_FILE, VERDICT_FILE
 from gradwire.scenario.program_scenarios import ProgramPoint
 from gradwire.workloads.values.fields import LONGEST_S
 
-COMPLETION_FILE = "completed.json"
 MEANING = "A program failed and the others were ended, or one never ran."
 ENDED, READABLE = "programs", "figures"
 IN_WORDS = (ENDED, READABLE)
 """Checks whose values are sentences about what went wrong."""
 
 
-class Completion(msgspec.Struct, frozen=True):
-    """That a point of programs came to its end, and as what: the content of completed.json."""
+@dataclass(frozen=True)
+class JudgedPrograms:
+    """A point's run of programs with its verdict and its figures, which are no results where the verdict is not valid."""
 
-    #: Hash of everything that decided the result (`PlannedPrograms.key`).
-    key: str
+    folder: Path
+    #: The point in a few words.
+    label: str
+    #: Row of points.csv, with what programs reported.
+    result: ProgramResult
+    #: It ran before and was not run now.
+    reused: bool = False
 
+    @property
+    def verdict(self) -> Verdict:
+        """What the run is worth."""
+        return self.result.verdict
 
-def is_complete(folder: Path, key: str) -> bool:
-    """Whether a run with this key came to its end in a folder. Raises InputFault for a damaged file."""
-    path = folder / COMPLETION_FILE
-    if not path.exists():
-        return False
-    with reading(path):
-        return read_message(path, Completion).key == key
+    @property
+    def took_s(self) -> float:
+        """Wall time of the run."""
+        return self.result.wall_s
 
-
-def write_completion(folder: Path, key: str) -> None:
-    """Notes that a run came to its end."""
-    note_made_here(folder)
-    with replacing(folder / COMPLETION_FILE) as partial:
-        write_json(partial, Completion(key), indent=1)
+    @property
+    def valid(self) -> bool:
+        """Whether its figures are results."""
+        return self.result.valid
 
 
 def judge_programs(point: ProgramPoint, folder: Path) -> ProgramResult:
@@ -68,6 +70,7 @@ def _judge_programs(point: ProgramPoint, folder: Path) -> ProgramResult:
             return failed(point, read_message(path, Verdict))
     with reading(folder / SUMMARY_FILE):
         summary = read_message(folder / SUMMARY_FILE, Summary)
+        refuse_changed(folder / SUMMARY_FILE)
         _refuse_unsound(summary)
     rows, wrong = reported(
         point.section.program, point.fabric, folder, summary.statuses, summary.report.dropped_output_bytes

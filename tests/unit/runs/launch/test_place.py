@@ -16,9 +16,9 @@ import pytest
 from gradwire.faults import InputFault, MachineFault
 from gradwire.runs.campaign import Campaign
 from gradwire.runs.executing.local import LocalPool
+from gradwire.runs.launch.place import Place, default_name, place_for, take_over
 from gradwire.runs.reporting import printed_cells, without_foreign_values
 from gradwire.runs.stored.lock import HOLDER_FILE, locked
-from gradwire.runs.stored.place import Place, default_name, place_for, take_over
 from gradwire.runs.stored.run_folder import write_run_folder
 from gradwire.scenario.loading import Scenario, load_scenario
 from gradwire.vm.machines import Clock

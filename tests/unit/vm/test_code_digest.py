@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.runs import code_digest
+from gradwire.vm import code_digest
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.faults import InputFault
-from gradwire.programs.size import Size, bench_of, chosen_hosts, memory_mb, seconds
+from gradwire.runs.launch.network_size import Size, bench_of, chosen_hosts, memory_mb, seconds
 
 SCENARIO = """
 title = "A test"
