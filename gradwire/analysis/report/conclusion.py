@@ -112,7 +112,7 @@ def _single(ranking: Ranking, write: Labels) -> str:
     if len(ranking.valid) + len(ranking.invalid) > 1:
         return ranking.sentence(write)
     name = write(best.name) if best.name else "an iteration"
-    return f"{name} takes {best.time_s:#.4g} s an iteration; {limit(best.row, name)}"
+    return f"{name} takes {best.time_s:#.4g} s per iteration; {limit(best.row, name)}"
 
 
 def _sweep(settings: Sequence[Setting], write: Labels) -> str:

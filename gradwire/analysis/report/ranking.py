@@ -103,7 +103,7 @@ class Ranking:
         text = f"on this network {name} is fastest"
         level = [write(entry.name) for entry in self._others(Outcome.LEVEL)]
         text += f", level with {_listed(level)} (within {LEVEL_MARGIN:.0%})" if level else ""
-        text += f": {best.time_s:#.4g} s an iteration"
+        text += f": {best.time_s:#.4g} s per iteration"
         if best is not self.baseline:
             text += f", {self.speedup(best):.2f}x {write(self.baseline.name)}{self.speedup_interval()}"
         return f"{text}; {limit(best.row, name)}{self._doubt(write)}"

@@ -39,7 +39,7 @@ class CarriedOut:
 
 
 def carry_out(prepared: Prepared, where: Where, command: str, screen: Screen) -> CarriedOut:
-    """Runs the points that are not there yet, side by side and by default one a core, and writes the report.
+    """Runs the points that are not there yet, side by side and by default one per core, and writes the report.
 
     command: what began the run, as its report shows it. Raises Fault for what concerns more than one point; what goes wrong with one is
     its verdict. On Ctrl-C, what is complete is kept, KeyboardInterrupt is raised, and the same call goes on from there.

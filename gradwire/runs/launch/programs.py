@@ -80,7 +80,7 @@ def place_of_programs(scenario: ProgramScenario, out: Path | None, screen: Scree
 def carry_out_programs(
     scenario: ProgramScenario, folder: Path, jobs: int | None, command: str, screen: Screen, on_ended: OnEnded
 ) -> ProgramsDone:
-    """Runs the points that are not there yet, by default one a core, and writes the report.
+    """Runs the points that are not there yet, by default one per core, and writes the report.
 
     command: what began the run, as its report shows it. Raises Fault for what concerns more than one point; what goes wrong with one is
     its verdict. On Ctrl-C, what is complete is kept, KeyboardInterrupt is raised, and the same call goes on from there.

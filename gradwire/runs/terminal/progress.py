@@ -140,7 +140,7 @@ def _line(judged: JudgedRun) -> str:
     how = "already there" if judged.reused or judged.speed is None else _speed_text(judged.speed)
     if judged.unsteady:
         how += f", not steady before {judged.warmup} iterations"
-    return f"[green]✓[/green] {escape(judged.label)}: {result.iteration_time_s:.4f} s an iteration ({how})"
+    return f"[green]✓[/green] {escape(judged.label)}: {result.iteration_time_s:.4f} s per iteration ({how})"
 
 
 def _speed_text(speed: Speed) -> str:

@@ -29,22 +29,22 @@ def concluded(*rows: PointResult, **labels: str) -> str:
 
 def test_one_point() -> None:
     assert concluded(row(1.0)) == (
-        "Ring takes 1.000 s an iteration; the network is the limit: computation takes 80% of the iteration, "
+        "Ring takes 1.000 s per iteration; the network is the limit: computation takes 80% of the iteration, "
         "which is 1.11 times ring's own bound (bandwidth). Its point is valid."
     )
 
 
 def test_several_strategies_at_one_setting_with_labels() -> None:
     text = concluded(row(1.0), row(2.0, strategy="vanilla"), ring="Ring of NCCL", vanilla="Vanilla")
-    assert text.startswith("On this network Ring of NCCL is fastest: 1.000 s an iteration, 2.00x Vanilla; ")
+    assert text.startswith("On this network Ring of NCCL is fastest: 1.000 s per iteration, 2.00x Vanilla; ")
     assert text.endswith(" All 2 points are valid.")
 
 
 def test_windows_are_named_and_not_the_network() -> None:
     by_windows = replace(row(1.0, strategy="ring"), fluid_cause="windows")
     assert concluded(by_windows) == (
-        "Ring takes 1.000 s an iteration; sockets' windows are the limit, and not the network (transport.buffer): computation takes 80% of "
-        "the iteration. Its point is valid."
+        "Ring takes 1.000 s per iteration; sockets' windows are the limit, and not the network (transport.buffer): computation takes "
+        "80% of the iteration. Its point is valid."
     )
     both = [
         row(1.0, strategy="ring", delay="1ms"),
@@ -100,7 +100,7 @@ def test_intervals_and_open_questions_are_told() -> None:
 
 def test_a_parameter_of_some_strategies_alone_makes_no_setting_of_its_own() -> None:
     rows = [row(1.5, strategy="p3", unsent="256KB"), row(1.0)]
-    assert concluded(*rows).startswith("On this network ring is fastest: 1.000 s an iteration, 1.50x p3; ")
+    assert concluded(*rows).startswith("On this network ring is fastest: 1.000 s per iteration, 1.50x p3; ")
 
 
 @pytest.mark.parametrize("rows", [[], [row(1.0, "invalid: drops")]])
