@@ -53,7 +53,7 @@ def holds(claim: Claim, measured: Measured) -> bool:
             raise InternalFault(f"{place}: its function must return ranked(...)")
         return all(rank_holds(claim.printed, order) for order in measured.orders)
     if not isinstance(measured.value, (int, float)):
-        raise InternalFault(f"{place}: measured '{measured.value}' is no number")
+        raise InternalFault(f"{place}: measured '{measured.value}' is not a number")
     if claim.kind is Kind.BOUND:
         return bound_holds(str(claim.printed), measured.value)
     assert isinstance(claim.printed, float)
@@ -70,7 +70,7 @@ def number_holds(metric: str, printed: float, measured: float, kind: Kind = Kind
 
 
 def number_share(metric: str, kind: Kind = Kind.CELL) -> float:
-    """Tolerance of a number that is no efficiency, as a share of the printed value."""
+    """Tolerance of a number that is not an efficiency, as a share of the printed value."""
     if kind is Kind.APPROX:
         return APPROX_SHARE
     return EXACT_SHARE if metric in EXACT_METRICS else NUMBER_SHARE

@@ -69,12 +69,12 @@ def validity(rows: Sequence[PointResult]) -> str:
     if valid == len(rows):
         return f"All {valid} points are valid." if valid > 1 else "Its point is valid."
     if not unexplained:
-        return f"Only {valid} of {len(rows)} points are valid; the others are no results."
+        return f"Only {valid} of {len(rows)} points are valid; the others are not results."
     if len(rows) == 1:
         return "Its point is unexplained."
     count = f"Only {valid} of {len(rows)} points are valid" if valid else f"None of {len(rows)} points is valid"
     warned = f"{unexplained} {'is' if unexplained == 1 else 'are'} unexplained"
-    useless = f", and {invalid} {'is no result' if invalid == 1 else 'are no results'}" if invalid else ""
+    useless = f", and {invalid} {'is not a result' if invalid == 1 else 'are not results'}" if invalid else ""
     return f"{count}; {warned}{useless}."
 
 

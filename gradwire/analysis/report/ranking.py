@@ -58,7 +58,7 @@ class Ranking:
 
     #: The fastest first.
     valid: tuple[Entry, ...]
-    #: Strategies whose runs are no results.
+    #: Strategies whose runs are not results.
     invalid: tuple[Entry, ...]
     #: Strategies that cannot run or cannot win, and options that some do not have, with the reason.
     left_out: Mapping[str, str]
@@ -317,5 +317,5 @@ def _foot(ranking: Ranking) -> str:
     if any(not entry.sample.random for entry in ranking.valid):
         sentences.append("none: nothing in it is random, and every run is alike.")
     if any(entry.partial for entry in ranking.valid):
-        sentences.append("* sends a part of the gradients only, so it trains something else and is no answer.")
+        sentences.append("* sends a part of the gradients only, so it trains something else and is not an answer.")
     return " ".join(sentences)

@@ -28,7 +28,7 @@ from gradwire.workloads.scenario.settings import apply_setting, flattened, setti
 from gradwire.workloads.scenario.units import rate_text
 
 GIVEN = "scenario"
-"""The origin of a scenario that is no file, for messages."""
+"""The origin of a scenario that is not a file, for messages."""
 SLUG_MAX = 60
 """Characters of a name that is made of a title."""
 

@@ -40,6 +40,8 @@ PER = (
     r"switch|step|sample|connection|direction|plan|process|chunk|slice|tensor|parameter|bucket|NIC|page|group|pod|seed|token|pair|"
     r"trial|server|value|channel)"
 )
+COMPARED = r"(?:longer|more|better|closer|quicker|faster|slower|larger|smaller|further|worse|fewer|later|earlier|need|use|doubt)"
+"""After "is no", these are fine."""
 PHRASES = (
     Phrase(
         "distributive a",
@@ -49,6 +51,13 @@ PHRASES = (
         '"a" after an amount reads as the start of another clause',
         ("it takes 1.3 s an iteration", "64 MB a host", "in 3.0 ms a message", "0.2 us\nan op"),
         ("it takes 1.3 s per iteration", "64 MB per host", "at 10 Gbit/s a run takes longer"),
+    ),
+    Phrase(
+        "is no",
+        re.compile(rf"(?<!there\s)\b(?:is|are|was|were)\s+no\s+(?!{COMPARED}\b)\w", re.IGNORECASE),
+        '"no" before a noun says that there is none of it, and not that something is another thing',
+        ("it is no number", "numbers that are no results", "what\nis no file"),
+        ("it is not a number", "there is no file", "it is no longer the limit", "which is no faster"),
     ),
 )
 

@@ -111,7 +111,7 @@ def test_without_a_result_there_is_none(rows: list[PointResult]) -> None:
 def test_invalid_points_are_counted_and_never_fastest() -> None:
     text = concluded(row(0.1, "invalid: drops", strategy="p3"), row(1.0), row(2.0, strategy="vanilla"))
     assert text.startswith("On this network ring is fastest")
-    assert text.endswith("Only 2 of 3 points are valid; the others are no results.")
+    assert text.endswith("Only 2 of 3 points are valid; the others are not results.")
 
 
 def test_what_a_report_warns_of_is_not_called_valid() -> None:
@@ -121,7 +121,7 @@ def test_what_a_report_warns_of_is_not_called_valid() -> None:
     assert [each.state for each in (unexplained, pooled, known, invalid)] == ["unexplained"] * 2 + ["valid", "invalid"]
     assert concluded(unexplained, known).endswith("Only 1 of 2 points are valid; 1 is unexplained.")
     assert concluded(unexplained, known, pooled, invalid).endswith(
-        "Only 1 of 4 points are valid; 2 are unexplained, and 1 is no result."
+        "Only 1 of 4 points are valid; 2 are unexplained, and 1 is not a result."
     )
     assert concluded(unexplained).endswith("Its point is unexplained.")
     assert concluded(unexplained, pooled).endswith("None of 2 points is valid; 2 are unexplained.")
