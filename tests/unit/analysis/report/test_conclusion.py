@@ -50,12 +50,14 @@ def test_windows_are_named_and_not_the_network() -> None:
         row(1.0, strategy="ring", delay="1ms"),
         replace(row(2.0, strategy="ring", delay="2ms"), fluid_cause="windows"),
     ]
-    assert "the network is the limit at 1 of 2" in concluded(*both)
-    assert ", and sockets' windows (transport.buffer) at 1." in concluded(*both)
+    assert (
+        "; the network is the limit at delay = 1ms (computation takes 80% of the iteration); sockets' windows (transport.buffer) are the "
+        "limit at delay = 2ms (computation takes 40% of the iteration)."
+    ) in concluded(*both)
     (_, alone), (_, other) = [(each, replace(each, fluid_cause="windows")) for each in both]
-    assert "; sockets' windows are the limit at all 2, and not the network (transport.buffer)." in concluded(
-        alone, other
-    )
+    assert (
+        "; sockets' windows (transport.buffer) are the limit at delay = 1ms (computation takes 80% of the iteration) and delay = 2ms (40%)."
+    ) in concluded(alone, other)
 
 
 def sweep(*names_and_times: tuple[str, tuple[float, ...]]) -> list[PointResult]:
@@ -69,8 +71,18 @@ def sweep(*names_and_times: tuple[str, tuple[float, ...]]) -> list[PointResult]:
 
 def test_a_sweep_of_one_strategy_has_its_ends() -> None:
     assert concluded(*sweep(("ring", (2.0, 1.0, 0.82)))) == (
-        "An iteration of ring takes 0.8200 s (40gbit) to 2.000 s (10gbit); the network is the limit at 2 of 3, where computation "
-        "takes as little as 40% of the iteration. All 3 points are valid."
+        "An iteration of ring takes 0.8200 s (40gbit) to 2.000 s (10gbit); the network is the limit at 10gbit (computation takes 40% "
+        "of the iteration) and 25gbit (80%); computation is the limit at 40gbit (98% of the iteration). All 3 points are valid."
+    )
+
+
+def test_many_settings_with_one_limit_are_counted_and_their_range_is_given() -> None:
+    rows = [row(time_s, strategy="ring", rate=f"{i}gbit") for i, time_s in enumerate((2.0, 1.6, 1.5, 1.2, 1.0))]
+    assert "; the network is the limit at all 5 rates (computation takes 40% to 80% of the iteration)." in concluded(
+        *rows
+    )
+    assert "; computation is the limit at 9gbit (98% of the iteration)." in concluded(
+        *rows, row(0.82, strategy="ring", rate="9gbit")
     )
 
 
