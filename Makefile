@@ -22,7 +22,14 @@ TORCH_WHEELS := https://download.pytorch.org/whl/cpu
 # Other simulators, beside which `make bench` runs.
 BENCH_PACKAGES := libns3-dev libgsl-dev g++ pkg-config python3-simgrid
 
-.PHONY: demo test test-long bench bench-packages test-programs test-distributions lint format wheel setup packages test-packages program-packages build-packages kernel clean
+# What `make check` runs.
+QUICK_TESTS := tests/unit/test_layout.py tests/unit/test_named_paths.py tests/unit/topo tests/unit/controller tests/unit/datatypes \
+  tests/unit/workloads tests/unit/analysis tests/unit/vm
+
+# Continuous integration installs exactly the files whose hashes requirements-ci.txt has: `make LOCKED=1 ...`. Otherwise pip chooses the newest.
+LOCK := requirements-ci.txt
+
+.PHONY: check hooks lock changelog demo test test-long bench bench-packages test-programs test-distributions lint format wheel setup packages test-packages program-packages build-packages kernel clean
 
 demo: setup
 	$(VENV)/bin/gradwire run geryon-table2
@@ -58,6 +65,23 @@ lint: $(VENV)/installed
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
+# What to run before each commit: no kernel, no sudo, no other programs.
+check: lint
+	$(VENV)/bin/python -m pytest -n auto --dist loadfile $(QUICK_TESTS)
+
+hooks: $(VENV)/installed
+	$(VENV)/bin/pre-commit install
+
+# Anew after a change of the dependencies in pyproject.toml. Versions that the lock already has are kept, unless UPGRADE=1.
+lock: $(VENV)/installed
+	$(VENV)/bin/pip install --quiet uv
+	$(VENV)/bin/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+	  --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade) --quiet --output-file $(LOCK)
+
+# Puts the fragments of changelog.d into CHANGELOG.md: make changelog VERSION=0.2.0
+changelog: $(VENV)/installed
+	$(VENV)/bin/towncrier build --version $(VERSION)
+
 format: $(VENV)/installed
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
@@ -85,9 +109,10 @@ build-packages:
 	  $$(apt-cache pkgnames linux-source- | grep -x 'linux-source-[0-9]*\.[0-9]*' | sort --version-sort | \
 	     sed -n -e '/-6\.12$$/{p;q}' -e '$$p'); }
 
-$(VENV)/installed: pyproject.toml
+$(VENV)/installed: pyproject.toml $(if $(LOCKED),$(LOCK))
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --editable '.[dev]'
+	$(if $(LOCKED),$(VENV)/bin/pip install --quiet --require-hashes --requirement $(LOCK))
+	$(VENV)/bin/pip install --quiet $(if $(LOCKED),--no-deps --no-build-isolation) --editable '.[dev]'
 	@touch $@
 
 # `gradwire` on the PATH is an installed wheel. It puts the kernel that it brought where this clone looks, which takes it if the configs are the same.

@@ -106,7 +106,7 @@ def _growth(before: Mapping[str, int], after: Mapping[str, int], iterations: flo
     grown_kib = after["resident_kib"] - before["resident_kib"]
     return (
         f"{before['descriptors']} descriptors, at the end {after['descriptors']}; {before['resident_kib']} KiB, at the end "
-        f"{after['resident_kib']} ({grown_kib * 1024 / iterations:.0f} bytes an iteration)"
+        f"{after['resident_kib']} ({grown_kib * 1024 / iterations:.0f} bytes per iteration)"
     )
 
 

@@ -64,7 +64,7 @@ class Origin:
 
 
 def banner(kernel: bytes) -> tuple[str, str]:
-    """Version and compiler, as the kernel itself has them. Raises InternalFault when it is no kernel."""
+    """Version and compiler, as the kernel itself has them. Raises InternalFault when it is not a kernel."""
     match = BANNER.search(kernel)
     if match is None:
         raise InternalFault("the kernel does not name its version and its compiler")

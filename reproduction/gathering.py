@@ -63,7 +63,7 @@ class Gathered:
 
     #: Points by the name of their scenario file.
     by_run: dict[str, list[PointEvidence]] = field(default_factory=dict)
-    #: Label and reason of each point whose run is no result.
+    #: Label and reason of each point whose run is not a result.
     failed: list[tuple[str, str]] = field(default_factory=list)
     #: Folders of the points that ran now; the others had run before.
     ran: set[Path] = field(default_factory=set)

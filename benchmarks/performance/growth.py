@@ -18,7 +18,7 @@ RATE_BPS = 10e9
 RING_BYTES = 64_000_000
 FLOW_BYTES = 32_000_000
 MESSAGES_BYTES = 100_000_000
-"""Of each of eight flows in the sweep over messages: 6 MB to 6 kB a message."""
+"""Of each of eight flows in the sweep over messages: 6 MB to 6 kB per message."""
 EIGHT = 8
 
 
@@ -40,7 +40,7 @@ def over_sizes(rounds: int) -> Iterator[Cost]:
     """More bytes between eight hosts at one rate."""
     for size in SIZES_MB:
         plan = compile_transfers("all-to-all", EIGHT, all_to_all(EIGHT, size * 1_000_000))
-        yield replayed(f"{size} MB a flow", plan, Fabric(EIGHT, RATE_BPS), rounds, at=size)
+        yield replayed(f"{size} MB per flow", plan, Fabric(EIGHT, RATE_BPS), rounds, at=size)
 
 
 def over_messages(rounds: int) -> Iterator[Cost]:

@@ -39,10 +39,10 @@ def growth(figures: Figures) -> str:
     """A row for each point of each sweep."""
     rows = []
     sweeps = {
-        "ring, 64 MB a host": figures.hosts,
-        "all-to-all of 8, 32 MB a flow": figures.rates,
+        "ring, 64 MB per host": figures.hosts,
+        "all-to-all of 8, 32 MB per flow": figures.rates,
         "all-to-all of 8, 10 Gbit/s": figures.sizes,
-        "ring of 8, 100 MB a host": figures.messages,
+        "ring of 8, 100 MB per host": figures.messages,
     }
     for name, costs in sweeps.items():
         rows += [

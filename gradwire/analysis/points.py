@@ -60,7 +60,7 @@ class PointResult:
     def state(self) -> str:
         """What tables and conclusions call the point, in one word.
 
-        INVALID: its numbers are no results. "unexplained": all checks passed, and its time is off an ideal network's without a known
+        INVALID: its numbers are not results. "unexplained": all checks passed, and its time is off an ideal network's without a known
         cause, so that the report warns of it. VALID: neither.
         """
         if not self.valid:

@@ -26,7 +26,7 @@ def estimate(
     jobs: int = 1,
     send_ends: str | None = None,
 ) -> pd.DataFrame:
-    """Iteration times of a scenario's points on an ideal fluid network, in milliseconds to seconds a point: a model, and no run.
+    """Iteration times of a scenario's points on an ideal fluid network, in milliseconds to seconds per point: a model, and no run.
 
     One row per point: its parameters, the `plan` (of several candidates, the fastest), iteration_time_s, lower_bound_s, lower_bound_kind,
     iterations and period (after how many the schedule repeated, and how often; 0: never), took_s, by_queues (by how much the time

@@ -46,7 +46,7 @@ class ProgramRun(Run):
 
     @property
     def valid(self) -> bool:
-        """Whether every point's verdict is valid. Figures of an invalid point are no results."""
+        """Whether every point's verdict is valid. Figures of an invalid point are not results."""
         return all(result.valid for result in self._results)
 
     @property
@@ -78,7 +78,7 @@ class ProgramRun(Run):
     def figures(self) -> pd.DataFrame:
         """One row per row that a program reported: the point's parameters, `program`, `host`, its figures, and the point's `verdict`.
 
-        Warns if a point is invalid, whose figures are no results.
+        Warns if a point is invalid, whose figures are not results.
         """
         self._warn_of_invalid()
         return self._figures

@@ -48,7 +48,7 @@ from gradwire.scenario.loading import Scenario
 
 
 class InvalidPointWarning(UserWarning):
-    """Numbers of a point were asked for whose verdict is not valid: they are no results."""
+    """Numbers of a point were asked for whose verdict is not valid: they are not results."""
 
 
 class Run:
@@ -91,7 +91,7 @@ class Run:
 
     @property
     def valid(self) -> bool:
-        """Whether every point's verdict is valid. Numbers of an invalid point are no results."""
+        """Whether every point's verdict is valid. Numbers of an invalid point are not results."""
         return all(row.valid for row in self._rows)
 
     @property
@@ -106,7 +106,7 @@ class Run:
         """One row per point, indexed by its folder's name: its parameters, its results, `valid` and `verdict`.
 
         Words such as strategies and models are categories, and rates have their number beside them (`rate_bps`). A column's unit is in its
-        name. Warns if a point is invalid, whose numbers are no results.
+        name. Warns if a point is invalid, whose numbers are not results.
         """
         self._warn_of_invalid()
         return self._points
@@ -259,12 +259,12 @@ class Run:
         stored = named_run(self.folder, where or point)
         verdict = verdict_of(stored)
         if not verdict.valid:
-            _warn(f"{stored.label}: {verdict.summary}: its numbers are no results")
+            _warn(f"{stored.label}: {verdict.summary}: its numbers are not results")
         return stored
 
     def _warn_of_invalid(self) -> None:
         for label, summary in self._invalid:
-            _warn(f"{label}: {summary.splitlines()[0]}: its numbers are no results")
+            _warn(f"{label}: {summary.splitlines()[0]}: its numbers are not results")
 
     @property
     def _invalid(self) -> list[tuple[str, str]]:

@@ -38,7 +38,7 @@ CLAIMS_FILE = "claims.csv"
 
 
 def diff(first: Path, second: Path, gates: Sequence[str], *, every: bool, as_json: bool) -> None:
-    """`gradwire diff`. Raises InputFault for what is no run or no gate."""
+    """`gradwire diff`. Raises InputFault for what is not a run or not a gate."""
     wanted = [Gate.parse(text) for text in gates]
     one, other = _place(first), _place(second)
     if (one / CLAIMS_FILE).exists() != (other / CLAIMS_FILE).exists():

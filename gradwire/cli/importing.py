@@ -218,7 +218,9 @@ def _foot(summary: Summary) -> Iterator[str]:
     else:
         least, most = summary.compute_s
         yield (
-            f"computation: {most:.6f} s a rank" if least == most else f"computation: {least:.6f} to {most:.6f} s a rank"
+            f"computation: {most:.6f} s per rank"
+            if least == most
+            else f"computation: {least:.6f} to {most:.6f} s per rank"
         )
     for file, exposed_s in summary.exposed_s.items():
         yield f"exposed communication: {exposed_s:.6f} s as recorded in {file}"

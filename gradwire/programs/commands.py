@@ -39,7 +39,7 @@ def refuse_wrong_commands(programs: Mapping[str, ProgramSection]) -> None:
 
 @functools.cache
 def command_defect(command: str) -> str:
-    """Why a line's first word cannot be executed, by the shell itself; "" if nothing speaks against it, or it is no plain word."""
+    """Why a line's first word cannot be executed, by the shell itself; "" if nothing speaks against it, or it is not a plain word."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -52,7 +52,7 @@ def command_defect(command: str) -> str:
         found = subprocess.run(
             asked, capture_output=True, text=True, check=False, timeout=LOOK_UP_LIMIT_S
         ).stdout.strip()
-    except (OSError, subprocess.TimeoutExpired):  # whatever it is, it is no name of a program
+    except (OSError, subprocess.TimeoutExpired):  # whatever it is, it is not a name of a program
         found = ""
     if not found:
         return f"{word}: no such program on the PATH; install it, or give its path"
@@ -89,7 +89,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _is_file(path: Path) -> bool:
-    """Whether there is a file that programs find as it is here; not for what is no name of one."""
+    """Whether there is a file that programs find as it is here; not for what is not a name of one."""
     try:
         own = any(path.absolute().is_relative_to(folder) for folder in OWN_OF_THE_KERNEL)
         return not own and path.is_file() and os.access(path, os.R_OK)

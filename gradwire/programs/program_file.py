@@ -78,7 +78,7 @@ def process_folders(mounts: str) -> list[str]:
 
 
 def file_defect(path: Path) -> str:
-    """Why a file is no program for this machine, by its place and its first bytes; "" if nothing speaks against it."""
+    """Why a file is not a program for this machine, by its place and its first bytes; "" if nothing speaks against it."""
     for own in OWN_OF_THE_KERNEL:
         if path.is_relative_to(own):
             return f"{own} is not seen in the kernel, which has one of its own; copy the program elsewhere"

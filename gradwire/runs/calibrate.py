@@ -90,7 +90,7 @@ def duplex(size_bytes: int) -> list[Transfer]:
 
 
 def request_response(hosts: int) -> Plan:
-    """The first host asks the second, which answers, and asks again when the answer is there: ROUND_TRIPS times an iteration."""
+    """The first host asks the second, which answers, and asks again when the answer is there: ROUND_TRIPS times per iteration."""
     builder = PlanBuilder(REQUEST_RESPONSE)
     ranks = [builder.rank(Role.WORKER, host) for host in range(hosts)]
     queues = [builder.queue(rank) for rank in ranks]

@@ -95,9 +95,9 @@ def fluid_times_of(stored: StoredRun, send_ends: SendEnds | None = None) -> Flui
 
 
 def check_send_ends(send_ends: str | None) -> None:
-    """Raises InputFault for what is no rule; None stands for each point's own."""
+    """Raises InputFault for what is not a rule; None stands for each point's own."""
     if send_ends not in (None, *RULES):
-        raise InputFault(f"send ends: '{send_ends}' is no rule; it must be {' or '.join(RULES)}")
+        raise InputFault(f"send ends: '{send_ends}' is not a rule; it must be {' or '.join(RULES)}")
 
 
 def estimate_points(

@@ -50,7 +50,7 @@ from gradwire.scenario.loading import Point
 
 @dataclass(frozen=True)
 class JudgedRun:
-    """A point's run with its verdict and its numbers, which are no results where the verdict is not valid."""
+    """A point's run with its verdict and its numbers, which are not results where the verdict is not valid."""
 
     point: Point
     #: Where its parts can be read.

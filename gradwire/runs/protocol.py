@@ -38,7 +38,7 @@ def write_json(path: Path, message: Any, *, indent: int | None = None) -> None:
 
 
 def decoded(text: bytes, kind: type[Message]) -> Message:
-    """A typed message out of JSON. Raises msgspec.DecodeError for what is no message of that type.
+    """A typed message out of JSON. Raises msgspec.DecodeError for what is not a message of that type.
 
     One thread at a time: msgspec 0.22 ends the process with a segmentation fault where two threads are the first to meet a type, which
     points that end at the same moment are.
@@ -48,7 +48,7 @@ def decoded(text: bytes, kind: type[Message]) -> Message:
 
 
 def read_json(path: Path, kind: type[Message]) -> Message:
-    """Reads a message of a type. Raises OSError, or msgspec.DecodeError for what is no message of that type."""
+    """Reads a message of a type. Raises OSError, or msgspec.DecodeError for what is not a message of that type."""
     return decoded(path.read_bytes(), kind)
 
 
@@ -233,6 +233,6 @@ def heard(line: str) -> Event | None:
     try:
         return _decoder.decode(line)
     except msgspec.ValidationError as error:
-        raise InternalFault(f"the machine's output has a line that is no event: {line!r}: {error}") from error
+        raise InternalFault(f"the machine's output has a line that is not an event: {line!r}: {error}") from error
     except msgspec.DecodeError:
         return None

@@ -175,7 +175,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def validated(kind: type[Model], table: Mapping[str, Any]) -> Model:
-    """Validates a table: "8" and true are no numbers, and 1 is no true. Raises pydantic's ValidationError.
+    """Validates a table: "8" and true are not numbers, and 1 is not true. Raises pydantic's ValidationError.
 
     That is how pydantic reads JSON strictly. Its strict reading of Python objects would also want enums and tuples, which no file has.
     """

@@ -30,7 +30,7 @@ from gradwire.workloads.models.synthetic import base_name
 from gradwire.workloads.values.units import rate_text
 
 GIVEN = "scenario"
-"""The origin of a scenario that is no file, for messages."""
+"""The origin of a scenario that is not a file, for messages."""
 SLUG_MAX = 60
 """Characters of a name that is made of a title."""
 

@@ -297,7 +297,7 @@ class PrintedSection(Section):
     source: str
     """Paper and place."""
     fitted: bool = False
-    """Whether a constant of the scenario was chosen to meet it, so that it is no prediction."""
+    """Whether a constant of the scenario was chosen to meet it, so that it is not a prediction."""
     note: str = ""
     """What a reader should know about the value."""
     baseline: dict[str, str | int | float] = Field(default_factory=dict)

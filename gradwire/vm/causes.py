@@ -104,7 +104,7 @@ class KernelFault(MachineFault):
 
 Result = TypeVar("Result")
 MOST_BOOTS = 3
-"""Of a machine that signals stop. Who stops a run and lets it go on does that once or twice; more is no such accident."""
+"""Of a machine that signals stop. Who stops a run and lets it go on does that once or twice; more is not such a accident."""
 UNKNOWN = "unknown"
 STOPPED = "stopped"
 """The cause of which a kernel dies through no fault of its own: booted again, it does what it would have done."""

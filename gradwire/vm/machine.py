@@ -57,7 +57,7 @@ CONSOLE_LINES_KEPT = 200
 BOOT_TIME_NS = 1_735_689_600_000_000_000
 """Calendar time at every boot, 2025-01-01: the host's time would differ in every run, and runs must repeat."""
 TIME_LIMIT = "time limit"
-"""Name of the cause that is no fault of the kernel's."""
+"""Name of the cause that is not a fault of the kernel's."""
 MIB = 1 << 20
 JOB_DEFAULTS = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

@@ -29,7 +29,7 @@ def this_process() -> str:
 def is_gone(owner: str) -> bool:
     """Whether the process of an owner is known to have ended; never of one in another process namespace, such as a container's.
 
-    Raises ValueError for a text that is no owner.
+    Raises ValueError for a text that is not an owner.
     """
     match = OWNER.fullmatch(owner)
     if match is None:

@@ -87,7 +87,7 @@ def _check_ranges(plan: Plan) -> None:
         if len(sets) not in (0, len(plan.chunk_bytes)):
             raise PlanError(f"plan '{plan.name}': {len(sets)} of {len(plan.chunk_bytes)} chunks have a set of workers")
     if not np.isin(plan.set_rank, plan.workers).all() or (np.diff(plan.set_start) < 1).any():
-        raise PlanError(f"plan '{plan.name}': a set of workers is empty, or has a rank that is no worker")
+        raise PlanError(f"plan '{plan.name}': a set of workers is empty, or has a rank that is not a worker")
     communicates = (ops.kind == OpKind.SEND) | (ops.kind == OpKind.RECV)
     sends = ops.kind == OpKind.SEND
     to_group = sends & (ops.group == 1)

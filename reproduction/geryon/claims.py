@@ -169,7 +169,7 @@ def _hidden(points: Points, _: Claim) -> Measured:
     below = max(time_s for ms, time_s in series if ms <= 420) - base_s
     (ms, time_s), (last_ms, last_s) = series[-2:]
     slope = (last_s - time_s) * 1e3 / (last_ms - ms)
-    text = f"+{below * 1e3:.0f} ms up to 400 ms of scheduling; beyond, {slope:.2f} ms an added ms"
+    text = f"+{below * 1e3:.0f} ms up to 400 ms of scheduling; beyond, {slope:.2f} ms per added ms"
     return Measured(text, holds=below < 0.05 * base_s and slope >= IN_FULL)
 
 

@@ -190,7 +190,7 @@ def _ring(points: Points, claim: Claim) -> Measured:
         sent_bytes, messages = _sent(plan)
         right &= bool((sent_bytes * workers == 2 * (workers - 1) * size_bytes).all())
         right &= bool((messages == 2 * (workers - 1)).all())
-        seen.append(f"N = {workers}: {messages[0]} messages, {sent_bytes[0] / size_bytes:.4f} K bytes a GPU")
+        seen.append(f"N = {workers}: {messages[0]} messages, {sent_bytes[0] / size_bytes:.4f} K bytes per GPU")
     return Measured("; ".join(seen), holds=right, detail="counted in the compiled plans")
 
 

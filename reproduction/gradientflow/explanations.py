@@ -308,7 +308,7 @@ def one_cell_has_cheap_steps(step_us: float, printed_us: Mapping[str, float]) ->
         seen,
     )
     return (
-        f"A step of the ring costs {step_us:.2f} us, fitted on AlexNet. The printed time leaves {cell:.1f} us a step, in mixed precision "
+        f"A step of the ring costs {step_us:.2f} us, fitted on AlexNet. The printed time leaves {cell:.1f} us per step, in mixed precision "
         f"{others[0]:.1f} us, and on 512 GPUs {others[1]:.1f} us: Cluster-P's ResNet-50 with single precision is the one cell whose steps "
         "are so much cheaper."
     )

@@ -26,7 +26,7 @@ class Facts:
     points: int
     #: Wall time of all of them together, each on one core.
     points_s: float
-    #: Reasons by the labels of the points whose run is no result.
+    #: Reasons by the labels of the points whose run is not a result.
     failed: Mapping[str, str]
 
     def lines(self) -> list[str]:

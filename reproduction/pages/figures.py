@@ -173,7 +173,7 @@ def _number(text: str) -> float:
     """A swept value on an axis: rates in Gbit/s."""
     number = parameter_number(text)
     if number is None:
-        raise NoEvidence(f"'{text}' is no number to draw a line over")
+        raise NoEvidence(f"'{text}' is not a number to draw a line over")
     return number / GBIT if text.endswith("bit") else number
 
 

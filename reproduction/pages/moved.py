@@ -20,7 +20,7 @@ def moved(before: Sequence[ClaimRow], now: Sequence[ClaimRow]) -> list[ClaimDiff
 
 
 def change(difference: ClaimDifference) -> float:
-    """Second minus first as a share of the first; nan where either is no number."""
+    """Second minus first as a share of the first; nan where either is not a number."""
     try:
         first, second = float(difference.first), float(difference.second)
     except ValueError:

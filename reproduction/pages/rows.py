@@ -106,7 +106,7 @@ def write_rows(path: Path, rows: Iterable[ClaimRow]) -> None:
 
 
 def read_rows(path: Path) -> list[ClaimRow]:
-    """Reads what `write_rows` wrote. Raises InputFault for a file that is no table of claims."""
+    """Reads what `write_rows` wrote. Raises InputFault for a file that is not a table of claims."""
     try:
         texts = read_texts(path)
         rows = [ClaimRow(**row) for row in texts]

@@ -127,7 +127,7 @@ class Points:
         for row in self.rows(**where):
             number = parameter_number(row.parameters.get(key, ""))
             if number is None:
-                raise InternalFault(f"{key} = '{row.parameters.get(key, '')}' of {describe(where)} is no number")
+                raise InternalFault(f"{key} = '{row.parameters.get(key, '')}' of {describe(where)} is not a number")
             pairs.append((number, row))
         pairs.sort(key=lambda pair: pair[0])
         if len({number for number, _ in pairs}) < len(pairs):

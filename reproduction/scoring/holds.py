@@ -42,7 +42,7 @@ def holds(claim: Claim, measured: Measured) -> bool:
             raise InternalFault(f"{place}: its function must return ranked(...)")
         return all(rank_holds(claim.printed, order) for order in measured.orders)
     if not isinstance(measured.value, (int, float)):
-        raise InternalFault(f"{place}: measured '{measured.value}' is no number")
+        raise InternalFault(f"{place}: measured '{measured.value}' is not a number")
     if claim.kind is Kind.BOUND:
         return bound_holds(str(claim.printed), measured.value)
     assert isinstance(claim.printed, float)

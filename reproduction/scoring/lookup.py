@@ -57,7 +57,7 @@ def _rank(points: Points, claim: Claim) -> Measured:
     names = [name for entry in claim.printed for name in rank_names(entry)]
     groups: dict[str, dict[str, PointResult]] = {}
     for name in names:
-        # Name by name, for an invalid point that is not ranked is no reason to have no evidence.
+        # Name by name, for an invalid point that is not ranked is not a reason to have no evidence.
         for row in points.rows(**{**claim.where, claim.series: name}):
             rest = {k: v for k, v in row.parameters.items() if k not in (claim.series, *claim.where, *NEVER_A_ROW)}
             groups.setdefault(", ".join(rest.values()), {})[name] = row

@@ -123,7 +123,7 @@ NUMERIC = frozenset({Kind.CELL, Kind.PROSE, Kind.DERIVED, Kind.MAX, Kind.APPROX}
 
 
 class Fact(_Reference):
-    """A number that a paper prints of its set-up, which is no claim: measures and explanations compute with it."""
+    """A number that a paper prints of its set-up, which is not a claim: measures and explanations compute with it."""
 
     id: str
     value: float

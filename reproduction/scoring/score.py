@@ -225,7 +225,7 @@ def _never_counted(claim: Claim) -> Status | None:
 
 
 def relative_error(claim: Claim, measured: Measured) -> float | None:
-    """Measured minus printed as a share of the printed number; None where either is no number or the printed one is 0."""
+    """Measured minus printed as a share of the printed number; None where either is not a number or the printed one is 0."""
     if not isinstance(claim.printed, float) or not isinstance(measured.value, (int, float)) or claim.printed == 0:
         return None
     return (measured.value - claim.printed) / abs(claim.printed)

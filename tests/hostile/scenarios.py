@@ -1,4 +1,4 @@
-"""Hostile scenarios: keys and values that do not belong, and files that are no TOML."""
+"""Hostile scenarios: keys and values that do not belong, and files that are not TOML."""
 
 from __future__ import annotations
 

@@ -42,10 +42,10 @@ def _shape(event: Any) -> list[str]:
     for key in ("ts", "dur"):
         value = event.get(key, 0)
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-            found.append(f"{key} = {value!r} is no time")
+            found.append(f"{key} = {value!r} is not a time")
     for key in ("pid", "tid"):
         if type(event.get(key)) is not int or event[key] < 1:
-            found.append(f"{key} = {event.get(key)!r} is no number from 1")
+            found.append(f"{key} = {event.get(key)!r} is not a number from 1")
     if not isinstance(event.get("name"), str) or not event["name"]:
         found.append("no name")
     if event["ph"] == "C" and not all(type(value) in (int, float) for value in event["args"].values()):

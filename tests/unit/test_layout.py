@@ -48,7 +48,7 @@ VAGUE_NAMES = re.compile(r"(util|utils|helper|helpers|manager|managers|misc|comm
 
 
 def imports_of(graph: grimp.ImportGraph) -> set[tuple[str, str]]:
-    """Pairs of modules, of which the first imports the second; the package's own `__init__` is no part of it."""
+    """Pairs of modules, of which the first imports the second; the package's own `__init__` is not a part of it."""
     return {
         (module, imported)
         for module in graph.modules

@@ -1,6 +1,6 @@
 """Compiles the engine's inner loops to machine code with numba, and keeps the result on disk.
 
-A plan has up to millions of ops, and an iteration touches each several times. That takes 0.6 us an op; the agents' interpreter, which is
+A plan has up to millions of ops, and an iteration touches each several times. That takes 0.6 us per op; the agents' interpreter, which is
 Python, takes 14 us. Compiling takes 23 s of one core, once, so the machine code is kept in gradwire's cache folder. numba compiles a
 function anew when its own file has changed, but not when a function that it calls has changed in another file. So the folder carries a hash
 of all files of the engine.

@@ -25,7 +25,7 @@ NO_DELAYS = Delays()
 
 
 def delays_of(fabric: Fabric, link_s: Sequence[float], window_bytes: float = float("inf")) -> Delays:
-    """Delays of links in the order of `Fabric.links`, each in both directions. Links of aggregators are no ports of Paths."""
+    """Delays of links in the order of `Fabric.links`, each in both directions. Links of aggregators are not ports of Paths."""
     hosts, trunks = list(link_s[: fabric.hosts]), list(link_s[fabric.hosts :][: len(fabric.tree.trunks)])
     return Delays((*hosts, *hosts, *trunks, *trunks), window_bytes)
 

@@ -21,10 +21,10 @@ CONTROL = "control"
 def plan_frame(plan: Plan) -> pd.DataFrame:
     """One row per op, whose number is the index: kind, rank, host, peer, receivers, tensor, chunk, layer, size_bytes, ... and duration_s.
 
-    peer: the other rank of a message; missing for a multicast and for what is no message. receivers: ranks that a SEND goes to; 0 for what
-    is none. tensor: that a message or an addition is about; missing for a COMPUTE. layer, chunk and traffic_class are missing where an op
-    has none; the class of control messages is -1. crosses_network: it is a SEND to another host. duration_s: what a COMPUTE or a REDUCE
-    takes, and the software latency of a SEND.
+    peer: the other rank of a message; missing for a multicast and for what is not a message. receivers: ranks that a SEND goes to; 0 for
+    what is none. tensor: that a message or an addition is about; missing for a COMPUTE. layer, chunk and traffic_class are missing where
+    an op has none; the class of control messages is -1. crosses_network: it is a SEND to another host. duration_s: what a COMPUTE or a
+    REDUCE takes, and the software latency of a SEND.
     """
     ops = plan.ops
     message = (ops.kind == OpKind.SEND) | (ops.kind == OpKind.RECV)

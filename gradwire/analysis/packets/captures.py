@@ -34,7 +34,7 @@ def read_captures(folder: Path, fabric: Fabric, record: PointRecord) -> list[Cap
     for about in record.captures:
         if about.file in ("", "..") or Path(about.file).name != about.file:
             raise InputFault(
-                f"{folder}: its record names the capture '{about.file}', which is no name of a file in {CAPTURE_FOLDER}/"
+                f"{folder}: its record names the capture '{about.file}', which is not a name of a file in {CAPTURE_FOLDER}/"
             )
         path = folder / CAPTURE_FOLDER / about.file
         if not path.exists() and not path.is_symlink():

@@ -44,7 +44,7 @@ def number_holds(metric: str, printed: float, measured: float, *, about: bool = 
 
 
 def number_share(metric: str, *, about: bool = False) -> float:
-    """Tolerance of a number that is no efficiency, as a share of the printed value."""
+    """Tolerance of a number that is not an efficiency, as a share of the printed value."""
     if about:
         return APPROX_SHARE
     return EXACT_SHARE if metric in EXACT_METRICS else NUMBER_SHARE

@@ -49,7 +49,7 @@ def conclusion(results: Sequence[ProgramResult]) -> str:
     failed = sum(result.state == FAILED for result in results)
     counted = [(failed, "failed"), (len(results) - valid - failed, "are invalid")]
     said = " and ".join(f"{count} of {len(results)} points {word}" for count, word in counted if count)
-    return f"{said}, and their figures are no results."
+    return f"{said}, and their figures are not results."
 
 
 def write_program_report(

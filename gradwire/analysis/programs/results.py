@@ -30,7 +30,7 @@ class FigureRow:
 
 @dataclass(frozen=True)
 class ProgramResult:
-    """The results of one point. The figures of an invalid point are kept but are no results."""
+    """The results of one point. The figures of an invalid point are kept but are not results."""
 
     #: Every swept parameter and its value, as text.
     parameters: dict[str, str]

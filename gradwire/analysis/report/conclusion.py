@@ -16,6 +16,10 @@ NOT_A_SETTING = ("strategy", "options", "seed")
 """Parameters in which the points of one setting may differ."""
 PLURALS = {"model": "models", "rate": "rates", "workers": "numbers of workers", "batch": "batch sizes"}
 """Several values of a parameter, in words."""
+NETWORK, WINDOWS, COMPUTATION = "the network is", "sockets' windows (transport.buffer) are", "computation is"
+"""What may be the limit, with the verb that follows."""
+MOST_NAMED = 4
+"""So many settings with the same limit are named; more are counted."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +73,12 @@ def validity(rows: Sequence[PointResult]) -> str:
     if valid == len(rows):
         return f"All {valid} points are valid." if valid > 1 else "Its point is valid."
     if not unexplained:
-        return f"Only {valid} of {len(rows)} points are valid; the others are no results."
+        return f"Only {valid} of {len(rows)} points are valid; the others are not results."
     if len(rows) == 1:
         return "Its point is unexplained."
     count = f"Only {valid} of {len(rows)} points are valid" if valid else f"None of {len(rows)} points is valid"
     warned = f"{unexplained} {'is' if unexplained == 1 else 'are'} unexplained"
-    useless = f", and {invalid} {'is no result' if invalid == 1 else 'are no results'}" if invalid else ""
+    useless = f", and {invalid} {'is not a result' if invalid == 1 else 'are not results'}" if invalid else ""
     return f"{count}; {warned}{useless}."
 
 
@@ -112,7 +116,7 @@ def _single(ranking: Ranking, write: Labels) -> str:
     if len(ranking.valid) + len(ranking.invalid) > 1:
         return ranking.sentence(write)
     name = write(best.name) if best.name else "an iteration"
-    return f"{name} takes {best.time_s:#.4g} s an iteration; {limit(best.row, name)}"
+    return f"{name} takes {best.time_s:#.4g} s per iteration; {limit(best.row, name)}"
 
 
 def _sweep(settings: Sequence[Setting], write: Labels) -> str:
@@ -121,7 +125,7 @@ def _sweep(settings: Sequence[Setting], write: Labels) -> str:
     ends = [f"{_best_time_s(found.ranking):#.4g} s ({_where(found, write)})" for found in (ordered[0], ordered[-1])]
     names = dict.fromkeys(write(entry.name) for found in settings for entry in found.ranking.valid)
     subject = f"an iteration of {next(iter(names))}" if len(names) == 1 and next(iter(names)) else "an iteration"
-    return f"{subject} takes {ends[0]} to {ends[1]}; {_limits(settings)}"
+    return f"{subject} takes {ends[0]} to {ends[1]}; {_limits(settings, write)}"
 
 
 def _strategies(settings: Sequence[Setting], write: Labels) -> str:
@@ -134,12 +138,15 @@ def _strategies(settings: Sequence[Setting], write: Labels) -> str:
     others = dict.fromkeys(found.fastest[0] for found in settings if first not in found.fastest)
     rest = f", {' or '.join(write(name) for name in others)} elsewhere" if others else ""
     return (
-        f"{write(first)} {verb} at {where}{rest}{_gain(settings, first, write)}; {_limits(settings)}{_doubt(settings)}"
+        f"{write(first)} {verb} at {where}{rest}{_gain(settings, first, write)}; {_limits(settings, write)}"
+        f"{_doubt(settings)}"
     )
 
 
 def _all(count: int, whole: int) -> str:
-    return f"all {whole}" if count == whole else f"{count} of {whole}"
+    if count < whole:
+        return f"{count} of {whole}"
+    return "both" if whole == 2 else f"all {whole}"
 
 
 def _kinds(settings: Sequence[Setting], write: Labels) -> str:
@@ -168,18 +175,44 @@ def _gain(settings: Sequence[Setting], first: str, write: Labels) -> str:
     return f": {least:.2f}x to {most:.2f}x{interval} {over}, most at {_where(where, write)}"
 
 
-def _limits(settings: Sequence[Setting]) -> str:
-    rows = [found.ranking.best.row for found in settings if found.ranking.best]
-    network = sum(row.scaling_efficiency < COMPUTE_BOUND for row in rows)
-    least = min(row.scaling_efficiency for row in rows)
-    if not network:
+def _limits(settings: Sequence[Setting], write: Labels) -> str:
+    """Which resource limits the best strategy at which settings, and the share of an iteration that computation takes there."""
+    limited: dict[str, list[Setting]] = {NETWORK: [], WINDOWS: [], COMPUTATION: []}
+    for setting in settings:
+        row = _best_row(setting)
+        computes = row.scaling_efficiency >= COMPUTE_BOUND
+        limited[COMPUTATION if computes else WINDOWS if by_windows(row) else NETWORK].append(setting)
+    if len(limited[COMPUTATION]) == len(settings):
+        least = min(_computing(setting) for setting in settings)
         return f"the network is no longer the limit: computation takes at least {least:.0%} of the iteration"
-    windows = sum(by_windows(row) for row in rows)
-    if windows == network:
-        return f"sockets' windows are the limit at {_all(windows, len(rows))}, and not the network (transport.buffer)"
-    where = f"{_all(network - windows, len(rows))}, where computation takes as little as {least:.0%} of the iteration"
-    text = f"the network is the limit at {where}"
-    return f"{text}, and sockets' windows (transport.buffer) at {windows}" if windows else text
+    return "; ".join(
+        f"{resource} the limit at {_places(where, settings, write, '' if resource == COMPUTATION else 'computation takes ')}"
+        for resource, where in limited.items()
+        if where
+    )
+
+
+def _places(limited: Sequence[Setting], settings: Sequence[Setting], write: Labels, prefix: str) -> str:
+    """Some of the settings, with computation's share of an iteration there, after `prefix`: one by one if they are few."""
+    shares = [f"{share:.0%}" for share in sorted(map(_computing, limited))]
+    if len(limited) > MOST_NAMED:
+        range_ = " to ".join(dict.fromkeys((shares[0], shares[-1])))
+        where = f"{_all(len(limited), len(settings))} {_kinds(settings, write)}"
+        return f"{where} ({prefix}{range_} of the iteration)"
+    texts = [f"{_where(setting, write).replace(', ', ' ')} ({_computing(setting):.0%})" for setting in limited]
+    first = _where(limited[0], write).replace(", ", " ")
+    texts[0] = f"{first} ({prefix}{_computing(limited[0]):.0%} of the iteration)"
+    return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
+
+
+def _computing(setting: Setting) -> float:
+    """The share of the best strategy's iteration that computation takes."""
+    return _best_row(setting).scaling_efficiency
+
+
+def _best_row(setting: Setting) -> PointResult:
+    assert setting.ranking.best is not None
+    return setting.ranking.best.row
 
 
 def _doubt(settings: Sequence[Setting]) -> str:

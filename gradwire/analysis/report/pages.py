@@ -21,7 +21,7 @@ from gradwire.analysis.report.tables import MEANINGS, TextTable
 
 TEMPLATES = Path(__file__).with_name("templates")
 SENTENCE_LETTERS = 40
-"""A longer cell is no number, whatever its column, and is folded like words."""
+"""A longer cell is not a number, whatever its column, and is folded like words."""
 PARAGRAPH_LETTERS = 240
 """A longer cell gets a wide column, if its column is for words."""
 THEMED = {

@@ -58,7 +58,7 @@ class Ranking:
 
     #: The fastest first.
     valid: tuple[Entry, ...]
-    #: Strategies whose runs are no results.
+    #: Strategies whose runs are not results.
     invalid: tuple[Entry, ...]
     #: Strategies that cannot run or cannot win, and options that some do not have, with the reason.
     left_out: Mapping[str, str]
@@ -103,7 +103,7 @@ class Ranking:
         text = f"on this network {name} is fastest"
         level = [write(entry.name) for entry in self._others(Outcome.LEVEL)]
         text += f", level with {_listed(level)} (within {LEVEL_MARGIN:.0%})" if level else ""
-        text += f": {best.time_s:#.4g} s an iteration"
+        text += f": {best.time_s:#.4g} s per iteration"
         if best is not self.baseline:
             text += f", {self.speedup(best):.2f}x {write(self.baseline.name)}{self.speedup_interval()}"
         return f"{text}; {limit(best.row, name)}{self._doubt(write)}"
@@ -317,5 +317,5 @@ def _foot(ranking: Ranking) -> str:
     if any(not entry.sample.random for entry in ranking.valid):
         sentences.append("none: nothing in it is random, and every run is alike.")
     if any(entry.partial for entry in ranking.valid):
-        sentences.append("* sends a part of the gradients only, so it trains something else and is no answer.")
+        sentences.append("* sends a part of the gradients only, so it trains something else and is not an answer.")
     return " ".join(sentences)

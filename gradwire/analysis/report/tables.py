@@ -34,7 +34,7 @@ MEANINGS = {
     "x fluid": "Iteration time over that of the same iterations on an ideal network, by the fluid engine: 1 says that both agree",
     "compute %": "Computing time of an iteration over its time; 100 means that the network costs nothing",
     "verdict": "valid: all checks passed, as listed below for each point; unexplained: they passed, and no known cause explains how far "
-    "the time is from an ideal network's, so check the point before you trust it; invalid: the numbers are no results",
+    "the time is from an ideal network's, so check the point before you trust it; invalid: the numbers are not results",
     "set by": "scenario: the scenario or --set says so; default: it is left open there",
 }
 """What columns mean, by their headers."""
@@ -113,7 +113,7 @@ def _points_foot(rows: Sequence[PointResult], comparison: Comparison) -> str:
     if any(row.valid and row.ci95_s is None for row in rows):
         sentences.append(f"{ABSENT} under ± 95 %: one measurement, spread unknown.")
     if any(c.cell.fitted for c in comparison.cells):
-        sentences.append("* fitted: a constant was chosen to meet this cell, so it is no prediction.")
+        sentences.append("* fitted: a constant was chosen to meet this cell, so it is not a prediction.")
     said = [f"{key} = {value}" for key, value in fixed.items() if value]
     if said:
         sentences.append(f"Everywhere: {', '.join(said)}.")

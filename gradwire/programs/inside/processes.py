@@ -251,9 +251,7 @@ def _why_not_executed(error: OSError) -> str:
     if error.errno == errno.ENOENT:
         return "no such program, or the program that its first line names is missing"
     if error.errno == errno.ENOEXEC:
-        return (
-            "is no program that this machine can execute: neither built for it nor a script whose first line names one"
-        )
+        return "is not a program that this machine can execute: neither built for it nor a script whose first line names one"
     if error.errno == errno.EACCES:
         return "may not be executed; `chmod +x` allows it"
     return f"cannot be executed: {error.strerror}"

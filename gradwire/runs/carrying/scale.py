@@ -76,7 +76,7 @@ def demand_bps(fabric: Fabric) -> float:
 def choose_scale(fabrics: Sequence[Fabric], measure: Measure | None = None) -> ChosenScale:
     """The scale for a campaign on these networks: the one that the most demanding of them needs.
 
-    measure: by default on this machine, which takes some 3 s a trial. Raises MachineFault where no scale holds, and without root.
+    measure: by default on this machine, which takes some 3 s per trial. Raises MachineFault where no scale holds, and without root.
     """
     measure = measure or carry
     fabric = max(fabrics, key=demand_bps)

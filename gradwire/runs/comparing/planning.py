@@ -101,7 +101,7 @@ def _beyond_reach(ready: Mapping[str, Sequence[PlannedRun]], jobs: int) -> dict[
     on = " on a network without the faults" if faults else ""
     near = within_reach(estimates_s, REACH)
     return {
-        name: f"not run: estimated at {estimate_s:.4g} s an iteration{on}, {estimate_s / least_s:.2f} times the least of all"
+        name: f"not run: estimated at {estimate_s:.4g} s per iteration{on}, {estimate_s / least_s:.2f} times the least of all"
         for name, estimate_s in estimates_s.items()
         if name not in near
     }

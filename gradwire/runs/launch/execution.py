@@ -69,7 +69,7 @@ def carry_out(prepared: PreparedPrograms, where: Where, command: str, screen: Sc
 def carry_out(
     prepared: Prepared | PreparedPrograms, where: Where, command: str, screen: Screen
 ) -> CarriedOut[JudgedRun] | CarriedOut[JudgedPrograms]:
-    """Runs the points that are not there yet, side by side and by default one a core, and writes the report.
+    """Runs the points that are not there yet, side by side and by default one per core, and writes the report.
 
     command: what began the run, as its report shows it. Raises Fault for what concerns more than one point; what goes wrong with one is
     its verdict. On Ctrl-C, what is complete is kept, KeyboardInterrupt is raised, and the same call goes on from there.

@@ -32,7 +32,7 @@ def refuse_unusable_file(file: Path) -> None:
     if file.is_dir():
         raise InputFault(f"--out {file}: is a folder; give a file, like {file / 'trace.json'}")
     if file.exists() and not file.is_file():
-        raise InputFault(f"--out {file}: is no regular file, and would be replaced by one; give the name of a file")
+        raise InputFault(f"--out {file}: is not a regular file, and would be replaced by one; give the name of a file")
     refuse_unusable(file.parent)
 
 

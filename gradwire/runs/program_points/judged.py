@@ -29,7 +29,7 @@ IN_WORDS = (ENDED, READABLE)
 
 @dataclass(frozen=True)
 class JudgedPrograms:
-    """A point's run of programs with its verdict and its figures, which are no results where the verdict is not valid."""
+    """A point's run of programs with its verdict and its figures, which are not results where the verdict is not valid."""
 
     folder: Path
     #: The point in a few words.

@@ -91,7 +91,7 @@ def reading(path: Path, remedy: str = "") -> Iterator[None]:
 def read_message(path: Path, kind: type[Message], most_bytes: int = MESSAGE_BYTES) -> Message:
     """Reads a message of a type from a file of at most so many bytes.
 
-    Raises OSError, msgspec.DecodeError for what is no message of that type, and ValueError for one with a number that no run has.
+    Raises OSError, msgspec.DecodeError for what is not a message of that type, and ValueError for one with a number that no run has.
     """
     message = decoded(read_bytes(path, most_bytes), kind)
     refuse_absurd(message)

@@ -62,7 +62,7 @@ def files_below(folder: Path) -> Iterator[Path]:
 
 
 def copy_of_run(there: Path, folder: Path) -> None:
-    """Copies the folder of a point, in the place of another. What is no regular file, and what a killed kernel left, stays behind.
+    """Copies the folder of a point, in the place of another. What is not a regular file, and what a killed kernel left, stays behind.
 
     there: the folder, or a link into the store, none of whose files is a link (`refuse_links`).
     """

@@ -36,7 +36,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     began_at: str
     #: Version of gradwire.
     version: str
-    #: Commit of gradwire's checkout, with "+" behind it if its files differ from the commit; "" if it is no checkout of git.
+    #: Commit of gradwire's checkout, with "+" behind it if its files differ from the commit; "" if it is not a checkout of git.
     commit: str = ""
     #: Command that began it, ready to be repeated; "" if it was none.
     command: str = ""
@@ -131,7 +131,7 @@ def _start(clock: Clock, command: str) -> Start:
 
 
 def _commit(root: Path) -> str:
-    """The commit that is checked out in `root`; "" if it is no checkout of its own, or git is not there to ask."""
+    """The commit that is checked out in `root`; "" if it is not a checkout of its own, or git is not there to ask."""
     if not (root / ".git").exists():
         return ""
     try:

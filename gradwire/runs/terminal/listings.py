@@ -47,7 +47,7 @@ def invalid_notice(stored: StoredRun) -> Iterator[Text]:
     """One line if the run's verdict is not valid, to be shown before any of its numbers."""
     verdict = verdict_of(stored)
     if not verdict.valid:
-        yield Text(f"{verdict.summary}: its times are no results", style="red")
+        yield Text(f"{verdict.summary}: its times are not results", style="red")
 
 
 def critical_path_shown(stored: StoredRun, iteration: int | None, *, every: bool) -> Iterator[RenderableType]:

@@ -62,7 +62,7 @@ def plan_lines(planned: PlannedRun, shared: Mapping[str, str]) -> Iterator[str]:
     yield f"[bold]{escape(planned.label)}[/bold]  {escape(chosen.summary)} [dim]({escape(chosen.source)})[/dim]"
     if own:
         yield f"  its own settings: {escape(_listed(own.items()))}"
-    yield f"  compute {job.compute_s:.4f} s an iteration: {escape(job.compute.source)}"
+    yield f"  compute {job.compute_s:.4f} s per iteration: {escape(job.compute.source)}"
     yield f"  {escape(_senders(planned.unsent_bytes))}"
     yield f"  iterations: {planned.window.warmup} of warm-up, {planned.window.iterations} measured"
     if planned.division.number > 1:

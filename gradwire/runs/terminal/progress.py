@@ -158,7 +158,7 @@ def _of_plan(judged: JudgedRun) -> str:
     how = "already there" if judged.reused or judged.speed is None else _speed_text(judged.speed)
     if judged.unsteady:
         how += f", not steady before {judged.warmup} iterations"
-    return f"{judged.result.iteration_time_s:.4f} s an iteration ({how})"
+    return f"{judged.result.iteration_time_s:.4f} s per iteration ({how})"
 
 
 def _speed_text(speed: Speed) -> str:

@@ -29,7 +29,7 @@ class Screen:
 
     #: Each point as it ends, with bars while points run, if it is a terminal.
     results: Console
-    #: Warnings and what else is no result.
+    #: Warnings and what else is not a result.
     errors: Console
 
     def warn(self, warning: str) -> None:

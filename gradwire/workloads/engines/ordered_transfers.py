@@ -10,7 +10,7 @@ Source: TicTac, sections 3 to 6; Geryon, section V-D. Each iteration of a worker
    Inference: agents only compute the forward pass, on parameters that come from outside the job, and push nothing.
 
 Where the papers are silent: with several servers each counts its own transfers of the common order; parameters of inference are
-renewed once an iteration; the replicas of one graph start together in inference too, at the cost of a token to and from the
+renewed once per iteration; the replicas of one graph start together in inference too, at the cost of a token to and from the
 first server.
 """
 

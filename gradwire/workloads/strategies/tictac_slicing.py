@@ -25,7 +25,7 @@ class TictacSlicingOptions(PartitionOptions):
     """Geryon's slices, and what scheduling them costs."""
 
     scheduling_cost_per_slice: DurationS = Field(0.0, ge=0)
-    """Time that a channel's scheduler takes before it hands a slice over. Geryon's Fig. 10 shows up to 800 ms an iteration with slices
+    """Time that a channel's scheduler takes before it hands a slice over. Geryon's Fig. 10 shows up to 800 ms per iteration with slices
     of at most 256K parameters: 9.52 ms for each of the 84 that VGG-19 has on a channel of 8 servers here. More slices need more
     threads, whose coordination costs more; the paper gives no other time."""
 

@@ -197,7 +197,7 @@ class Workload:
             raise InputFault(f"{file}: cannot be read as a workload: {error.strerror}") from error
         except NOT_SUCH_AN_ARCHIVE as error:
             raise InputFault(
-                f"{file}: is no workload that `gradwire import` wrote ({error}); import it again"
+                f"{file}: is not a workload that `gradwire import` wrote ({error}); import it again"
             ) from error
         return _checked(file, header, columns)
 
@@ -213,7 +213,7 @@ FILE_COLUMNS: dict[str, Column] = {
 def _checked(file: Path, header: Any, columns: Mapping[str, npt.NDArray[Any]]) -> Workload:
     """The workload of a file whose content may be anything."""
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise InputFault(f"{file}: is no workload that `gradwire import` wrote")
+        raise InputFault(f"{file}: is not a workload that `gradwire import` wrote")
     version = header.get("version")
     if version not in (VERSION, WITH_PRIORITIES, WITH_SPLITS):
         raise InputFault(

@@ -117,7 +117,7 @@ def test_a_file_that_is_no_program_is_refused_by_the_kernel(tmp_path: Path) -> N
     program.chmod(0o755)
     done = execute(tmp_path, *SIZE, "--", "./notes.txt")
     assert done.status == 2
-    assert "is no program that this machine can execute" in done.err
+    assert "is not a program that this machine can execute" in done.err
 
 
 def test_ctrl_c_ends_everything_and_keeps_what_was_written(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_program_that_fails_is_its_points_verdict_and_no_figure(tmp_path: Path
     assert "ended with status 1" in done.stdout
     assert "the network carried all that it was given" in done.stdout
     assert "invalid" not in done.stdout
-    assert "1 of 2 points failed, and their figures are no results." in done.stdout
+    assert "1 of 2 points failed, and their figures are not results." in done.stdout
     shown = subprocess.run(
         [*GRADWIRE, "report", "own"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False
     )

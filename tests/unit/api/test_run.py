@@ -236,7 +236,7 @@ def test_an_invalid_point_says_so_and_is_no_result(replayed: None, monkeypatch: 
     assert pd.isna(ranked["rank"].iloc[1])
     with warnings.catch_warnings(), pytest.raises(InputFault, match="has not come to its end"):
         run.ops("ring")
-    assert "None of 2 points is valid; 1 is unexplained, and 1 is no result." in run._repr_html_()
+    assert "None of 2 points is valid; 1 is unexplained, and 1 is not a result." in run._repr_html_()
 
 
 def test_numbers_of_an_invalid_point_that_came_to_its_end_are_there_with_a_warning(run: gradwire.Run) -> None:
@@ -351,5 +351,5 @@ def test_estimates_are_a_frame_beside_their_bounds(tmp_path: Path, monkeypatch: 
 
 
 def test_an_estimate_refuses_a_wrong_rule() -> None:
-    with pytest.raises(InputFault, match="'later' is no rule; it must be departure or buffered"):
+    with pytest.raises(InputFault, match="'later' is not a rule; it must be departure or buffered"):
         gradwire.estimate(CONTENT, send_ends="later")

@@ -65,7 +65,7 @@ def test_what_traces_do_not_say_can_be_given(
     status, out, err = gradwire_says(monkeypatch, capsys, "import", "job", *given)
     assert status == 0, err
     assert "all-reduce         0  2: 0, 1      1  0.000200" in out
-    assert "computation: 0.001000 s a rank" in out
+    assert "computation: 0.001000 s per rank" in out
 
 
 def test_a_name_of_several_groups_has_a_list_for_each(

@@ -113,7 +113,7 @@ def good_job(folder: Path, on_line: Callable[[str], None]) -> int:
     plan = Plan.load(folder / task.plans[0].file)
     for event in ("first_byte", "replay", "replayed"):
         say(on_line, event)
-    on_line("a line that is no event")
+    on_line("a line that is not an event")
     ops = np.tile(np.arange(len(plan.ops)), task.iterations)
     iterations = np.repeat(np.arange(task.iterations), len(plan.ops))
     start_ns = iterations * 1_000_000_000
@@ -199,7 +199,7 @@ def test_a_good_run_is_stored_and_not_run_again(tmp_path: Path, monkeypatch: pyt
     assert len(watcher.begun) == len(watcher.judged) == 2
     assert {type(event) for event in watcher.events} == {FirstByte, ReplayStarted, ReplayEnded, PointRecorded}
     first = runs[0].folder
-    assert "a line that is no event" in (first / "log.txt").read_text()
+    assert "a line that is not an event" in (first / "log.txt").read_text()
     times = list(csv.DictReader((first / "iterations.csv").read_text().splitlines()))
     assert [(row["iteration"], row["warmup"]) for row in times] == [("0", "1"), ("1", "0"), ("2", "0"), ("3", "0")]
 

@@ -1,4 +1,4 @@
-"""Files that are read whatever editor wrote them, and files that are no scenario, each told as what it is."""
+"""Files that are read whatever editor wrote them, and files that are not scenarios, each told as what it is."""
 
 from __future__ import annotations
 

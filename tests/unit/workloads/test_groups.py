@@ -149,7 +149,7 @@ def test_who_sends_before_it_has_anything_is_refused() -> None:
         ),
         (lambda plan: {"chunk_contributors": plan.chunk_contributors[1:]}, "6 of 7 chunks have a set of workers"),
         (lambda plan: {"chunk_receivers": plan.chunk_receivers + 99}, "a chunk's receivers does not exist"),
-        (lambda plan: {"set_rank": plan.set_rank + 9}, "a set of workers is empty, or has a rank that is no worker"),
+        (lambda plan: {"set_rank": plan.set_rank + 9}, "a set of workers is empty, or has a rank that is not a worker"),
         (lambda plan: {"needs": plan.needs + np.array([0, 99])}, "a needed chunk does not exist"),
     ],
 )

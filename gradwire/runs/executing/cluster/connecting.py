@@ -21,7 +21,7 @@ PATIENCE_S = 20.0
 def connected(scheduler: str | Client | None, cores: int) -> Iterator[Client]:
     """A client of a scheduler, given by its address, by the file that it wrote, or by a client, which stays open.
 
-    None: of a cluster with `cores` workers on this machine, which ends with the block. Raises InputFault for what is no scheduler's
+    None: of a cluster with `cores` workers on this machine, which ends with the block. Raises InputFault for what is not a scheduler's
     address, and MachineFault where none answers.
     """
     if isinstance(scheduler, Client):
@@ -59,7 +59,7 @@ def _client(scheduler: str) -> Client:
         ) from error
     except (ValueError, KeyError) as error:
         raise InputFault(
-            f"--scheduler {scheduler}: is no address of a Dask scheduler, like tcp://10.0.0.1:8786, and no file that one wrote: {error}"
+            f"--scheduler {scheduler}: is not an address of a Dask scheduler, like tcp://10.0.0.1:8786, and no file that one wrote: {error}"
         ) from error
 
 

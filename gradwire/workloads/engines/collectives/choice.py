@@ -2,9 +2,9 @@
 
 What `auto` takes is TABLE's first row that fits. Its sizes are MPICH's: Thakur, Rabenseifner and Gropp, Optimization of Collective
 Communication Operations in MPICH, International Journal of High Performance Computing Applications 19, 2005. Assumed, where
-MPICH has an algorithm that is not here: double-tree for short all-reduces, and rings for short all-gathers, among members that are no power
-of two; and direct for the shortest all-to-alls. Assumed as well: where machines have several members each, what is larger goes in two
-levels, because a network's port is slower than a machine's own link.
+MPICH has an algorithm that is not here: double-tree for short all-reduces, and rings for short all-gathers, among members whose number is
+not a power of two; and direct for the shortest all-to-alls. Assumed as well: where machines have several members each, what is larger goes
+in two levels, because a network's port is slower than a machine's own link.
 """
 
 from __future__ import annotations

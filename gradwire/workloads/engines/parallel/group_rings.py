@@ -55,7 +55,7 @@ class Way:
         if count % found.parts:
             raise InputFault(
                 f"strategy.options.algorithm = '{name}': divides an {HALVES[half]} among {count} into {found.parts} parts, of which "
-                f"{count} are no multiple; take 'ring'"
+                f"{count} are not a multiple; take 'ring'"
             )
         found = found.segmented(count // found.parts)
         rows = found.rows.copy()

@@ -62,7 +62,7 @@ def cut(profile: Profile, stages: int, experts: int = 1, chunks: int = 1) -> Cut
     `chunks` pieces. Blocks are divided evenly; the first piece has the embedding as well and the last one the output. Workers that share
     the embedding sum its outputs, and those that share the output its inputs' gradients.
 
-    Raises InputFault for a model that is no transformer, or without experts if they are to be divided, and for blocks or experts that do
+    Raises InputFault for a model that is not a transformer, or without experts if they are to be divided, and for blocks or experts that do
     not divide.
     """
     matches = [HALF.match(layer.name) for layer in profile.layers]

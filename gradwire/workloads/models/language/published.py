@@ -83,6 +83,10 @@ LANGUAGE_MODELS: Mapping[str, Callable[[], Profile]] = {
         ("llama3-405b", LLAMA3_405B, f"{_LLAMA} 405,853,388,800"),
         ("gpt3-175b", GPT3_175B, "Brown et al. 2020, Table 2.1; 174,600 M parameters in Table D.1"),
         ("mixtral-8x7b", MIXTRAL_8X7B, "Jiang et al. 2024, Table 1; public checkpoint 46,702,792,704"),
-        ("deepseek-v3", DEEPSEEK_V3, "DeepSeek-V3 Technical Report 2024, section 4.2; 671 B parameters, 37 B a token"),
+        (
+            "deepseek-v3",
+            DEEPSEEK_V3,
+            "DeepSeek-V3 Technical Report 2024, section 4.2; 671 B parameters, 37 B per token",
+        ),
     )
 }

@@ -153,7 +153,7 @@ def _nodes(path: Path, parts: Iterator[tuple[int, bytes]]) -> Iterator[Any]:
         try:
             yield chakra.Node.FromString(data)
         except DecodeError as error:
-            raise InputFault(f"{path}: byte {at}: is no node of Chakra: {error}") from error
+            raise InputFault(f"{path}: byte {at}: is not a node of Chakra: {error}") from error
 
 
 def fill(record: RankRecord, reading: Reading, metadata: Any, nodes: Iterable[Any]) -> None:

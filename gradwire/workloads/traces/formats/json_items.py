@@ -115,7 +115,7 @@ class JsonItems(Generic[Item, Head]):
             if len(text) > MOST_ITEM_BYTES:
                 break
         raise InputFault(
-            f"{self._path}: is no JSON object with a list of '{self._key}' in its first {len(text):,} bytes"
+            f"{self._path}: is not a JSON object with a list of '{self._key}' in its first {len(text):,} bytes"
         )
 
     def _whole_items(self, text: bytes) -> tuple[list[Item], bytes]:

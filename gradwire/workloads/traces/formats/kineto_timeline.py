@@ -10,7 +10,7 @@ time, with all kernels and all idling in it, except for what the GPU spent waiti
   had ended, the two do not belong together, and no wait of the file is believed.
 - What nothing waits for must have ended at the end of the recorded time.
 - A step of the host begins on the GPU when that has ended what was launched before, and ends when it has ended what was launched in it. How
-  far the GPU is behind the host is no computation: what the host launches in a step may run long after it.
+  far the GPU is behind the host is not computation: what the host launches in a step may run long after it.
 """
 
 from __future__ import annotations

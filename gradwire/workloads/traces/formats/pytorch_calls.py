@@ -49,7 +49,7 @@ class CallArguments(msgspec.Struct, rename={
 
 
 def is_wait(arguments: CallArguments) -> bool:
-    """Whether it is no communication, but the wait for one."""
+    """Whether it is not communication, but the wait for one."""
     return plain(arguments.collective) == WAIT
 
 

@@ -94,7 +94,7 @@ def assert_in_order(plan: Plan, replay: CompiledReplay, iterations: int) -> None
 
 
 def assert_whole(plan: Plan, replay: CompiledReplay, iterations: int, *, leaves: bool) -> None:
-    """Each op once an iteration, all messages, and their bytes."""
+    """Each op once per iteration, all messages, and their bytes."""
     log = replay.log
     rows = list(zip(log.iteration.tolist(), log.op.tolist(), strict=True))
     assert sorted(rows) == [(iteration, op) for iteration in range(iterations) for op in range(len(plan.ops))]

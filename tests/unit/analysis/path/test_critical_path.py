@@ -24,7 +24,7 @@ from tests.shared.small_jobs import choices, compiled, jobs
 
 MS = 1_000_000
 RATE_BPS = 1538 / 1448 * 8e9
-"""1 ns a byte of payload."""
+"""1 ns per byte of payload."""
 Row = tuple[int, int, int, int, int]
 """iteration, op, nominal start, start, end."""
 

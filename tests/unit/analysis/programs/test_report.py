@@ -102,7 +102,7 @@ def test_a_report_has_all_files_and_says_what_is_invalid(tmp_path: Path) -> None
         Console(file=file, width=120).print(shown)
     said = (tmp_path / "terminal").read_text()
     assert "rate = 400gbit: invalid: no luck" in said
-    assert "1 of 3 points are invalid, and their figures are no results." in said
+    assert "1 of 3 points are invalid, and their figures are not results." in said
     assert {path.name for path in tmp_path.iterdir()} >= {"report.html", "table.md", "chart.png", "chart.svg"}
     html = (tmp_path / "report.html").read_text()
     assert "Flows &amp; more" in html

@@ -29,33 +29,35 @@ def concluded(*rows: PointResult, **labels: str) -> str:
 
 def test_one_point() -> None:
     assert concluded(row(1.0)) == (
-        "Ring takes 1.000 s an iteration; the network is the limit: computation takes 80% of the iteration, "
+        "Ring takes 1.000 s per iteration; the network is the limit: computation takes 80% of the iteration, "
         "which is 1.11 times ring's own bound (bandwidth). Its point is valid."
     )
 
 
 def test_several_strategies_at_one_setting_with_labels() -> None:
     text = concluded(row(1.0), row(2.0, strategy="vanilla"), ring="Ring of NCCL", vanilla="Vanilla")
-    assert text.startswith("On this network Ring of NCCL is fastest: 1.000 s an iteration, 2.00x Vanilla; ")
+    assert text.startswith("On this network Ring of NCCL is fastest: 1.000 s per iteration, 2.00x Vanilla; ")
     assert text.endswith(" All 2 points are valid.")
 
 
 def test_windows_are_named_and_not_the_network() -> None:
     by_windows = replace(row(1.0, strategy="ring"), fluid_cause="windows")
     assert concluded(by_windows) == (
-        "Ring takes 1.000 s an iteration; sockets' windows are the limit, and not the network (transport.buffer): computation takes 80% of "
-        "the iteration. Its point is valid."
+        "Ring takes 1.000 s per iteration; sockets' windows are the limit, and not the network (transport.buffer): computation takes "
+        "80% of the iteration. Its point is valid."
     )
     both = [
         row(1.0, strategy="ring", delay="1ms"),
         replace(row(2.0, strategy="ring", delay="2ms"), fluid_cause="windows"),
     ]
-    assert "the network is the limit at 1 of 2" in concluded(*both)
-    assert ", and sockets' windows (transport.buffer) at 1." in concluded(*both)
+    assert (
+        "; the network is the limit at delay = 1ms (computation takes 80% of the iteration); sockets' windows (transport.buffer) are the "
+        "limit at delay = 2ms (computation takes 40% of the iteration)."
+    ) in concluded(*both)
     (_, alone), (_, other) = [(each, replace(each, fluid_cause="windows")) for each in both]
-    assert "; sockets' windows are the limit at all 2, and not the network (transport.buffer)." in concluded(
-        alone, other
-    )
+    assert (
+        "; sockets' windows (transport.buffer) are the limit at delay = 1ms (computation takes 80% of the iteration) and delay = 2ms (40%)."
+    ) in concluded(alone, other)
 
 
 def sweep(*names_and_times: tuple[str, tuple[float, ...]]) -> list[PointResult]:
@@ -69,8 +71,18 @@ def sweep(*names_and_times: tuple[str, tuple[float, ...]]) -> list[PointResult]:
 
 def test_a_sweep_of_one_strategy_has_its_ends() -> None:
     assert concluded(*sweep(("ring", (2.0, 1.0, 0.82)))) == (
-        "An iteration of ring takes 0.8200 s (40gbit) to 2.000 s (10gbit); the network is the limit at 2 of 3, where computation "
-        "takes as little as 40% of the iteration. All 3 points are valid."
+        "An iteration of ring takes 0.8200 s (40gbit) to 2.000 s (10gbit); the network is the limit at 10gbit (computation takes 40% "
+        "of the iteration) and 25gbit (80%); computation is the limit at 40gbit (98% of the iteration). All 3 points are valid."
+    )
+
+
+def test_many_settings_with_one_limit_are_counted_and_their_range_is_given() -> None:
+    rows = [row(time_s, strategy="ring", rate=f"{i}gbit") for i, time_s in enumerate((2.0, 1.6, 1.5, 1.2, 1.0))]
+    assert "; the network is the limit at all 5 rates (computation takes 40% to 80% of the iteration)." in concluded(
+        *rows
+    )
+    assert "; computation is the limit at 9gbit (98% of the iteration)." in concluded(
+        *rows, row(0.82, strategy="ring", rate="9gbit")
     )
 
 
@@ -100,7 +112,7 @@ def test_intervals_and_open_questions_are_told() -> None:
 
 def test_a_parameter_of_some_strategies_alone_makes_no_setting_of_its_own() -> None:
     rows = [row(1.5, strategy="p3", unsent="256KB"), row(1.0)]
-    assert concluded(*rows).startswith("On this network ring is fastest: 1.000 s an iteration, 1.50x p3; ")
+    assert concluded(*rows).startswith("On this network ring is fastest: 1.000 s per iteration, 1.50x p3; ")
 
 
 @pytest.mark.parametrize("rows", [[], [row(1.0, "invalid: drops")]])
@@ -111,7 +123,7 @@ def test_without_a_result_there_is_none(rows: list[PointResult]) -> None:
 def test_invalid_points_are_counted_and_never_fastest() -> None:
     text = concluded(row(0.1, "invalid: drops", strategy="p3"), row(1.0), row(2.0, strategy="vanilla"))
     assert text.startswith("On this network ring is fastest")
-    assert text.endswith("Only 2 of 3 points are valid; the others are no results.")
+    assert text.endswith("Only 2 of 3 points are valid; the others are not results.")
 
 
 def test_what_a_report_warns_of_is_not_called_valid() -> None:
@@ -121,7 +133,7 @@ def test_what_a_report_warns_of_is_not_called_valid() -> None:
     assert [each.state for each in (unexplained, pooled, known, invalid)] == ["unexplained"] * 2 + ["valid", "invalid"]
     assert concluded(unexplained, known).endswith("Only 1 of 2 points are valid; 1 is unexplained.")
     assert concluded(unexplained, known, pooled, invalid).endswith(
-        "Only 1 of 4 points are valid; 2 are unexplained, and 1 is no result."
+        "Only 1 of 4 points are valid; 2 are unexplained, and 1 is not a result."
     )
     assert concluded(unexplained).endswith("Its point is unexplained.")
     assert concluded(unexplained, pooled).endswith("None of 2 points is valid; 2 are unexplained.")

@@ -43,11 +43,11 @@ def test_the_fastest_comes_first_and_intervals_are_over_seeds() -> None:
 
 def test_the_answer_says_whether_the_network_still_is_the_limit() -> None:
     assert ranked(*VANILLA, row("ring", 1.0)).sentence() == (
-        "on this network ring is fastest: 1.000 s an iteration, 2.00x vanilla (1.50 to 2.50); the network is the limit: "
+        "on this network ring is fastest: 1.000 s per iteration, 2.00x vanilla (1.50 to 2.50); the network is the limit: "
         "computation takes 80% of the iteration, which is 1.11 times ring's own bound (bandwidth)"
     )
     assert ranked(*VANILLA, row("ring", 0.82)).sentence() == (
-        "on this network ring is fastest: 0.8200 s an iteration, 2.44x vanilla (1.83 to 3.04); the network is no longer the "
+        "on this network ring is fastest: 0.8200 s per iteration, 2.44x vanilla (1.83 to 3.04); the network is no longer the "
         "limit: computation takes 98% of the iteration"
     )
 

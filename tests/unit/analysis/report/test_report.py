@@ -309,7 +309,7 @@ def test_report_writes_its_files_and_fits_the_terminal(tmp_path: Path) -> None:
     assert parser.links[:2] == ["points/0%20a/", "points/0%20a/verdict.json"]
     assert len(parser.links) == 2 * len(rows)
     for text in (
-        "Only 5 of 6 points are valid; the others are no results.",
+        "Only 5 of 6 points are valid; the others are not results.",
         "What is asked.",
         "gradwire run &lt;it&gt;",
         "title = &#34;&lt;Table&gt; 2&#34;",
@@ -332,7 +332,7 @@ def test_report_writes_its_files_and_fits_the_terminal(tmp_path: Path) -> None:
     console = Console(width=100, record=True, file=(tmp_path / "terminal").open("w"))
     console.print(shown)
     text = console.export_text()
-    assert " ".join(text.split()).endswith("Only 5 of 6 points are valid; the others are no results.")
+    assert " ".join(text.split()).endswith("Only 5 of 6 points are valid; the others are not results.")
     assert "3 of 4 predicted cells within 5 points" in " ".join(text.split())
     assert f"model=yolo, strategy=geryon: {INVALID}" in text
     assert "…" not in text

@@ -30,7 +30,7 @@ from tests.shared.small_allreduces import allreduces, quick
 from tests.shared.small_jobs import choices, compiled, job_of, jobs, profile_of
 
 FABRIC = Fabric(hosts=8, rate_bps=8e9 * 1538 / 1448, classes=3)
-"""1 ns a byte of payload."""
+"""1 ns per byte of payload."""
 Event = dict[str, Any]
 
 

@@ -37,7 +37,7 @@ def counting(record: PointRecord, port: str, band: int, size_bytes: int) -> Poin
 
 @pytest.mark.parametrize("loss", [0.0, LOSS])
 def test_hosts_ports_may_count_this_much_and_no_byte_more(loss: float) -> None:
-    """1 % and three times the loss more than full frames, ACKs, 200 bytes a message and 500 a connection, and 100,000 of anything."""
+    """1 % and three times the loss more than full frames, ACKs, 200 bytes per message and 500 a connection, and 100,000 of anything."""
     fabric = replace(FABRIC, loss=loss)
     full = (6 * SIZE_BYTES + 3 * TOKEN_BYTES) * ITERATIONS * FRAME_SHARE
     beside = 200 * 9 * ITERATIONS + 500 * 4 * 3 * fabric.bands + 100_000

@@ -130,7 +130,7 @@ def test_traffic_of_a_machine_is_its_shares_of_the_line(point: PointEvidence) ->
     seen = traffic(point)
     assert seen.iteration.tolist() == [1] * 10 + [2] * 10
     np.testing.assert_allclose(seen.outbound, use_of_port(point, 0.01).outbound_bps / FABRIC.rate_bps)
-    assert seen.idle_ms == pytest.approx(100), "single packets of 10 kB are no 5 % of 10 ms"
+    assert seen.idle_ms == pytest.approx(100), "single packets of 10 kB are not 5 % of 10 ms"
 
 
 def test_a_pull_lasts_as_long_as_its_packets_arrive(point: PointEvidence) -> None:

@@ -1,4 +1,4 @@
-"""Hashes are no signatures: what a run cannot have left is refused by the name of its file, although its hash is right."""
+"""Hashes are not signatures: what a run cannot have left is refused by the name of its file, although its hash is right."""
 
 from __future__ import annotations
 

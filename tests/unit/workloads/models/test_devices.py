@@ -155,7 +155,7 @@ def test_speedup_touches_its_kind_alone() -> None:
 
 
 def test_generic_gpu_from_its_data_sheet() -> None:
-    """Llama 3 8B: 3 x forward FLOPs at 40 % of 989 TFLOP/s, about one sequence of 8192 tokens a second or so."""
+    """Llama 3 8B: 3 x forward FLOPs at 40 % of 989 TFLOP/s, about one sequence of 8192 tokens per second or so."""
     profile = model("llama3-8b")
     assert compute_time(profile, "h100").iteration_s == pytest.approx(3 * profile.flops / (0.4 * 989e12))
     assert "model-FLOPs utilisation" in compute_time(profile, "h100").source

@@ -47,7 +47,7 @@ def test_tensorflows_order_gives_other_buckets() -> None:
 
 
 def test_a_trace_of_two_ranks_is_the_plan_of_two_workers() -> None:
-    """Around a ring of two, each worker sends each half of a bucket once to be added and once to be copied: 4 bytes a value in all."""
+    """Around a ring of two, each worker sends each half of a bucket once to be added and once to be copied: 4 bytes per value in all."""
     plan = plan_of(resnet50(2), "ddp")
     check(plan)
     ops = plan.ops

@@ -337,7 +337,7 @@ def test_a_p3_server_that_falls_behind_adds_the_most_urgent_slice_first() -> Non
 
 
 def test_a_kvstore_server_copies_its_answers_in_the_thread_that_adds() -> None:
-    """Two workers: two additions and two copies a key, at 4e6 and 1e6 bytes a second. P3's server sends without a copy."""
+    """Two workers: two additions and two copies a key, at 4e6 and 1e6 bytes per second. P3's server sends without a copy."""
     costs = Costs(aggregation_bytes_per_s=4e6, copy_bytes_per_s=1e6)
     job = job_of(fc_profile([1000, 500]), Cluster(2, 1, colocated=False), costs=costs)
     for name, expected_ms in (("kvstore", {(0, 1.0): 2, (0, 4.0): 2, (1, 0.5): 2, (1, 2.0): 2}), ("p3", None)):

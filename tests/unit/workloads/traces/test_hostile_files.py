@@ -93,7 +93,7 @@ def test_gzip_that_is_cut_off_or_damaged(tmp_path: Path, sound: Callable[[Path],
         (b"PK\x03\x04" + bytes(26), "is an archive of files: unpack it"),
         (b"trace.0.et" + bytes(247) + b"ustar\x0000", "is an archive of files: unpack it"),
         (b"\x00" * 1000, "is none of"),
-        (b'{"traceEvents": {}}', "is no JSON object with a list of 'traceEvents'"),
+        (b'{"traceEvents": {}}', "is not a JSON object with a list of 'traceEvents'"),
         (b'{"traceEvents": []}', "no communication is recorded"),
         (b'{"traceEvents": [{]}', "traceEvents[0]"),
         (b'{"traceEvents": [{"ph": "X"},,{"ph": "X"}]}', "traceEvents["),
@@ -144,7 +144,7 @@ def test_a_node_that_is_no_message(tmp_path: Path) -> None:
     path = tmp_path / "a.et"
     sound = chakra_bytes(tmp_path)
     path.write_bytes(sound + varint(6) + b"\xff" * 6)
-    assert f"byte {len(sound)}: is no node of Chakra" in refusal(path)
+    assert f"byte {len(sound)}: is not a node of Chakra" in refusal(path)
 
 
 def test_events_across_many_blocks_arrive_once_and_in_order(tmp_path: Path) -> None:

@@ -159,6 +159,6 @@ def test_the_same_shards_are_summed_apart_in_every_group() -> None:
 def test_shards_that_cannot_be_cut_for_all_spines_are_refused() -> None:
     job = replace(blocks(1, 6), fabric=replace(TWO_TIERS, hosts=6))
     with pytest.raises(
-        InputFault, match="'in-network': divides an all-reduce among 3 into 2 parts, of which 3 are no mul"
+        InputFault, match="'in-network': divides an all-reduce among 3 into 2 parts, of which 3 are not a mul"
     ):
         compiled(job, "fsdp", {"shard": 2})

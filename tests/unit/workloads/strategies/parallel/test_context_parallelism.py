@@ -70,7 +70,7 @@ def test_microbatches_divide_what_goes_around_and_change_no_sum(tensor: int) -> 
     job = attention(2 * tensor, batch=4)
     whole, plan = (divided(job, {"context": 2, "tensor": tensor, "microbatches": count}) for count in (1, 4))
     check(plan)
-    samples = 4 * LAYER_VALUES // 2 // tensor * 2 * 2  # half of the tokens, two bytes a value, two blocks
+    samples = 4 * LAYER_VALUES // 2 // tensor * 2 * 2  # half of the tokens, two bytes per value, two blocks
     for kind, times in (("keys", 2), ("their gradients", 1)):
         assert sent(plan, kind) == sent(whole, kind) == [times * samples] * 2 * tensor
         assert len(of_kind(plan, kind)) == 4 * len(of_kind(whole, kind))

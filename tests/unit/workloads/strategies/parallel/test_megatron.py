@@ -229,7 +229,7 @@ def test_tokens_go_to_their_experts_and_back_in_both_passes(workers: int, expert
     check(plan)
     ops, tokens = plan.ops, of_kind(plan, "tokens")
     assert len(tokens) == 2 * 4 * workers * (experts - 1)
-    brought = 2 * 16 * 8 // tensor * 2  # two experts a token, two bytes a value
+    brought = 2 * 16 * 8 // tensor * 2  # two experts a token, two bytes per value
     sent = np.bincount(ops.rank[tokens], ops.size_bytes[tokens], workers)
     assert sent.tolist() == [2 * 4 * brought * (experts - 1) // experts] * workers
 
