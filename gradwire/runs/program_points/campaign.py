@@ -44,7 +44,7 @@ class ProgramCampaign(RunLoop[PlannedPrograms, JudgedPrograms]):
     def _kept(self, planned: PlannedPrograms) -> JudgedPrograms | None:
         if not StoredRun(planned.folder).is_of(planned.key):
             return None
-        return planned.judged(judge_programs(planned.point, planned.folder), reused=True)
+        return _judged(planned, judge_programs(planned.point, planned.folder), reused=True)
 
     def _carried_out(self, planned: PlannedPrograms, stop: threading.Event) -> JudgedPrograms:
         begin_s = time.monotonic()
@@ -52,11 +52,15 @@ class ProgramCampaign(RunLoop[PlannedPrograms, JudgedPrograms]):
         def failed(reason: str) -> JudgedPrograms:
             refuse_full_disk(planned.folder, reason)
             elapsed_s = time.monotonic() - begin_s
-            return planned.judged(judge_failure(planned.point, planned.folder, reason, elapsed_s))
+            return _judged(planned, judge_failure(planned.point, planned.folder, reason, elapsed_s))
 
         with self._pool.cpus.taken() as cpu:
             self._watcher.started(planned)
-            return judged_or_failed(planned.folder, lambda: planned.judged(run_programs(planned, cpu, stop)), failed)
+            return judged_or_failed(planned.folder, lambda: _judged(planned, run_programs(planned, cpu, stop)), failed)
+
+
+def _judged(planned: PlannedPrograms, result: ProgramResult, *, reused: bool = False) -> JudgedPrograms:
+    return JudgedPrograms(planned.folder, planned.label, result, reused)
 
 
 def run_programs(planned: PlannedPrograms, cpu: int, stop: threading.Event) -> ProgramResult:

@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradwire.analysis.programs.results import ProgramResult
 from gradwire.programs.commands import named_files, refuse_wrong_commands, started, told
 from gradwire.programs.launch import Started
-from gradwire.runs.program_points.judged import JudgedPrograms
 from gradwire.runs.stored.point_folders import folder_name
 from gradwire.runs.stored.stored_run import in_words
 from gradwire.scenario.loading import origin_named
@@ -48,10 +46,6 @@ class PlannedPrograms:
     def cost_bytes(self) -> int:
         """Not known: only the programs know what they will send."""
         return 0
-
-    def judged(self, result: ProgramResult, *, reused: bool = False) -> JudgedPrograms:
-        """The point with what its run is worth."""
-        return JudgedPrograms(self.folder, self.label, result, reused)
 
     @property
     def started(self) -> list[Started]:
