@@ -33,9 +33,9 @@ from gradwire.runs.judged import JudgedRun
 from gradwire.runs.launch.scenario_files import scenario_path
 from gradwire.runs.planned import PlannedRun, plan_runs
 from gradwire.runs.protocol import Event, Iterated
+from gradwire.scenario.loading import load_scenario
 from gradwire.vm.kernel import ensure_kernel
 from gradwire.vm.machines import Clock
-from gradwire.workloads.scenario.loading import load_scenario
 
 
 class Counted:

@@ -23,9 +23,9 @@ from gradwire.runs.judged import JudgedRun
 from gradwire.runs.launch.scenario_files import scenario_path
 from gradwire.runs.planned import PlannedRun, plan_runs
 from gradwire.runs.protocol import Event
+from gradwire.scenario.loading import Point, load_scenario
 from gradwire.vm.machines import Clock
-from gradwire.workloads.scenario.loading import Point, load_scenario
-from gradwire.workloads.scenario.units import SHARE
+from gradwire.workloads.values.units import SHARE
 from tests.shared.random_points import random_points
 
 

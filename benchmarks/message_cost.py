@@ -28,8 +28,8 @@ from gradwire.runs.executing.local import LocalPool
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned import PlannedRun, plan_runs
 from gradwire.runs.protocol import Event, Iterated
+from gradwire.scenario.loading import load_scenario
 from gradwire.vm.machines import Clock
-from gradwire.workloads.scenario.loading import load_scenario
 
 SCENARIO = Path(__file__).resolve().parent.parent / "scenarios" / "geryon-table2.toml"
 POINTS: Mapping[str, list[str]] = {

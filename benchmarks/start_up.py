@@ -33,7 +33,7 @@ from gradwire.runs.protocol import (
     ReplayEnded,
     ReplayStarted,
 )
-from gradwire.workloads.scenario.loading import scenario_of
+from gradwire.scenario.loading import scenario_of
 
 STAGES: Mapping[type, str] = {
     NetworkStarted: "boot",

@@ -39,9 +39,9 @@ from gradwire.workloads.models.device_facts import Device, Fact
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.models.shapes import Network, Node
 from gradwire.workloads.registry.registered import register
-from gradwire.workloads.scenario.fields import DurationS, SizeBytes
 from gradwire.workloads.senders import Senders
 from gradwire.workloads.strategy import Options, Strategy
+from gradwire.workloads.values.fields import DurationS, SizeBytes
 
 __all__ = [
     "AllreduceOptions",

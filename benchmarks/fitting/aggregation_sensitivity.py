@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 from benchmarks.fitting.fit_compute_time import efficiency, fit, iteration_time
+from gradwire.scenario.loading import load_scenario
 from gradwire.workloads.models import model
 from gradwire.workloads.models.devices import compute_time
-from gradwire.workloads.scenario.loading import load_scenario
 
 SCENARIO = Path(__file__).resolve().parents[2] / "scenarios" / "geryon-table2.toml"
 PREDICTED = ("partition-slicing", "geryon")

@@ -19,8 +19,8 @@ from gradwire.runs.campaign import Campaign
 from gradwire.runs.executing.local import LocalPool
 from gradwire.runs.planned import plan_runs
 from gradwire.runs.terminal.progress import LiveProgress
+from gradwire.scenario.loading import load_scenario
 from gradwire.vm.machines import Clock
-from gradwire.workloads.scenario.loading import load_scenario
 
 TOLERANCE = 0.0005
 ROUNDS = 6

@@ -43,6 +43,7 @@ LENGTH_AT = ETHERNET_HEADER_BYTES + 2
 ANCILLARY = struct.Struct("=64x QII IBBBBII 16x")
 """The timestamp's own control message, whose time is not needed, since epoll reports it at once; then one with a sock_extended_err of
 linux/errqueue.h, whose last field is the timestamp's number."""
+ANCILLARY_FIELDS = ("length", "level", "type", "error", "origin", "of_type", "code", "padding", "information", "number")
 AT_ONCE = 8
 """Timestamps that one call reads: a message has as many as it passes ports."""
 

@@ -173,3 +173,16 @@ def interval(row: PointResult, metric: str) -> tuple[float, float]:
         return value - row.ci95_s, value + row.ci95_s
     constant = value * row.iteration_time_s
     return constant / (row.iteration_time_s + row.ci95_s), constant / (row.iteration_time_s - row.ci95_s)
+
+
+def half_interval(row: PointResult, metric: str) -> float | None:
+    """Half of the 95 % interval of a metric; None where it is unknown."""
+    low, high = interval(row, metric)
+    return (high - low) / 2 if high > low else None
+
+
+def parameter_names(rows: Sequence[PointResult]) -> list[str]:
+    """Parameters that take more than one value over the rows, in order of appearance; all if none does."""
+    keys = list(dict.fromkeys(key for row in rows for key in row.parameters if key not in RESULT_COLUMNS))
+    varied = [key for key in keys if len({row.parameters.get(key) for row in rows}) > 1]
+    return varied or keys

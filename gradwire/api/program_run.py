@@ -16,11 +16,11 @@ from gradwire.analysis.programs.report import conclusion
 from gradwire.analysis.programs.results import ProgramResult
 from gradwire.api.run import Run
 from gradwire.faults import InputFault
-from gradwire.programs.points.reporting import judge_stored_programs, report_programs
 from gradwire.runs.launch.out_paths import writing
+from gradwire.runs.program_points.reporting import judge_stored_programs, report_programs
 from gradwire.runs.stored.point_folders import folder_name
 from gradwire.runs.stored.run_folder import stored_programs
-from gradwire.workloads.programs.loading import ProgramScenario
+from gradwire.scenario.program_scenarios import ProgramScenario
 
 
 class ProgramRun(Run):

@@ -12,7 +12,6 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
-from gradwire.analysis.compare import compare as compare_printed
 from gradwire.analysis.frames.critical_path import parts_frame, segments_frame
 from gradwire.analysis.frames.ops import logged_frame
 from gradwire.analysis.frames.points import INDEX, points_frame
@@ -22,6 +21,7 @@ from gradwire.analysis.iterations import iteration_ends_ns
 from gradwire.analysis.parameters import Value, fits
 from gradwire.analysis.path.critical_path import critical_path
 from gradwire.analysis.points import PointResult, pool_seeds
+from gradwire.analysis.printed.comparison import compare as compare_printed
 from gradwire.analysis.report.charts import Labels
 from gradwire.analysis.report.conclusion import conclusion, ranked_by_setting
 from gradwire.analysis.report.panels import draw_metric
@@ -41,10 +41,10 @@ from gradwire.runs.stored.explanation import captured_use
 from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.named_run import chosen_iteration, named_run
 from gradwire.runs.stored.point_folders import runs_of
-from gradwire.runs.stored.run_folder import stored_clock, stored_scenario
+from gradwire.runs.stored.run_folder import stored_scenario
 from gradwire.runs.stored.stored_run import StoredRun
-from gradwire.workloads.lineup.strategies import FAMILIES, PARTIAL, is_random
-from gradwire.workloads.scenario.loading import Scenario
+from gradwire.scenario.contenders import FAMILIES, PARTIAL, is_random
+from gradwire.scenario.loading import Scenario
 
 
 class InvalidPointWarning(UserWarning):
@@ -67,9 +67,9 @@ class Run:
 
     @cached_property
     def _judged(self) -> list[JudgedRun]:
-        points, clock = self._scenario.points, stored_clock(self.folder)
+        points = self._scenario.points
         stored = runs_of(self.folder, points)
-        return [judge_stored(one, point, clock) for one, point in zip(stored, points, strict=True)]
+        return [judge_stored(one, point) for one, point in zip(stored, points, strict=True)]
 
     @cached_property
     def _scenario(self) -> Scenario:

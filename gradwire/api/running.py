@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -20,19 +19,20 @@ from gradwire.runs.comparing.questions import Given, Network, question_of
 from gradwire.runs.executing.choice import Where
 from gradwire.runs.expected_cost import warnings
 from gradwire.runs.launch.execution import carry_out
-from gradwire.runs.launch.preparation import Prepared, compiled, loaded, prepare, prepare_comparison
-from gradwire.runs.launch.programs import (
-    carry_out_programs,
-    is_of_programs,
-    loaded_programs,
-    place_of_programs,
-    refuse_elsewhere,
+from gradwire.runs.launch.preparation import (
+    Prepared,
+    compiled,
+    loaded,
+    prepare,
+    prepare_comparison,
+    prepare_programs,
+    with_own_values,
 )
+from gradwire.runs.launch.scenario_files import read_scenario
 from gradwire.runs.stored.run_folder import RUNS, holds_programs, run_folder
-from gradwire.runs.terminal.programs import tell_ended
 from gradwire.runs.terminal.screen import PlainConsole, Screen
+from gradwire.scenario.program_scenarios import ProgramScenario
 from gradwire.vm.machines import Clock
-from gradwire.workloads.programs.loading import ProgramScenario
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -71,15 +71,13 @@ def run(
     said = "..." if isinstance(scenario, Mapping) else repr(os.fspath(scenario))
     command = f"gradwire.run({said}{f', set={list(settings)}' if settings else ''})"
     source = source_of(scenario)
-    if is_of_programs(source):
-        refuse_elsewhere(where)
-        return _of_programs(
-            loaded_programs(source, settings), where, None if out is None else Path(out), command, screen
-        )
-    read = loaded(source, settings)
+    read, folder = read_scenario(source, settings), None if out is None else Path(out)
     where.refuse_what_cannot_be(Clock(), read.points)
-    prepared = prepare(read, Clock(), None if out is None else Path(out), screen)
-    return _carried_out(prepared, where, command, screen)
+    if isinstance(read, ProgramScenario):
+        programs = prepare_programs(read, Clock(), folder, screen)
+        done = carry_out(programs, where, command, screen)
+        return ProgramRun(programs.place.folder, [run.result for run in done.runs])
+    return _carried_out(prepare(with_own_values(read), Clock(), folder, screen), where, command, screen)
 
 
 def compare(
@@ -177,9 +175,3 @@ def _where(jobs: int | None, executor: str, scheduler: str | Client | None) -> W
 def _carried_out(prepared: Prepared, where: Where, command: str, screen: Screen) -> Run:
     done = carry_out(prepared, where, command, screen)
     return Run(prepared.place.folder, list(done.runs))
-
-
-def _of_programs(scenario: ProgramScenario, where: Where, out: Path | None, command: str, screen: Screen) -> ProgramRun:
-    folder = place_of_programs(scenario, out, screen).folder
-    on_ended = partial(tell_ended, screen.results)
-    return ProgramRun(folder, carry_out_programs(scenario, folder, where.jobs, command, screen, on_ended).results)

@@ -19,7 +19,7 @@ from gradwire.cli import comparison_command, program_commands, trace_command
 from gradwire.cli.ending import status_of, unaltered
 from gradwire.encoding import spell_what_is_missing
 from gradwire.faults import STATUSES
-from gradwire.runs.launch.scenario_files import refuse_unreadable, scenario_names
+from gradwire.runs.launch.scenario_files import read_scenario, read_scenario_of_strategies, scenario_names
 
 PURPOSE = "Measures what communication strategies do to distributed training, on real networks in virtual time."
 
@@ -141,11 +141,11 @@ def run(
 ) -> None:
     """Runs a scenario's points and reports on them; resumes a run folder where it stopped."""
     chosen = _with_fidelity(settings, fidelity)
-    refuse_unreadable(scenario, chosen)
+    read = read_scenario(scenario, chosen)
     from gradwire.cli import running
     from gradwire.runs.executing.choice import Where
 
-    running.run(scenario, chosen, Where(jobs, executor, scheduler), out, clock, scale)
+    running.run(read, Where(jobs, executor, scheduler), out, clock, scale)
 
 
 comparison_command.add_to(app)
@@ -166,10 +166,10 @@ def plan(
     ] = None,
 ) -> None:
     """Compiles and checks every point of a scenario and prints the plans, without running them."""
-    refuse_unreadable(scenario, settings or [])
+    read = read_scenario(scenario, settings or [])
     from gradwire.cli import planning
 
-    planning.plan(scenario, settings or [], draw)
+    planning.plan(read, draw)
 
 
 @app.command()
@@ -188,10 +188,10 @@ def estimate(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
     """Estimates every point of a scenario on an ideal network, in milliseconds to seconds: a model, not a run."""
-    refuse_unreadable(scenario, settings or [])
+    read = read_scenario_of_strategies(scenario, settings or [])
     from gradwire.cli import estimating
 
-    estimating.estimate(scenario, settings or [], jobs, send_ends, out, as_json=as_json)
+    estimating.estimate(read, jobs, send_ends, out, as_json=as_json)
 
 
 @app.command()
@@ -305,8 +305,8 @@ def reproduce(
     from gradwire.cli import reproducing
     from gradwire.runs.executing.choice import Where
 
-    where, written = Where(jobs, executor, scheduler), reproducing.Pages(pages, moved_from)
-    reproducing.reproduce(names or [], where, out, written, quick=quick, check=check, accept=accept)
+    where = Where(jobs, executor, scheduler)
+    reproducing.study().reproduce(names or [], where, out, pages, moved_from, quick=quick, check=check, accept=accept)
 
 
 @app.command()

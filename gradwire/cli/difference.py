@@ -31,7 +31,7 @@ from gradwire.runs.stored.files import reading
 from gradwire.runs.stored.links import refuse_links
 from gradwire.runs.stored.point_folders import runs_of
 from gradwire.runs.stored.provenance import provenance
-from gradwire.runs.stored.run_folder import RUNS, SCENARIO_FILE, run_folder, stored_clock, stored_scenario
+from gradwire.runs.stored.run_folder import RUNS, SCENARIO_FILE, run_folder, stored_scenario
 from gradwire.runs.stored.stored_run import StoredRun
 
 CLAIMS_FILE = "claims.csv"
@@ -77,12 +77,12 @@ def _runs(one: Path, other: Path) -> dict[str, tuple[Path, Path]]:
 
 def facts_of(folder: Path) -> list[RunFacts]:
     """What is compared of each point of a run folder. Raises InputFault for a folder that cannot be read."""
-    scenario, clock = stored_scenario(folder), stored_clock(folder)
+    scenario = stored_scenario(folder)
     starts = provenance(folder).starts
     origin = {"kernel": starts[-1].kernel, "gradwire": _version(starts[-1])} if starts else {}
     found = []
     for point, stored in zip(scenario.points, runs_of(folder, scenario.points), strict=True):
-        judged = judge_stored(stored, point, clock)
+        judged = judge_stored(stored, point)
         completion = stored.completion()
         found.append(
             RunFacts(judged.result, judged.fabric, _settings(stored), origin, completion.key if completion else "")

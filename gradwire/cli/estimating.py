@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from gradwire.analysis.report.tables import rich_table
@@ -19,32 +18,28 @@ from gradwire.runs.estimation import (
     write_estimates_csv,
 )
 from gradwire.runs.launch.out_paths import refuse_unusable_file, writing
-from gradwire.runs.launch.scenario_files import scenario_path
-from gradwire.workloads.scenario.loading import load_scenario
+from gradwire.scenario.loading import Scenario
 
 
-def estimate(
-    scenario: Path, settings: Sequence[str], jobs: int | None, send_ends: str | None, out: Path | None, *, as_json: bool
-) -> None:
+def estimate(scenario: Scenario, jobs: int | None, send_ends: str | None, out: Path | None, *, as_json: bool) -> None:
     """`gradwire estimate`."""
     check_send_ends(send_ends)
     if out:
         refuse_unusable_file(out)
-    loaded = load_scenario(scenario_path(scenario), settings)
-    warnings = without_effect(loaded.points)
+    warnings = without_effect(scenario.points)
     for warning in warnings:
         terminal.screen().warn(warning)
     begun_s = time.perf_counter()
     status = terminal.errors.status("estimating")
 
     def on_done(count: int) -> None:
-        status.update(f"estimating: {count} of {len(loaded.points)} points")
+        status.update(f"estimating: {count} of {len(scenario.points)} points")
         # Not earlier: processes are forked before the first call, and must not be beside the status's thread.
         status.start()
 
     with terminal.interruptible("interrupted"):
         try:
-            estimates = estimate_points(loaded.points, jobs or cores(), send_ends, on_done)
+            estimates = estimate_points(scenario.points, jobs or cores(), send_ends, on_done)
         finally:
             status.stop()
     took_s = time.perf_counter() - begun_s
@@ -55,6 +50,6 @@ def estimate(
     if as_json:
         print(json.dumps(estimates_json(estimates, took_s, warnings), indent=1))
         return
-    terminal.console.print(rich_table(estimates_table(loaded.title, estimates, took_s)))
+    terminal.console.print(rich_table(estimates_table(scenario.title, estimates, took_s)))
     if out:
         terminal.name_files({"rows": out})

@@ -17,17 +17,9 @@ from rich.text import Text
 from gradwire.cli import terminal
 from gradwire.faults import InputFault
 from gradwire.runs.launch.scenario_files import SCENARIOS, scenario_names
-from gradwire.workloads.definitions.conversion import device_file, model_file
-from gradwire.workloads.definitions.inlining import inlined
-from gradwire.workloads.definitions.schema import DefinedSection
-from gradwire.workloads.definitions.toml_text import device_text, model_text
-from gradwire.workloads.models.catalogue import BUILT_IN, Catalogue
-from gradwire.workloads.models.device_facts import GIB, Device
-from gradwire.workloads.models.profile import Profile
-from gradwire.workloads.registry import strategy, strategy_names, strategy_origins
-from gradwire.workloads.registry.catalogue import catalogue_of
-from gradwire.workloads.registry.plugins import DEVICES, GRADWIRE, MODELS
-from gradwire.workloads.scenario.reference import (
+from gradwire.scenario.definitions.conversion import catalogue_of, device_file, device_text, model_file, model_text
+from gradwire.scenario.definitions.inlining import inlined
+from gradwire.scenario.reference import (
     REQUIRED,
     KeyFacts,
     SectionFacts,
@@ -37,10 +29,16 @@ from gradwire.workloads.scenario.reference import (
     option_facts,
     sections,
 )
-from gradwire.workloads.scenario.units import byte_rate_text
+from gradwire.scenario.sections.defined import DefinedSection
+from gradwire.workloads.models.catalogue import BUILT_IN, Catalogue
+from gradwire.workloads.models.device_facts import GIB, Device
+from gradwire.workloads.models.profile import Profile
+from gradwire.workloads.registry import strategy, strategy_names, strategy_origins
+from gradwire.workloads.registry.plugins import DEVICES, GRADWIRE, MODELS
+from gradwire.workloads.replay.strategy import REPLAY
 from gradwire.workloads.senders import AS_THEY_LEAVE
 from gradwire.workloads.strategy import Strategy
-from gradwire.workloads.traces.replay.strategy import REPLAY
+from gradwire.workloads.values.units import byte_rate_text
 
 Thing = TypeVar("Thing")
 

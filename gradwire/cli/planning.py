@@ -2,46 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
+
+from rich.markup import escape
 
 from gradwire.cli import terminal
 from gradwire.runs.compiling.processes import cores
 from gradwire.runs.expected_cost import announcement, warnings
-from gradwire.runs.launch.scenario_files import scenario_path
 from gradwire.runs.planned import PlannedRun, planning, virtual_clock
+from gradwire.runs.program_points.planned import plan_programs
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.runs.terminal.plan_listing import plan_lines, settings_lines, shared_settings
-from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.programs.loading import load_programs
-from gradwire.workloads.scenario.loading import load_scenario
-from gradwire.workloads.scenario.reading import has_programs, read_document
+from gradwire.scenario.loading import Scenario
+from gradwire.scenario.program_scenarios import ProgramScenario
+from gradwire.workloads.values.units import rate_text
 
 
-def plan(scenario: Path, settings: Sequence[str], draw: Path | None = None) -> None:
+def plan(scenario: Scenario | ProgramScenario, draw: Path | None = None) -> None:
     """`gradwire plan`."""
-    file = scenario_path(scenario)
     if draw is not None:
         from gradwire.cli import drawing
 
         drawing.refuse_other_kinds(draw)
-    if has_programs(read_document(file)):
-        from gradwire.cli import program_points
-
-        program_points.plan(file, settings)
+    if isinstance(scenario, ProgramScenario):
+        _list_programs(scenario)
         if draw is not None:
-            drawing.draw(draw, [point.fabric for point in load_programs(file, settings).points])
+            drawing.draw(draw, [point.fabric for point in scenario.points])
         return
-    found = load_scenario(file, settings)
     runs: list[PlannedRun] = []
-    shared = shared_settings(found.points)
+    shared = shared_settings(scenario.points)
     with terminal.interruptible("interrupted"):
-        for planned in planning(found.points, RUNS / found.name, virtual_clock(found.points), cores()):
-            heading = () if runs else settings_lines(shared, len(found.points))
+        for planned in planning(scenario.points, RUNS / scenario.name, virtual_clock(scenario.points), cores()):
+            heading = () if runs else settings_lines(shared, len(scenario.points))
             terminal.console.print(*heading, *plan_lines(planned, shared), sep="\n", highlight=False)
             runs.append(planned)
     for warning in warnings(runs):
         terminal.screen().warn(warning)
     terminal.console.print(announcement(runs, cores()), highlight=False)
     if draw is not None:
-        drawing.draw(draw, [ResolvedPoint(point.section).fabric for point in found.points])
+        drawing.draw(draw, [point.resolved.fabric for point in scenario.points])
+
+
+def _list_programs(scenario: ProgramScenario) -> None:
+    """What would run where, for programs have no plan."""
+    for planned in plan_programs(scenario.points, RUNS / scenario.name):
+        fabric = planned.point.fabric
+        terminal.console.print(
+            f"[bold]{escape(planned.label)}[/bold]: {fabric.hosts} hosts at {rate_text(fabric.rate_bps)}",
+            highlight=False,
+        )
+        for name, program in planned.point.section.program.items():
+            hosts = ", ".join(fabric.host_names()[host] for host in planned.point.hosts_of(program))
+            when = f" after {program.start:g} s" if program.start else ""
+            terminal.console.print(f"  {escape(name)} on {hosts}{when}: {escape(program.command)}", highlight=False)

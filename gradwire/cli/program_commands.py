@@ -92,7 +92,7 @@ def execute(
 ) -> None:
     """Runs a program of your own, unmodified, on the hosts of an emulated network, and says what the network carried."""
     from gradwire.cli import programs
-    from gradwire.programs.size import Size
+    from gradwire.runs.launch.network_size import Size
 
     size = Size(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription)
     limits = programs.Limits(memory, time_limit, wall_limit, stall_limit, output_limit)
@@ -110,7 +110,7 @@ def shell(
 ) -> None:
     """Opens a command line on an emulated network, like Mininet's, whose clock stands still while you think."""
     from gradwire.cli import programs
-    from gradwire.programs.size import Size
+    from gradwire.runs.launch.network_size import Size
 
     programs.shell(Size(scenario, tuple(settings or ()), workers, rate, leaf_spine, oversubscription), memory)
 

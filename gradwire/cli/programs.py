@@ -25,15 +25,23 @@ from gradwire.programs.launch import Launch, Started
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES, output_file
 from gradwire.programs.program_file import check_folder, check_program
 from gradwire.programs.prompt.shell import run_shell
-from gradwire.programs.size import Bench, Size, bench_of, chosen_hosts, memory_mb, output_limit_bytes, seconds
 from gradwire.programs.verdict import CARRIED, NO_PLAN, busiest, checks, line_bytes, line_use
-from gradwire.runs.code_digest import RUN_MODULES
+from gradwire.runs.launch.execution import ROOT_WARNING, warn_of_kernel
 from gradwire.runs.launch.kernel import make_kernel_ready
+from gradwire.runs.launch.network_size import (
+    Bench,
+    Size,
+    bench_of,
+    chosen_hosts,
+    memory_mb,
+    output_limit_bytes,
+    seconds,
+)
 from gradwire.runs.launch.other_user import OtherUser, going_on_as
 from gradwire.runs.launch.out_paths import refuse_unusable, writing
-from gradwire.runs.launch.programs import ROOT_WARNING, warn_of_kernel
 from gradwire.runs.stored.run_folder import RUNS
-from gradwire.workloads.scenario.units import rate_text
+from gradwire.vm.code_digest import RUN_MODULES
+from gradwire.workloads.values.units import rate_text
 
 NOT_CARRIED = "The network did not carry all that it was given:"
 BUSIEST_SHOWN = 8

@@ -1,103 +1,69 @@
-"""The command that tests what papers claim: `reproduce`."""
+"""`gradwire reproduce`: finds the study of the papers and hands it the command.
+
+The study is the package `reproduction` at the top of gradwire's repository. It is a client of gradwire and not in the wheel, so gradwire
+never imports it by name. Here, and nowhere else, it is looked for beside the package, where a clone has it, and loaded from there.
+"""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, cast
 
-import typer
-from rich.markup import escape
-
-from gradwire.analysis.papers import quick_score
-from gradwire.analysis.papers.pages.files import earlier_pages, write_pages
-from gradwire.analysis.papers.reference import PAPERS
-from gradwire.analysis.papers.score import Evaluated
-from gradwire.cli import terminal
+from gradwire import PACKAGE
 from gradwire.faults import InputFault
 from gradwire.runs.executing.choice import Where
-from gradwire.runs.launch.kernel import make_kernel_ready
-from gradwire.runs.launch.out_paths import writing
-from gradwire.runs.proof import trial_on
-from gradwire.runs.reproduce import (
-    Reproduction,
-    judge_claims,
-    reproduced_papers,
-    wanted_scenarios,
-    write_reproduction,
-)
-from gradwire.runs.stored.lock import locked
-from gradwire.runs.stored.provenance import typed_command
-from gradwire.runs.stored.run_folder import RUNS
-from gradwire.runs.terminal.progress import LiveProgress
-from gradwire.vm.machines import Clock
+
+STUDY = "reproduction"
+COMMAND = "command.py"
+"""The module of the study with the function `reproduce`."""
+CLONE_FILES = ("pyproject.toml", f"{STUDY}/{COMMAND}")
+"""What lies beside the package in a clone. Beside an installed one lie other packages, and one of these may have the study's name."""
 
 
-@dataclass(frozen=True)
-class Pages:
-    """What `gradwire reproduce` writes beside its run folder; None: not asked for."""
+class Study(Protocol):
+    """What the command line wants of the study's module."""
 
-    folder: Path | None = None
-    #: Pages to tell what moved since.
-    moved_from: Path | None = None
+    def reproduce(
+        self,
+        names: Sequence[str],
+        where: Where,
+        out: Path | None,
+        pages: Path | None,
+        moved_from: Path | None,
+        *,
+        quick: bool,
+        check: bool,
+        accept: bool,
+    ) -> None:
+        """`gradwire reproduce`."""
 
 
-def reproduce(
-    names: Sequence[str], where: Where, out: Path | None, pages: Pages, *, quick: bool, check: bool, accept: bool
-) -> None:
-    """`gradwire reproduce`."""
-    if pages.folder and (quick or set(names) - set(PAPERS)):
+def study() -> Study:
+    """The study's command, loaded from the clone that this package lies in. Raises InputFault where it lies in none."""
+    clone = PACKAGE.parent
+    if not all((clone / name).is_file() for name in CLONE_FILES):
         raise InputFault(
-            f"--pages writes whole papers: give no names but those of papers ({', '.join(PAPERS)}), and no --quick"
+            f"gradwire reproduce: the study of the papers is not in the installed package. It is the folder `{STUDY}` of gradwire's "
+            "repository: clone that, run `make setup` in it, and give the command there as `.venv/bin/gradwire reproduce`"
         )
-    if pages.moved_from and not pages.folder:
-        raise InputFault("--moved-from says what the pages of --pages are compared with: give --pages as well")
-    if pages.moved_from:
-        for paper in names or PAPERS:
-            earlier_pages(pages.moved_from, paper)
-    if (check or accept) and (names or not quick):
-        raise InputFault("--check and --accept compare the whole quick score: give --quick, and no names")
-    scenarios = wanted_scenarios(names, quick=quick)
-    folder = out or RUNS / "-".join(["reproduction", *(["quick"] if quick else []), *names])
-    where.refuse_what_cannot_be(Clock())
-    reproduction = Reproduction([scenario for _, scenario in scenarios], quick=quick)
-    with ExitStack() as held:
-        with writing(folder):
-            held.enter_context(locked(folder, typed_command(sys.argv)))
-        make_kernel_ready(terminal.errors)
-        with (
-            terminal.interruptible(terminal.RESUMES),
-            where.opened(Clock(), trial_on(Clock()), terminal.screen().warn, reproduction.points) as executor,
-            LiveProgress(terminal.console, reproduction.points) as progress,
-        ):
-            gathered = reproduction.gather(executor, progress)
-        evaluated = judge_claims(scenarios, gathered, quick=quick)
-        with writing(folder):
-            reproduction.write_run_folders(gathered, folder / "runs")
-            papers = reproduced_papers(evaluated, gathered)
-            shown = write_reproduction(folder, papers)
-    if pages.folder:
-        with writing(pages.folder):
-            write_pages(pages.folder, papers, pages.moved_from)
-    terminal.console.print(shown)
-    files = {"report": "report.html", "claims": "claims.csv", "pages": "reproduction.md"}
-    terminal.name_files({what: folder / name for what, name in files.items()})
-    if gathered.failed or not _quick_score_kept(evaluated, check=check, accept=accept):
-        raise typer.Exit(1)
+    loaded = sys.modules.get(STUDY)
+    if loaded is None or loaded.__file__ != str(clone / STUDY / "__init__.py"):
+        _load_package(clone / STUDY)
+    return cast(Study, importlib.import_module(f"{STUDY}.{Path(COMMAND).stem}"))
 
 
-def _quick_score_kept(evaluated: Sequence[Evaluated], *, check: bool, accept: bool) -> bool:
-    """Keeps or compares the quick score, as asked. Returns False if a claim that held no longer does."""
-    results = [result for scenario in evaluated for result in scenario.results]
-    if accept:
-        quick_score.keep(results)
-    if not check:
-        return True
-    change = quick_score.compare(results)
-    for line in change.lost:
-        terminal.errors.print(f"[red]no longer holds[/red]: {escape(line)}", highlight=False)
-    if change.gained:
-        terminal.console.print(f"new: {', '.join(change.gained)}; `--accept` keeps them", highlight=False)
-    return not change.lost
+def _load_package(folder: Path) -> None:
+    """Makes the package in `folder` the one that its name means, wherever else Python's path has one of that name."""
+    spec = importlib.util.spec_from_file_location(
+        STUDY, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    for name in [name for name in sys.modules if name.partition(".")[0] == STUDY]:
+        del sys.modules[name]
+    sys.modules[STUDY] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[STUDY])

@@ -8,34 +8,38 @@ from pathlib import Path
 
 import typer
 
-from gradwire.cli import program_points, terminal
+from gradwire.cli import terminal
 from gradwire.cli.clock import chosen_clock
 from gradwire.runs.comparing.questions import Asked
 from gradwire.runs.executing.choice import Where
 from gradwire.runs.launch.execution import carry_out
-from gradwire.runs.launch.preparation import Prepared, loaded, prepare, prepare_comparison
-from gradwire.runs.launch.programs import refuse_elsewhere
-from gradwire.runs.launch.scenario_files import scenario_path
+from gradwire.runs.launch.preparation import (
+    Prepared,
+    PreparedPrograms,
+    prepare,
+    prepare_comparison,
+    prepare_programs,
+    with_own_values,
+)
 from gradwire.runs.stored.provenance import typed_command
+from gradwire.scenario.loading import Scenario
+from gradwire.scenario.program_scenarios import ProgramScenario
 from gradwire.vm.machines import Clock
-from gradwire.workloads.scenario.reading import has_programs, read_document
 
 
 def run(
-    scenario: Path, settings: Sequence[str], where: Where, out: Path | None, clock_name: str, scale: int | None
+    scenario: Scenario | ProgramScenario, where: Where, out: Path | None, clock_name: str, scale: int | None
 ) -> None:
     """`gradwire run`."""
     clock = chosen_clock(clock_name, scale)
     where.refuse_what_cannot_be(clock)
-    file = scenario_path(scenario)
-    if has_programs(read_document(file)):
-        refuse_elsewhere(where)
-        program_points.run(file, settings, where.jobs, out, clock)
-        return
     with terminal.interruptible("interrupted; nothing has run"):
-        scenario_read = loaded(file, settings)
-        where.refuse_what_cannot_be(clock, scenario_read.points)
-        prepared = prepare(scenario_read, clock, out, terminal.screen())
+        where.refuse_what_cannot_be(clock, scenario.points)
+        prepared = (
+            prepare_programs(scenario, clock, out, terminal.screen())
+            if isinstance(scenario, ProgramScenario)
+            else prepare(with_own_values(scenario), clock, out, terminal.screen())
+        )
     _run(prepared, where)
 
 
@@ -57,9 +61,9 @@ def compare(
     _run(prepared, where)
 
 
-def _run(prepared: Prepared, where: Where) -> None:
+def _run(prepared: Prepared | PreparedPrograms, where: Where) -> None:
     with terminal.interruptible(terminal.RESUMES):
         done = carry_out(prepared, where, typed_command(sys.argv), terminal.screen())
     terminal.show_report(done.shown, prepared.place.folder)
-    if not all(judged.result.valid for judged in done.runs):
+    if not done.valid:
         raise typer.Exit(1)

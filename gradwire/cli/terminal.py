@@ -40,7 +40,8 @@ def screen() -> Screen:
 def show_report(shown: RenderableType, folder: Path) -> None:
     """Prints what a terminal shows of a report, and the report's files."""
     console.print(shown)
-    name_files({"report": folder / "report.html", "chart": folder / "chart.png", "rows": folder / "points.csv"})
+    names = {"report": "report.html", "chart": "chart.png", "rows": "points.csv", "figures": "figures.csv"}
+    name_files({what: folder / name for what, name in names.items() if (folder / name).exists()})
 
 
 def name_files(files: dict[str, Path]) -> None:

@@ -230,7 +230,7 @@ LOSING = ("link-down", "flapping", "switch-restart", "loss")
 
 @dataclass(frozen=True)
 class PlannedFault:
-    """A fault that a scenario asks for, as the machine carries it out (workloads/faults/section.py says what each kind is)."""
+    """A fault that a scenario asks for, as the machine carries it out (scenario/sections/fault.py says what each kind is)."""
 
     name: str
     kind: str

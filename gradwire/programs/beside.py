@@ -14,8 +14,8 @@ from gradwire.programs.launch import Launch, programs
 from gradwire.programs.outputs import OUTPUT_LIMIT_BYTES
 from gradwire.programs.program_file import covered_folders
 from gradwire.programs.protocol import Task, place_name, write_task
+from gradwire.scenario.sections.program import ProgramSection
 from gradwire.vm.machine import JOB_FOLDER
-from gradwire.workloads.programs.section import ProgramSection
 
 
 def write_programs(folder: Path, sections: Mapping[str, ProgramSection], fabric: Fabric) -> None:

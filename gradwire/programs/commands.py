@@ -20,7 +20,7 @@ from gradwire.faults import InputFault
 from gradwire.programs.launch import Launch, Started
 from gradwire.programs.launch import programs as launched
 from gradwire.programs.program_file import OWN_OF_THE_KERNEL, check_folder, file_defect
-from gradwire.workloads.programs.section import ProgramSection, class_beside, hosts_of
+from gradwire.scenario.sections.program import ProgramSection, class_beside, hosts_of
 
 SHELL = "/bin/sh"
 SHELL_LETTERS = set("$=`(){};&|<>*?!#~")

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
-
-from gradwire.runs.stored.files import read_message
 
 PROGRAMS_FILE = "programs.json"
 """In a point's folder: the programs, as programs/protocol.py has a Task."""
@@ -29,8 +25,3 @@ class EndedBeside(msgspec.Struct, frozen=True):
     def failed(self) -> dict[str, int]:
         """Those that failed."""
         return {place: status for place, status in self.statuses.items() if status}
-
-
-def read_ended(folder: Path) -> EndedBeside:
-    """Reads what a point's machine noted. Raises OSError, msgspec.DecodeError or ValueError."""
-    return read_message(folder / ENDED_FILE, EndedBeside)

@@ -41,8 +41,8 @@ from gradwire.programs.protocol import (
     write_task,
 )
 from gradwire.programs.signatures import KEY_BYTES, SignedEvents
-from gradwire.runs.code_digest import RUN_MODULES
 from gradwire.vm.byte_code import FOLDER_VARIABLE, byte_code_folder
+from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.vm.machine import JOB_FOLDER, KEY_INSIDE
 from gradwire.vm.session import KernelDied, LimitNames, Session, last_cpu, session
 from gradwire.vm.streaming import FollowEnd

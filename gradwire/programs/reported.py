@@ -13,7 +13,7 @@ from gradwire.programs.figures import figures_file
 from gradwire.programs.outputs import output_file
 from gradwire.programs.protocol import place_name
 from gradwire.regular_files import TABLE_BYTES, read_text
-from gradwire.workloads.programs.section import ProgramSection, hosts_of
+from gradwire.scenario.sections.program import ProgramSection, hosts_of
 
 
 def reported(

@@ -1,4 +1,4 @@
-"""The outer half of the run loop: runs planned points side by side, one machine per core, and judges each.
+"""Points whose work is a plan, for the outer half of the run loop: one machine for each, and how it is judged.
 
 A run folder holds scenario.toml (resolved), points.csv, the report, and per point a folder with its plans, logs, record and
 verdict. A valid run that is there already with the same key is not repeated.
@@ -10,36 +10,33 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from gradwire.agents.connections import SocketOptions
 from gradwire.analysis.frames.points import write_points_csv
 from gradwire.datatypes.fabric import Fabric
-from gradwire.faults import Fault, InternalFault, MachineFault, UnfitMachine
-from gradwire.files import refuse_full_disk, unfit_for_writing
+from gradwire.faults import InternalFault, MachineFault
+from gradwire.files import refuse_full_disk
 from gradwire.programs.beside import write_programs
-from gradwire.runs.executing.executor import Executor, MachineWatcher, do_all
+from gradwire.runs.executing.executor import Executor, MachineWatcher
 from gradwire.runs.executing.machine import OUTPUT_FILE, Ended
 from gradwire.runs.judged import JudgedRun, judge_failure, judge_kept, write_judgement
 from gradwire.runs.planned import PlannedRun, rename_older_folder
 from gradwire.runs.protocol import TASK_FILE, PlanFile, PointTask, write_json
+from gradwire.runs.run_loop import EndWatcher, RunLoop, judged_or_failed
 from gradwire.runs.stored.links import make_empty
 from gradwire.runs.stored.stored_run import Completion, Speed, write_completion
 from gradwire.runs.warmup.lengthening import lengthened
+from gradwire.scenario.resolution.planned_faults import planned_faults
+from gradwire.scenario.resolution.windows import buffer_bytes, path_bytes
+from gradwire.scenario.schema import PointSection
 from gradwire.vm.machine import COMPILED_AGENT
 from gradwire.vm.machines import Clock
-from gradwire.workloads.fabrics.windows import buffer_bytes, path_bytes
-from gradwire.workloads.faults.planned import planned_faults
-from gradwire.workloads.scenario.schema import PointSection
 
 
-class Watcher(MachineWatcher, Protocol):
+class Watcher(MachineWatcher, EndWatcher[JudgedRun], Protocol):
     """Hears how the points are getting on; called from several threads."""
-
-    def ended(self, judged: JudgedRun) -> None:
-        """The point is done, one way or the other."""
 
 
 SMALLEST_BUFFER_BYTES = 32_768
@@ -47,57 +44,27 @@ SMALLEST_BUFFER_BYTES = 32_768
 of VGG-19 at a scale of 1,100 took 1.31 to 1.34 of their time; with 32 KB 1.15, and with 8 KB links did not reach their rate."""
 
 
-class Campaign:
+class Campaign(RunLoop[PlannedRun, JudgedRun]):
     """Runs planned points where `executor` has machines for them."""
 
     def __init__(self, planned: Sequence[PlannedRun], out: Path, executor: Executor, watcher: Watcher) -> None:
-        self._planned = planned
+        super().__init__(planned, out, executor, watcher)
         self._executor = executor
-        self._out = out
         self._watcher = watcher
-        self._done: dict[str, JudgedRun] = {}
-        self._lock = threading.Lock()
 
-    def run(self) -> list[JudgedRun]:
-        """Runs what is not there yet, in `running_order`; returns all runs in the scenario's order.
+    def _kept(self, planned: PlannedRun) -> JudgedRun | None:
+        rename_older_folder(planned, self._out)
+        kept = judge_kept(planned.stored, planned.point, planned.key)
+        if kept is None:
+            return None
+        write_judgement(kept)
+        return replace(kept, reused=True)
 
-        On Ctrl-C every machine is ended, what is complete is kept, and KeyboardInterrupt is raised. What the trial of machines
-        raises comes before any point has started.
-        """
-        self._out.mkdir(parents=True, exist_ok=True)
-        waiting = []
-        for planned in self._planned:
-            rename_older_folder(planned, self._out)
-            kept = judge_kept(planned.stored, planned.point, planned.key)
-            if kept is not None:
-                write_judgement(kept)
-            if kept is not None and kept.result.valid:
-                self._finish(planned, replace(kept, reused=True))
-            else:
-                waiting.append(planned)
-        if waiting:
-            self._executor.try_machines(max(planned.point.section.run.memory_mb for planned in waiting))
-        do_all([partial(self._run_one, planned) for planned in running_order(waiting)], self._executor.jobs)
-        return [self._done[planned.folder.name] for planned in self._planned]
+    def _carried_out(self, planned: PlannedRun, stop: threading.Event) -> JudgedRun:
+        return carry_out(planned, self._executor, self._watcher, stop)
 
-    def _run_one(self, planned: PlannedRun, stop: threading.Event) -> None:
-        judged = carry_out(planned, self._executor, self._watcher, stop)
-        if not stop.is_set():
-            self._finish(planned, judged)
-
-    def _finish(self, planned: PlannedRun, judged: JudgedRun) -> None:
-        with self._lock:
-            self._done[planned.folder.name] = judged
-            names = [each.folder.name for each in self._planned]
-            rows = [self._done[name].result for name in names if name in self._done]
-            write_points_csv(self._out / "points.csv", rows)
-        self._watcher.ended(judged)
-
-
-def running_order(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
-    """The shortest run first, whose result soon shows that all is well, and then the longest, so that all cores are busy to the end."""
-    ordered = sorted(runs, key=lambda planned: -planned.cost_bytes)
-    return ordered[-1:] + ordered[:-1]
+    def _note(self, judged: Sequence[JudgedRun]) -> None:
+        write_points_csv(self._out / "points.csv", [run.result for run in judged])
 
 
 def carry_out(planned: PlannedRun, executor: Executor, watcher: Watcher, stop: threading.Event) -> JudgedRun:
@@ -105,26 +72,20 @@ def carry_out(planned: PlannedRun, executor: Executor, watcher: Watcher, stop: t
 
     Raises UnfitMachine for what would go wrong with every point, such as a full disk.
     """
-    try:
-        return _carry_out(planned, executor, watcher, stop)
-    except BrokenPipeError:  # who read the command's output is gone
-        raise
-    except OSError as error:
-        raise unfit_for_writing(error, planned.folder) from error
-
-
-def _carry_out(planned: PlannedRun, executor: Executor, watcher: Watcher, stop: threading.Event) -> JudgedRun:
     begin_s = time.monotonic()
-    make_empty(planned.folder)  # a machine that finds files where it makes its own takes other virtual times
-    try:
+
+    def work() -> JudgedRun:
         judged = _run_until_steady(planned, executor, watcher, stop)
-    except UnfitMachine:
-        raise
-    except Fault as fault:
-        refuse_full_disk(planned.folder)
-        judged = judge_failure(planned, str(fault), time.monotonic() - begin_s)
-    write_judgement(judged)
-    return judged
+        write_judgement(judged)
+        return judged
+
+    def failed(reason: str) -> JudgedRun:
+        plan, elapsed_s = next(iter(planned.plans.values())), time.monotonic() - begin_s
+        judged = judge_failure(planned.stored, planned.point, plan, planned.fabric, reason, elapsed_s)
+        write_judgement(judged)
+        return judged
+
+    return judged_or_failed(planned.folder, work, failed)
 
 
 def _run_until_steady(planned: PlannedRun, executor: Executor, watcher: Watcher, stop: threading.Event) -> JudgedRun:

@@ -104,9 +104,16 @@ def _end(pid: int, handle: int) -> None:
 
 
 def _temporary_folders(place: Path) -> list[Leaving]:
-    mine = (folder for folder in place.glob(f"{FOLDER_PREFIX}*") if folder.stat().st_uid == os.geteuid())
+    mine = filter(_is_mine, place.glob(f"{FOLDER_PREFIX}*"))
     owned = ((folder, owner_of_folder(folder)) for folder in mine)
     return list(_files("temporary folder", (folder for folder, owner in owned if owner and is_gone(owner))))
+
+
+def _is_mine(path: Path) -> bool:
+    """Whether it belongs to who cleans. What its command has removed since it was listed does not."""
+    with suppress(FileNotFoundError):
+        return path.stat(follow_symlinks=False).st_uid == os.geteuid()
+    return False
 
 
 def _runs_in(folders: Sequence[Path]) -> Iterator[Path]:
@@ -187,8 +194,13 @@ def _files(kind: str, paths: Iterator[Path] | Sequence[Path]) -> Iterator[Leavin
 
 
 def _remove(path: Path) -> None:
-    """Removes what was found; never what a link leads to (shutil.rmtree refuses a link, and follows none)."""
+    """Removes what was found; never what a link leads to (shutil.rmtree refuses a link, and follows none).
+
+    Somebody else may be cleaning at the same time.
+    """
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
+        while path.exists():
+            with suppress(FileNotFoundError):
+                shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)

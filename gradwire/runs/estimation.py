@@ -20,10 +20,10 @@ from gradwire.runs.compiling.ideal_times import HELD_S, fluid_times, held_rule, 
 from gradwire.runs.compiling.processes import side_by_side
 from gradwire.runs.compiling.shared_plans import SharedPlans, sharing_key
 from gradwire.runs.stored.stored_run import StoredRun
-from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.fabrics.windows import buffer_bytes
-from gradwire.workloads.scenario.loading import Point, origin_named
-from gradwire.workloads.scenario.schema import PointSection
+from gradwire.scenario.loading import Point, origin_named
+from gradwire.scenario.resolution.compilation import ResolvedPoint
+from gradwire.scenario.resolution.windows import buffer_bytes
+from gradwire.scenario.schema import PointSection
 
 RULES = ("departure", "buffered")
 """When SENDs end, by the names of `transport.send_ends` and `--send-ends`: see Departure and Buffered."""

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from gradwire.datatypes.plan import OpKind
 from gradwire.datatypes.wire.flows import connections_of
 from gradwire.runs.planned import PlannedRun, too_coarse
+from gradwire.scenario.resolution.compilation import ResolvedPoint
+from gradwire.scenario.resolution.windows import crowded_memory, path_bytes, small_windows
 from gradwire.workloads.called_strategy import state_bytes_of
-from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.fabrics.windows import crowded_memory, path_bytes, small_windows
 from gradwire.workloads.strategy import STATE_BYTES
 
 BOOT_S, HOST_S, LATER_HOST_S = 1.5, 0.03, 0.05
@@ -122,7 +122,7 @@ def _of_windows(runs: Sequence[PlannedRun]) -> Iterator[str]:
 
 def _memory_bytes(run: PlannedRun) -> float | None:
     """Memory of a point's device, if it is known; where an iteration's time is given, the device may have any name."""
-    catalogue, device = ResolvedPoint(run.point.section).catalogue, run.point.section.model.device
+    catalogue, device = run.point.resolved.catalogue, run.point.section.model.device
     return catalogue.device(device).memory_bytes if device and device in catalogue.devices else None
 
 

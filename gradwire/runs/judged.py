@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from gradwire.analysis.agreement.causes import Agreement
-from gradwire.analysis.agreement.ideal import IdealRun
 from gradwire.analysis.congestion.windows import WindowUse, window_use
+from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.fluid.paths import SpineOf
 from gradwire.analysis.fluid.steady import Window, window_times_s
 from gradwire.analysis.frames.csv_files import write_csv
@@ -30,13 +30,12 @@ from gradwire.datatypes.records import PointRecord
 from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.programs.commands import started_beside
-from gradwire.programs.ended import ENDED_FILE, read_ended
+from gradwire.programs.ended import ENDED_FILE, EndedBeside
 from gradwire.programs.protocol import place_name
 from gradwire.programs.reported import reported
 from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
-from gradwire.runs.planned import PlannedRun, plan_run
-from gradwire.runs.protocol import TASK_FILE, write_json
-from gradwire.runs.stored.files import fitting, reading
+from gradwire.runs.protocol import write_json
+from gradwire.runs.stored.files import fitting, read_message, reading
 from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import (
     COMPLETION_FILE,
@@ -46,8 +45,7 @@ from gradwire.runs.stored.stored_run import (
     Speed,
     StoredRun,
 )
-from gradwire.vm.machines import Clock
-from gradwire.workloads.scenario.loading import Point
+from gradwire.scenario.loading import Point
 
 
 @dataclass(frozen=True)
@@ -88,6 +86,16 @@ class JudgedRun:
     def label(self) -> str:
         """The point in a few words."""
         return self.stored.label
+
+    @property
+    def valid(self) -> bool:
+        """Whether its numbers are results."""
+        return self.result.valid
+
+    @property
+    def took_s(self) -> float:
+        """Wall time of the run; 0 if it did not come to its end."""
+        return self.speed.total_s if self.speed else 0.0
 
     @property
     def ended(self) -> bool:
@@ -173,7 +181,7 @@ def programs_of(stored: StoredRun, fabric: Fabric) -> tuple[Beside | None, tuple
     if not sections:
         return None, ()
     with reading(stored.folder / ENDED_FILE):
-        ended = read_ended(stored.folder)
+        ended = read_message(stored.folder / ENDED_FILE, EndedBeside)
     figures, unreadable = reported(sections, fabric, stored.folder, ended.statuses, ended.dropped_output_bytes)
     failed = [f"{place} ended with status {status}" for place, status in ended.failed.items()]
     early = [f"{place} ended after {ended.ended_s[place]:.3f} s" for place in ended.statuses]
@@ -240,10 +248,9 @@ def judge_kept(stored: StoredRun, point: Point, key: str) -> JudgedRun | None:
     return judge_run(stored, point, completion)
 
 
-def judge_failure(planned: PlannedRun, reason: str, wall_s: float) -> JudgedRun:
-    """Judges a run that did not come to its end, for this reason."""
-    plan = next(iter(planned.plans.values()))
-    return _failed(planned.stored, planned.point, plan, planned.fabric, failed_run(reason), wall_s)
+def judge_failure(stored: StoredRun, point: Point, plan: Plan, fabric: Fabric, reason: str, wall_s: float) -> JudgedRun:
+    """Judges a run that did not come to its end, for this reason. plan: the first of its candidates."""
+    return _failed(stored, point, plan, fabric, failed_run(reason), wall_s)
 
 
 def _failed(stored: StoredRun, point: Point, plan: Plan, fabric: Fabric, verdict: Verdict, wall_s: float) -> JudgedRun:
@@ -251,7 +258,7 @@ def _failed(stored: StoredRun, point: Point, plan: Plan, fabric: Fabric, verdict
     return JudgedRun(point, stored, fabric, result, verdict, None, plan.compute_s)
 
 
-def judge_stored(stored: StoredRun, point: Point, clock: Clock) -> JudgedRun:
+def judge_stored(stored: StoredRun, point: Point) -> JudgedRun:
     """Judges a run as it lies, whatever code ran it, and whether it came to its end or not.
 
     Raises InputFault if the point never ran, or if its folder cannot be told or read.
@@ -267,12 +274,7 @@ def judge_stored(stored: StoredRun, point: Point, clock: Clock) -> JudgedRun:
             f"{stored.folder}: has a valid verdict, but {COMPLETION_FILE} is missing; remove the folder, and the next `gradwire run` runs "
             "the point anew"
         )
-    if (stored.folder / TASK_FILE).exists():
-        plan, fabric = stored.plan_labelled(stored.task().plans[0].label), stored.fabric()
-    else:
-        # The run failed before its task was written, so what it would have been is compiled again.
-        planned = plan_run(point, clock, lambda _: stored.folder)
-        plan, fabric = next(iter(planned.plans.values())), planned.fabric
+    plan, fabric = stored.plan_labelled(stored.task().plans[0].label), stored.fabric()
     return _failed(stored, point, plan, fabric, verdict, 0.0)
 
 

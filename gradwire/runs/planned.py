@@ -27,7 +27,6 @@ from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
 from gradwire.programs.commands import named_files, refuse_wrong_commands, started_beside, told
 from gradwire.regular_files import MESSAGE_BYTES, read_text
-from gradwire.runs.code_digest import plan_digest, run_digest, sources_digest
 from gradwire.runs.compiling.fidelity import UNDIVIDED, Division, division_for
 from gradwire.runs.compiling.forced import forced_division
 from gradwire.runs.compiling.ideal_times import fluid_digest, ideal_times, rule_of
@@ -35,17 +34,18 @@ from gradwire.runs.compiling.processes import side_by_side
 from gradwire.runs.compiling.shared_plans import SharedPlans, sharing_key
 from gradwire.runs.stored.point_folders import folder_name, older_folders
 from gradwire.runs.stored.stored_run import StoredRun
+from gradwire.scenario.loading import Point, origin_named
+from gradwire.scenario.resolution.compilation import Compiled, compile_resolved
+from gradwire.scenario.resolution.congestion import refuse_multicast, refuse_scaled
+from gradwire.scenario.resolution.planned_faults import planned_faults
+from gradwire.scenario.resolution.windows import buffer_bytes
+from gradwire.scenario.schema import PointSection
+from gradwire.vm.code_digest import plan_digest, run_digest, sources_digest
 from gradwire.vm.kernel import cache_folder, cached_kernel
 from gradwire.vm.machines import Clock
 from gradwire.workloads.checker import check
-from gradwire.workloads.compilation import Compiled, ResolvedPoint, compile_point
-from gradwire.workloads.fabrics.congestion import refuse_multicast, refuse_scaled
-from gradwire.workloads.fabrics.windows import buffer_bytes
-from gradwire.workloads.faults.planned import planned_faults
+from gradwire.workloads.replay.job import trace_of
 from gradwire.workloads.scaling import MOST_CAPACITY_BPS, scaled_fabric, scaled_plan, virtual_scale
-from gradwire.workloads.scenario.loading import Point, origin_named
-from gradwire.workloads.scenario.schema import PointSection
-from gradwire.workloads.traces.job import trace_of
 
 LOGGED_BYTES = 2 * 5 * 8
 """What an op's row in the log takes: five columns of 64 bits (agents/replay/oplog.py), copied once at the end."""
@@ -105,6 +105,11 @@ class PlannedRun:
         return self.stored.label
 
     @property
+    def memory_mb(self) -> int:
+        """What its machine may use."""
+        return self.point.section.run.memory_mb
+
+    @property
     def cost_bytes(self) -> int:
         """Bytes that the run moves, which is about proportional to its wall time."""
         per_iteration = [int(plan.ops.size_bytes[plan.is_remote()].sum()) for plan in self.plans.values()]
@@ -125,7 +130,7 @@ def refuse_misfits(points: Sequence[Point]) -> None:
     """Raises InputFault with every line that a point's parts give."""
     lines: dict[str, None] = {}
     for point in points:
-        for line in ResolvedPoint(point.section).misfits():
+        for line in point.resolved.misfits:
             lines[f"{point.origin}: {line}" if point.origin else line] = None
     if lines:
         raise InputFault("\n".join(lines))
@@ -133,14 +138,12 @@ def refuse_misfits(points: Sequence[Point]) -> None:
 
 def _scale(point: Point) -> int:
     with origin_named(point):
-        return virtual_scale(ResolvedPoint(point.section).fabric)
+        return virtual_scale(point.resolved.fabric)
 
 
 def scale_warning(points: Sequence[Point], clock: Clock) -> str:
     """What a user should know of a scale above 1."""
-    largest = max(
-        (ResolvedPoint(point.section).fabric for point in points), key=lambda fabric: fabric.hosts * fabric.rate_bps
-    )
+    largest = max((point.resolved.fabric for point in points), key=lambda fabric: fabric.hosts * fabric.rate_bps)
     return (
         f"{largest.hosts} hosts at {largest.rate_bps / 1e9:g} Gbit/s send more together than the virtual clock carries exactly: bytes and "
         f"rates of all points are divided by {clock.scale}, which leaves their times as they are, but for bursts, which last longer; by "
@@ -209,7 +212,7 @@ def plan_run(
     folder_of: gives the folder of a key. shared: has the plans of points before.
     """
     with origin_named(point):
-        compiled = compile_point(point.section, shared.of if shared else None)
+        compiled = compile_resolved(point.resolved, shared.of if shared else None)
     rule = rule_of(compiled.unsent_bytes)
     division = _wanted_division(point, compiled, clock, rule)
     scale = max(clock.scale, division.number)

@@ -36,9 +36,8 @@ from gradwire.datatypes.records import (
 )
 from gradwire.faults import Fault
 from gradwire.network_namespace import namespace_of
-from gradwire.runs.carrying.processor import Reading as ProcessorReading
-from gradwire.runs.ports.capturing import capturing
-from gradwire.runs.ports.sampling import sampling
+from gradwire.programs.inside.capturing import capturing
+from gradwire.runs.processor_load import Reading as ProcessorReading
 from gradwire.runs.protocol import (
     QUEUES_FILE,
     TASK_FILE,
@@ -60,6 +59,7 @@ from gradwire.runs.protocol import (
     say,
     write_json,
 )
+from gradwire.runs.queue_sampling import sampling
 from gradwire.topo.abilities import Abilities, probe_kernel
 from gradwire.topo.fault_commands import impaired_ports
 from gradwire.topo.network import Network

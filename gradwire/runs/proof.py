@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from gradwire.faults import Fault
 from gradwire.runs.calibrate import PatternResult, flow_bytes, measure_one_flow
-from gradwire.runs.code_digest import RUN_MODULES
 from gradwire.runs.executing.local import Trial
 from gradwire.vm.byte_code import byte_code_folder
 from gradwire.vm.causes import KernelFault
+from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.vm.doctor import KERNEL_MEMORY_MB, Finding
 from gradwire.vm.host import require_root
 from gradwire.vm.kernel import cached_kernel

@@ -17,7 +17,6 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import NetworkCounts, OpLog
 from gradwire.faults import MachineFault
-from gradwire.runs.code_digest import RUN_MODULES
 from gradwire.runs.point import Reading, bench, run_inside
 from gradwire.runs.protocol import (
     REPLAY_TASK_FILE,
@@ -31,6 +30,7 @@ from gradwire.runs.protocol import (
     say,
     write_json,
 )
+from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.vm.machine import COMPILED_AGENT
 from gradwire.vm.machines import Clock, run_job
 from gradwire.vm.owners import temporary_folder

@@ -11,7 +11,6 @@ from typing import Any
 import tomli_w
 from rich.console import RenderableType
 
-from gradwire.analysis.compare import PrintedCell, cells_of_claims
 from gradwire.analysis.congestion.told import congestion_lines
 from gradwire.analysis.faults.times import fault_lines
 from gradwire.analysis.fluid.steady import Window
@@ -19,9 +18,10 @@ from gradwire.analysis.frames.csv_files import write_csv
 from gradwire.analysis.frames.points import points_frame, write_points_csv, write_points_parquet
 from gradwire.analysis.iterations import iteration_ends_ns
 from gradwire.analysis.parameters import fits
+from gradwire.analysis.printed.cells import PrintedCell, cells_of_claims
 from gradwire.analysis.programs.report import FIGURES_FILE
 from gradwire.analysis.programs.results import frame_of_figures
-from gradwire.analysis.report.quantities import quantity
+from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.report import Background, PointDetails, report
 from gradwire.analysis.report.settings import BY_DEFAULT, Setting
 from gradwire.analysis.report.tables import Constant
@@ -38,10 +38,9 @@ from gradwire.runs.stored.provenance import facts, provenance
 from gradwire.runs.stored.run_folder import CLOCK_FILE, stored_clock
 from gradwire.runs.stored.settings import COST_UNITS, settings_of
 from gradwire.runs.stored.stored_run import ITERATIONS_FILE, RECORD_FILE, VERDICT_FILE, Completion
+from gradwire.scenario.contenders import PARTIAL, is_random
+from gradwire.scenario.loading import Point, Scenario, origin_named, resolve
 from gradwire.vm.machines import Clock
-from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.lineup.strategies import PARTIAL, is_random
-from gradwire.workloads.scenario.loading import Point, Scenario, origin_named, resolve
 
 LINKED_FILES = (VERDICT_FILE, ITERATIONS_FILE, RECORD_FILE, OUTPUT_FILE)
 """Files of a point that people read."""
@@ -158,7 +157,7 @@ def _networks(runs: Sequence[JudgedRun], clock: Clock | None) -> list[Fabric]:
     found = []
     for run in runs:
         try:
-            found.append(ResolvedPoint(run.point.section).fabric)
+            found.append(run.point.resolved.fabric)
         # The run folder names what this version does not know any more, or a strategy's file, which is not run.
         except InputFault:
             found.append(_undivided(run, clock))
@@ -195,7 +194,7 @@ def computation(run: JudgedRun) -> Constant:
 
 def _computation(run: JudgedRun) -> tuple[float, str]:
     try:
-        compute = ResolvedPoint(run.point.section).compute
+        compute = run.point.resolved.compute
     except InputFault:
         return run.compute_s, "as it was run; this version of gradwire does not know the point any more"
     source = compute.source + (f"; fitted on {compute.fitted_on}" if compute.fitted_on else "")

@@ -23,12 +23,15 @@ from gradwire.vm.kernel_source import (
     Source,
     agent_command,
     attach_agent,
+    bare_digest,
     build_fault,
     check_tools,
     compiled_object,
     config_digest,
     disk_full,
     find_source,
+    has_noted_content,
+    kernel_in,
     kernel_name,
     lost_options,
     newest_source,
@@ -169,8 +172,8 @@ def share_kernel(kernel: Path) -> None:
 def build_kernel(on_progress: Progress, *, anew: bool = False) -> Path:
     """Builds the kernel and returns its path in the cache. `anew` rebuilds one that exists, which may be damaged.
 
-    Takes some minutes on all CPUs. Of two concurrent builds, the second waits for the first and uses its kernel. Whatever the
-    outcome, only the kernel or the log of a failed build stays behind.
+    Takes some minutes on all CPUs, or a second where the cache has the same kernel with another agent. Of two concurrent builds, the
+    second waits for the first and uses its kernel. Whatever the outcome, only the kernel or the log of a failed build stays behind.
     Raises MachineFault (source or tools missing, no room, compiler failed), or InternalFault if the config does not fit the source.
     """
     source = find_source()
@@ -182,15 +185,30 @@ def build_kernel(on_progress: Progress, *, anew: bool = False) -> Path:
         _locked(cache, lambda: on_progress(0, COMPILED_OBJECTS, "waiting for another build")),
     ):
         if anew or not target.exists():
-            if shutil.disk_usage(cache).free < BUILD_ROOM_MB * MIB:
-                raise disk_full(cache)
-            if damage := source_damage(source, cache):
-                raise MachineFault(
-                    f"{source.tarball}: is damaged: {damage}; get it anew: `{source_remedy(SOURCE_VARIABLE, anew=True)}`"
-                )
+            built = None if anew else _built_with_another_agent(source, cache)
+            if built is None:
+                _refuse_unfit(source, cache)
             with tempfile.TemporaryDirectory(prefix="build-", dir=cache) as folder, _log(target) as log:
-                _Build(source, Path(folder), log, on_progress).run(target)
+                _Build(source, Path(folder), log, on_progress).run(target, built)
     return target
+
+
+def _built_with_another_agent(source: Source, cache: Path) -> bytes | None:
+    """The kernel itself out of a whole file in the cache whose agent is another; None if there is none."""
+    bare = bare_digest(CONFIG.read_text())
+    for path in sorted(cache.glob(f"kernel-{source.version_text}-{'[0-9a-f]' * 8}-{source.digest()}")):
+        if (content := kernel_in(path, bare)) is not None and has_noted_content(path):
+            return content
+    return None
+
+
+def _refuse_unfit(source: Source, cache: Path) -> None:
+    if shutil.disk_usage(cache).free < BUILD_ROOM_MB * MIB:
+        raise disk_full(cache)
+    if damage := source_damage(source, cache):
+        raise MachineFault(
+            f"{source.tarball}: is damaged: {damage}; get it anew: `{source_remedy(SOURCE_VARIABLE, anew=True)}`"
+        )
 
 
 class _Build:
@@ -204,7 +222,25 @@ class _Build:
         self._report = on_progress
         self._done = 0
 
-    def run(self, target: Path) -> None:
+    def run(self, target: Path, built: bytes | None) -> None:
+        """built: the kernel, where only its agent is missing."""
+        part = self._folder / target.name
+        if built is None:
+            self._build(part)
+        else:
+            part.write_bytes(built)
+            part.chmod(0o755)
+        agent = self._folder / "agent.so"
+        self._step("compiling the agent", agent_command(agent))
+        attach_agent(part, agent, bare_digest(CONFIG.read_text()))
+        note_of(target).unlink(missing_ok=True)
+        part.replace(target)
+        note_content(target)
+        if built is None:
+            note_source(self._source, target.parent)
+        self._report(COMPILED_OBJECTS, COMPILED_OBJECTS, f"kernel {self._source.version_text} is built")
+
+    def _build(self, part: Path) -> None:
         self._report(0, COMPILED_OBJECTS, f"unpacking {self._source.tarball.name}")
         self._tree.mkdir()
         self._step("unpacking", unpack_command(self._source.tarball, self._tree))
@@ -217,16 +253,7 @@ class _Build:
         self._step("configuring", self._make(f"KCONFIG_ALLCONFIG={CONFIG}", "allnoconfig"))
         self._check_config()
         self._step("compiling", self._make(f"-j{len(os.sched_getaffinity(0))}", "linux"), self._count)
-        part = self._folder / target.name
         self._step("stripping", ["strip", "-o", str(part), str(self._tree / "linux")])
-        agent = self._folder / "agent.so"
-        self._step("compiling the agent", agent_command(agent))
-        attach_agent(part, agent)
-        note_of(target).unlink(missing_ok=True)
-        part.replace(target)
-        note_content(target)
-        note_source(self._source, target.parent)
-        self._report(COMPILED_OBJECTS, COMPILED_OBJECTS, f"kernel {self._source.version_text} is built")
 
     def _make(self, *arguments: str) -> list[str]:
         return ["make", "-C", str(self._tree), "ARCH=um", f"KCFLAGS={COMPILER_FLAGS}", *arguments]

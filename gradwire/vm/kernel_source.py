@@ -1,7 +1,8 @@
 """The ingredients of the virtual-time kernel: the distribution's source, the config, the patches, the tools. Builds nothing itself.
 
 The compiled agent (agents/compiled) is one of them: it makes a system call that only this kernel has, and lies at the end of the kernel's
-file. So the two are built, cached, shipped and handed to other machines as one, and neither is found without the other.
+file. So the two are cached, shipped and handed to other machines as one, and neither is found without the other. Where only the agent
+has changed, the kernel is taken from such a file, and not built again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gradwire.faults import InputFault, InternalFault, MachineFault
 from gradwire.files import replacing
@@ -41,13 +43,15 @@ AGENT = Path(__file__).parent.parent / "agents" / "compiled"
 """The compiled agent's source, beside this folder both in the package and in the repository."""
 AGENT_FLAGS = (
     *("-std=gnu11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden"),
+    # Older compilers only warn of these.
+    *(f"-Werror={what}" for what in ("implicit-function-declaration", "int-conversion", "incompatible-pointer-types")),
     # Without a C library, so that any distribution's Python can load it.
     *("-ffreestanding", "-nostdlib", "-fno-stack-protector"),
     *("-Wl,--build-id=none", "-Wl,-z,defs", "-s"),
 )
-AGENT_MAGIC = b"gradwire agent 1"
-_AGENT_TRAILER = struct.Struct("<Q16s")
-"""The last bytes of a kernel's file: how many bytes of agent come before them, and AGENT_MAGIC."""
+AGENT_MAGIC = b"gradwire agent 2"
+_AGENT_TRAILER = struct.Struct("<Q8s16s")
+"""The last bytes of a kernel's file: how many bytes of agent come before them, `bare_digest` of the kernel before it, and AGENT_MAGIC."""
 
 NOTE_SUFFIX = ".sha256"
 """Of the file beside a kernel, or in the cache of its source, that has the content's SHA-256 as `sha256sum` writes it."""
@@ -140,13 +144,25 @@ def patches_for(version: tuple[int, ...]) -> list[Path]:
 
 
 def config_digest(config_text: str) -> str:
-    """Eight hex digits over the config's options, compiler flags and patches, without their comments, and over the compiled agent."""
+    """Eight hex digits over all that a kernel's file is made from but its source: that of `bare_digest`, and the compiled agent."""
+    agent = [*AGENT_FLAGS, *(f"{path.name}\n{path.read_text()}" for path in agent_sources())]
+    return _digest("\n".join([_bare_text(config_text), AGENT_MAGIC.decode(), *agent]))
+
+
+def bare_digest(config_text: str) -> str:
+    """Eight hex digits over what the kernel itself is made from but its source: options, compiler flags and patches, without comments.
+
+    A kernel with the same digits, of the same source, needs another agent at most.
+    """
+    return _digest(_bare_text(config_text))
+
+
+def _bare_text(config_text: str) -> str:
     options = sorted(f"{name}={value}" for name, value in wanted_options(config_text).items())
     changes = [
         f"{path.relative_to(PATCHES)}\n{_without_reason(path.read_text())}" for path in sorted(PATCHES.rglob("*.patch"))
     ]
-    agent = [*AGENT_FLAGS, *(f"{path.name}\n{path.read_text()}" for path in agent_sources())]
-    return _digest("\n".join([COMPILER_FLAGS, *options, *changes, *agent]))
+    return "\n".join([COMPILER_FLAGS, *options, *changes])
 
 
 def agent_sources() -> list[Path]:
@@ -160,11 +176,11 @@ def agent_command(target: Path) -> list[str]:
     return ["gcc", *AGENT_FLAGS, "-o", str(target), *code]
 
 
-def attach_agent(kernel: Path, agent: Path) -> None:
-    """Puts the compiled agent at the end of a kernel's file, which is a program as before."""
+def attach_agent(kernel: Path, agent: Path, bare: str) -> None:
+    """Puts the compiled agent at the end of a kernel's file, which is a program as before. bare: the kernel's `bare_digest`."""
     content = agent.read_bytes()
     with kernel.open("ab") as file:
-        file.write(content + _AGENT_TRAILER.pack(len(content), AGENT_MAGIC))
+        file.write(content + _AGENT_TRAILER.pack(len(content), bare.encode(), AGENT_MAGIC))
 
 
 def note_of(file: Path) -> Path:
@@ -229,16 +245,39 @@ def _md5_of_package(file: Path) -> str:
 
 def agent_in(kernel: Path) -> bytes | None:
     """The compiled agent in a kernel's file; None if it has none. Raises OSError."""
+    parts = _parts(kernel)
+    if parts is None:
+        return None
+    with kernel.open("rb") as file:
+        file.seek(parts.agent_at)
+        return file.read(parts.agent_bytes)
+
+
+def kernel_in(kernel: Path, bare: str) -> bytes | None:
+    """The kernel itself, without the agent at its end; None if it has none, or another `bare_digest`. Raises OSError."""
+    parts = _parts(kernel)
+    if parts is None or parts.bare != bare:
+        return None
+    with kernel.open("rb") as file:
+        return file.read(parts.agent_at)
+
+
+class _Parts(NamedTuple):
+    agent_at: int
+    agent_bytes: int
+    bare: str
+
+
+def _parts(kernel: Path) -> _Parts | None:
     with kernel.open("rb") as file:
         end = file.seek(0, os.SEEK_END) - _AGENT_TRAILER.size
         if end < 0:
             return None
         file.seek(end)
-        size_bytes, magic = _AGENT_TRAILER.unpack(file.read())
-        if magic != AGENT_MAGIC or size_bytes > end:
-            return None
-        file.seek(end - size_bytes)
-        return file.read(size_bytes)
+        size_bytes, bare, magic = _AGENT_TRAILER.unpack(file.read())
+    if magic != AGENT_MAGIC or size_bytes > end:
+        return None
+    return _Parts(end - size_bytes, size_bytes, bare.decode(errors="replace"))
 
 
 def _without_reason(patch: str) -> str:

@@ -16,6 +16,7 @@ from gradwire import PACKAGE
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import Fault, InputFault
+from gradwire.workloads.checker import check_references
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.strategy import Options, Strategy
 
@@ -46,7 +47,8 @@ def state_bytes_of(strategy: Strategy, cluster: Cluster, options: Options) -> fl
 def plans_of_strategy(strategy: Strategy, job: Job, options: Options, fabric: Fabric) -> Mapping[str, Plan]:
     """The candidate plans of a strategy by their labels. fabric: the job's, of which `job` may note that a strategy has asked for it.
 
-    Raises InputFault for what is not a mapping of labels to plans, and for a plan whose messages have classes that the fabric lacks.
+    Raises InputFault for what is not a mapping of labels to plans, and for a plan whose messages have classes that the fabric lacks;
+    PlanError for references to what is not there, which estimates, that come before the other checks, could not follow.
     OverflowError, of ops that are too large to count, is the caller's.
     """
     with _blaming(strategy, "compile"):
@@ -62,6 +64,7 @@ def plans_of_strategy(strategy: Strategy, job: Job, options: Options, fabric: Fa
                 f"{_compile_of(strategy)} returned a mapping of {type(label).__name__} to {type(plan).__name__}: return plans by their "
                 f"labels, like {{'{strategy.name}': plan}}"
             )
+        check_references(plan)
         _refuse_missing_classes(strategy, plan, fabric)
     return plans
 

@@ -21,7 +21,7 @@ class Cluster:
     workers_per_host: GPUs of one machine, which exchange data over the machine's own link and share its ports.
     nics_per_host: ports of one machine, among which its workers are divided in order; servers take those of their machines in turn, so that
     each rail has as many. The fabric knows each as a host of its own, which
-    plans learn when they are compiled (workloads/compilation.py); to strategies a host is a machine.
+    plans learn when they are compiled (scenario/resolution/compilation.py); to strategies a host is a machine.
     """
 
     workers: int

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gradwire import PACKAGE
-from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.scenario.loading import load_scenario
+from gradwire.scenario.loading import load_scenario
+from gradwire.scenario.resolution.compilation import ResolvedPoint
 from tests.shared.points_csv import read_points_csv
 from tests.shared.snippets import PLUGIN_FOLDER, install_plugin
 

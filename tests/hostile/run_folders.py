@@ -20,9 +20,9 @@ from gradwire.analysis.frames.ops import logged_frame
 from gradwire.api.running import open as open_run
 from gradwire.cli.difference import facts_of
 from gradwire.faults import InputFault
-from gradwire.programs.points.reporting import judge_stored_programs, report_programs
 from gradwire.runs.agreement.comparing import compared
 from gradwire.runs.judged import JudgedRun, judge_kept, judge_stored
+from gradwire.runs.program_points.reporting import judge_stored_programs, report_programs
 from gradwire.runs.reporting import write_report
 from gradwire.runs.stored.explanation import captured_use, explain
 from gradwire.runs.stored.files import SEALS_FILE
@@ -31,8 +31,8 @@ from gradwire.runs.stored.point_folders import runs_of
 from gradwire.runs.stored.provenance import facts, provenance
 from gradwire.runs.stored.run_folder import run_folder, stored_clock, stored_programs, stored_scenario
 from gradwire.runs.stored.stored_run import COMPLETION_FILE, StoredRun
-from gradwire.runs.stored.timeline import timeline_of
 from gradwire.runs.terminal.listings import critical_path_shown
+from gradwire.runs.timeline import timeline_of
 from tests.hostile.archives import edited
 from tests.hostile.damage import damaged
 from tests.hostile.json_values import otherwise
@@ -74,7 +74,7 @@ def _judged(folder: Path) -> list[JudgedRun]:
     scenario, clock = stored_scenario(run_folder(folder)), stored_clock(folder)
     facts(provenance(folder), clock)
     points = zip(scenario.points, runs_of(folder, scenario.points), strict=True)
-    return [judge_stored(stored, point, clock) for point, stored in points]
+    return [judge_stored(stored, point) for point, stored in points]
 
 
 def why(folder: Path) -> Times:

@@ -12,7 +12,7 @@ import tomli_w
 
 from gradwire.faults import InputFault
 from gradwire.runs.planned import virtual_clock
-from gradwire.workloads.scenario.loading import load_scenario
+from gradwire.scenario.loading import load_scenario
 from tests.hostile.damage import damaged
 from tests.hostile.limits import Outcome, outcome
 

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from gradwire.datatypes.plan import Plan
-from gradwire.workloads.compilation import Compiled, compile_point
-from gradwire.workloads.scenario.loading import Point, resolve
+from gradwire.scenario.loading import Point, resolve
+from gradwire.scenario.resolution.compilation import Compiled, compile_point
 from tests.mutations.fault import STAR
 
 LAYERS = [

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from gradwire.analysis.agreement.ideal import IdealRun
 from gradwire.analysis.congestion.windows import window_use
+from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
@@ -17,14 +17,14 @@ from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.faults import Fault as GradwireFault
 from gradwire.runs.campaign import sockets_of
-from gradwire.runs.code_digest import RUN_MODULES
 from gradwire.runs.compiling.ideal_times import ideal_times, rule_of
 from gradwire.runs.protocol import TASK_FILE, Faulted, PlanFile, PointTask, built_fabric, heard, read_json, write_json
 from gradwire.runs.stored.spines import Spines
+from gradwire.scenario.resolution.compilation import ResolvedPoint
+from gradwire.scenario.resolution.planned_faults import planned_faults
+from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.vm.machines import Clock, run_job
 from gradwire.workloads.checker import PlanError, check
-from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.faults.planned import planned_faults
 from tests.mutations.bases import compiled, plan_of, point_of
 from tests.mutations.fault import FAMILIES, NOTHING, STAR, Fault, Outcome, Place
 from tests.mutations.inside import FAULT_FILE

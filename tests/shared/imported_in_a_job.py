@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from gradwire.runs.code_digest import RUN_MODULES
+from gradwire.vm.code_digest import RUN_MODULES
 
 if __name__ == "__main__":
     for name in RUN_MODULES:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gradwire.analysis.papers.explanations import Unexplained, explained_claims
+from reproduction.scoring.explanations import Unexplained, explained_claims
 
 Argue = Callable[..., str]
 

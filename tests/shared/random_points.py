@@ -9,9 +9,9 @@ from itertools import count
 from typing import Any
 
 from gradwire.faults import InputFault
-from gradwire.workloads.compilation import compile_point
+from gradwire.scenario.loading import Point, resolve
+from gradwire.scenario.resolution.compilation import compile_point
 from gradwire.workloads.registry.built_in import BUILT_IN
-from gradwire.workloads.scenario.loading import Point, resolve
 
 TODAYS = ("ddp", "fsdp", "megatron", "zero1", "zero2")
 """Drawn from numbers of their own, so that the other points of a seed stay the same."""

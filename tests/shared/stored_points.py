@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import NoReturn
 
-from gradwire.analysis.papers.evidence import ModelFacts, PointEvidence
 from gradwire.analysis.points import VALID, PointResult
 from gradwire.datatypes.fabric import Fabric
+from reproduction.scoring.evidence import ModelFacts, PointEvidence
 
 NO_MODEL = ModelFacts("none", 1, (), (), (), (), (), (), (), (), "")
 

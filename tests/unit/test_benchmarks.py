@@ -8,9 +8,9 @@ from benchmarks import faults, soak, start_up
 from benchmarks.fitting import aggregation_sensitivity, fit_compute_time
 from benchmarks.performance import page
 from benchmarks.performance.cost import Cost, Figures, Spread
-from gradwire.workloads.compilation import compile_point
-from gradwire.workloads.faults.section import NEEDS
-from gradwire.workloads.scenario.loading import load_scenario, scenario_of
+from gradwire.scenario.loading import load_scenario, scenario_of
+from gradwire.scenario.resolution.compilation import compile_point
+from gradwire.scenario.sections.fault import NEEDS
 
 
 @pytest.mark.parametrize("seconds", [0.846, 0.846 * 1.01, 1e-5, 2.65])

@@ -11,11 +11,16 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 NAMED = re.compile(r"(?<![\w/.\-<{])((?:[a-zA-Z_][\w\-.]*/)+[a-z_][\w\-]*\.(?:py|c|h|sh|toml|patch|lua|md))(?![\w/])")
 SOURCES = [
     path
-    for folder in ("gradwire", "benchmarks", "release")
+    for folder in ("gradwire", "reproduction", "benchmarks", "release")
     for path in sorted((ROOT / folder).rglob("*"))
     if path.suffix in {".py", ".c", ".h", ".sh", ".lua", ".toml"} and path.is_file()
 ]
-OURS = {path.name for folder in ("gradwire", "tests") for path in (ROOT / folder).rglob("*") if path.is_dir()}
+OURS = {
+    path.name
+    for folder in ("gradwire", "reproduction", "tests")
+    for path in (ROOT / folder).rglob("*")
+    if path.is_dir()
+}
 OURS |= {path.name for path in ROOT.iterdir() if path.is_dir()}
 """Paths that begin otherwise are those of the kernel, of PyTorch and the like."""
 

@@ -93,6 +93,11 @@ def test_a_wheel_has_all_that_runs_and_its_own_kernel_once_installed(wheel_tool:
     assert os.access(said.removeprefix("kernel: ").strip(), os.X_OK)
     assert os.access(tmp_path / "cache" / name, os.X_OK)  # for clones
 
+    command = [sys.executable, "-m", "gradwire", "reproduce", "geryon"]
+    ended = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert "the folder `reproduction` of gradwire's repository" in ended.stderr
+
 
 def wanted_files() -> set[str]:
     """All that git tracks in the package's folders, by the names that an installation gives it."""

@@ -1,18 +1,16 @@
 /* departures.py: when a message's last byte has left its host, by timestamps of Linux. */
 #include "departures.h"
 
+#include "arithmetic.h"
+#include "failures.h"
 #include "memory.h"
-#include "replay.h"
+#include "transfer.h"
 
 #include <emmintrin.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
-
-#define SO_TIMESTAMPING_NUMBER 37
-#define TX_SOFTWARE 2
-#define IP_RECVERR_NUMBER 11
 
 struct timestamps *new_timestamps(void)
 {
@@ -76,16 +74,16 @@ int has_departed(struct replay *replay, const struct call *call, struct sender *
 	if (call->result == -EAGAIN)
 		return 0;
 	if (call->result < 0)
-		fail(replay, TIMESTAMPS_UNREADABLE, -call->result, 0, 0, 0, 0);
+		fail_timestamps_unreadable(replay, call);
 	for (int64_t number = 0; number < call->result; number++) {
-		/* After a control message with the time: a cmsghdr, and a sock_extended_err, whose last field is the number */
-		const uint8_t *control = sender->timestamps->controls[number] + 64;
+		const uint8_t *control = sender->timestamps->controls[number];
+		uint32_t level = word_at(control + CONTROL_LEVEL_AT), type = word_at(control + CONTROL_TYPE_AT);
 
-		if (word_at(control + 8) != IPPROTO_IP || word_at(control + 12) != IP_RECVERR_NUMBER) {
-			fail(replay, TIMESTAMP_WITHOUT_NUMBER, word_at(control + 8), word_at(control + 12), 0, 0, 0);
+		if (level != IPPROTO_IP || type != IP_RECVERR_NUMBER) {
+			fail_timestamp_without_number(replay, (struct timestamp_without_number){.level = level, .type = type});
 			return 0;
 		}
-		if (word_at(control + 28) == (uint32_t)(sender->written_bytes - 1)) {
+		if (word_at(control + CONTROL_NUMBER_AT) == (uint32_t)(sender->written_bytes - 1)) {
 			sender->is_leaving = 0;
 			*on_line_ns = packet_ns(sender->end, ip_bytes(sender->timestamps->packets[number]));
 			return 1;

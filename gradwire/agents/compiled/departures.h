@@ -5,9 +5,11 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#define LENGTH_AT 16
-#define AT_ONCE 8
-#define CONTROL_BYTES 112
+#include "border.h"
+#include "calls.h"
+
+struct replay;
+struct sender;
 
 struct message_header {
 	struct msghdr header;
@@ -28,3 +30,5 @@ struct timestamps {
 };
 
 struct timestamps *new_timestamps(void);
+void expect_departure(struct call *call, const struct sender *sender);
+int has_departed(struct replay *replay, const struct call *call, struct sender *sender, int64_t *on_line_ns);

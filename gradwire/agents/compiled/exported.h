@@ -1,9 +1,14 @@
 /* What Python calls. */
 #pragma once
 
-#include "replay.h"
+#include "border.h"
+
+struct replay;
 
 #define EXPORTED __attribute__((visibility("default")))
+
+/* BORDER_DIGEST of the header that this was compiled with. */
+EXPORTED uint64_t border_digest(void);
 
 /* Whether the kernel takes lists of calls. */
 EXPORTED int takes_lists(void);

@@ -1,4 +1,9 @@
 /* replay/interpreter.py, whose docstring says what the states of an op are, and how it keeps its times. */
+#include "interpreter.h"
+
+#include "arithmetic.h"
+#include "failures.h"
+#include "ledger.h"
 #include "memory.h"
 #include "replay.h"
 
@@ -46,7 +51,7 @@ static void add_up(struct replay *replay, int32_t iteration, int32_t op, const s
 		return;
 	copy_contributions(replay, &replay->told.arrived, carried);
 	copy_contributions(replay, &replay->told.total, &replay->sums[slot]);
-	fail(replay, CONTRIBUTIONS, iteration, op, 0, 0, 0);
+	fail_contradictory(replay, (struct contradictory){.iteration = iteration, .op = op});
 }
 
 static void become_ready(struct replay *replay, int32_t iteration, int32_t op, int64_t ready_ns)
@@ -158,7 +163,11 @@ static void expect_complete(struct replay *replay, int32_t iteration, int32_t op
 {
 	for (int64_t at = of->start[op]; at < of->start[op + 1]; at++)
 		if (replay->complete[of->of[at]] != needed)
-			fail(replay, NOT_COMPLETE, iteration, op, of->of[at], replay->complete[of->of[at]], needed);
+			fail_not_complete(replay, (struct not_complete){.iteration = iteration,
+									.op = op,
+									.slot = of->of[at],
+									.held = replay->complete[of->of[at]],
+									.needed = needed});
 }
 
 static void serve_stream(struct replay *replay, int32_t number)
@@ -262,14 +271,14 @@ static void propagate(struct replay *replay, const struct ended *end)
 {
 	const struct given *given = &replay->given;
 	struct iteration *iteration = replay->iterations[end->iteration];
-	int64_t *row = given->log + 5 * replay->told.rows++;
+	int64_t *row = given->log + LOG_COLUMNS * replay->told.rows++;
 	const struct lists *produces = &given->produces, *successors = &given->successors;
 
-	row[0] = end->iteration;
-	row[1] = end->op;
-	row[2] = end->nominal_start_ns;
-	row[3] = end->start_ns;
-	row[4] = larger(end->end_ns, replay->now_ns);
+	row[LOG_ITERATION] = end->iteration;
+	row[LOG_OP] = end->op;
+	row[LOG_NOMINAL_START_NS] = end->nominal_start_ns;
+	row[LOG_START_NS] = end->start_ns;
+	row[LOG_END_NS] = larger(end->end_ns, replay->now_ns);
 	for (int64_t at = produces->start[end->op]; at < produces->start[end->op + 1]; at++)
 		produce(replay, produces->of[at], given->worker[given->rank[end->op]], end->iteration);
 	for (int64_t edge = successors->start[end->op]; edge < successors->start[end->op + 1]; edge++) {
@@ -360,7 +369,7 @@ void arrived(struct replay *replay, struct receiver *receiver)
 
 	if (message < 0 || message >= given->ops || given->recv[message] < 0 || receiver->iteration < 0 ||
 	    receiver->iteration >= given->iterations) {
-		fail(replay, NOBODY_WAITS, receiver->end->connection, message, receiver->iteration, 0, 0);
+		fail_nobody_waits(replay, receiver);
 		return;
 	}
 	replay->told.messages_received++;

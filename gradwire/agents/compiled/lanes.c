@@ -1,3 +1,5 @@
+#include "lanes.h"
+
 #include "memory.h"
 #include "replay.h"
 

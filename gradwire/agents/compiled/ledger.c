@@ -1,3 +1,5 @@
+#include "ledger.h"
+
 #include "memory.h"
 #include "replay.h"
 

@@ -2,8 +2,14 @@
  * loop.py: the event loop. A turn of it is one list of calls, or a few where messages are handed over at once: what the last turn has left to
  * do, then the wait for what comes next, and then what is to be done first for each descriptor that is ready.
  */
+#include "departures.h"
 #include "exported.h"
+#include "failures.h"
+#include "interpreter.h"
+#include "ledger.h"
 #include "memory.h"
+#include "replay.h"
+#include "transfer.h"
 
 #include <errno.h>
 #include <sys/epoll.h>
@@ -19,18 +25,13 @@
 static struct itimerspec timer_spec;
 static struct timespec clock_read;
 
-void fail(struct replay *replay, enum failure failure, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e)
+/* Carries out a list. The replay ends where the kernel cannot. */
+static void carry_out_all(struct replay *replay, const struct calls *calls)
 {
-	struct told *told = &replay->told;
+	long ended = carry_out(calls);
 
-	if (told->failure)
-		return;
-	told->failure = failure;
-	told->detail[0] = a;
-	told->detail[1] = b;
-	told->detail[2] = c;
-	told->detail[3] = d;
-	told->detail[4] = e;
+	if (ended < 0)
+		fail_call(replay, &(struct call){.number = CALLS, .result = ended});
 }
 
 /* Makes one call in a list of its own; fails if it does. */
@@ -38,8 +39,9 @@ static int64_t make(struct replay *replay, struct call call)
 {
 	struct calls one = {&call, 1, 1};
 
-	if (carry_out(&one) < 0 || call.result < 0)
-		fail(replay, CALL_FAILED, (int64_t)call.number, -call.result, 0, 0, 0);
+	carry_out_all(replay, &one);
+	if (!replay->told.failure && call.result < 0)
+		fail_call(replay, &call);
 	return call.result;
 }
 
@@ -83,7 +85,7 @@ static void wait_for_start(struct replay *replay)
 		carry_out(&one);
 	} while (call.result == -EINTR);
 	if (call.result < 0)
-		fail(replay, CALL_FAILED, SYS_epoll_wait, -call.result, 0, 0, 0);
+		fail_call(replay, &call);
 }
 
 /* Waits for the start, and then watches all connections. */
@@ -163,7 +165,7 @@ static void hear_sender(struct replay *replay, struct sender *sender, uint32_t e
 	int64_t on_line_ns;
 
 	if (events & EPOLLHUP)
-		fail(replay, HUNG_UP, sender->end->connection, 0, 0, 0, 0);
+		fail_hung_up(replay, sender);
 	if (!(events & EPOLLERR) || !sender->is_leaving || call->result == NOT_MADE)
 		return;
 	if (has_departed(replay, call, sender, &on_line_ns))
@@ -208,16 +210,13 @@ static void expect_success(struct replay *replay)
 		    call->number != SYS_clock_gettime)
 			continue;
 		if (call->result < 0 && call->result != NOT_MADE && !(is_wait && call->result == -EINTR))
-			fail(replay, CALL_FAILED, (int64_t)call->number, -call->result, 0, 0, 0);
+			fail_call(replay, call);
 	}
 }
 
 static void carry_out_list(struct replay *replay)
 {
-	long ended = carry_out(&replay->list);
-
-	if (ended < 0)
-		fail(replay, CALL_FAILED, CALLS, -ended, 0, 0, 0);
+	carry_out_all(replay, &replay->list);
 	expect_success(replay);
 }
 
@@ -307,6 +306,11 @@ void close_replay(struct replay *replay)
 		system_call(SYS_close, replay->timer, 0, 0, 0, 0, 0);
 	}
 	release();
+}
+
+uint64_t border_digest(void)
+{
+	return BORDER_DIGEST;
 }
 
 /* An empty list ends at its beginning. */

@@ -12,7 +12,8 @@ from typing import NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.agents.compiled.library import FAILED, ITERATED, Columns, End, Given, Told, fill
+from gradwire.agents.compiled.library import Columns, fill
+from gradwire.agents.compiled.structures import End, Given, Told, What
 from gradwire.agents.compiled.words import fault_of
 from gradwire.agents.departures import Line
 from gradwire.agents.replay.graph import RankGraph
@@ -80,18 +81,15 @@ class CompiledReplay:
         self._holdings = Holdings.of(plan, moves, self._is_own)
         given.ops, given.queues = len(ops), len(plan.queue_rank)
         given.own, given.iterations, given.workers = len(graph.own_ops), iterations, len(plan.workers)
-        own = {name: getattr(ops, name) for name in ("kind", "rank", "lane", "chunk", "combine")}
-        kinds = {"kind": np.uint8, "combine": np.uint8}
-        fill(given, self._columns, {name: (values, kinds.get(name, np.int32)) for name, values in own.items()})
-        longs = {name: (getattr(ops, name), np.int64) for name in ("order", "duration_ns", "size_bytes")}
-        fill(given, self._columns, longs)
+        of_ops = ("kind", "rank", "lane", "chunk", "combine", "order", "duration_ns", "size_bytes")
+        fill(given, self._columns, {name: getattr(ops, name) for name in of_ops})
         self._give_graph()
         self._give_ledger(moves)
         self._give_lanes()
         # Written once before it is used: see OpLogger.
         self._log = np.full((max(1, given.own * iterations), COLUMNS), 0, np.int64)
         self._lateness_ns = np.full(max(1, given.own * iterations), 0, np.int64)
-        fill(given, self._columns, {"log": (self._log, np.int64), "lateness_ns": (self._lateness_ns, np.int64)})
+        fill(given, self._columns, {"log": self._log, "lateness_ns": self._lateness_ns})
         self._told = Told()
 
     def _give_graph(self) -> None:
@@ -100,14 +98,14 @@ class CompiledReplay:
         chunk = plan.ops.chunk
         tensor = np.where(chunk >= 0, plan.chunk_tensor[np.maximum(chunk, 0)], -1) if len(plan.chunk_tensor) else chunk
         arrays = {
-            "received_as": (graph.received_as, np.uint8),
-            "is_remote": (graph.is_remote, np.uint8),
-            "tensor": (tensor, np.int32),
-            "recv": (graph.only_recv, np.int32),
-            "waits_first": (graph.waits_first, np.int32),
-            "waits_later": (graph.waits_later, np.int32),
-            "own_ops": (graph.own_ops, np.int64),
-            "lag": (graph.successor_lag, np.uint8),
+            "received_as": graph.received_as,
+            "is_remote": graph.is_remote,
+            "tensor": tensor,
+            "recv": graph.only_recv,
+            "waits_first": graph.waits_first,
+            "waits_later": graph.waits_later,
+            "own_ops": graph.own_ops,
+            "lag": graph.successor_lag,
         }
         fill(self._given, self._columns, arrays)
         self._given.successors = self._columns.lists(graph.successors_start, graph.successor)
@@ -133,10 +131,10 @@ class CompiledReplay:
         worker[plan.workers] = np.arange(len(plan.workers))
         given.slots = len(holdings.keys)
         arrays = {
-            "slot": (slot, np.int32),
-            "whole": (whole_of_chunk[holdings.keys % holdings.chunks], np.int32),
-            "wholes": (sets_of_workers(list(bits), len(plan.workers)), np.uint64),
-            "worker": (worker, np.int32),
+            "slot": slot,
+            "whole": whole_of_chunk[holdings.keys % holdings.chunks],
+            "wholes": sets_of_workers(list(bits), len(plan.workers)),
+            "worker": worker,
         }
         fill(given, self._columns, arrays)
 
@@ -152,7 +150,7 @@ class CompiledReplay:
         sends = np.flatnonzero(self._is_own & (ops.kind == OpKind.SEND))
         sends = sends[np.argsort(ops.order[sends], kind="stable")]
         given.orders = self._columns.lists_by(ops.lane[sends], sends, given.queues)
-        arrays = {"stream": (stream, np.int32), "discipline": (self._plan.queue_discipline, np.uint8)}
+        arrays = {"stream": stream, "discipline": self._plan.queue_discipline}
         fill(given, self._columns, arrays)
 
     def connect(
@@ -177,7 +175,7 @@ class CompiledReplay:
         if own:
             sends, places = np.array(own).T
             sender[sends] = places
-        fill(given, self._columns, {"sender": (sender, np.int32)})
+        fill(given, self._columns, {"sender": sender})
         given.senders, given.receivers = len(outgoing), len(incoming)
         ends = [self._end(number, sock, line_of) for number, sock in outgoing.items()]
         given.outgoing = (End * len(ends))(*ends)
@@ -202,10 +200,10 @@ class CompiledReplay:
         self._given.start_ns = start_ns
         replay = self._library.open_replay(ctypes.byref(self._given))
         try:
-            while (what := self._library.go_on(replay)) == ITERATED:
+            while (what := self._library.go_on(replay)) == What.ITERATED:
                 on_iteration(self._library.told_by(replay).contents.iterations_done)
             self._told = Told.from_buffer_copy(self._library.told_by(replay).contents)
-            if what == FAILED:
+            if what == What.FAILED:
                 self._raise(self._library.told_by(replay).contents)
         finally:
             self._library.close_replay(replay)

@@ -1,5 +1,11 @@
 /* transfer.py: how a message is handed over, and how it is received. */
+#include "transfer.h"
+
+#include "arithmetic.h"
 #include "departures.h"
+#include "failures.h"
+#include "interpreter.h"
+#include "ledger.h"
 #include "memory.h"
 #include "replay.h"
 
@@ -8,17 +14,9 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#define PAYLOAD_FILE_BYTES ((int64_t)1 << 24)
-#define INLINE_BYTES 4096
-#define READ_BYTES 16384
-#define SKIP_BYTES ((int64_t)1 << 28)
-#define LOW_WATER_BYTES ((int64_t)1 << 20)
-#define HELLO_BYTES 8
-
-/* datatypes/wire/framing.py */
-#define MAGIC 0x47574952
-#define VERSION 1
-#define FIXED_BYTES 48
+/* A field of a header: its name in border.h */
+#define PUT(header, field, value) put((header) + HEADER_##field##_AT, (uint64_t)(value), HEADER_##field##_BYTES)
+#define GET(header, field) get((header) + HEADER_##field##_AT, HEADER_##field##_BYTES)
 
 static uint8_t zero[1];
 
@@ -66,18 +64,18 @@ static void pack(const struct replay *replay, const struct sender *sender, const
 	int32_t op = message->op;
 	uint8_t *at = sender->head;
 
-	put(at, MAGIC, 4);
-	put(at + 4, VERSION, 1);
-	put(at + 5, 0, 1);
-	put(at + 6, (uint64_t)set_bytes(replay), 2);
-	put(at + 8, (uint64_t)message->iteration, 4);
-	put(at + 12, (uint64_t)message->carried.iteration, 4);
-	put(at + 16, (uint64_t)op, 8);
-	put(at + 24, (uint64_t)given->rank[op], 4);
-	put(at + 28, (uint64_t)sender->end->destination, 4);
-	put(at + 32, (uint64_t)given->tensor[op], 4);
-	put(at + 36, (uint64_t)given->chunk[op], 4);
-	put(at + 40, (uint64_t)given->size_bytes[op], 8);
+	PUT(at, MAGIC, MAGIC);
+	PUT(at, VERSION, VERSION);
+	PUT(at, FLAGS, 0);
+	PUT(at, MASK_BYTES, set_bytes(replay));
+	PUT(at, ITERATION, message->iteration);
+	PUT(at, CONTRIBUTED_TO, message->carried.iteration);
+	PUT(at, MESSAGE, op);
+	PUT(at, SRC_RANK, given->rank[op]);
+	PUT(at, DST_RANK, sender->end->destination);
+	PUT(at, TENSOR, given->tensor[op]);
+	PUT(at, CHUNK, given->chunk[op]);
+	PUT(at, SIZE_BYTES, given->size_bytes[op]);
 	memcpy(at + FIXED_BYTES, message->carried.workers, (size_t)set_bytes(replay));
 }
 
@@ -195,9 +193,9 @@ enum progress pumped(struct replay *replay, const struct attempt *attempt)
 		if (result == -EAGAIN || result == NOT_MADE)
 			break;
 		if (result == -EPIPE || result == -ECONNRESET)
-			fail(replay, BROKEN_WHILE_SENDING, sender->end->connection, -result, 0, 0, 0);
+			fail_broken_while_sending(replay, sender, &calls[piece]);
 		else if (result < 0)
-			fail(replay, CALL_FAILED, (int64_t)calls[piece].number, -result, 0, 0, 0);
+			fail_call(replay, &calls[piece]);
 		if (result < 0)
 			break;
 		if (calls[piece].number == SYS_sendto)
@@ -212,7 +210,7 @@ enum progress pumped(struct replay *replay, const struct attempt *attempt)
 	if (calls[attempt->pieces].result == 0)
 		sender->is_waiting = !sender->is_waiting;
 	else if (calls[attempt->pieces].result != NOT_MADE)
-		fail(replay, CALL_FAILED, SYS_epoll_ctl, -calls[attempt->pieces].result, 0, 0, 0);
+		fail_call(replay, &calls[attempt->pieces]);
 	return progress;
 }
 
@@ -252,16 +250,21 @@ static void set_low_water(struct replay *replay, struct receiver *receiver)
 /* Reads a header; returns whether it is one of this plan. */
 static int unpack(struct replay *replay, struct receiver *receiver, const uint8_t *at)
 {
-	int64_t magic = (int64_t)get(at, 4), size_bytes = (int64_t)get(at + 40, 8), of_set = (int64_t)get(at + 6, 2);
-	int is_header = magic == MAGIC && at[4] == VERSION && of_set == set_bytes(replay);
+	int64_t magic = (int64_t)GET(at, MAGIC), version = (int64_t)GET(at, VERSION);
+	int64_t of_set = (int64_t)GET(at, MASK_BYTES), size_bytes = (int64_t)GET(at, SIZE_BYTES);
+	int is_header = magic == MAGIC && version == VERSION && of_set == set_bytes(replay);
 
 	if (!is_header || size_bytes < 0) {
-		fail(replay, FRAMING_LOST, receiver->end->connection, magic, at[4], of_set, is_header ? size_bytes : 0);
+		fail_framing_lost(replay, (struct framing_lost){.connection = receiver->end->connection,
+								.magic = magic,
+								.version = version,
+								.set_bytes = of_set,
+								.size_bytes = is_header ? size_bytes : 0});
 		return 0;
 	}
-	receiver->iteration = (int32_t)get(at + 8, 4);
-	receiver->carried.iteration = (int32_t)get(at + 12, 4);
-	receiver->message = (int64_t)get(at + 16, 8);
+	receiver->iteration = (int32_t)GET(at, ITERATION);
+	receiver->carried.iteration = (int32_t)GET(at, CONTRIBUTED_TO);
+	receiver->message = (int64_t)GET(at, MESSAGE);
 	receiver->left_bytes = size_bytes;
 	receiver->carried.workers[replay->set_words - 1] = 0;
 	memcpy(receiver->carried.workers, at + FIXED_BYTES, (size_t)set_bytes(replay));
@@ -304,11 +307,11 @@ void take_bytes(struct replay *replay, const struct call *call, struct receiver 
 	if (call->result == -EAGAIN || call->result == NOT_MADE)
 		return;
 	if (call->result == -ECONNRESET)
-		fail(replay, BROKEN, receiver->end->connection, ECONNRESET, 0, 0, 0);
+		fail_broken(replay, receiver, call);
 	else if (call->result == 0)
-		fail(replay, CLOSED, receiver->end->connection, 0, 0, 0, 0);
+		fail_closed(replay, receiver);
 	else if (call->result < 0)
-		fail(replay, CALL_FAILED, SYS_recvfrom, -call->result, 0, 0, 0);
+		fail_call(replay, call);
 	if (replay->told.failure)
 		return;
 	replay->told.bytes_received += call->result;

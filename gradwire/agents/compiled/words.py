@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from enum import IntEnum
+from typing import assert_never
 
-from gradwire.agents.compiled.library import Set, Told
+from gradwire.agents.compiled.failures import (
+    Broken,
+    BrokenWhileSending,
+    CallFailed,
+    Closed,
+    Contradictory,
+    FramingLost,
+    HungUp,
+    NobodyWaits,
+    NotComplete,
+    TimestampsUnreadable,
+    TimestampWithoutNumber,
+)
+from gradwire.agents.compiled.structures import ContributionSet, Told
 from gradwire.datatypes.plan import Combine, Contributions, Plan, contradiction
 from gradwire.faults import Fault, InternalFault, MachineFault
-
-
-class Failure(IntEnum):
-    """enum failure of replay.h, which says what the details of each are."""
-
-    BROKEN_WHILE_SENDING = 1
-    BROKEN = 2
-    CLOSED = 3
-    HUNG_UP = 4
-    TIMESTAMPS_UNREADABLE = 5
-    TIMESTAMP_WITHOUT_NUMBER = 6
-    FRAMING_LOST = 7
-    NOBODY_WAITS = 8
-    CONTRIBUTIONS = 9
-    NOT_COMPLETE = 10
-    CALL_FAILED = 11
 
 
 def fault_of(
@@ -39,55 +36,70 @@ def fault_of(
     peers: address of the other end of each connection, by its number and whether it begins here. rank_and_chunk: whose a place of the
     ledger is, and of which chunk.
     """
-    failure, detail = Failure(told.failure), list(told.detail)
-    if failure == Failure.CONTRIBUTIONS:
-        return _contributions(told, plan, detail[0], detail[1], workers)
-    if failure == Failure.NOT_COMPLETE:
-        iteration, op, place, held, needed = detail
-        return not_complete(iteration, op, *rank_and_chunk(place), held, needed)
-    if failure in (Failure.TIMESTAMPS_UNREADABLE, Failure.TIMESTAMP_WITHOUT_NUMBER, Failure.CALL_FAILED):
-        return _of_the_kernel(failure, detail)
-    begins_here = failure in (Failure.BROKEN_WHILE_SENDING, Failure.HUNG_UP)
-    return _of_a_connection(failure, detail, peers.get((detail[0], begins_here), "a peer"))
+    match why := told.reason:
+        case BrokenWhileSending() | HungUp():
+            return _broken(why, peers.get((why.connection, True), "a peer"))
+        case Broken() | Closed() | NobodyWaits():
+            return _broken(why, peers.get((why.connection, False), "a peer"))
+        case FramingLost():
+            return _framing_lost(why)
+        case Contradictory():
+            return _contradictory(why, told, plan, workers)
+        case NotComplete():
+            return not_complete(why.iteration, why.op, *rank_and_chunk(why.slot), why.held, why.needed)
+        case TimestampsUnreadable() | TimestampWithoutNumber() | CallFailed():
+            return _of_the_kernel(why)
+        case _:
+            assert_never(why)
 
 
-def _of_a_connection(failure: Failure, detail: list[int], peer: str) -> Fault:
-    _, second, third, fourth, fifth = detail
-    if failure == Failure.NOBODY_WAITS:
-        return InternalFault(f"message {second} of iteration {third} came from {peer}, and no RECV waits for it")
-    if failure == Failure.FRAMING_LOST:
-        what = f"magic {second:#x}, version {third}, mask of {fourth} bytes"
-        return InternalFault(f"a connection lost its framing: {f'a message of {fifth} bytes' if fifth < 0 else what}")
-    words = {
-        Failure.BROKEN_WHILE_SENDING: f"to {peer} broke while sending: {_error(second)}",
-        Failure.BROKEN: f"from {peer} broke in the middle of the run: {_error(second)}",
-        Failure.CLOSED: f"from {peer} closed in the middle of the run",
-        Failure.HUNG_UP: f"to {peer} broke in the middle of the run",
-    }
-    return MachineFault(f"the connection {words[failure]}")
+def _of_the_kernel(why: TimestampsUnreadable | TimestampWithoutNumber | CallFailed) -> Fault:
+    match why:
+        case TimestampsUnreadable():
+            return MachineFault(f"a socket's timestamps cannot be read: {os.strerror(why.error)}")
+        case TimestampWithoutNumber():
+            return InternalFault(
+                f"a timestamp came with control message {why.type} of level {why.level} instead of its number"
+            )
+        case CallFailed():
+            return InternalFault(f"system call {why.number} failed in a list of calls: {os.strerror(why.error)}")
+        case _:
+            assert_never(why)
+
+
+def _broken(why: BrokenWhileSending | HungUp | Broken | Closed | NobodyWaits, peer: str) -> Fault:
+    match why:
+        case BrokenWhileSending():
+            return MachineFault(f"the connection to {peer} broke while sending: {_error(why.error)}")
+        case HungUp():
+            return MachineFault(f"the connection to {peer} broke in the middle of the run")
+        case Broken():
+            return MachineFault(f"the connection from {peer} broke in the middle of the run: {_error(why.error)}")
+        case Closed():
+            return MachineFault(f"the connection from {peer} closed in the middle of the run")
+        case NobodyWaits():
+            return InternalFault(
+                f"message {why.message} of iteration {why.iteration} came from {peer}, and no RECV waits for it"
+            )
+        case _:
+            assert_never(why)
 
 
 def _error(number: int) -> OSError:
     return OSError(number, os.strerror(number))
 
 
-def _of_the_kernel(failure: Failure, detail: list[int]) -> Fault:
-    match failure:
-        case Failure.TIMESTAMPS_UNREADABLE:
-            return MachineFault(f"a socket's timestamps cannot be read: {os.strerror(detail[0])}")
-        case Failure.TIMESTAMP_WITHOUT_NUMBER:
-            return InternalFault(
-                f"a timestamp came with control message {detail[1]} of level {detail[0]} instead of its number"
-            )
-        case _:
-            return InternalFault(f"system call {detail[0]} failed in a list of calls: {os.strerror(detail[1])}")
+def _framing_lost(why: FramingLost) -> InternalFault:
+    what = f"magic {why.magic:#x}, version {why.version}, mask of {why.set_bytes} bytes"
+    of = f"a message of {why.size_bytes} bytes" if why.size_bytes < 0 else what
+    return InternalFault(f"a connection lost its framing: {of}")
 
 
-def _contributions(told: Told, plan: Plan, iteration: int, op: int, workers: int) -> Fault:
-    combine = Combine(int(plan.ops.combine[op]))
+def _contradictory(why: Contradictory, told: Told, plan: Plan, workers: int) -> InternalFault:
+    combine = Combine(int(plan.ops.combine[why.op]))
     defect = contradiction(combine, _read(told.arrived, workers), _read(told.total, workers))
-    rank, chunk = int(plan.ops.rank[op]), int(plan.ops.chunk[op])
-    return InternalFault(f"iteration {iteration}, RECV op {op} at rank {rank}, chunk {chunk}: {defect}")
+    rank, chunk = int(plan.ops.rank[why.op]), int(plan.ops.chunk[why.op])
+    return InternalFault(f"iteration {why.iteration}, RECV op {why.op} at rank {rank}, chunk {chunk}: {defect}")
 
 
 def not_complete(iteration: int, op: int, rank: int, chunk: int, held: int, needed: int) -> InternalFault:
@@ -98,6 +110,6 @@ def not_complete(iteration: int, op: int, rank: int, chunk: int, held: int, need
     )
 
 
-def _read(contributions: Set, workers: int) -> Contributions:
+def _read(contributions: ContributionSet, workers: int) -> Contributions:
     words = contributions.workers[: (workers + 63) // 64]
     return Contributions(contributions.iteration, sum(word << 64 * place for place, word in enumerate(words)))

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradwire.analysis.agreement.ideal import IdealRun
 from gradwire.analysis.fluid.estimate import Jitter
+from gradwire.analysis.fluid.ideal import IdealRun
 
 SEEDS = 3
 """Draws that are averaged. Of halving-doubling on 16 hosts, whose draws differ most, single ones are within a fifth of their mean."""

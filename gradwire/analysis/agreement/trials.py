@@ -14,14 +14,14 @@ import numpy as np
 
 from gradwire.analysis.agreement.causes import ENOUGH_WITHIN_MARGIN, Cause, Deviation, Trial
 from gradwire.analysis.agreement.held import Held
-from gradwire.analysis.agreement.ideal import IdealRun
 from gradwire.analysis.agreement.skew import Amplification, amplification
 from gradwire.analysis.agreement.wording import rough
 from gradwire.analysis.bounds import slowest_bps
 from gradwire.analysis.congestion.windows import ShortWindow, with_windows
 from gradwire.analysis.fluid.delays import NO_DELAYS, Delays
 from gradwire.analysis.fluid.estimate import Buffered
-from gradwire.analysis.report.quantities import quantity
+from gradwire.analysis.fluid.ideal import IdealRun
+from gradwire.analysis.quantities import quantity
 
 LEAST_ACK_SHARE = 0.01
 """Below it, ACKs cannot explain what is off by more than MARGIN. With bursts of 64 KiB they take 0.14 % of a port, and with single frames

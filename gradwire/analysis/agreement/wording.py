@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gradwire.analysis.agreement.causes import Cause, Deviation, Trial
-from gradwire.analysis.report.quantities import quantity
+from gradwire.analysis.quantities import quantity
 
 SUBJECTS = {
     Cause.AGENTS: "late agents explain",

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gradwire.analysis.agreement.ideal import LARGEST_PLAN_OPS, IdealRun
 from gradwire.analysis.fluid.delays import Delays, delays_of
+from gradwire.analysis.fluid.ideal import LARGEST_PLAN_OPS, IdealRun
 from gradwire.analysis.fluid.paths import SpineOf, ports_between
 from gradwire.datatypes.delays import link_delays_s
 from gradwire.datatypes.fabric import Fabric

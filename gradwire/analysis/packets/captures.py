@@ -9,8 +9,8 @@ from pathlib import Path
 
 from gradwire import PACKAGE
 from gradwire.analysis.packets.dissector import dissector_text
+from gradwire.analysis.packets.places import place_of
 from gradwire.analysis.packets.reading import Capture, read_capture
-from gradwire.analysis.verdict.packet_checks import place_of
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import CAPTURE_FOLDER, PointRecord

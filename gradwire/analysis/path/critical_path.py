@@ -17,7 +17,7 @@ from gradwire.analysis.logged import LoggedOps
 from gradwire.analysis.names import Names
 from gradwire.analysis.path.attribution import Traffic, split_transfers
 from gradwire.analysis.path.walk import NETWORK, Kind, Segment, walk_back
-from gradwire.analysis.report.quantities import quantity
+from gradwire.analysis.quantities import quantity
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import FaultRecord, OpLog

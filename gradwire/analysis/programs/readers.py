@@ -140,4 +140,4 @@ def _number(text: str) -> Value:
 
 
 READERS: Mapping[str, Callable[[str], list[Row]]] = {"lines": read_lines, "iperf3": read_iperf3, "osu": read_osu}
-"""By what a scenario calls them (workloads/programs/schema.py)."""
+"""By what a scenario calls them (scenario/program_scenarios.py)."""

@@ -1,4 +1,4 @@
-"""HTML pages from the templates of this folder. Every text is escaped; only drawings are taken as they are.
+"""HTML pages from templates: those of this folder, and those of a caller's own. Every text is escaped; only drawings are taken as they are.
 
 A page is one file that needs nothing else: its style and its script are in it. Its security policy forbids it to load anything, and lets
 a browser take just this style and this script, by their hashes: markup that came into a page by another way would do nothing.
@@ -7,6 +7,7 @@ a browser take just this style and this script, by their hashes: markup that cam
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import re
 from dataclasses import dataclass
@@ -39,14 +40,18 @@ STYLE_ATTRIBUTE = re.compile(r' style="([^"]*)"')
 STYLE, SCRIPT = (re.compile(rf"<{name}>(.*?)</{name}>", re.DOTALL) for name in ("style", "script"))
 POLICY = "policy-of-this-page"
 """Stands in the page's head until its style and its script are written, whose hashes the policy has."""
-_environment = Environment(
-    loader=FileSystemLoader(TEMPLATES),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    keep_trailing_newline=True,
-)
+
+
+@functools.cache
+def _environment(folder: Path) -> Environment:
+    return Environment(
+        loader=FileSystemLoader([folder, TEMPLATES]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
 
 
 @dataclass(frozen=True)
@@ -77,9 +82,9 @@ class HtmlTable:
     foot: str
 
 
-def page(template: str, **values: Any) -> str:
-    """A page from a template, which names every value that it wants."""
-    html = _environment.get_template(template).render(**values, policy=POLICY)
+def page(template: str, /, *, templates: Path = TEMPLATES, **values: Any) -> str:
+    """A page from a template, which names every value that it wants. templates: the folder of a template that this one lacks."""
+    html = _environment(templates).get_template(template).render(**values, policy=POLICY)
     parts = (
         "default-src 'none'",
         f"style-src {_hash_source(STYLE, html)}",

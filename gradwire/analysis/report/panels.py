@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from gradwire.analysis.compare import parameter_names
 from gradwire.analysis.parameters import parameter_number
-from gradwire.analysis.points import PointResult
+from gradwire.analysis.points import PointResult, parameter_names
 from gradwire.analysis.report.charts import METRIC_AXES, Labels, draw_bar, draw_line, finish_lines, series_color
 from gradwire.faults import InputFault
 

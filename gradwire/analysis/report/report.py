@@ -12,14 +12,15 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from gradwire.analysis.agreement.causes import Agreement
-from gradwire.analysis.compare import Comparison, PrintedCell, compare, parameter_names
 from gradwire.analysis.parameters import describe
-from gradwire.analysis.points import VALID, PointResult, pool_seeds
+from gradwire.analysis.points import VALID, PointResult, parameter_names, pool_seeds
+from gradwire.analysis.printed.cells import PrintedCell
+from gradwire.analysis.printed.comparison import Comparison, compare
+from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.charts import DPI, Labels, chart, save_chart, svg_text
 from gradwire.analysis.report.conclusion import conclusion
 from gradwire.analysis.report.network_drawing import different_networks, network_drawing, rate_lines
 from gradwire.analysis.report.pages import HtmlTable, drawing, html_table, page
-from gradwire.analysis.report.quantities import quantity
 from gradwire.analysis.report.ranking import Ranking, ranking_table, reasons
 from gradwire.analysis.report.ranking_chart import ranking_chart
 from gradwire.analysis.report.remarks import Remark, remarks

@@ -12,10 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from gradwire.analysis.agreement.causes import Cause
-from gradwire.analysis.compare import EFFICIENCY, SPEEDUP, ComparedCell, Comparison, Status, find_row, parameter_names
-from gradwire.analysis.points import INVALID, VALID, PointResult
+from gradwire.analysis.points import INVALID, VALID, PointResult, parameter_names
+from gradwire.analysis.printed.cells import EFFICIENCY, SPEEDUP
+from gradwire.analysis.printed.comparison import ComparedCell, Comparison, Status, find_row
+from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.charts import Labels
-from gradwire.analysis.report.quantities import quantity
 
 ABSENT = "–"
 GAP_COLUMNS = 2

@@ -11,6 +11,7 @@ import numpy as np
 
 from gradwire.analysis.iterations import iteration_ends_ns, iteration_times_s, worker_times_s
 from gradwire.analysis.packets.periods import timed_workers, worker_periods_s
+from gradwire.analysis.packets.places import place_of
 from gradwire.analysis.packets.reading import Capture
 from gradwire.analysis.report.charts import save_chart
 from gradwire.analysis.report.tables import TextTable
@@ -25,7 +26,6 @@ from gradwire.analysis.utilisation.line_use import (
     summary,
     utilisation,
 )
-from gradwire.analysis.verdict.packet_checks import place_of
 from gradwire.datatypes.fabric import PREAMBLE_FCS_GAP_BYTES, Fabric
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.datatypes.records import OpLog, PointRecord

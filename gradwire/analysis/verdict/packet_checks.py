@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from gradwire.analysis.bounds import transfers
 from gradwire.analysis.iterations import worker_times_s
 from gradwire.analysis.packets.periods import logged_periods_s, timed_workers, worker_periods_s
+from gradwire.analysis.packets.places import Place, place_of
 from gradwire.analysis.packets.reading import Capture
 from gradwire.analysis.verdict.byte_checks import HANDSHAKE_BYTES
 from gradwire.analysis.verdict.checks import Check
@@ -24,32 +24,6 @@ from gradwire.faults import InternalFault
 TIME_TOLERANCE = 0.01
 """The difference that `gradwire reproduce` counts as a tie. A period by packets lasts from one first message to the next, not from
 barrier to barrier: single iterations of ten strategies differed by up to 0.22 %, the means of 68 captured points by up to 0.02 %."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Location of a port in the fabric."""
-
-    #: Interface name of the port.
-    port: str
-    #: The port at the other end of its link.
-    far_port: str
-    #: Index of the host or aggregator at its link; None between switches.
-    endpoint: int | None
-    #: Whether the port belongs to that endpoint.
-    is_near: bool
-
-
-def place_of(fabric: Fabric, port: str) -> Place:
-    """The place of a port by its interface name. Raises InternalFault if the fabric has no such port."""
-    names = fabric.endpoint_names()
-    for link in fabric.links():
-        if port in (link.a.interface, link.b.interface):
-            near = link.a.interface == port
-            far = link.b if near else link.a
-            endpoint = names.index(link.a.device) if link.a.device in names else None
-            return Place(port, far.interface, endpoint, near and endpoint is not None)
-    raise InternalFault(f"a capture names port {port}, which the fabric does not have")
 
 
 def capture_checks(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gradwire.analysis.congestion.windows import WindowUse
-from gradwire.analysis.report.quantities import quantity
+from gradwire.analysis.quantities import quantity
 from gradwire.analysis.verdict.checks import Check
 
 WINDOW_TOLERANCE = 0.02

@@ -11,7 +11,8 @@ The header is big-endian and has 48 bytes. One bit per worker follows, rounded u
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,8 +44,8 @@ HEADER_DTYPE = np.dtype(
 """The same fixed part, for reading many headers at once."""
 HELLO = struct.Struct(">II")
 """First bytes of a connection: magic and the connection's number."""
-_MASK_BYTES_AT = 6
-_SIZE_AT = 40
+_PLACES: Mapping[str, Any] = HEADER_DTYPE.fields or {}
+_MASK_BYTES_AT, _SIZE_AT = (int(_PLACES[name][1]) for name in ("mask_bytes", "size_bytes"))
 
 
 class Header(NamedTuple):

@@ -23,10 +23,10 @@ from gradwire.programs.ended import ENDED_FILE, PROGRAMS_FILE, EndedBeside
 from gradwire.programs.inside.hosts.door import door
 from gradwire.programs.inside.hosts.host import Host
 from gradwire.programs.inside.hosts.sandbox import Sandbox
+from gradwire.programs.inside.hosts.traffic_classes import make_classes
 from gradwire.programs.inside.names import name_hosts
 from gradwire.programs.inside.processes import Processes
 from gradwire.programs.inside.schedule import Schedule
-from gradwire.programs.inside.traffic_classes import make_classes
 from gradwire.programs.outputs import output_file
 from gradwire.programs.protocol import Ended, Output, OutputFull, Task, hosts_file, place_name, read_task
 

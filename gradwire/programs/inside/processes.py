@@ -18,7 +18,7 @@ from typing import Protocol
 from gradwire.faults import InputFault, MachineFault
 from gradwire.programs.inside.hosts.host import Host, become_a_program
 from gradwire.programs.inside.hosts.sandbox import Sandbox
-from gradwire.programs.inside.traffic_classes import join_class
+from gradwire.programs.inside.hosts.traffic_classes import join_class
 from gradwire.programs.protocol import NO_HOST, Ended, Interrupt, Output, OutputFull
 
 READ_BYTES = 32768

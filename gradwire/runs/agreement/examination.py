@@ -7,11 +7,11 @@ import numpy as np
 from gradwire.analysis.agreement.causes import Agreement, Cause, Deviation, first_cause
 from gradwire.analysis.agreement.copies import copies_apart_s
 from gradwire.analysis.agreement.held import held
-from gradwire.analysis.agreement.ideal import LARGEST_PLAN_OPS, IdealRun
 from gradwire.analysis.agreement.trials import Seen, trials
 from gradwire.analysis.agreement.wording import explained, unexplained
 from gradwire.analysis.congestion.windows import all_along, short_windows
 from gradwire.analysis.fluid.delays import delays_of
+from gradwire.analysis.fluid.ideal import LARGEST_PLAN_OPS, IdealRun
 from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.logged import LoggedOps
@@ -27,10 +27,10 @@ from gradwire.runs.protocol import built_fabric
 from gradwire.runs.stored.files import fitting
 from gradwire.runs.stored.spines import Spines
 from gradwire.runs.stored.stored_run import StoredRun
+from gradwire.scenario.loading import Point
+from gradwire.scenario.resolution.congestion import congestion_keys
+from gradwire.scenario.schema import PointSection
 from gradwire.topo.tc import QUANTUM_BYTES
-from gradwire.workloads.fabrics.congestion import congestion_keys
-from gradwire.workloads.scenario.loading import Point
-from gradwire.workloads.scenario.schema import PointSection
 
 FAULTY = "faults happened in the network, which the ideal network does not have"
 

@@ -12,12 +12,12 @@ import msgspec
 from gradwire.analysis.agreement.causes import Agreement
 from gradwire.files import replacing
 from gradwire.runs.agreement.examination import examine
-from gradwire.runs.code_digest import sources_digest
 from gradwire.runs.protocol import TASK_FILE, read_json, write_json
 from gradwire.runs.stored.files import reading, update
 from gradwire.runs.stored.stored_run import COMPLETION_FILE, LOG_FILE, StoredRun
+from gradwire.scenario.loading import Point
+from gradwire.vm.code_digest import sources_digest
 from gradwire.vm.kernel import cache_folder
-from gradwire.workloads.scenario.loading import Point
 
 CODE = ("gradwire.runs.agreement.examination",)
 

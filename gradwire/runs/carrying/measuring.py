@@ -11,8 +11,8 @@ import msgspec
 from gradwire.agents.connections import SocketOptions
 from gradwire.analysis.transfers import steady_flow_time_s
 from gradwire.datatypes.fabric import Fabric
-from gradwire.runs.carrying.processor import Reading
 from gradwire.runs.point import bench, run_inside
+from gradwire.runs.processor_load import Reading
 from gradwire.runs.protocol import read_json, write_json
 from gradwire.workloads.patterns import compile_transfers, probe_phases
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import MachineFault
 from gradwire.runs.carrying.measuring import FOUND_FILE, TASK_FILE, Carried, CarryTask
-from gradwire.runs.code_digest import RUN_MODULES
 from gradwire.runs.protocol import Faulted, heard, read_json, write_json
 from gradwire.runs.replay import DEFAULT_SOCKETS
+from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.vm.machines import Clock, run_job
 from gradwire.vm.owners import temporary_folder
 from gradwire.workloads.scaling import scaled_fabric

@@ -17,8 +17,7 @@ from gradwire.runs.compiling.ideal_times import held_rule, ideal_times
 from gradwire.runs.compiling.processes import side_by_side
 from gradwire.runs.planned import PlannedRun, plan_runs, refuse_coarse, virtual_clock
 from gradwire.runs.stored.point_folders import folder_name
-from gradwire.workloads.fabrics.windows import buffer_bytes
-from gradwire.workloads.lineup.strategies import (
+from gradwire.scenario.contenders import (
     ORIGIN,
     Contender,
     asked_options,
@@ -29,7 +28,8 @@ from gradwire.workloads.lineup.strategies import (
     shared_section,
     variants,
 )
-from gradwire.workloads.scenario.loading import Scenario, resolve
+from gradwire.scenario.loading import Scenario, resolve
+from gradwire.scenario.resolution.windows import buffer_bytes
 
 REACH = 0.1
 """How far a run may be from its estimate before `--estimate-first` leaves out one that would have won. Of the 27

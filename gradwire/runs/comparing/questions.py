@@ -9,11 +9,7 @@ from typing import Any, Protocol
 
 from gradwire.datatypes.fabric import Topology
 from gradwire.faults import InputFault
-from gradwire.workloads.definitions.inlining import inlined
-from gradwire.workloads.definitions.schema import DefinedSection
-from gradwire.workloads.lineup.parallel import Parallel, divided, kept_blocks
-from gradwire.workloads.lineup.recorded import replays
-from gradwire.workloads.lineup.strategies import (
+from gradwire.scenario.contenders import (
     ITERATIONS,
     LEAVES,
     ORIGIN,
@@ -21,15 +17,19 @@ from gradwire.workloads.lineup.strategies import (
     WARMUP,
     Contender,
     contenders,
+    replays,
     shared_section,
 )
+from gradwire.scenario.definitions.conversion import catalogue_of
+from gradwire.scenario.definitions.inlining import inlined
+from gradwire.scenario.parallelism import Parallel, divided, kept_blocks
+from gradwire.scenario.schema import PointSection
+from gradwire.scenario.sections.defined import DefinedSection
+from gradwire.scenario.settings import apply_setting
 from gradwire.workloads.models.catalogue import Catalogue
 from gradwire.workloads.models.language.shortened import block_count
-from gradwire.workloads.registry.catalogue import catalogue_of
-from gradwire.workloads.scenario.schema import PointSection
-from gradwire.workloads.scenario.settings import apply_setting
-from gradwire.workloads.scenario.units import byte_rate_text, rate_text
-from gradwire.workloads.traces.job import trace_of
+from gradwire.workloads.replay.job import trace_of
+from gradwire.workloads.values.units import byte_rate_text, rate_text
 
 GIVEN = "given"
 """Name of the device where the iteration time is given."""

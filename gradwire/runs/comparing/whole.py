@@ -23,12 +23,12 @@ from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned import PlannedRun
 from gradwire.runs.protocol import write_json
 from gradwire.runs.stored.files import read_message, reading
+from gradwire.scenario.contenders import FAMILIES, PARTIAL, is_random
+from gradwire.scenario.loading import Scenario, origin_named
+from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point
+from gradwire.scenario.schema import PointSection
 from gradwire.workloads import builder
-from gradwire.workloads.compilation import ResolvedPoint, compile_point
-from gradwire.workloads.lineup.strategies import FAMILIES, PARTIAL, is_random
 from gradwire.workloads.models.language.shortened import block_count
-from gradwire.workloads.scenario.loading import Scenario, origin_named
-from gradwire.workloads.scenario.schema import PointSection
 
 WHOLE_FILE = "whole.json"
 NEARLY = 0.95

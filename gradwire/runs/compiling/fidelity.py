@@ -22,10 +22,10 @@ from gradwire.analysis.fluid.estimate import Buffered, SendEnds, estimate
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, IP_TCP_HEADER_BYTES, PREAMBLE_FCS_GAP_BYTES, Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.files import replacing
-from gradwire.runs.code_digest import sources_digest
 from gradwire.runs.compiling.ideal_times import fluid_digest, ideal_times
 from gradwire.runs.protocol import built_fabric, decoded
 from gradwire.runs.stored.spines import Spines
+from gradwire.vm.code_digest import sources_digest
 from gradwire.vm.kernel import cache_folder
 from gradwire.workloads.scaling import scaled_fabric
 

@@ -8,9 +8,9 @@ from dataclasses import fields, replace
 from typing import Any
 
 from gradwire.datatypes.plan import Plan
-from gradwire.workloads.compilation import ResolvedPoint, compile_plans
+from gradwire.scenario.loading import Point
+from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_plans
 from gradwire.workloads.job import Job
-from gradwire.workloads.scenario.loading import Point
 
 
 class _WatchedJob(Job):

@@ -28,8 +28,8 @@ class MachineWatcher(Protocol):
         """The point's machine reported an event."""
 
 
-class Executor(Protocol):
-    """Where points' machines run."""
+class Machines(Protocol):
+    """Machines for points."""
 
     @property
     def jobs(self) -> int:
@@ -37,6 +37,10 @@ class Executor(Protocol):
 
     def try_machines(self, memory_mb: int) -> None:
         """Tries machines with so much memory before the first point; raises what would hit all points."""
+
+
+class Executor(Machines, Protocol):
+    """Where machines that replay plans run."""
 
     def replay(self, planned: PlannedRun, watcher: MachineWatcher, stop: threading.Event) -> Ended:
         """Boots a machine for the task in the point's folder, and returns when its log and record are there.

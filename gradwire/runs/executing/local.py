@@ -19,12 +19,12 @@ def no_trial(_: int) -> None:
 
 
 class LocalPool:
-    """An Executor: this machine, `jobs` points at a time."""
+    """An Executor: this machine, `jobs` points at a time. For points of programs too, which take one of its CPUs each."""
 
     def __init__(self, jobs: int, trial: Trial = no_trial) -> None:
         self.jobs = jobs
         self._trial = trial
-        self._cpus = Cpus(jobs)
+        self.cpus = Cpus(jobs)
 
     def try_machines(self, memory_mb: int) -> None:
         """Tries the machine once."""
@@ -34,7 +34,7 @@ class LocalPool:
         """Boots a machine in the point's own folder."""
         run = planned.point.section.run
         limits = Limits(run.memory_mb, run.time_limit)
-        with self._cpus.taken() as cpu:
+        with self.cpus.taken() as cpu:
             watcher.started(planned)
             hear = partial(watcher.heard, planned)
             return run_machine(planned.folder, planned.clock, limits, cpu=cpu, hear=hear, stop=stop)

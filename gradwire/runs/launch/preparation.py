@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gradwire.analysis.compare import check_cells
+from gradwire.analysis.printed.comparison import check_cells
+from gradwire.faults import InputFault
 from gradwire.runs.comparing.planning import plan_comparison
 from gradwire.runs.comparing.questions import Asked
 from gradwire.runs.compiling.processes import cores
 from gradwire.runs.launch.out_paths import refuse_unusable
+from gradwire.runs.launch.place import Place, place_for
 from gradwire.runs.launch.scenario_files import scenario_path
 from gradwire.runs.planned import PlannedRun, planning, refuse_coarse, refuse_misfits, scale_warning, virtual_clock
+from gradwire.runs.program_points.planned import PlannedPrograms, plan_programs
 from gradwire.runs.proof import trial_on
 from gradwire.runs.reporting import printed_cells, without_foreign_values
-from gradwire.runs.stored.place import Place, place_for
 from gradwire.runs.stored.provenance import provenance
 from gradwire.runs.stored.run_folder import RUNS, has_valid_points
 from gradwire.runs.terminal.screen import Screen
+from gradwire.scenario.loading import Scenario, load_scenario, scenario_of
+from gradwire.scenario.program_scenarios import ProgramScenario
 from gradwire.vm.machines import MEASURED, Clock
-from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.scenario.loading import Scenario, load_scenario, scenario_of
 
 
 @dataclass(frozen=True)
@@ -37,18 +39,38 @@ class Prepared:
     scale_from: str = ""
 
 
+@dataclass(frozen=True)
+class PreparedPrograms:
+    """Points of programs that are ready to run, on the virtual clock."""
+
+    scenario: ProgramScenario
+    planned: Sequence[PlannedPrograms]
+    place: Place
+    clock: Clock = field(default_factory=Clock)
+    scale_from: str = ""
+
+
 def loaded(source: Path | Mapping[str, Any], settings: Sequence[str]) -> Scenario:
-    """The scenario at a path, of a shipped one's name, or with this content, with settings. Raises InputFault.
+    """The scenario of plans at a path, of a shipped one's name, or with this content, with settings. Raises InputFault.
 
     Printed values that belong to other settings than these are left out.
     """
     if isinstance(source, Mapping):
-        scenario, original = scenario_of(source, settings), scenario_of(source)
-    else:
-        path = scenario_path(source)
-        scenario = load_scenario(path, settings)
-        original = load_scenario(path) if settings else scenario
-    return without_foreign_values(scenario, original) if settings else scenario
+        return with_own_values(scenario_of(source, settings))
+    return with_own_values(load_scenario(scenario_path(source), settings))
+
+
+def with_own_values(scenario: Scenario) -> Scenario:
+    """The scenario without the printed values that belong to other settings than its own. Raises InputFault."""
+    return without_foreign_values(scenario, scenario.without_settings()) if scenario.settings else scenario
+
+
+def prepare_programs(scenario: ProgramScenario, clock: Clock, out: Path | None, screen: Screen) -> PreparedPrograms:
+    """Makes a scenario of programs ready to run, in the folder `out` or in one of runs/. Raises Fault."""
+    if clock.name != "virtual":
+        raise InputFault("--clock wall: programs run on the virtual clock only; leave it out")
+    place = _usable_place(scenario, Clock(), out, screen)
+    return PreparedPrograms(scenario, plan_programs(scenario.points, place.folder), place)
 
 
 def prepare(scenario: Scenario, clock: Clock, out: Path | None, screen: Screen) -> Prepared:
@@ -128,12 +150,12 @@ def _measured(scenario: Scenario, folder: Path, screen: Screen) -> tuple[Clock, 
     if starts and has_valid_points(folder):
         return starts[-1].clock, starts[-1].scale_from
     with screen.errors.status("measuring what this machine carries"):
-        chosen = choose_scale([ResolvedPoint(point.section).fabric for point in scenario.points])
+        chosen = choose_scale([point.resolved.fabric for point in scenario.points])
     screen.results.print(chosen.announcement(), highlight=False)
     return Clock("wall", chosen.number), chosen.measured
 
 
-def _usable_place(scenario: Scenario, clock: Clock, out: Path | None, screen: Screen) -> Place:
+def _usable_place(scenario: Scenario | ProgramScenario, clock: Clock, out: Path | None, screen: Screen) -> Place:
     """The run folder of a scenario, which can be written; says if it is not the one of the scenario's name."""
     place = place_for(scenario, clock, out)
     refuse_unusable(place.folder)

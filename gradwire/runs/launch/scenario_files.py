@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from gradwire import PACKAGE
 from gradwire.faults import InputFault
+
+if TYPE_CHECKING:
+    from gradwire.scenario.loading import Scenario
+    from gradwire.scenario.program_scenarios import ProgramScenario
 
 SCENARIOS = PACKAGE / "scenarios"
 
@@ -31,16 +36,24 @@ def scenario_path(path: Path) -> Path:
     return built_in
 
 
-def refuse_unreadable(path: Path, settings: Sequence[str]) -> None:
-    """Raises InputFault for a scenario that is wrong: before a command loads all that it runs one with, which takes seconds."""
-    from gradwire.workloads.scenario.reading import has_programs, read_document  # noqa: PLC0415 (`--help` does not need it)
+def read_scenario(source: Path | Mapping[str, Any], settings: Sequence[str]) -> Scenario | ProgramScenario:
+    """The scenario, of plans or of programs, at a path, of a shipped one's name, or with this content, with settings.
 
-    file = scenario_path(path)
-    if has_programs(read_document(file)):
-        from gradwire.workloads.programs.loading import load_programs  # noqa: PLC0415
+    A command reads it first, and imports what runs it afterwards: that takes seconds, after which nobody should be told of a wrong key.
+    Raises InputFault for everything that is wrong.
+    """
+    from gradwire.scenario.loading import load_scenario, scenario_of  # noqa: PLC0415 (`--help` does not need them)
+    from gradwire.scenario.program_scenarios import load_programs, programs_of  # noqa: PLC0415
+    from gradwire.scenario.reading import has_programs, read_document  # noqa: PLC0415
 
-        load_programs(file, settings)
-        return
-    from gradwire.workloads.scenario.loading import load_scenario  # noqa: PLC0415
+    if isinstance(source, Mapping):
+        return programs_of(source, settings) if has_programs(source) else scenario_of(source, settings)
+    path = scenario_path(source)
+    return load_programs(path, settings) if has_programs(read_document(path)) else load_scenario(path, settings)
 
-    load_scenario(file, settings)
+
+def read_scenario_of_strategies(path: Path, settings: Sequence[str]) -> Scenario:
+    """As `read_scenario`. Raises InputFault for a scenario of programs too."""
+    from gradwire.scenario.loading import load_scenario  # noqa: PLC0415 (`--help` does not need it)
+
+    return load_scenario(scenario_path(path), settings)

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from gradwire.runs.protocol import TASK_FILE
 from gradwire.runs.stored.stored_run import StoredRun
-from gradwire.workloads.scenario.loading import Point
+from gradwire.scenario.loading import Point
 
 WORDS_MAX = 80
 """Characters of a name's readable part."""

@@ -19,10 +19,10 @@ from gradwire.runs.protocol import write_json
 from gradwire.runs.stored.files import read_message, reading
 from gradwire.runs.stored.links import refuse_links
 from gradwire.runs.stored.soundness.tasks import refuse_unsound_clock
+from gradwire.scenario.loading import Scenario, load_scenario
+from gradwire.scenario.program_scenarios import ProgramScenario, load_programs
+from gradwire.scenario.reading import has_programs
 from gradwire.vm.machines import Clock
-from gradwire.workloads.programs.loading import ProgramScenario, load_programs
-from gradwire.workloads.scenario.loading import Scenario, load_scenario
-from gradwire.workloads.scenario.reading import has_programs
 
 SCENARIO_FILE = "scenario.toml"
 CLOCK_FILE = "clock.json"

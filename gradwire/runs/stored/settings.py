@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gradwire.analysis.report.quantities import plain, quantity
+from gradwire.analysis.quantities import plain, quantity
 from gradwire.analysis.report.settings import BY_DEFAULT, BY_SCENARIO, Setting
 from gradwire.faults import InputFault
-from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.scenario.loading import Point
-from gradwire.workloads.scenario.schema import PointSection, SourcedDuration, SourcedRate, SourcedVariation
+from gradwire.scenario.loading import Point
+from gradwire.scenario.resolution.compilation import ResolvedPoint
+from gradwire.scenario.schema import PointSection, SourcedDuration, SourcedRate, SourcedVariation
 
 UNITS = {
     "fabric.rate": "bit/s",

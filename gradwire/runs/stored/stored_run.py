@@ -5,7 +5,7 @@ Nothing is compiled, so an old run stays readable after strategies have changed,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,8 +34,8 @@ from gradwire.runs.stored.soundness.records import (
 )
 from gradwire.runs.stored.soundness.tasks import LARGEST_SCALE, refuse_unsound_task, sound_fabric
 from gradwire.runs.stored.spines import Spines
-from gradwire.workloads.scenario.fields import LONGEST_S
-from gradwire.workloads.scenario.loading import Point
+from gradwire.scenario.loading import Point
+from gradwire.workloads.values.fields import LONGEST_S
 
 COMPLETION_FILE = "completed.json"
 RECORD_FILE = "record.json"
@@ -66,11 +66,11 @@ class Speed:
 class Completion(msgspec.Struct, frozen=True):
     """That a run came to its end, and as what: the content of completed.json."""
 
-    #: Hash of everything that decided the result (`PlannedRun.key`).
+    #: Hash of everything that decided the result (`PlannedRun.key`, `PlannedPrograms.key`).
     key: str
-    #: Label of the plan that was replayed.
-    plan: str
-    speed: Speed
+    #: Label of the plan that was replayed; "" for a point of programs, of which nothing but its key is noted here.
+    plan: str = ""
+    speed: Speed = Speed(0.0, 0.0, 0, 0.0)
     #: What bytes and rates were divided by on the virtual clock, and what that may do to the iteration time, as a share of it.
     divided_by: int = 1
     division_error: float = 0.0
@@ -244,13 +244,18 @@ def _refuse_unsound(completion: Completion) -> None:
     refuse_outside("division_error", completion.division_error, 0)
 
 
-def write_completion(folder: Path, completion: Completion) -> None:
-    """Writes completed.json, at once and whole, since a run that is killed in between must be able to go on; before, what the run left."""
+def write_completion(
+    folder: Path, completion: Completion, left: Sequence[str] = (TASK_FILE, RECORD_FILE, LOG_FILE)
+) -> None:
+    """Writes completed.json, at once and whole, since a run that is killed in between must be able to go on; before, what the run left.
+
+    left: names of the files, besides plans, whose hashes are kept.
+    """
     note_made_here(folder)
     with replacing(folder / COMPLETION_FILE) as partial:
         write_json(partial, completion, indent=1)
         plans = [path.name for path in folder.glob("plan-*.npz")]
-        there = [name for name in (TASK_FILE, RECORD_FILE, LOG_FILE, *plans) if (folder / name).exists()]
+        there = [name for name in (*left, *plans) if (folder / name).exists()]
         seal(folder, {COMPLETION_FILE: partial.read_bytes()}, there)
 
 

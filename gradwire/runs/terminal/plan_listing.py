@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.markup import escape
 
-from gradwire.analysis.report.quantities import quantity
+from gradwire.analysis.quantities import quantity
 from gradwire.runs.planned import PlannedRun
-from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.scenario.effective import common_settings, used_settings
-from gradwire.workloads.scenario.loading import Point, origin_named
-from gradwire.workloads.scenario.units import SIZE
+from gradwire.scenario.effective import common_settings, used_settings
+from gradwire.scenario.loading import Point, origin_named
+from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.workloads.summary import summary_lines
+from gradwire.workloads.values.units import SIZE
 
 
 def shared_settings(points: Sequence[Point]) -> dict[str, str]:
@@ -23,7 +23,7 @@ def shared_settings(points: Sequence[Point]) -> dict[str, str]:
 
 def _used_by(point: Point) -> dict[str, str]:
     with origin_named(point):
-        return _used(ResolvedPoint(point.section))
+        return _used(point.resolved)
 
 
 def _used(point: ResolvedPoint) -> dict[str, str]:
@@ -55,7 +55,7 @@ def _senders(unsent_bytes: int | None) -> str:
 
 def plan_lines(planned: PlannedRun, shared: Mapping[str, str]) -> Iterator[str]:
     """A point with the settings that not all points share, and its compiled plans, in rich's markup."""
-    resolved = ResolvedPoint(planned.point.section)
+    resolved = planned.point.resolved
     chosen, job = resolved.strategy, resolved.job
     used = _used(resolved)
     own = {key: text for key, text in used.items() if key not in shared}

@@ -18,6 +18,8 @@ from rich.table import Column
 from gradwire.runs.expected_cost import Expectation, in_words
 from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned import PlannedRun
+from gradwire.runs.program_points.judged import JudgedPrograms
+from gradwire.runs.program_points.planned import PlannedPrograms
 from gradwire.runs.protocol import AgentsStarted, Event, FirstByte, Iterated, NetworkStarted, ReplayStarted, Searched
 from gradwire.runs.stored.stored_run import Speed
 
@@ -66,12 +68,13 @@ class LiveProgress:
         """So many points are there already and need no run."""
         self._progress.advance(self._all, points)
 
-    def started(self, planned: PlannedRun) -> None:
+    def started(self, planned: PlannedRun | PlannedPrograms) -> None:
         """A point's machine boots; once more, if the worker that had it died."""
         with self._lock:
             if lost := self._running.pop(planned.folder.name, None):
                 self._progress.remove_task(lost.task)
-            task = self._progress.add_task(escape(planned.label), total=planned.iterations, stage="booting")
+            total, stage = (planned.iterations, "booting") if isinstance(planned, PlannedRun) else (None, "running")
+            task = self._progress.add_task(escape(planned.label), total=total, stage=stage)
             self._running[planned.folder.name] = _Bar(task, planned)
             self._show_time_left()
 
@@ -88,7 +91,7 @@ class LiveProgress:
             elif type(event) in STAGES:
                 self._progress.update(bar.task, stage=STAGES[type(event)])
 
-    def ended(self, judged: JudgedRun) -> None:
+    def ended(self, judged: JudgedRun | JudgedPrograms) -> None:
         """A point is done."""
         with self._lock:
             bar = self._running.pop(judged.folder.name, None)
@@ -96,15 +99,18 @@ class LiveProgress:
                 self._progress.remove_task(bar.task)
             self._progress.advance(self._all)
             if self._expectation:
-                took_s = judged.speed.total_s if judged.speed and not judged.reused else 0.0
-                self._expectation.ended(judged.folder.name, took_s)
+                self._expectation.ended(judged.folder.name, 0.0 if judged.reused else judged.took_s)
             self._show_time_left()
             self._console.print(_line(judged), highlight=False)
 
     def _show_time_left(self) -> None:
         if self._expectation is None:
             return
-        share_done = {name: bar.done / bar.planned.iterations for name, bar in self._running.items()}
+        share_done = {
+            name: bar.done / bar.planned.iterations
+            for name, bar in self._running.items()
+            if isinstance(bar.planned, PlannedRun)
+        }
         left_s = self._expectation.left_s(share_done)
         self._progress.update(self._all, stage=f"{in_words(left_s)} left" if left_s else "")
 
@@ -114,7 +120,7 @@ class _Bar:
     """The bar of a point under way."""
 
     task: TaskID
-    planned: PlannedRun
+    planned: PlannedRun | PlannedPrograms
     #: On the monotonic clock; 0 before the replay.
     replay_began_s: float = 0.0
     #: Iterations done.
@@ -122,6 +128,7 @@ class _Bar:
 
     def rate_text(self) -> str:
         """Emulated payload per second of wall time."""
+        assert isinstance(self.planned, PlannedRun), "programs do not tell of iterations"
         plan = max(self.planned.plans.values(), key=lambda plan: len(plan.ops))
         payload_bytes = int(plan.ops.size_bytes[plan.is_remote()].sum()) * self.done
         return f"{payload_bytes / max(time.monotonic() - self.replay_began_s, 1e-3) / 1e9:.2f} GB/s"
@@ -132,15 +139,26 @@ def _fixed(columns: int) -> Column:
     return Column(width=columns, no_wrap=True, overflow="ellipsis")
 
 
-def _line(judged: JudgedRun) -> str:
-    result = judged.result
-    if not result.valid:
-        first_line, _, _ = result.verdict.partition("\n")  # the report has the rest
+def _line(judged: JudgedRun | JudgedPrograms) -> str:
+    if not judged.valid:
+        first_line, _, _ = judged.verdict.summary.partition("\n")  # the report has the rest
         return f"[red]✗[/red] {escape(judged.label)}: {escape(first_line)}"
+    said = _of_plan(judged) if isinstance(judged, JudgedRun) else _of_programs(judged)
+    return f"[green]✓[/green] {escape(judged.label)}: {said}"
+
+
+def _of_programs(judged: JudgedPrograms) -> str:
+    result = judged.result
+    how = "already there" if judged.reused else f"{judged.took_s:.0f} s of wall time"
+    rows = f"{len(result.figures)} {'row' if len(result.figures) == 1 else 'rows'} of figures"
+    return f"{result.duration_s or 0.0:.6f} s of virtual time, {rows} ({how})"
+
+
+def _of_plan(judged: JudgedRun) -> str:
     how = "already there" if judged.reused or judged.speed is None else _speed_text(judged.speed)
     if judged.unsteady:
         how += f", not steady before {judged.warmup} iterations"
-    return f"[green]✓[/green] {escape(judged.label)}: {result.iteration_time_s:.4f} s per iteration ({how})"
+    return f"{judged.result.iteration_time_s:.4f} s per iteration ({how})"
 
 
 def _speed_text(speed: Speed) -> str:

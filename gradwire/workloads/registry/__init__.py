@@ -11,12 +11,12 @@ import difflib
 from collections.abc import Mapping
 
 from gradwire.faults import InputFault
-from gradwire.workloads.definitions.strategy_files import allowed_strategy
 from gradwire.workloads.registry.built_in import BUILT_IN
 from gradwire.workloads.registry.plugins import STRATEGIES
 from gradwire.workloads.registry.registered import REGISTERED
+from gradwire.workloads.registry.strategy_files import allowed_strategy
+from gradwire.workloads.replay.strategy import REPLAY
 from gradwire.workloads.strategy import Strategy
-from gradwire.workloads.traces.replay.strategy import REPLAY
 
 THIS_PROCESS = "this process, which registered it"
 
@@ -25,7 +25,7 @@ def strategy(name: str, files: Mapping[str, str] | None = None) -> Strategy:
     """The strategy of that name.
 
     files: paths of strategies' own files by name, which go before what is installed. Only those are run that a scenario names which was
-    given to be compiled (definitions/strategy_files.py).
+    given to be compiled (strategy_files.py).
 
     Raises InputFault with the known names if there is none, if several packages claim the name, or if its package or file cannot or may
     not be imported.

@@ -1,4 +1,4 @@
-"""Models and devices that a scenario can name: built-in ones, those of installed packages, and those that the scenario defines."""
+"""Models and devices that a scenario can name without defining them: built-in ones, and those of installed packages."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from functools import cache, partial
 from importlib.metadata import EntryPoint
 
 from gradwire.faults import InputFault
-from gradwire.workloads.definitions.conversion import device_of, profile_of
-from gradwire.workloads.definitions.schema import DefinedSection
 from gradwire.workloads.models.catalogue import BUILT_IN, Catalogue
 from gradwire.workloads.models.device_facts import Device
 from gradwire.workloads.models.profile import Profile
@@ -20,14 +18,6 @@ def installed() -> Catalogue:
     return BUILT_IN.with_more(
         {name: partial(_model, name) for name in MODELS.entries()},
         {name: partial(_device, name) for name in DEVICES.entries()},
-    )
-
-
-def catalogue_of(defined: DefinedSection) -> Catalogue:
-    """What is installed, and what a scenario defines, which goes before it."""
-    return installed().with_more(
-        {name: partial(profile_of, name, model) for name, model in defined.models.items()},
-        {name: partial(device_of, device) for name, device in defined.devices.items()},
     )
 
 

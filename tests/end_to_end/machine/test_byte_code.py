@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.runs.code_digest import RUN_MODULES
+from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.vm.kernel import cache_folder
 from gradwire.vm.machines import Clock, run_job
 
@@ -27,5 +27,5 @@ def test_no_module_of_a_run_has_to_be_compiled(tmp_path: Path) -> None:
         "__main__",
         "tests",
         "tests.shared",
-        "gradwire.runs.code_digest",
+        "gradwire.vm.code_digest",
     }  # of the job itself

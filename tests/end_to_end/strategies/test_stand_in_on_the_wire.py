@@ -9,9 +9,9 @@ import pytest
 
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.runs.replay import replay_plans
-from gradwire.workloads.compilation import Compiled, compile_point
-from gradwire.workloads.scenario.loading import resolve
-from gradwire.workloads.scenario.settings import apply_setting
+from gradwire.scenario.loading import resolve
+from gradwire.scenario.resolution.compilation import Compiled, compile_point
+from gradwire.scenario.settings import apply_setting
 
 pytestmark = pytest.mark.kernel
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,10 @@ from gradwire.faults import InputFault, InternalFault, MachineFault
 from gradwire.runs import replay
 from gradwire.runs.campaign import Campaign
 from gradwire.runs.executing import machine
-from gradwire.runs.stored.store import PointStore
+from gradwire.runs.launch import preparation
+from gradwire.runs.store import PointStore
+from gradwire.scenario import loading
+from gradwire.scenario.loading import Scenario, load_scenario
 from gradwire.vm.doctor import Finding
 from tests.shared.command_line import gradwire_says, needs_no_kernel
 from tests.shared.snippets import ROOT
@@ -151,10 +153,6 @@ def test_a_report_of_a_folder_that_never_ran(call: Any, scenario: Path, tmp_path
     (tmp_path / "scenario.toml").write_text(SCENARIO)
     status, _, err = call("report", ".")
     assert status == 2
-    assert "clock.json" in err
-    (tmp_path / "clock.json").write_text(json.dumps({"name": "virtual", "scale": 1}))
-    status, _, err = call("report", ".")
-    assert status == 2
     assert "has not run" in err
 
 
@@ -178,6 +176,29 @@ def test_faults_and_ctrl_c_of_a_run(
     assert ended == status
     assert said in err
     assert (scenario.parent / "results" / "scenario.toml").exists()
+
+
+@pytest.mark.parametrize("command", ["run", "plan", "estimate"])
+def test_a_command_reads_its_scenario_once(
+    call: Any, scenario: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """What it is without its settings, and what runs it, come from the same reading."""
+    resolved: list[tuple[str, ...]] = []
+
+    def counted(path: Path, settings: Sequence[str] = (), *, as_run: bool = False) -> Scenario:
+        resolved.append(tuple(settings))
+        return load_scenario(path, settings, as_run=as_run)
+
+    def run(_: Campaign) -> Mapping[str, Any]:
+        raise MachineFault("far enough")
+
+    monkeypatch.setattr(Campaign, "run", run)
+    for module in (loading, preparation):
+        monkeypatch.setattr(module, "load_scenario", counted)
+    needs_no_kernel(monkeypatch)
+    status, _, err = call(command, str(scenario), "--set", "fabric.rate=25gbit")
+    assert (status, "far enough" in err) == ((3, True) if command == "run" else (0, False))
+    assert resolved == [("fabric.rate=25gbit",)]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.workloads.scenario.loading import load_scenario
+from gradwire.scenario.loading import load_scenario
 from tests.shared.command_line import gradwire_says
 from tests.unit.workloads.traces.small_traces import KinetoFile, chakra_file, chakra_node, ddp_step
 

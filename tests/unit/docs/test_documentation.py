@@ -23,18 +23,18 @@ from distributed.security import Security
 from gradwire.cli import command_line
 from gradwire.runs.comparing.questions import Given, Network, question_of
 from gradwire.runs.launch.scenario_files import scenario_path
-from gradwire.runs.reproduce import wanted_scenarios
+from gradwire.scenario.definitions.inlining import inlined, read_definition
+from gradwire.scenario.loading import Scenario, load_scenario, resolve
+from gradwire.scenario.program_scenarios import ProgramScenario, load_programs
+from gradwire.scenario.reading import has_programs
+from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point
+from gradwire.scenario.sections.defined import DeviceFile, ModelFile
 from gradwire.workloads import models
-from gradwire.workloads.compilation import ResolvedPoint, compile_point
-from gradwire.workloads.definitions.inlining import inlined, read_definition
-from gradwire.workloads.definitions.schema import DeviceFile, ModelFile
 from gradwire.workloads.models.device_facts import DEVICES
-from gradwire.workloads.programs.loading import ProgramScenario, load_programs
 from gradwire.workloads.registry.plugins import DEVICES as DEVICE_GROUP
 from gradwire.workloads.registry.plugins import MODELS, STRATEGIES
-from gradwire.workloads.scenario.loading import Scenario, load_scenario, resolve
-from gradwire.workloads.scenario.reading import has_programs
-from gradwire.workloads.scenario.units import rate_bps
+from gradwire.workloads.values.units import rate_bps
+from reproduction.gathering import wanted_scenarios
 from tests.shared.command_line import gradwire_says
 from tests.shared.snippets import (
     MODELS_FOLDER,
@@ -63,7 +63,7 @@ QUOTED_FROM = (
     "gradwire.analysis.verdict.line_checks",
     "gradwire.analysis.verdict.division_check",
     "gradwire.analysis.verdict.steady_check",
-    "gradwire.analysis.papers.holds",
+    "gradwire.analysis.printed.tolerances",
     "gradwire.analysis.verdict.packet_checks",
     "gradwire.analysis.verdict.window_check",
     "gradwire.analysis.congestion.windows",

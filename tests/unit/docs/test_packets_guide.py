@@ -10,7 +10,7 @@ import pytest
 
 from gradwire.agents.capture.recorder import PortFile
 from gradwire.analysis.packets.dissector import DISSECTOR
-from gradwire.workloads.scenario.schema import RunSection
+from gradwire.scenario.schema import RunSection
 from tests.shared.captured_streams import Line, header
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -18,16 +18,16 @@ import pytest
 from gradwire import plugin
 from gradwire.datatypes.plan import Int64, OpKind, Plan
 from gradwire.faults import InputFault, InternalFault
+from gradwire.scenario.loading import load_scenario
+from gradwire.scenario.resolution.compilation import compile_point
 from gradwire.workloads.checker import PlanError, check
-from gradwire.workloads.compilation import compile_point
-from gradwire.workloads.definitions.strategy_files import strategies_in
 from gradwire.workloads.engines.allreduce_buckets import Bucket
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.registry import strategy, strategy_names
 from gradwire.workloads.registry.built_in import BUILT_IN, by_name
 from gradwire.workloads.registry.plugins import STRATEGIES
-from gradwire.workloads.scenario.loading import load_scenario
+from gradwire.workloads.registry.strategy_files import strategies_in
 from tests.shared.command_line import gradwire_says
 from tests.shared.imports import imported_names
 from tests.shared.simulation import replay
@@ -259,10 +259,8 @@ def text_for_the_tree() -> str:
 def test_the_same_file_in_the_tree(tmp_path: Path) -> None:
     """A copy of the tree with the file in it, as the guide says."""
     tree = tmp_path / "tree"
-    shutil.copytree(
-        ROOT, tree, symlinks=True, ignore=shutil.ignore_patterns(".*", "runs", "build", "*.egg-info", "__pycache__")
-    )
-    (tree / "workloads" / "strategies" / "two_tree.py").write_text(text_for_the_tree())
+    shutil.copytree(ROOT / "gradwire", tree / "gradwire", ignore=shutil.ignore_patterns("__pycache__"))
+    (tree / "gradwire" / "workloads" / "strategies" / "two_tree.py").write_text(text_for_the_tree())
     (tmp_path / "scenario.toml").write_text(shown_file(SCENARIO).text.replace("./two_tree.py", "two-tree"))
     planned = gradwire("plan", str(tmp_path / "scenario.toml"), path=tree, source=tree)
     assert (planned.returncode, planned.stderr) == (0, "")

@@ -9,12 +9,12 @@ from functools import cache
 import pytest
 
 from gradwire.analysis.fluid.estimate import estimate
-from gradwire.analysis.papers.holds import EFFICIENCY_POINTS, NUMBER_SHARE
+from gradwire.analysis.printed.tolerances import EFFICIENCY_POINTS, NUMBER_SHARE
 from gradwire.runs.stored.spines import Spines
-from gradwire.workloads.compilation import compile_point
+from gradwire.scenario.loading import Scenario, resolve
+from gradwire.scenario.resolution.compilation import compile_point
 from gradwire.workloads.registry.built_in import BUILT_IN
-from gradwire.workloads.scenario.loading import Scenario, resolve
-from gradwire.workloads.scenario.units import rate_text
+from gradwire.workloads.values.units import rate_text
 from tests.shared.snippets import QUESTION, ROOT, Answer, answers, documents, shown_file
 from tests.unit.docs.test_documentation import LINK
 
@@ -57,7 +57,9 @@ def test_it_names_every_strategy() -> None:
 
 def test_it_leads_to_every_guide() -> None:
     linked = {match["target"] for match in LINK.finditer(TEXT)}
-    guides = {str(page.relative_to(ROOT)) for page in documents() if page.parent.name != "reproduction"}
+    guides = {
+        str(page.relative_to(ROOT)) for page in documents() if page.parent.name not in {"reproduction", "contributing"}
+    }
     assert guides - {"README.md"} <= linked
 
 

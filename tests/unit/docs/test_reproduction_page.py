@@ -9,14 +9,14 @@ from functools import cache
 
 import pytest
 
-from gradwire.analysis.papers.pages.facts import Facts, read_facts
-from gradwire.analysis.papers.pages.files import OVERVIEW, PAPERS_FOLDER
-from gradwire.analysis.papers.pages.overview import Record, overview_page
-from gradwire.analysis.papers.pages.paper import name_of
-from gradwire.analysis.papers.pages.rows import ClaimRow, read_rows
-from gradwire.analysis.papers.pages.values import MOST_LETTERS
-from gradwire.analysis.papers.reference import PAPERS, Paper, load_papers
 from gradwire.analysis.report.tables import escaped
+from reproduction.pages.facts import Facts, read_facts
+from reproduction.pages.files import OVERVIEW, PAPERS_FOLDER
+from reproduction.pages.overview import Record, overview_page
+from reproduction.pages.paper import name_of
+from reproduction.pages.rows import ClaimRow, read_rows
+from reproduction.pages.values import MOST_LETTERS
+from reproduction.scoring.reference import PAPERS, Paper, load_papers
 from tests.shared.snippets import ROOT
 
 FOLDER = ROOT / "docs" / PAPERS_FOLDER

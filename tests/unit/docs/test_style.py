@@ -14,7 +14,7 @@ from tests.shared.snippets import ROOT, documents
 
 STYLE = ROOT / "docs" / "contributing" / "style.md"
 PAGES = (*documents(), ROOT / "CONTRIBUTING.md", *sorted((ROOT / "changelog.d").glob("*.md")))
-CODE = sorted((ROOT / "gradwire").rglob("*.py"))
+CODE = [path for folder in ("gradwire", "reproduction") for path in sorted((ROOT / folder).rglob("*.py"))]
 SCENARIOS = sorted((ROOT / "gradwire").rglob("*.toml"))
 VALUE = "0"
 """Stands in strings for what an f-string puts there."""

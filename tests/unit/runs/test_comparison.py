@@ -15,17 +15,17 @@ from gradwire.runs.comparing.questions import Network, Question
 from gradwire.runs.compiling.ideal_times import fluid_times, held_rule
 from gradwire.runs.estimation import estimate_points
 from gradwire.runs.planned import plan_runs, virtual_clock
-from gradwire.workloads.compilation import ResolvedPoint, compile_point
-from gradwire.workloads.fabrics.windows import buffer_bytes
-from gradwire.workloads.lineup.strategies import CONTENDERS, contenders, is_random, lineup
+from gradwire.scenario.contenders import CONTENDERS, contenders, is_random, lineup
+from gradwire.scenario.loading import Scenario, resolve
+from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point
+from gradwire.scenario.resolution.windows import buffer_bytes
+from gradwire.scenario.schema import TransportSection
 from gradwire.workloads.registry import strategy_names
-from gradwire.workloads.scenario.loading import Scenario, resolve
-from gradwire.workloads.scenario.schema import TransportSection
 from tests.shared.command_line import needs_no_kernel
 from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
 from tests.unit.runs.test_named_run import replaying_job
 from tests.unit.runs.test_run_loop import machine
-from tests.unit.workloads.definitions.own_files import write_own_files
+from tests.unit.scenario.definitions.own_files import write_own_files
 
 
 def scenario(question: Question, *names: str, seeds: int = 3) -> Scenario:

@@ -23,10 +23,10 @@ from gradwire.runs.estimation import (
     estimates_table,
     write_estimates_csv,
 )
+from gradwire.scenario.loading import Scenario, resolve
+from gradwire.scenario.resolution.compilation import compile_plans, compile_point
+from gradwire.scenario.resolution.windows import buffer_bytes
 from gradwire.workloads import builder
-from gradwire.workloads.compilation import compile_plans, compile_point
-from gradwire.workloads.fabrics.windows import buffer_bytes
-from gradwire.workloads.scenario.loading import Scenario, resolve
 from tests.shared.command_line import gradwire_says
 
 TEXT = """

@@ -10,10 +10,10 @@ from gradwire.datatypes.plan import Plan
 from gradwire.runs import planned as planning_module
 from gradwire.runs.expected_cost import Expectation, announcement, expected_s, in_words, warnings
 from gradwire.runs.planned import PlannedRun, plan_runs
+from gradwire.scenario.loading import load_scenario
 from gradwire.vm.machines import Clock
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.registry import strategy as known_strategy
-from gradwire.workloads.scenario.loading import load_scenario
 from tests.unit.cli.test_command_line import SCENARIO
 
 

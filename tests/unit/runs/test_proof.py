@@ -20,9 +20,9 @@ from gradwire.runs.calibrate import (
     request_response,
     round_trips_s,
 )
-from gradwire.runs.code_digest import RUN_MODULES
 from gradwire.runs.proof import judged_flow, proof, trial_on
 from gradwire.vm.causes import Cause, KernelFault
+from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.vm.doctor import Finding
 from gradwire.vm.machines import Clock
 from gradwire.workloads.checker import check

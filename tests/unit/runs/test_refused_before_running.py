@@ -10,9 +10,9 @@ import pytest
 from gradwire.faults import InputFault, MachineFault
 from gradwire.runs.planned import plan_runs, virtual_clock
 from gradwire.runs.proof import trial_on
+from gradwire.scenario.loading import Scenario, load_scenario
 from gradwire.vm.machines import Clock
 from gradwire.workloads import builder
-from gradwire.workloads.scenario.loading import Scenario, load_scenario
 
 TEXT = """
 title = "A test"

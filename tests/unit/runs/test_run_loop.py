@@ -24,7 +24,7 @@ from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import AgentSummary, BandCount, NetworkCounts, OpLog, PointRecord
 from gradwire.faults import InputFault, MachineFault, UnfitMachine
 from gradwire.runs import judged
-from gradwire.runs.campaign import Campaign, running_order
+from gradwire.runs.campaign import Campaign
 from gradwire.runs.executing import machine as machine_module
 from gradwire.runs.executing.local import LocalPool
 from gradwire.runs.judged import JudgedRun, judge_kept, judge_stored
@@ -39,12 +39,13 @@ from gradwire.runs.protocol import (
     read_json,
     write_json,
 )
+from gradwire.runs.run_loop import running_order
 from gradwire.runs.stored.point_folders import runs_of
 from gradwire.runs.stored.stored_run import Completion, StoredRun, write_completion
 from gradwire.runs.terminal.progress import LiveProgress
+from gradwire.scenario.loading import Point, resolve
+from gradwire.scenario.settings import apply_setting
 from gradwire.vm.machines import Clock
-from gradwire.workloads.scenario.loading import Point, resolve
-from gradwire.workloads.scenario.settings import apply_setting
 
 TEXT = """
 title = "A test"
@@ -141,7 +142,7 @@ def run(out: Path, points: list[PlannedRun], jobs: int = 1) -> tuple[list[Judged
 def reported(out: Path, points: list[Point]) -> list[JudgedRun]:
     """The runs, judged as by `gradwire report`."""
     stored = runs_of(out, points)
-    return [judge_stored(one, point, Clock()) for one, point in zip(stored, points, strict=True)]
+    return [judge_stored(one, point) for one, point in zip(stored, points, strict=True)]
 
 
 def kept(planned: PlannedRun) -> JudgedRun | None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from gradwire.analysis.report.settings import BY_DEFAULT, BY_SCENARIO, Setting
 from gradwire.runs.stored.settings import settings_of
-from gradwire.workloads.scenario.loading import Point
-from gradwire.workloads.scenario.schema import PointSection, StrategySection
+from gradwire.scenario.loading import Point
+from gradwire.scenario.schema import PointSection, StrategySection
 from tests.unit.runs.test_run_loop import planned_runs
 
 

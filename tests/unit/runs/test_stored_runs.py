@@ -20,8 +20,9 @@ from gradwire.runs.reporting import computation
 from gradwire.runs.stored.named_run import named_run
 from gradwire.runs.stored.point_folders import folder_name, runs_of
 from gradwire.runs.stored.stored_run import Speed, StoredRun
-from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.scenario.schema import PointSection
+from gradwire.scenario.loading import Point
+from gradwire.scenario.resolution.compilation import ResolvedPoint
+from gradwire.scenario.schema import PointSection
 from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
 from tests.unit.runs.test_run_loop import TEXT, good_job, machine, planned_runs, reported, run
 
@@ -92,11 +93,11 @@ def test_a_value_that_was_a_default_once_is_found_under_the_name_without_it(
 def test_a_report_reads_what_other_code_and_another_kernel_ran(
     ran: list[PlannedRun], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def compile_point(_: object) -> NoReturn:
+    def compile_resolved(_: object) -> NoReturn:
         raise AssertionError("a report compiles nothing")
 
     monkeypatch.setattr(planned, "run_digest", lambda: "another")
-    monkeypatch.setattr(planned, "compile_point", compile_point)
+    monkeypatch.setattr(planned, "compile_resolved", compile_resolved)
     assert verdicts(ran) == ["valid", "valid"]
 
 
@@ -242,7 +243,8 @@ def test_an_unfinished_point_keeps_its_reason(ran: list[PlannedRun], monkeypatch
     run(folder, planned_runs(folder))
     assert verdicts(ran) == ["invalid: out of luck", "invalid: out of luck"]
     (ran[0].folder / "task.json").unlink()
-    assert verdicts(ran) == ["invalid: out of luck", "invalid: out of luck"]
+    with pytest.raises(InputFault, match=r"task\.json: cannot be read"):
+        verdicts(ran)
 
 
 def test_what_a_worker_computed_is_told_as_it_was_run(ran: list[PlannedRun], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,14 +261,14 @@ def test_what_a_worker_computed_is_told_as_it_was_run(ran: list[PlannedRun], mon
         f"{job.compute.source}; fitted on {job.compute.fitted_on}",
     )
     slower = replace(job.compute, forward_s=(1.0,), backward_s=(1.0,))
-    monkeypatch.setattr(reporting, "ResolvedPoint", lambda _: SimpleNamespace(compute=slower))
+    monkeypatch.setattr(Point, "resolved", property(lambda _: SimpleNamespace(compute=slower)))
     assert found().value == pytest.approx(job.compute_s, abs=1e-4)
     assert found().source.startswith("as it was run; now it would be 2.0000 s: ")
 
     def unknown(*_: object) -> NoReturn:
         raise InputFault("strategy 'vanilla' is unknown")
 
-    monkeypatch.setattr(reporting, "ResolvedPoint", unknown)
+    monkeypatch.setattr(Point, "resolved", property(unknown))
     assert "does not know the point any more" in found().source
 
 
@@ -287,4 +289,4 @@ def test_every_command_that_reads_a_run_finds_it_alike(call: Any, ran: list[Plan
     inner.mkdir(parents=True)
     (inner / "scenario.toml").write_text(TEXT)
     assert "all holds those of a reproduction, each by its path: all/runs/first" in call("report", "all")[2]
-    assert "all/runs/first: has no clock.json" in call("report", "all/runs/first")[2]
+    assert "this point has not run" in call("report", "all/runs/first")[2]

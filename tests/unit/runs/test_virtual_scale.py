@@ -6,8 +6,8 @@ import pytest
 
 from gradwire.datatypes.fabric import Fabric
 from gradwire.runs.planned import scale_warning, virtual_clock
+from gradwire.scenario.loading import Point, resolve
 from gradwire.workloads.scaling import scaled_fabric, virtual_scale
-from gradwire.workloads.scenario.loading import Point, resolve
 
 DOCUMENT = {
     "title": "all hosts send at once",

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from gradwire.faults import MachineFault
-from gradwire.runs.code_digest import RUN_MODULES
 from gradwire.vm import byte_code
 from gradwire.vm.byte_code import MANIFEST, Manifest, byte_code_folder
+from gradwire.vm.code_digest import RUN_MODULES
 
 
 @pytest.fixture(autouse=True)

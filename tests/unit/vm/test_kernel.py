@@ -212,6 +212,32 @@ def test_a_kernel_that_an_earlier_version_built_is_noted_on_its_next_use(cache: 
     assert has_noted_content(built)
 
 
+def test_where_only_the_agent_has_changed_it_alone_is_compiled(
+    cache: Path, make_source: MakeSource, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    make_source(PRETENDED)
+    first = build_kernel(lambda *_: None)
+    agent = tmp_path / "agent"
+    shutil.copytree(kernel_source.AGENT, agent, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    (agent / "more.c").write_text("int more(void);\nint more(void)\n{\n\treturn 1;\n}\n")
+    monkeypatch.setattr(kernel_source, "AGENT", agent)
+    steps: list[str] = []
+    second = build_kernel(lambda _done, _total, step: steps.append(step))
+    assert second != first
+    assert not any(step.startswith("unpacking") for step in steps)
+    bare = kernel_source.bare_digest(kernel_source.CONFIG.read_text())
+    assert kernel_source.kernel_in(second, bare) == kernel_source.kernel_in(first, bare)
+    assert kernel_source.agent_in(second) != kernel_source.agent_in(first)
+    assert has_noted_content(second)
+    assert os.access(second, os.X_OK)
+    for damaged in (first, second):  # a kernel of which nobody knows that it is whole is built
+        damaged.write_bytes(b"X" + damaged.read_bytes()[1:])
+    (agent / "more.c").unlink()
+    (agent / "less.c").write_text("")
+    build_kernel(lambda _done, _total, step: steps.append(step))
+    assert any(step.startswith("unpacking") for step in steps)
+
+
 def test_a_source_with_other_content_than_its_package_or_at_first_is_not_built(
     cache: Path, make_source: MakeSource, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

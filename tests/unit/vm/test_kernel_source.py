@@ -13,10 +13,12 @@ from gradwire.vm.kernel_source import (
     agent_in,
     agent_sources,
     attach_agent,
+    bare_digest,
     build_fault,
     compiled_object,
     config_digest,
     find_source,
+    kernel_in,
     kernel_name,
     lost_options,
     newest_source,
@@ -149,13 +151,16 @@ def test_the_agent_at_the_end_of_a_kernels_file(tmp_path: Path) -> None:
     kernel.write_bytes(b"a program")
     assert agent_in(kernel) is None
     agent.write_bytes(b"an agent" * 1000)
-    attach_agent(kernel, agent)
+    attach_agent(kernel, agent, "01234567")
     assert agent_in(kernel) == agent.read_bytes()
+    assert kernel_in(kernel, "01234567") == b"a program"
+    assert kernel_in(kernel, "76543210") is None
     whole = kernel.read_bytes()
     assert whole.startswith(b"a program")
     for damaged in (b"", whole[:-1], whole[-20:], whole[-2000:]):
         kernel.write_bytes(damaged)
         assert agent_in(kernel) is None
+        assert kernel_in(kernel, "01234567") is None
 
 
 def test_a_change_of_the_agent_is_a_change_of_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,5 +169,7 @@ def test_a_change_of_the_agent_is_a_change_of_the_kernel(tmp_path: Path, monkeyp
         (tmp_path / path.name).write_bytes(path.read_bytes())
     monkeypatch.setattr(kernel_source, "AGENT", tmp_path)
     assert config_digest("CONFIG_A=y") == before
+    bare = bare_digest("CONFIG_A=y")
     (tmp_path / "loop.c").write_text("int nothing;\n")
     assert config_digest("CONFIG_A=y") != before
+    assert bare_digest("CONFIG_A=y") == bare != bare_digest("CONFIG_A=17")

@@ -31,7 +31,7 @@ def kernel(tmp_path: Path) -> Path:
     path.chmod(0o755)
     agent = tmp_path / "agent.so"
     agent.write_bytes(b"an agent")
-    attach_agent(path, agent)
+    attach_agent(path, agent, "01234567")
     return path
 
 

@@ -12,10 +12,10 @@ from gradwire.datatypes.fabric import Topology
 from gradwire.datatypes.plan import Plan, Role
 from gradwire.faults import InputFault
 from gradwire.runs.compiling.ideal_times import fluid_times
+from gradwire.scenario.loading import resolve
+from gradwire.scenario.resolution.compilation import Compiled, compile_point
 from gradwire.workloads.checker import PlanError, check
-from gradwire.workloads.compilation import Compiled, compile_point
 from gradwire.workloads.job import Cluster
-from gradwire.workloads.scenario.loading import resolve
 from gradwire.workloads.summary import summary_lines
 
 FABRIC = {"rate": "10gbit", "topology": "leaf-spine", "leaves": 2, "spines": 2}

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from gradwire.faults import InputFault
+from gradwire.scenario.loading import load_scenario
+from gradwire.scenario.schema import TransportSection
 from gradwire.workloads.registry.built_in import BUILT_IN
-from gradwire.workloads.scenario.loading import load_scenario
-from gradwire.workloads.scenario.schema import TransportSection
 from gradwire.workloads.senders import AS_THEY_LEAVE, GRPC, P3_CONSUMER, PS_LITE, SIMULATED, UNSENT_BYTES
 
 SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from gradwire.datatypes.plan import Combine, OpKind
 from gradwire.faults import InputFault
+from gradwire.scenario.loading import resolve
+from gradwire.scenario.resolution.compilation import Compiled, compile_point
+from gradwire.scenario.settings import apply_setting
 from gradwire.workloads.checker import check
-from gradwire.workloads.compilation import Compiled, compile_point
 from gradwire.workloads.engines.allreduce_load import allreduce_load
 from gradwire.workloads.job import Cluster, Costs
-from gradwire.workloads.scenario.loading import resolve
-from gradwire.workloads.scenario.settings import apply_setting
 from gradwire.workloads.stand_in import Load, StandIn
 from tests.shared.small_allreduces import one_tensor, plan_of, sent_bytes
 

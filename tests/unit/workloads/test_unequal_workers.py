@@ -11,12 +11,12 @@ import pytest
 
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.faults import InputFault
+from gradwire.scenario.loading import resolve
+from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point
 from gradwire.workloads.checker import PlanError, check
-from gradwire.workloads.compilation import ResolvedPoint, compile_point
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.registry import strategy_names
-from gradwire.workloads.scenario.loading import resolve
 from tests.shared.small_jobs import compiled, job_of, profile_of
 
 SHARE = 0.3

@@ -24,7 +24,7 @@ from gradwire.programs.inside.hosts import enter_host
 from gradwire.programs.inside.hosts.host import Host
 from gradwire.programs.inside.hosts.namespaces import end_held
 from gradwire.programs.inside.hosts.sandbox import Sandbox
-from gradwire.programs.inside.traffic_classes import class_of, join_class
+from gradwire.programs.inside.hosts.traffic_classes import class_of, join_class
 from gradwire.programs.protocol import ENTER_HOST, FOLDER
 
 DOOR = FOLDER / "door"

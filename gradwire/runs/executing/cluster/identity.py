@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import metadata
 
-from gradwire.runs.code_digest import run_digest, sources_digest
+from gradwire.vm.code_digest import run_digest, sources_digest
 
 TELL = "__import__('gradwire.runs.executing.cluster.identity', fromlist=['told']).told()"
 """An expression that any Python evaluates, with gradwire of whatever version or with none: what `told` gives, or why it gives nothing."""

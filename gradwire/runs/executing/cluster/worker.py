@@ -19,7 +19,6 @@ import msgspec
 from distributed import get_worker
 
 from gradwire.faults import Fault, MachineFault
-from gradwire.runs.code_digest import RUN_MODULES
 from gradwire.runs.executing.cluster.identity import Identity
 from gradwire.runs.executing.cluster.orders import Answer, Done, Failed, Lacking, Order, Terms, Unable, Unfit
 from gradwire.runs.executing.cluster.supplies import plan_file, take_kernel, take_plan
@@ -27,6 +26,7 @@ from gradwire.runs.executing.machine import Ended, run_machine
 from gradwire.runs.protocol import TASK_FILE, Event
 from gradwire.vm.byte_code import byte_code_folder
 from gradwire.vm.causes import KernelFault
+from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.vm.kernel import kernel_named
 from gradwire.vm.trial import try_kernel
 

@@ -19,10 +19,10 @@ from gradwire.runs.stored.soundness.ranges import (
     refuse_outside,
     refuse_values_outside,
 )
+from gradwire.scenario.schema import LARGEST_CLUSTER
 from gradwire.workloads.builder import MOST_OPS
 from gradwire.workloads.checker import PlanError, check_references
-from gradwire.workloads.scenario.fields import LONGEST_S, MOST_SAMPLES, MOST_WORKERS
-from gradwire.workloads.scenario.schema import LARGEST_CLUSTER
+from gradwire.workloads.values.fields import LONGEST_S, MOST_SAMPLES, MOST_WORKERS
 
 MOST_RANKS = 4 * MOST_WORKERS
 """Workers, as many servers, and aggregators on fewer switches than hosts."""

@@ -9,7 +9,7 @@ from gradwire.workloads.engines.collectives.choice import AUTO, PIECE_BYTES, Lay
 from gradwire.workloads.engines.collectives.contract import Collective
 from gradwire.workloads.engines.collectives.rules import Rule
 from gradwire.workloads.engines.collectives.schedule import Schedule
-from gradwire.workloads.scenario.units import size_text
+from gradwire.workloads.values.units import size_text
 
 ONLY = {
     Collective.GATHER: Rule((), "direct"),

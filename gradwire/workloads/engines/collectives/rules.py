@@ -10,8 +10,8 @@ from pydantic import AfterValidator
 
 from gradwire.workloads.engines.collectives.choice import ALGORITHMS, AUTO
 from gradwire.workloads.engines.collectives.contract import Collective
-from gradwire.workloads.scenario.expectations import InWords
-from gradwire.workloads.scenario.units import size_bytes
+from gradwire.workloads.values.expectations import InWords
+from gradwire.workloads.values.units import size_bytes
 
 ELSE, UP_TO = " else ", " up to "
 EXAMPLE_BYTES = "256KiB"

@@ -21,8 +21,8 @@ from gradwire.workloads.engines.parallel.division import Division, Recompute
 from gradwire.workloads.engines.parallel.megatron import compile_megatron
 from gradwire.workloads.engines.parallel.schedules import PipelineSchedule
 from gradwire.workloads.job import Cluster, Job
-from gradwire.workloads.scenario.fields import MOST_SAMPLES
 from gradwire.workloads.strategy import STATE_BYTES, Options, Strategy
+from gradwire.workloads.values.fields import MOST_SAMPLES
 
 Format = Literal["fp32", "fp16", "bf16"]
 

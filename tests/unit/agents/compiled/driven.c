@@ -2,7 +2,9 @@
  * What the tests need beside the agent: lists of calls without the virtual-time kernel (calls.h), and its interpreter without sockets.
  */
 #include "exported.h"
+#include "interpreter.h"
 #include "memory.h"
+#include "replay.h"
 
 #include <errno.h>
 #include <sys/syscall.h>

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gradwire.analysis.agreement.ideal import IdealRun
 from gradwire.analysis.fluid.estimate import Departure, SendEnds, estimate
+from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.fluid.steady import Window
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind, Plan

@@ -9,9 +9,9 @@ import pytest
 
 from gradwire.analysis.agreement.causes import Cause, Deviation, Trial, first_cause
 from gradwire.analysis.agreement.held import Held
-from gradwire.analysis.agreement.ideal import IdealRun
 from gradwire.analysis.agreement.trials import Seen, trials
 from gradwire.analysis.fluid.estimate import Buffered, Jitter
+from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.topo.tc import QUANTUM_BYTES
 from gradwire.workloads.job import Costs
 from tests.shared.small_allreduces import one_tensor, plan_of

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from gradwire.analysis.agreement.causes import Agreement, Cause
-from gradwire.analysis.compare import Comparison
 from gradwire.analysis.points import PointResult, pool_seeds
+from gradwire.analysis.printed.comparison import Comparison
 from gradwire.analysis.report.remarks import MOST_NAMED, remarks
 from gradwire.analysis.report.report import TERMINAL_COLUMNS, PointDetails, report
 from gradwire.analysis.report.tables import points_table, rich_table, width_columns

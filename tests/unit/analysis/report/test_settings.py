@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradwire.analysis.report.quantities import quantity
+from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.settings import (
     BY_DEFAULT,
     BY_SCENARIO,

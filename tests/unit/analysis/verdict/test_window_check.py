@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from gradwire.analysis.agreement.ideal import IdealRun
 from gradwire.analysis.congestion.windows import WindowUse, all_along, kept_bytes, short_windows, window_use
 from gradwire.analysis.fluid.estimate import Departure
+from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.fluid.steady import Window
 from gradwire.analysis.verdict.verdict import judge
 from gradwire.analysis.verdict.window_check import window_check

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.agreement.causes import Agreement, Cause
-from gradwire.analysis.agreement.ideal import IdealRun
 from gradwire.analysis.fluid.delays import delays_of
 from gradwire.analysis.fluid.estimate import Buffered, Departure, Jitter
+from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.fluid.steady import Window
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
@@ -28,10 +28,10 @@ from gradwire.runs.judged import JudgedRun
 from gradwire.runs.planned import plan_runs
 from gradwire.runs.protocol import PointTask, read_json, write_json
 from gradwire.runs.stored.stored_run import LOG_FILE
+from gradwire.scenario.loading import resolve
+from gradwire.scenario.settings import apply_setting
 from gradwire.topo.tc import QUANTUM_BYTES
 from gradwire.vm.machines import Clock
-from gradwire.workloads.scenario.loading import resolve
-from gradwire.workloads.scenario.settings import apply_setting
 from tests.unit.analysis.agreement.made_up_runs import logged
 from tests.unit.runs.test_run_loop import machine, record, run, say
 

@@ -12,10 +12,10 @@ import pytest
 from gradwire.analysis.points import VALID, PointResult
 from gradwire.runs.comparing.questions import Network, ParallelQuestion, TraceQuestion
 from gradwire.runs.comparing.whole import Whole, at_full_size
+from gradwire.scenario.loading import resolve
+from gradwire.scenario.parallelism import Parallel
+from gradwire.scenario.resolution.compilation import compile_point
 from gradwire.workloads import builder
-from gradwire.workloads.compilation import compile_point
-from gradwire.workloads.lineup.parallel import Parallel
-from gradwire.workloads.scenario.loading import resolve
 from tests.shared.command_line import needs_no_kernel
 from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
 from tests.unit.runs.test_named_run import replaying_job

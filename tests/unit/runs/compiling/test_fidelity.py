@@ -14,9 +14,9 @@ from gradwire.runs.compiling import fidelity
 from gradwire.runs.compiling.fidelity import Division, division_error, division_for
 from gradwire.runs.compiling.forced import forced_division, forced_error
 from gradwire.runs.planned import PlannedRun, plan_runs
+from gradwire.scenario.loading import Point, resolve
+from gradwire.scenario.resolution.compilation import Compiled, compile_point
 from gradwire.vm.machines import Clock
-from gradwire.workloads.compilation import Compiled, compile_point
-from gradwire.workloads.scenario.loading import Point, resolve
 
 SMALL: dict[str, Any] = {
     "title": "small",

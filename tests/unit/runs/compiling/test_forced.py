@@ -14,8 +14,8 @@ from gradwire.runs.compiling.fidelity import Division, division_error
 from gradwire.runs.compiling.forced import forced_division, forced_error
 from gradwire.runs.expected_cost import warnings
 from gradwire.runs.planned import PlannedRun, plan_runs, refuse_coarse, too_coarse, virtual_clock
-from gradwire.workloads.compilation import Compiled, compile_point
-from gradwire.workloads.scenario.loading import Point, resolve
+from gradwire.scenario.loading import Point, resolve
+from gradwire.scenario.resolution.compilation import Compiled, compile_point
 
 LAYER = {"name": "a", "kind": "conv", "forward": "0.2ms", "backward": "0.2ms"}
 

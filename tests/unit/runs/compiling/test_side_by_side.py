@@ -20,9 +20,9 @@ from gradwire.runs import planned
 from gradwire.runs.compiling import shared_plans
 from gradwire.runs.compiling.processes import side_by_side
 from gradwire.runs.planned import plan_runs, planning
+from gradwire.scenario.loading import Scenario, resolve
+from gradwire.scenario.resolution.compilation import compile_plans
 from gradwire.vm.machines import Clock
-from gradwire.workloads.compilation import compile_plans
-from gradwire.workloads.scenario.loading import Scenario, resolve
 
 DOCUMENT: dict[str, Any] = {
     "title": "small",

@@ -10,8 +10,8 @@ import pytest
 from gradwire.faults import Fault, InputFault, MachineFault
 from gradwire.runs.executing.choice import Where
 from gradwire.runs.executing.local import LocalPool
+from gradwire.scenario.loading import resolve
 from gradwire.vm.machines import Clock
-from gradwire.workloads.scenario.loading import resolve
 from tests.unit.runs.test_run_loop import TEXT
 
 

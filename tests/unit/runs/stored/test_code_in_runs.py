@@ -14,13 +14,13 @@ from gradwire.faults import InputFault
 from gradwire.runs.compiling.processes import side_by_side
 from gradwire.runs.stored.point_folders import folder_name
 from gradwire.runs.stored.run_folder import stored_scenario
-from gradwire.workloads.compilation import ResolvedPoint
-from gradwire.workloads.scenario.loading import Point, load_scenario
+from gradwire.scenario.loading import Point, load_scenario
+from gradwire.scenario.resolution.compilation import ResolvedPoint
 from tests.hostile.run_folders import sound
 from tests.shared.command_line import Answer, gradwire_says, needs_no_kernel
 from tests.unit.runs.test_run_loop import good_job, machine
+from tests.unit.scenario.definitions.own_files import STRATEGY
 from tests.unit.test_layout import sources
-from tests.unit.workloads.definitions.own_files import STRATEGY
 
 EVIL = f"""
 from pathlib import Path
@@ -108,7 +108,7 @@ def test_a_point_that_never_had_a_plan_is_not_compiled_to_report_it(say: Say) ->
         file.write_text('{"valid": false, "checks": [], "summary": "it failed"}')
     status, out, err = say("report", "gift")
     assert (status, out) == (2, "")
-    assert "evil.py is not run, since what only reads a run folder runs no code" in err
+    assert "task.json: cannot be read" in err
 
 
 def test_a_notebook_runs_no_code_of_a_run_folder(say: Say) -> None:

@@ -25,7 +25,7 @@ from gradwire.runs.planned import PlannedRun
 from gradwire.runs.protocol import PointTask, read_json
 from gradwire.runs.reporting import write_report
 from gradwire.runs.warmup.longer_window import MOST_ITERATIONS, longer_window
-from gradwire.workloads.scenario.loading import resolve
+from gradwire.scenario.loading import resolve
 from tests.unit.runs.test_run_loop import TEXT, Silent, good_job, machine, planned_runs, run
 
 Times = Callable[[int], float]

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from gradwire.faults import InputFault
+from gradwire.scenario.loading import load_scenario
 from gradwire.workloads.models.catalogue import BUILT_IN
 from gradwire.workloads.models.devices import compute_time
 from gradwire.workloads.registry.catalogue import installed
-from gradwire.workloads.scenario.loading import load_scenario
 from tests.shared.command_line import gradwire_says
 from tests.shared.snippets import install
-from tests.unit.workloads.definitions.own_files import write_own_files
+from tests.unit.scenario.definitions.own_files import write_own_files
 
 MODULE = """\
 from gradwire.plugin import Device, Fact, Layer, LayerKind, Profile, Tensor

@@ -10,9 +10,9 @@ import pytest
 
 from gradwire.faults import InputFault
 from gradwire.plugin import Job, Plan, Strategy, register
+from gradwire.scenario.loading import scenario_of
 from gradwire.workloads.registry import THIS_PROCESS, strategy, strategy_names, strategy_origins
 from gradwire.workloads.registry.registered import REGISTERED
-from gradwire.workloads.scenario.loading import scenario_of
 
 CONTENT: dict[str, Any] = {
     "title": "Mine",

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from gradwire.datatypes.plan import OpKind
 from gradwire.faults import InputFault
 from gradwire.runs.planned import virtual_clock
+from gradwire.scenario.loading import load_scenario
+from gradwire.scenario.resolution.compilation import compile_point
 from gradwire.workloads.checker import check
-from gradwire.workloads.compilation import compile_point
 from gradwire.workloads.job import Cluster, Costs
-from gradwire.workloads.scenario.loading import load_scenario
+from gradwire.workloads.replay.compiler import busiest_s, compile_workload
+from gradwire.workloads.replay.strategy import ReplayOptions, routes_of
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.growth import ALL_RANKS, growing_groups, grown
 from gradwire.workloads.traces.record import Reading
-from gradwire.workloads.traces.replay.compiler import busiest_s, compile_workload
-from gradwire.workloads.traces.replay.strategy import ReplayOptions, routes_of
 from gradwire.workloads.traces.workload import FILE_NAME, Kind, Workload
 from tests.unit.workloads.traces.random_workloads import workloads
 from tests.unit.workloads.traces.small_traces import chakra_file, chakra_node, ddp_step, imported

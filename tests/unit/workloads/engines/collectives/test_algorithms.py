@@ -25,8 +25,8 @@ from gradwire.workloads.engines.collectives.contract import PER_MEMBER, Collecti
 from gradwire.workloads.engines.collectives.routes import ONLY, option_of
 from gradwire.workloads.engines.collectives.trees import NONE, parents, second_parents
 from gradwire.workloads.job import Cluster, Job
-from gradwire.workloads.traces.job import recorded_profile, recorded_times
-from gradwire.workloads.traces.replay.strategy import REPLAY, ReplayOptions, compile_replay
+from gradwire.workloads.replay.job import recorded_profile, recorded_times
+from gradwire.workloads.replay.strategy import REPLAY, ReplayOptions, compile_replay
 from gradwire.workloads.traces.workload import Kind, Tasks, Workload
 
 MEMBERS = range(2, 18)

@@ -18,7 +18,7 @@ from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.devices import ComputeTime
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.registry import strategy
-from gradwire.workloads.traces.replay.strategy import ReplayOptions, routes_of
+from gradwire.workloads.replay.strategy import ReplayOptions, routes_of
 from tests.unit.workloads.engines.collectives.test_algorithms import SIZE, replayed
 
 NAMES = ("ring", "double-tree")

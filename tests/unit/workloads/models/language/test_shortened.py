@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.workloads.compilation import ResolvedPoint
+from gradwire.scenario.loading import resolve
+from gradwire.scenario.resolution.compilation import ResolvedPoint
 from gradwire.workloads.models import model
 from gradwire.workloads.models.devices import compute_time
 from gradwire.workloads.models.language.shortened import block_count, kept_layers, shortened, shortened_time
-from gradwire.workloads.scenario.loading import resolve
 
 DOCUMENT = {
     "title": "four blocks",

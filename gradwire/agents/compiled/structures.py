@@ -1,0 +1,142 @@
+"""What Python and the compiled agent hand each other: structures in memory, which border.py writes out for C."""
+
+from __future__ import annotations
+
+import ctypes
+from enum import IntEnum
+from typing import ClassVar
+
+from gradwire.agents.compiled.failures import FAILURES, AnyDetails, Details
+
+Long, Int, Byte = ctypes.c_int64, ctypes.c_int32, ctypes.c_uint8
+Longs, Ints, Bytes, Words = map(ctypes.POINTER, (Long, Int, Byte, ctypes.c_uint64))
+
+
+class What(IntEnum):
+    """Why the compiled agent returns from a replay."""
+
+    ITERATED = 1
+    """An iteration is done."""
+    FINISHED = 2
+    """All are."""
+    FAILED = 3
+    """Something is wrong: `Told.failure`."""
+
+
+class Lists(ctypes.Structure):
+    """Lists of numbers in one column: list i is of[start[i]] up to of[start[i + 1]]."""
+
+    _fields_ = (("start", Longs), ("of", Ints))
+
+
+class End(ctypes.Structure):
+    """One end of a connection."""
+
+    _fields_ = (
+        ("descriptor", Int),
+        ("connection", Int),
+        ("destination", Int),
+        ("has_line", Int),
+        ("ns_per_byte", ctypes.c_double),
+        ("payload_bytes", Long),
+        ("header_bytes", Long),
+        ("overhead_bytes", Long),
+    )
+    notes: ClassVar = {"connection": "its number", "destination": "a rank"}
+
+
+class Given(ctypes.Structure):
+    """What Python hands over. Columns without a comment are those of the plan's ops."""
+
+    _fields_ = (
+        *((name, Long) for name in ("ops", "queues", "streams", "slots", "own", "iterations", "workers")),
+        *((name, Long) for name in ("senders", "receivers")),
+        ("kind", Bytes),
+        *((name, Ints) for name in ("rank", "lane", "chunk")),
+        *((name, Longs) for name in ("order", "duration_ns", "size_bytes")),
+        *((name, Bytes) for name in ("combine", "received_as", "is_remote")),
+        *((name, Ints) for name in ("tensor", "stream", "slot", "recv", "sender", "waits_first", "waits_later")),
+        ("own_ops", Longs),
+        ("lag", Bytes),
+        *((name, Lists) for name in ("successors", "produces", "consumes", "needs")),
+        ("worker", Ints),
+        ("whole", Ints),
+        ("wholes", Words),
+        ("discipline", Bytes),
+        ("orders", Lists),
+        ("outgoing", ctypes.POINTER(End)),
+        ("incoming", ctypes.POINTER(End)),
+        ("payload", Int),
+        ("spare", Int),
+        ("start_ns", Long),
+        ("log", Longs),
+        ("lateness_ns", Longs),
+    )
+    notes: ClassVar = {
+        "slots": "places of the ledger: what one rank holds of one chunk",
+        "own": "ops of the hosts' ranks",
+        "tensor": "of each op's chunk; -1 for none",
+        "stream": "of each COMPUTE and REDUCE: which of all ranks' streams",
+        "slot": "of each SEND and RECV: its rank's holding of its chunk in the ledger; -1 for control messages",
+        "recv": "of each SEND to one of these ranks: its RECV",
+        "sender": "of each SEND of these ranks: its connection, as a place in `outgoing`",
+        "lag": "of each entry of `successors`",
+        "produces": "slots of each op",
+        "consumes": "the same",
+        "needs": "the same",
+        "worker": "of each rank: its number as a worker, or -1",
+        "whole": "of each slot: which of `wholes` makes it complete",
+        "wholes": "sets of workers",
+        "orders": "of each COUNTER queue: the ops of an iteration, by order",
+        "payload": "descriptor of the file that payload is sent from",
+        "log": "rows of LOG_COLUMNS",
+        "lateness_ns": "of each timer",
+    }
+    #: What the pointers lead to is read only, but for these.
+    written: ClassVar = frozenset({"log", "lateness_ns"})
+
+
+class ContributionSet(ctypes.Structure):
+    """The contributions to a chunk that a message carries or a rank has summed."""
+
+    _fields_ = (("iteration", Long), ("workers", Words))
+    written: ClassVar = frozenset({"workers"})
+
+
+class Told(ctypes.Structure):
+    """What Python reads afterwards."""
+
+    _fields_ = (
+        *((name, Long) for name in ("iterations_done", "rows", "timers")),
+        *((name, Long) for name in ("messages_sent", "messages_received", "bytes_sent", "bytes_received")),
+        ("failure", Long),
+        ("details", AnyDetails),
+        ("arrived", ContributionSet),
+        ("total", ContributionSet),
+    )
+    notes: ClassVar = {
+        "rows": "of the log",
+        "failure": "an enum failure, or 0",
+        "details": "of that failure",
+        "arrived": "what CONTRADICTORY is about",
+        "total": "the same",
+    }
+
+    @property
+    def reason(self) -> Details:
+        """Why the replay could not go on, after FAILED."""
+        place = self.failure - 1
+        name = AnyDetails._fields_[place][0]
+        details: Details = getattr(self.details, name)
+        assert type(details) is FAILURES[place]
+        return details
+
+
+SHARED: dict[str, type[ctypes.Structure]] = {
+    "lists": Lists,
+    "end": End,
+    "given": Given,
+    "contributions": ContributionSet,
+    "told": Told,
+}
+"""Structures by their names in C, each behind those that it consists of."""

@@ -1,0 +1,180 @@
+"""The network that programs run on: that of a scenario's points, or one of a size given on the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.faults import InputFault
+from gradwire.runs.launch.scenario_files import read_scenario
+from gradwire.scenario.contenders import LEAVES, SPINES
+from gradwire.scenario.program_scenarios import ProgramScenario
+from gradwire.vm.machines import DEFAULT_MEMORY_MB
+from gradwire.workloads.scaling import VIRTUAL_CAPACITY_BPS
+from gradwire.workloads.values.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
+from gradwire.workloads.values.units import DURATION, SIZE, rate_bps, rate_text
+
+WALL_LIMIT_S = 1800.0
+LEAST_MEMORY_MB = 512
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Size:
+    """What the command line says of the network: a scenario, or workers and their rate."""
+
+    scenario: Path | None = None
+    settings: tuple[str, ...] = ()
+    workers: int | None = None
+    rate: str | None = None
+    leaf_spine: bool = False
+    oversubscription: float | None = None
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A network, and what a kernel that carries it may take."""
+
+    fabric: Fabric
+    #: What it is called in the names of run folders.
+    name: str
+    memory_mb: int = DEFAULT_MEMORY_MB
+    wall_limit_s: float = WALL_LIMIT_S
+
+    def warnings(self) -> list[str]:
+        """What should be known before the results are trusted."""
+        warning = capacity_warning(self.fabric)
+        return [warning] if warning else []
+
+
+def capacity_warning(fabric: Fabric) -> str:
+    """What to say of a network that is larger than the virtual clock carries exactly; "" for one that is not."""
+    total_bps = fabric.hosts * fabric.rate_bps
+    if total_bps <= VIRTUAL_CAPACITY_BPS:
+        return ""
+    return (
+        f"{fabric.hosts} hosts at {rate_text(fabric.rate_bps)} can send {rate_text(total_bps)} together, and the virtual "
+        f"clock is calibrated to {rate_text(VIRTUAL_CAPACITY_BPS)}: beyond that, hosts slow each other down. Programs' bytes cannot be "
+        "scaled; use fewer hosts or a lower rate"
+    )
+
+
+def bench_of(size: Size) -> Bench:
+    """The network that the command line asks for. Raises InputFault, with what would be right."""
+    if size.scenario is not None:
+        return _of_scenario(size, size.scenario)
+    if size.settings:
+        raise InputFault("--set: belongs to a scenario; give one, or --workers and --rate alone")
+    if size.workers is None or size.rate is None:
+        raise InputFault("which network? Give a scenario, or --workers and --rate, such as --workers 8 --rate 100gbit")
+    return _of_flags(size, size.workers, size.rate)
+
+
+def _of_scenario(size: Size, path: Path) -> Bench:
+    if size.workers is not None or size.rate is not None or size.leaf_spine or size.oversubscription is not None:
+        raise InputFault(
+            f"{path}: the scenario says how large the network is; change it with --set cluster.workers=8 or --set fabric.rate=10gbit"
+        )
+    scenario = read_scenario(path, size.settings)
+    if isinstance(scenario, ProgramScenario):
+        return _of_programs(scenario, path)
+    # Classes and aggregators are the strategies', and no strategy runs here.
+    fabrics = {replace(point.resolved.fabric, classes=1, aggregators=False) for point in scenario.points}
+    fabric = _only(fabrics, path, len(scenario.points))
+    memory_mb = max(point.section.run.memory_mb for point in scenario.points)
+    wall_limit_s = max(point.section.run.time_limit for point in scenario.points)
+    return Bench(fabric, scenario.name, memory_mb, wall_limit_s)
+
+
+def _of_programs(scenario: ProgramScenario, path: Path) -> Bench:
+    fabric = _only({point.fabric for point in scenario.points}, path, len(scenario.points))
+    runs = [point.section.run for point in scenario.points]
+    return Bench(fabric, scenario.name, max(run.memory_mb for run in runs), max(run.time_limit for run in runs))
+
+
+def _only(fabrics: set[Fabric], path: Path, points: int) -> Fabric:
+    """The network, if all points have the same. Raises InputFault if not."""
+    if len(fabrics) > 1:
+        raise InputFault(
+            f"{path}: its {points} points have {len(fabrics)} different networks ({_differences(fabrics)}); choose one with "
+            "--set, such as --set fabric.rate=10gbit"
+        )
+    return next(iter(fabrics))
+
+
+def _differences(fabrics: set[Fabric]) -> str:
+    """In which of the common settings the networks differ."""
+    seen = {
+        "hosts": {str(fabric.hosts) for fabric in fabrics},
+        "rates": {rate_text(fabric.rate_bps) for fabric in fabrics},
+        "topologies": {str(fabric.topology) for fabric in fabrics},
+        "losses": {f"{fabric.loss:g}" for fabric in fabrics},
+        "seeds": {str(fabric.seed) for fabric in fabrics},
+    }
+    return "; ".join(f"{what} {', '.join(sorted(values))}" for what, values in seen.items() if len(values) > 1)
+
+
+def _of_flags(size: Size, workers: int, rate: str) -> Bench:
+    try:
+        line_rate_bps = rate_bps(rate)
+    except ValueError as error:
+        raise InputFault(f"--rate {rate}: {error}") from error
+    if not LOWEST_RATE_BPS <= line_rate_bps <= HIGHEST_RATE_BPS:
+        raise InputFault(f"--rate {rate}: must be {rate_text(LOWEST_RATE_BPS)} to {rate_text(HIGHEST_RATE_BPS)}")
+    fabric = Fabric(workers, line_rate_bps, classes=1)
+    if size.leaf_spine or size.oversubscription is not None:
+        if workers % LEAVES:
+            raise InputFault(f"--workers {workers}: --leaf-spine has {LEAVES} leaves, which must divide the workers")
+        ratio = 1.0 if size.oversubscription is None else size.oversubscription
+        fabric = replace(fabric, topology=Topology.LEAF_SPINE, leaves=LEAVES, spines=SPINES, oversubscription=ratio)
+    return Bench(fabric, f"{workers}-{rate.replace('/', '_').replace(' ', '')}")
+
+
+def chosen_hosts(fabric: Fabric, wanted: str) -> list[int]:
+    """Indices of the hosts of --hosts: "all", or names with commas between them, in their order. Raises InputFault."""
+    names = fabric.host_names()
+    if wanted == "all":
+        return list(range(fabric.hosts))
+    chosen = [name.strip() for name in wanted.split(",") if name.strip()]
+    unknown = [name for name in chosen if name not in names]
+    if unknown or not chosen or len(set(chosen)) < len(chosen):
+        reason = f"no host is called {unknown[0]!r}" if unknown else "name each host once"
+        raise InputFault(f"--hosts {wanted}: {reason}; hosts are {names[0]} to {names[-1]}, such as --hosts h1,h2")
+    return [names.index(name) for name in chosen]
+
+
+def output_limit_bytes(text: str) -> int:
+    """Bytes of --output-limit, such as 4G, 4GiB or 4 GB. Raises InputFault."""
+    size_bytes = _size_bytes("--output-limit", text)
+    if size_bytes < 1:
+        raise InputFault(f"--output-limit {text}: must be above 0")
+    return size_bytes
+
+
+def _size_bytes(option: str, text: str) -> int:
+    """Bytes of an option, where G alone is GiB. Raises InputFault."""
+    written = text.strip()
+    try:
+        return int(SIZE.parse(f"{written}iB" if written[-1:] in ("K", "M", "G") else written))
+    except ValueError as error:
+        raise InputFault(f"{option} {text}: {error}") from error
+
+
+def memory_mb(text: str) -> int:
+    """MiB of --memory, such as 8G, 8GiB or 8 GB. Raises InputFault."""
+    size_bytes = _size_bytes("--memory", text)
+    if size_bytes < LEAST_MEMORY_MB * MIB:
+        raise InputFault(f"--memory {text}: the kernel and the network alone need {LEAST_MEMORY_MB} MiB")
+    return int(size_bytes // MIB)
+
+
+def seconds(option: str, text: str) -> float:
+    """Seconds of an option, such as 30s or 5min. Raises InputFault."""
+    try:
+        value = DURATION.parse(text)
+    except ValueError as error:
+        raise InputFault(f"{option} {text}: {error}") from error
+    if value <= 0:
+        raise InputFault(f"{option} {text}: must be above 0")
+    return value

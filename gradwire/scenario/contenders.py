@@ -1,0 +1,238 @@
+"""Every strategy side by side on one network: which options stand for each, and the scenario that runs them all.
+
+Options are those that suit any model and network: a strategy that searches for its own setting does so, whole tensors are cut
+evenly over servers where the strategy leaves that open, everything else stays at its default. What adding gradients, copying and
+software cost is left free unless it is set, so that what is compared is what the network does.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from gradwire.datatypes.fabric import Topology
+from gradwire.faults import InputFault
+from gradwire.scenario.loading import resolve
+from gradwire.scenario.schema import PointSection
+from gradwire.scenario.settings import flattened
+from gradwire.workloads.engines.collectives.choice import ALGORITHMS, AUTO
+from gradwire.workloads.engines.collectives.contract import Collective
+from gradwire.workloads.engines.collectives.routes import ONLY, option_of
+from gradwire.workloads.registry import strategy, strategy_names
+from gradwire.workloads.replay.strategy import NAME, ReplayOptions
+from gradwire.workloads.replay.strategy import NAME as REPLAY
+from gradwire.workloads.traces.workload import Kind, Workload
+
+ORIGIN = "gradwire compare"
+DECIDED = ("strategy", "chart", "left_out")
+"""Keys of a scenario that say what is ranked and how; the line-up alone sets them, but for the strategies' options."""
+OPTIONS = "strategy.options."
+"""What keys of strategies' options begin with."""
+PARAMETER_SERVER, ALLREDUCE, SWITCHES, PLUG_IN = "parameter server", "allreduce", "support by switches", "plug-in"
+WARMUP, ITERATIONS = "steady", 2
+"""Of comparisons of large models and recorded jobs; of all others, what a scenario has by default, so that `run` gives the same number."""
+LEAVES = SPINES = 2
+ZERO_LIKE_DDP = {"parameters": "fp32", "gradients": "fp32", "bucket_parameters": 25 * 2**20 // 4}
+"""The formats that the others have, and buckets as large as DDP's: DeepSpeed's have room for most models whole."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """How a strategy takes part."""
+
+    strategy: str
+    family: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    #: Whether its plan has a random order, so that one seed says little.
+    random: bool = False
+    #: Whether it sends only a part of the gradients, and so trains something else than the others.
+    partial: bool = False
+    #: Options that tell it from others of the same strategy.
+    told_by: tuple[str, ...] = ()
+
+
+CONTENDERS = (
+    Contender("vanilla", PARAMETER_SERVER, random=True),
+    Contender("partition-slicing", PARAMETER_SERVER, random=True),
+    Contender("geryon", PARAMETER_SERVER, {"rule": "search"}, random=True),
+    Contender("kvstore", PARAMETER_SERVER),
+    Contender("p3-slicing", PARAMETER_SERVER),
+    Contender("p3", PARAMETER_SERVER),
+    Contender("tictac", PARAMETER_SERVER),
+    Contender("tictac-slicing", PARAMETER_SERVER),
+    Contender("netops-ps", PARAMETER_SERVER, {"placement": "split"}),
+    Contender("ring", ALLREDUCE),
+    Contender("hierarchical-ring", ALLREDUCE, {"inside": "scatter-gather"}),
+    Contender("butterfly", ALLREDUCE),
+    Contender("halving-doubling", ALLREDUCE),
+    Contender("double-tree", ALLREDUCE),
+    Contender("butterfly-mixing", ALLREDUCE),
+    Contender("layer-allreduce", ALLREDUCE),
+    Contender("horovod", ALLREDUCE),
+    Contender("lazy-allreduce", ALLREDUCE),
+    Contender("ddp", ALLREDUCE),
+    Contender("megatron", ALLREDUCE),
+    Contender("fsdp", ALLREDUCE, {"parameters": "fp32"}),
+    Contender("zero1", ALLREDUCE, ZERO_LIKE_DDP),
+    Contender("zero2", ALLREDUCE, ZERO_LIKE_DDP),
+    Contender("csc", ALLREDUCE, random=True, partial=True),
+    Contender("multicast-ps", SWITCHES, {"placement": "split"}),
+    Contender("aggregation-ps", SWITCHES, {"placement": "split"}),
+    Contender("multicast-aggregation-ps", SWITCHES, {"placement": "split"}),
+    Contender("ring-multicast", SWITCHES),
+)
+RECORDED = "recorded job"
+FAMILIES = {contender.strategy: contender.family for contender in CONTENDERS} | {REPLAY: RECORDED}
+RANDOM = {contender.strategy: contender.random for contender in CONTENDERS} | {REPLAY: False}
+PARTIAL = tuple(contender.strategy for contender in CONTENDERS if contender.partial)
+
+
+def contenders(names: Sequence[str] = ()) -> list[Contender]:
+    """The named ones, or all, plug-ins with their default options included. Raises InputFault for a name that does not exist."""
+    for name in names:
+        strategy(name)
+    known = {contender.strategy: contender for contender in CONTENDERS}
+    installed = [*known, *(name for name in strategy_names() if name not in known)]
+    # As in `is_random`, a plug-in is taken to draw from the seed.
+    return [known.get(name, Contender(name, PLUG_IN, random=True)) for name in dict.fromkeys(names or installed)]
+
+
+def shared_section(base: Mapping[str, Any]) -> PointSection:
+    """What all strategies share, validated. Raises InputFault for what is wrong whatever the strategy, and for what `base` may not say."""
+    swept = [key for key in base.get("sweep", {}) if not key.startswith(OPTIONS)]
+    if swept:
+        raise InputFault(
+            f"--set {', '.join(swept)}: strategies are ranked at one setting; a list is swept by `gradwire run`"
+        )
+    decided = [
+        key for key in flattened({key: base[key] for key in DECIDED if key in base}) if not key.startswith(OPTIONS)
+    ]
+    if decided:
+        raise InputFault(
+            f"--set {', '.join(decided)}: `gradwire compare` decides this itself; --strategy chooses strategies, "
+            f"--set {OPTIONS}... sets an option of those that have it, and `gradwire run` runs a scenario of your own"
+        )
+    document = {"title": ORIGIN, **_without_options(base), "strategy": {"name": CONTENDERS[0].strategy}}
+    return resolve(document, ORIGIN, ORIGIN).points[0].section
+
+
+def _without_options(base: Mapping[str, Any]) -> dict[str, Any]:
+    return copy.deepcopy({key: value for key, value in base.items() if key not in ("strategy", "sweep")})
+
+
+def asked_options(base: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The strategies' options that `base` sets or sweeps, each with its values."""
+    asked = {key: [value] for key, value in base.get("strategy", {}).get("options", {}).items()}
+    return asked | {key.removeprefix(OPTIONS): list(values) for key, values in base.get("sweep", {}).items()}
+
+
+def check_options(chosen: Sequence[Contender], asked: Mapping[str, list[Any]]) -> None:
+    """Rejects an option that none of the contenders has, and one without values. Raises InputFault."""
+    known = {option for contender in chosen for option in strategy(contender.strategy).options.model_fields}
+    for option, values in asked.items():
+        if not values:
+            raise InputFault(f"--set {OPTIONS}{option}: the list of values is empty")
+        if option not in known:
+            near = difflib.get_close_matches(option, known, 1)
+            hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(sorted(known)) or 'none'}"
+            raise InputFault(f"--set {OPTIONS}{option}: no strategy that takes part has this option; {hint}")
+
+
+def variants(contender: Contender, asked: Mapping[str, list[Any]]) -> list[Contender]:
+    """The contender with each combination of the asked values of options that it has; itself if it has none of them."""
+    had = [option for option in asked if option in strategy(contender.strategy).options.model_fields]
+    combinations = itertools.product(*(asked[option] for option in had))
+    settings = [dict(zip(had, values, strict=True)) for values in combinations]
+    return [replace(contender, options={**contender.options, **chosen}) for chosen in settings]
+
+
+def lacking(contender: Contender, asked: Mapping[str, list[Any]]) -> dict[str, str]:
+    """What is asked of a contender that it does not have, in words, and what happens instead."""
+    had = strategy(contender.strategy).options.model_fields
+    return {
+        f"{contender.strategy} with {option}": f"no option '{option}': takes part as it is"
+        for option in asked
+        if option not in had
+    }
+
+
+def is_random(section: PointSection) -> bool:
+    """Whether the seed decides a point's time: by a random order, the choice of spines, or workers' times.
+
+    Whether an option makes an order random is not known from here: it is known from points that ran with several seeds.
+    """
+    # Whether a plug-in draws from the seed cannot be known from here, so it is taken to.
+    return RANDOM.get(section.strategy.name, True) or _random_setting(section)
+
+
+def _random_setting(shared: PointSection) -> bool:
+    """Whether seeds decide times whatever the strategy."""
+    variation = shared.costs.compute_variation
+    return max(shared.fabric.spines, shared.fabric.cores) > 1 or (variation is not None and variation.value > 0)
+
+
+def lineup(base: Mapping[str, Any], chosen: Sequence[Contender], seeds: int) -> dict[str, Any]:
+    """The scenario document in which the contenders run on the cluster, network and model of `base`.
+
+    Those with a random order run with so many seeds, from the one of `base` on. All do where several spines share the traffic, for
+    the seed decides which spine a pair of hosts uses, and where workers' times are drawn. The options that `base` asks for are already the
+    contenders' (`variants`). Raises InputFault.
+    """
+    shared = shared_section(base)
+    document = _without_options(base)
+    first = shared.run.seed
+    cases: dict[bool, dict[str, list[Any]]] = {}
+    for contender in chosen:
+        random = contender.random or _random_setting(shared)
+        case = cases.setdefault(random, {"strategy": []})
+        case["strategy"].append({"name": contender.strategy, "options": _options(contender, shared)})
+        case["run.seed"] = list(range(first, first + seeds)) if random else [first]
+    document["strategy"] = {"name": chosen[0].strategy}
+    document["cases"] = list(cases.values())
+    document["chart"] = "ranking"
+    return document
+
+
+def _options(contender: Contender, shared: PointSection) -> dict[str, Any]:
+    """Its options; a hierarchical ring's groups are machines or, where a machine has one worker, leaves."""
+    options = dict(contender.options)
+    cluster, fabric = shared.cluster, shared.fabric
+    nested = fabric.topology is not Topology.SINGLE_SWITCH
+    if contender.strategy == "hierarchical-ring" and cluster.workers_per_host == 1 and nested:
+        options["group"] = max(1, cluster.workers // (fabric.pods * fabric.leaves))
+    return options
+
+
+def refusal(contender: Contender, shared: PointSection) -> str | None:
+    """Why a contender would say nothing here although it can run, or None."""
+    nested = shared.cluster.workers_per_host > 1 or shared.fabric.topology is not Topology.SINGLE_SWITCH
+    if contender.strategy == "hierarchical-ring" and not nested:
+        return "one worker per machine and one switch: no workers are nearer to one another than to the rest; give --leaf-spine"
+    return None
+
+
+def replays(trace: Workload, names: Sequence[str] = ()) -> list[Contender]:
+    """The replay as it is by default; with each other algorithm of each kind of collective that the trace has, one at a time; and with
+    priorities, by need and as recorded where they are.
+    """
+    if others := [name for name in names if name != NAME]:
+        raise InputFault(f"--strategy {', '.join(others)}: a trace goes by '{NAME}'; its options say how")
+    defaults = ReplayOptions()
+    present = set(np.unique(trace.tasks.kind).tolist())
+    tried: list[dict[str, object]] = [{}]
+    for kind in Collective:
+        option = option_of(kind)
+        if kind not in ONLY and int(Kind[kind.name]) in present:
+            options: list[dict[str, object]] = [{option: name} for name in (*ALGORITHMS[kind], AUTO)]
+            tried += [own for own in options if own not in tried and own[option] != getattr(defaults, option)]
+    if len(np.unique(trace.tasks.call[trace.tasks.call >= 0])) > 1:
+        tried.append({"priorities": "needed-first"})
+    if len(np.unique(trace.tasks.priority)) > 1:
+        tried.append({"priorities": "recorded"})
+    return [Contender(NAME, RECORDED, own, told_by=tuple(own)) for own in tried]

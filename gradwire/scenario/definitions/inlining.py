@@ -1,0 +1,149 @@
+"""Puts what a scenario's files say into the scenario itself, under `defined`, so that it no longer depends on them.
+
+A run folder's copy of its scenario can then be read anywhere, whatever became of the files. Strategies' files are an exception: their
+code stays where it is, and the scenario has its path. To read an old run needs none of it. A trace stays where it is as well, for its size.
+"""
+
+from __future__ import annotations
+
+import copy
+import tomllib
+from collections.abc import Container, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from gradwire.faults import InputFault
+from gradwire.scenario.definitions.conversion import device_of, model_file, model_text, profile_of
+from gradwire.scenario.definitions.hugging_face import hugging_face_profile
+from gradwire.scenario.explanations import explain, validated
+from gradwire.scenario.file_references import TABLES, TRACE, is_file, strategy_reference, swapped
+from gradwire.scenario.limits import listed
+from gradwire.scenario.reading import read_document
+from gradwire.scenario.sections.defined import DeviceDefinition, DeviceFile, ModelDefinition, ModelFile, name_defect
+from gradwire.workloads.models.catalogue import BUILT_IN
+from gradwire.workloads.registry import strategy_names
+from gradwire.workloads.registry.built_in import BUILT_IN as BUILT_IN_STRATEGIES
+from gradwire.workloads.registry.catalogue import installed
+from gradwire.workloads.registry.strategy_files import allow, strategy_in
+
+NOUNS = {"models": "model", "devices": "device", "strategies": "strategy"}
+
+
+def inlined(document: Mapping[str, Any], base: Path) -> tuple[dict[str, Any], list[str]]:
+    """A scenario's content with names in place of files, and what is wrong with the files.
+
+    The strategies' files that it names may be run from then on, so the content is never that of a run folder, which may be another's.
+
+    base: the folder that paths are relative to. What is wrong has one line each, which begins with the key; the value stays there as it is.
+    """
+    reader = _Reader(document, base)
+    found = swapped(dict(document), reader.name_of)
+    lines = [*reader.lines, *reader.ambiguous()]
+    if any(reader.files.values()):
+        found["defined"] = reader.defined
+    strategies = reader.defined.get("strategies", {})
+    for path in strategies.values() if isinstance(strategies, dict) else ():
+        allow(str(path))
+    return found, list(dict.fromkeys(lines))
+
+
+class _Reader:
+    """Reads the files of one scenario."""
+
+    def __init__(self, document: Mapping[str, Any], base: Path) -> None:
+        self.lines: list[str] = []
+        #: The file that each name comes from, by table.
+        self.files: dict[str, dict[str, Path]] = {table: {} for table in NOUNS}
+        #: Names that the scenario says itself, by table.
+        self.named: dict[str, set[str]] = {table: set() for table in NOUNS}
+        written = document.get("defined", {})
+        self.defined: dict[str, Any] = copy.deepcopy(written) if isinstance(written, dict) else {}
+        self._base = base
+
+    def name_of(self, key: str, value: str) -> str:
+        """The name of what a file defines; any other value is a name already."""
+        table = TABLES[key]
+        if key == TRACE:
+            return str(self._path(value))
+        if not is_file(key, value):
+            self.named[table].add(value)
+            return value
+        try:
+            return self._read(table, value)
+        except InputFault as fault:
+            self.lines += [f"{key}: {line}" for line in str(fault).splitlines()]
+            return value
+
+    def _read(self, table: str, value: str) -> str:
+        if table == "strategies":
+            text, wanted = strategy_reference(value)
+            path = self._path(text)
+            name = strategy_in(path, wanted).name
+            if defect := name_defect(name):
+                raise InputFault(f"{path}: the name '{name}' {defect}")
+            if name in BUILT_IN_STRATEGIES:
+                raise InputFault(f"{path}: '{name}' is a strategy of gradwire: give yours a name of its own")
+            return self._keep(table, name, path, str(path))
+        path = self._path(value)
+        content = read_model(path) if table == "models" else read_definition(path, DeviceFile)
+        name = content.pop("name")
+        if _is_another(table, name, content):
+            raise InputFault(
+                f"{path}: name = '{name}': gradwire has another {NOUNS[table]} of this name; give yours a name of its own"
+            )
+        return self._keep(table, name, path, content)
+
+    def _path(self, text: str) -> Path:
+        return (self._base / Path(text).expanduser()).resolve()
+
+    def _keep(self, table: str, name: str, path: Path, content: Any) -> str:
+        there = self.defined.setdefault(table, {})
+        if name in there and there[name] != content:
+            other = self.files[table].get(name, f"defined.{table}.{name}")
+            raise InputFault(f"{path}: is called '{name}', as is {other}: give each a name of its own")
+        there[name] = content
+        self.files[table][name] = path
+        return name
+
+    def ambiguous(self) -> list[str]:
+        """Describes names that stand for what is installed as well as for what a file of the same scenario defines."""
+        catalogue = installed()
+        # A file may say of a built-in model or device just what gradwire says.
+        built_in: dict[str, Container[str]] = {"models": BUILT_IN.models, "devices": BUILT_IN.devices, "strategies": ()}
+        known = {"models": catalogue.models, "devices": catalogue.devices, "strategies": strategy_names()}
+        return [
+            f"{NOUNS[table]} '{name}': is what {path} defines, and an installed package too; give yours a name of its own"
+            for table, files in self.files.items()
+            for name, path in files.items()
+            if name in self.named[table] and name in known[table] and name not in built_in[table]
+        ]
+
+
+def _is_another(table: str, name: str, content: Mapping[str, Any]) -> bool:
+    """Whether gradwire itself has a model or device of that name, which is not this one."""
+    if table == "models":
+        return name in BUILT_IN.models and BUILT_IN.model(name) != profile_of(name, validated(ModelDefinition, content))
+    return name in BUILT_IN.devices and BUILT_IN.device(name) != device_of(validated(DeviceDefinition, content))
+
+
+def read_model(path: Path) -> dict[str, Any]:
+    """The content of a model file, or what one would have that says the same as a config.json of Hugging Face's. Raises InputFault."""
+    if path.suffix != ".json":
+        return read_definition(path, ModelFile)
+    return tomllib.loads(model_text(model_file(hugging_face_profile(path))))
+
+
+def read_definition(path: Path, kind: type[ModelFile | DeviceFile]) -> dict[str, Any]:
+    """The content of a model file or a device file, which is valid. Raises InputFault with a line for each mistake."""
+    noun, example = (
+        ("model", "batch, source and layers") if kind is ModelFile else ("device", "description and facts or peak")
+    )
+    content = read_document(path, noun, f"a {noun} file has the keys name, {example}")
+    try:
+        validated(kind, content)
+    except ValidationError as error:
+        lines = [line for defect in error.errors() for line in explain(kind, defect, content)]
+        raise InputFault(listed([f"{path}: {line}" for line in dict.fromkeys(lines)])) from error
+    return content

@@ -1,0 +1,61 @@
+"""The settings that a point uses in the end: those of its file, of sweeps and of the command line, and the defaults of all others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from gradwire.scenario.options import KEY
+from gradwire.scenario.schema import PointSection
+from gradwire.workloads.strategy import Options
+from gradwire.workloads.values.expectations import Kind, kind_at
+
+UNSET = "unset"
+
+
+def used_settings(section: PointSection, options: Options) -> dict[str, str]:
+    """Every setting of a point by its dotted key, each value as a scenario may say it; "unset" for what has none."""
+    settings: dict[str, str] = {}
+    for key, text in _settings(section, ""):
+        if key.startswith("defined."):
+            continue
+        settings |= dict(_settings(options, f"{KEY}.")) if key == KEY else {key: text}
+    return settings | {f"defined.{key}": text for key, text in section.defined.in_words().items()}
+
+
+def common_settings(points: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The settings that are the same in all points."""
+    first, *others = points
+    return {key: text for key, text in first.items() if all(other.get(key) == text for other in others)}
+
+
+def _settings(section: BaseModel, prefix: str) -> Iterator[tuple[str, str]]:
+    for name in type(section).model_fields:
+        value = getattr(section, name)
+        if isinstance(value, BaseModel):
+            yield from _settings(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value_text(value, kind_at(type(section), [name]))
+
+
+def value_text(value: Any, kind: Kind | None) -> str:
+    """A value as a scenario may say it; UNSET for None."""
+    if value is None:
+        return UNSET
+    if kind is not None and not isinstance(value, str) and (quantity := kind.of_numbers) is not None:
+        return quantity.text(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(value_text(each, kind.element if kind else None) for each in value)}]"
+    if isinstance(value, BaseModel):
+        return _table(_settings(value, ""))
+    if isinstance(value, dict):
+        return _table((key, value_text(each, kind.element if kind else None)) for key, each in value.items())
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _table(settings: Iterable[tuple[str, str]]) -> str:
+    listed = ", ".join(f"{key} = {text}" for key, text in settings)
+    return f"{{ {listed} }}" if listed else "{}"

@@ -1,0 +1,228 @@
+"""A scenario's content expanded to the documents of its points, sweeps merged in, with everything in it that is wrong.
+
+Every value is checked where it stands, also one that each point overrides. What depends on several values, such as a missing key or keys
+that contradict one another, is checked for each point.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from gradwire.faults import InputFault
+from gradwire.scenario.explanations import explain, is_of_section, validated, value_at
+from gradwire.scenario.limits import MOST_POINTS, MOST_SWEPT_KEYS, count_of
+from gradwire.scenario.schema import AboutSection, PointTables
+from gradwire.scenario.settings import flattened, merge_key
+
+About = TypeVar("About", bound=AboutSection)
+Tables = TypeVar("Tables", bound=PointTables)
+MOST_VALUES_OF_POINTS = 5_000_000
+"""Of all points together, each of which has those of the whole file: a minute to resolve. The largest scenario of a paper has 19,440."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a scenario that gives values to points: the file's own tables, or one value of a sweep."""
+
+    #: Goes before keys in messages: "", "sweep." or "cases.N.".
+    prefix: str
+    #: The values in the tables that they belong in.
+    document: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A product of swept keys: the file's `sweep`, with a case on top if there are cases."""
+
+    #: Values by dotted key. The first key varies slowest.
+    values: Mapping[str, list[Any]]
+    #: Where each key stands, as `Part.prefix`.
+    prefixes: Mapping[str, str]
+
+    def parts(self) -> Iterator[Part]:
+        """Every value by itself."""
+        for key, values in self.values.items():
+            for value in values:
+                document: dict[str, Any] = {}
+                merge_key(document, key, copy.deepcopy(value))
+                yield Part(self.prefixes[key], document)
+
+    def points(self, common: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+        """Every point's document, merged from `common` and swept values, and these values.
+
+        Keys that sweep tables come last, sorted by name, because TOML writers put tables wherever they like. Where both a table and a key
+        inside it are swept, the key is set after the table. Raises InputFault for a key inside what is a plain value.
+        """
+        tables = sorted(key for key, values in self.values.items() if any(isinstance(value, dict) for value in values))
+        keys = [*(key for key in self.values if key not in tables), *tables]
+        outer_first = sorted(keys, key=lambda key: key.count("."))
+        for values in itertools.product(*(self.values[key] for key in keys)):
+            document = copy.deepcopy(dict(common))
+            swept = dict(zip(keys, values, strict=True))
+            for key in outer_first:
+                merge_key(document, key, copy.deepcopy(swept[key]))
+            yield document, swept
+
+    def without_effect(self) -> Iterator[str]:
+        """Describes values in swept tables that another key of the same sweep replaces."""
+        for outer, inner in itertools.permutations(self.values, 2):
+            rest = inner.removeprefix(f"{outer}.").split(".")
+            if inner.startswith(f"{outer}.") and any(
+                _overlaps(value_at(table, rest), value) for table in self.values[outer] for value in self.values[inner]
+            ):
+                yield (
+                    f"{self.prefixes[outer]}{outer}: {'.'.join(rest)} has no effect here, because {self.prefixes[inner]}{inner} replaces "
+                    "it; leave it out of one of the two"
+                )
+
+
+class Expansion(Generic[About, Tables]):
+    """What a scenario's content says: the keys of the file, the points, and what is wrong with them.
+
+    about: what the file may say of itself. tables: what it may say of its points.
+    """
+
+    def __init__(self, content: Mapping[str, Any], about: type[About], tables: type[Tables]) -> None:
+        self._kinds = about, tables
+        #: What the file says of points outside its sweeps.
+        self.common = {key: value for key, value in content.items() if key not in about.model_fields}
+        #: What is wrong with the keys of the file, sweeps included.
+        self.file_defects: list[str] = []
+        #: The keys of the file, if they are valid.
+        self.about = self._about(content)
+        self._sweeps = list(_sweeps(self.about)) if self.about else []
+        self.file_defects += _too_many(self.common, self._sweeps)
+        if self.file_defects:
+            self._sweeps = []  # not even their values are looked at
+        self.file_defects += _empty_or_idle(self.about, self._sweeps) if self.about else []
+
+    @cached_property
+    def parts(self) -> list[Part]:
+        """All parts that give values to points."""
+        swept = (part for sweep in self._sweeps for part in sweep.parts())
+        return [Part("", self.common), *swept]
+
+    @cached_property
+    def points(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """Every point's document and its swept values; none if the file's own keys are wrong."""
+        if self.file_defects:
+            return []
+        try:
+            return [point for sweep in self._sweeps for point in sweep.points(self.common)]
+        except InputFault as fault:
+            self.file_defects.append(str(fault))
+            return []
+
+    def value_defects(self) -> Iterator[str]:
+        """Describes every key that does not exist and every value that is wrong by itself."""
+        _, tables = self._kinds
+        for part in self.parts:
+            for defect in _errors(tables, part.document):
+                if not _of_several_values(tables, defect, part.document):
+                    yield from explain(tables, defect, part.document, part.prefix)
+
+    def sections(self) -> tuple[list[tuple[Tables, dict[str, Any]]], list[str]]:
+        """Validates the points. Returns the valid ones with their swept values, and what is missing or contradicts in the others."""
+        _, tables = self._kinds
+        found, lines = [], []
+        for document, swept in self.points:
+            try:
+                found.append((validated(tables, document), swept))
+            except ValidationError as error:
+                for defect in error.errors():
+                    if _of_several_values(tables, defect, document):
+                        lines += explain(tables, defect, document)
+        return found, lines
+
+    def _about(self, content: Mapping[str, Any]) -> About | None:
+        about, _ = self._kinds
+        keys = {key: value for key, value in content.items() if key in about.model_fields}
+        try:
+            if "sweep" in keys:
+                keys["sweep"] = flattened(keys["sweep"])
+            if isinstance(keys.get("cases"), list):
+                keys["cases"] = [flattened(case, "cases") for case in keys["cases"]]
+        except InputFault as fault:
+            self.file_defects.append(str(fault))
+            return None
+        try:
+            return validated(about, keys)
+        except ValidationError as error:
+            for defect in error.errors():
+                self.file_defects += explain(about, defect, keys)
+        return None
+
+
+def _sweeps(about: AboutSection) -> Iterator[Sweep]:
+    common = dict.fromkeys(about.sweep, "sweep.")
+    if not about.cases:
+        yield Sweep(about.sweep, common)
+    for number, case in enumerate(about.cases):
+        yield Sweep({**about.sweep, **case}, {**common, **dict.fromkeys(case, f"cases.{number}.")})
+
+
+def _empty_or_idle(about: AboutSection, sweeps: Sequence[Sweep]) -> list[str]:
+    """Describes lists without values, values without effect, and sweeps that are too large."""
+    lines = [
+        f"sweep.{key}: the list of values is empty"
+        for sweep in sweeps
+        for key, values in sweep.values.items()
+        if not values
+    ]
+    lines += [
+        f"sweep.{key}: has no effect, because every case sweeps {key} itself; leave it out"
+        for key in about.sweep
+        if about.cases and all(key in case for case in about.cases)
+    ]
+    lines += [line for sweep in sweeps for line in sweep.without_effect()]
+    return list(dict.fromkeys(lines))
+
+
+def _too_many(common: Mapping[str, Any], sweeps: Sequence[Sweep]) -> list[str]:
+    """Describes sweeps that make more points than can be resolved."""
+    points = sum(math.prod(len(values) for values in sweep.values.values()) for sweep in sweeps)
+    if points > MOST_POINTS:
+        return [f"sweep: makes {points:,} points; must be at most {MOST_POINTS:,}: sweep fewer keys or values at once"]
+    keys = max((len(sweep.values) for sweep in sweeps), default=0)
+    if keys > MOST_SWEPT_KEYS:
+        return [f"sweep: has {keys:,} keys; must be at most {MOST_SWEPT_KEYS}"]
+    values = points * count_of(common) + sum(_values_of(sweep) for sweep in sweeps)
+    if values > MOST_VALUES_OF_POINTS:
+        return [
+            f"sweep: makes {points:,} points, which have {values:,} values together; must be at most {MOST_VALUES_OF_POINTS:,}: sweep "
+            "less, or give models as files"
+        ]
+    return []
+
+
+def _values_of(sweep: Sweep) -> int:
+    """How many values its points have by their sweep, all together."""
+    points = math.prod(len(values) for values in sweep.values.values())
+    return sum(points // len(values) * count_of(values) for values in sweep.values.values() if values)
+
+
+def _overlaps(table_value: Any, value: Any) -> bool:
+    if isinstance(table_value, dict) and isinstance(value, dict):
+        return any(_overlaps(table_value[key], value[key]) for key in table_value.keys() & value.keys())
+    return table_value is not None
+
+
+def _errors(kind: type[BaseModel], document: Mapping[str, Any]) -> list[Any]:
+    try:
+        validated(kind, document)
+    except ValidationError as error:
+        return list(error.errors())
+    return []
+
+
+def _of_several_values(tables: type[PointTables], defect: Any, document: Mapping[str, Any]) -> bool:
+    """Whether only a whole point shows a defect: another part may give what is missing, or mend a contradiction."""
+    return defect["type"] == "missing" or is_of_section(tables, defect, document)

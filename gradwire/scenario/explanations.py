@@ -1,0 +1,182 @@
+"""Error messages for scenarios that fail validation. Each names the key and says what would be right."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+from gradwire.scenario.schema import PointTables
+from gradwire.validation import reason_of
+from gradwire.workloads.values.expectations import Kind, kind_at
+
+MOST_HINTS = 3
+"""With more candidates than this, no key is suggested."""
+OUT_OF_RANGE = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
+LONGEST_SHOWN = 60
+"""Characters of a wrong value that are shown."""
+
+
+def explain(kind: type[BaseModel], defect: Any, document: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Describes one defect of a `kind` of section, an entry of pydantic's `errors()`: the key, and what would be right.
+
+    document: what was validated. prefix: goes before the key.
+    """
+    place = _place_in(kind, document, defect["loc"])
+    key, value = prefix + ".".join(map(str, place)), value_at(document, place)
+    if defect["type"] == "extra_forbidden":
+        names = [str(step) for step in place]
+        return [_unknown(key, _hint(kind, names), _known_at(kind, names[:-1]))]
+    if is_of_section(kind, defect, document):
+        # Messages of a section's own validator begin with one of its keys.
+        return [f"{key}{'.' if key else ''}{line}" for line in reason_of(defect).splitlines()]
+    expected = kind_at(kind, place)
+    words = expected.words if expected else ""
+    if defect["type"] == "missing":
+        return [f"{key}: missing; write {words}" if words else f"{key}: missing"]
+    table = kind_at(kind, place[:-1])
+    if table and table.keys and str(place[-1]) not in table.keys:
+        return [_unknown(key, close(str(place[-1]), table.keys), table.keys)]
+    if expected and expected.section and not isinstance(value, dict):
+        return [_no_table(key, value, list(expected.section.model_fields))]
+    return [
+        f"{key} = {shown(value)}: {requirement(expected, defect, value, may_be_swept=issubclass(kind, PointTables))}"
+    ]
+
+
+def requirement(expected: Kind | None, defect: Any, value: Any, *, may_be_swept: bool) -> str:
+    """What a value must be, without its key.
+
+    `may_be_swept` says whether the key may be swept, in which case a list means several values.
+    """
+    if expected and may_be_swept and expected.is_list and not expected.told and not isinstance(value, list):
+        text = json.dumps(value, default=str)
+        return (
+            f"must be a list, like [{text}]; where lists are swept, in --set and [sweep], one list is set by [[{text}]]"
+        )
+    if expected and expected.quantity and isinstance(value, str) and defect["type"] == "value_error":
+        return reason_of(defect)
+    words = expected.words if expected else ""
+    if not words:
+        return reason_of(defect)
+    if defect["type"] == "finite_number":
+        return f"must be {words}, and finite"
+    near = close(value, [str(choice) for choice in expected.choices]) if expected and isinstance(value, str) else ""
+    because = expected.because if expected and defect["type"] in OUT_OF_RANGE else ""
+    return f"must be {words}{because}" + (f"; {near.rstrip()}" if near else "")
+
+
+def shown(value: Any) -> str:
+    """A value as it may have been written, cut if it is long."""
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+
+
+def is_of_section(kind: type[BaseModel], defect: Any, document: Mapping[str, Any]) -> bool:
+    """Whether a defect is of a whole section, whose keys contradict one another, and of none of its values."""
+    place = _place_in(kind, document, defect["loc"])
+    expected = kind_at(kind, place)
+    return defect["type"] == "value_error" and expected is not None and expected.section is not None
+
+
+def value_at(document: Any, place: Sequence[str | int]) -> Any:
+    """The value at a place in a document, or None."""
+    for step in place:
+        in_table = isinstance(document, dict) and step in document
+        in_list = isinstance(document, list) and isinstance(step, int) and step < len(document)
+        if not in_table and not in_list:
+            return None
+        document = document[step]
+    return document
+
+
+def _place_in(kind: type[BaseModel], document: Any, location: Sequence[str | int]) -> list[str | int]:
+    """The part of pydantic's location that is in the document, or one step beyond: not the branches of unions that it tried."""
+    place: list[str | int] = []
+    for step in location:
+        expected = kind_at(kind, place)
+        if not isinstance(document, dict | list) or (expected is not None and expected.is_scalar):
+            break
+        place.append(step)
+        document = value_at(document, [step])
+    return place
+
+
+def dotted_keys(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """Yields the dotted keys of a section and of the sections nested in it, except those in lists of sections."""
+    for name, field in kind.model_fields.items():
+        yield f"{prefix}{name}"
+        section = None if get_origin(field.annotation) is list else _section_of(field.annotation)
+        if section is not None:
+            yield from dotted_keys(section, f"{prefix}{name}.")
+
+
+ALMOST = 0.8
+"""How alike a key of another section must be to be suggested: a typing error of it. `delay` and `fidelity` are alike by 0.62."""
+
+
+def _unknown(key: str, hint: str, allowed: Sequence[str]) -> str:
+    return f"{key}: unknown key; {hint}Known here: {', '.join(allowed)}"
+
+
+def _hint(kind: type[BaseModel], place: Sequence[str]) -> str:
+    """Suggests the key that was meant: the same name in another section, a similar one in this section, or a similar one elsewhere."""
+    by_last_part: dict[str, list[str]] = {}
+    for key in dotted_keys(kind):
+        by_last_part.setdefault(key.rpartition(".")[2], []).append(key)
+    name = place[-1]
+    if name in by_last_part:
+        return _did_you_mean(by_last_part[name])
+    here = _known_at(kind, place[:-1])
+    if begun := [key for key in here if key.startswith(f"{name}_") or name.startswith(f"{key}_")]:
+        return _did_you_mean(begun)
+    elsewhere = difflib.get_close_matches(name, by_last_part, n=1, cutoff=ALMOST)
+    return close(name, here) or _did_you_mean([key for near in elsewhere for key in by_last_part[near]])
+
+
+def close(name: str, allowed: Sequence[str]) -> str:
+    """Asks whether the nearest of the allowed names is meant, if one is near, with a space behind the question."""
+    return _did_you_mean(difflib.get_close_matches(name, allowed, n=1))
+
+
+def _did_you_mean(keys: Sequence[str]) -> str:
+    if not keys or len(keys) > MOST_HINTS:
+        return ""
+    suggestions = " or ".join(f"'{key}'" for key in keys)
+    return f"did you mean {suggestions}? "
+
+
+def _known_at(kind: type[BaseModel], place: Sequence[str]) -> list[str]:
+    """The keys that the section at `place` takes; at the top level, the keys of the file come after the sections of a point."""
+    at = kind_at(kind, [int(step) if step.isdigit() else step for step in place])
+    keys = list(at.section.model_fields) if at and at.section else []
+    return [*keys, *kind.beside.model_fields] if issubclass(kind, PointTables) and not place else keys
+
+
+def _no_table(key: str, value: Any, allowed: Sequence[str]) -> str:
+    if "source" in allowed:
+        return f'{key}: write where it comes from as well, like {{ value = {json.dumps(value, default=str)}, source = "measured" }}'
+    if "name" in allowed and isinstance(value, str):
+        return f"{key} = {shown(value)}: is a table of keys, not a value: write {key}.name={value}"
+    return f"{key} = {shown(value)}: is a table of keys, not a value. Known here: {', '.join(allowed)}"
+
+
+def _section_of(annotation: Any) -> type[BaseModel] | None:
+    if get_origin(annotation) in (Union, types.UnionType, list):
+        return next((section for section in map(_section_of, get_args(annotation)) if section), None)
+    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def validated(kind: type[Model], table: Mapping[str, Any]) -> Model:
+    """Validates a table: "8" and true are not numbers, and 1 is not true. Raises pydantic's ValidationError.
+
+    That is how pydantic reads JSON strictly. Its strict reading of Python objects would also want enums and tuples, which no file has.
+    """
+    return kind.model_validate_json(json.dumps(table, default=str), strict=True)

@@ -1,0 +1,336 @@
+"""Scenario files: TOML with sweeps, resolved into points. A sweep lists values for dotted keys, and their product makes the points."""
+
+from __future__ import annotations
+
+import copy
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import tomli_w
+
+from gradwire.faults import InputFault
+from gradwire.scenario.definitions.inlining import inlined
+from gradwire.scenario.expansion import Expansion
+from gradwire.scenario.limits import listed, refuse_too_much
+from gradwire.scenario.names import name_defects
+from gradwire.scenario.reading import by_first_names, has_programs, read_document
+from gradwire.scenario.resolution.compilation import ResolvedPoint
+from gradwire.scenario.schema import FileSection, PointSection, PrintedSection
+from gradwire.scenario.sections.defined import DefinedSection
+from gradwire.scenario.sections.fault import named_faults
+from gradwire.scenario.settings import apply_setting, flattened, setting_words
+from gradwire.workloads.models.synthetic import base_name
+from gradwire.workloads.values.units import rate_text
+
+GIVEN = "scenario"
+"""The origin of a scenario that is not a file, for messages."""
+SLUG_MAX = 60
+"""Characters of a name that is made of a title."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a scenario."""
+
+    #: The values that identify the point in tables, by name.
+    parameters: dict[str, str]
+    #: Everything that decides the point's result.
+    section: PointSection
+    #: The file that the point comes from, for error messages.
+    origin: str = field(default="", compare=False)
+
+    @cached_property
+    def resolved(self) -> ResolvedPoint:
+        """What the point's names stand for, each looked up once, when it is first needed."""
+        return ResolvedPoint(self.section)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What goes to other processes: without what names stand for, which is looked up there, since no strategy can be pickled."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A resolved scenario. `FileSection` documents the fields that a file sets by the same name."""
+
+    name: str
+    title: str
+    about: str
+    labels: dict[str, str]
+    printed: tuple[PrintedSection, ...]
+    points: tuple[Point, ...]
+    #: The file's content after `--set`, from which an equal scenario can be resolved.
+    document: dict[str, Any]
+    chart: str = "auto"
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    printed_claims: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    #: What `--set` set, as it was written.
+    settings: tuple[str, ...] = ()
+    #: The content before `--set`; None without settings.
+    unset_document: dict[str, Any] | None = field(default=None, compare=False, repr=False)
+
+    def without_settings(self) -> Scenario:
+        """The scenario as it is without `--set`. Raises InputFault for what only settings make right."""
+        if self.unset_document is None:
+            return self
+        return resolve(self.unset_document, self.points[0].origin, self.name)
+
+
+def load_scenario(path: Path, settings: Sequence[str] = (), *, as_run: bool = False) -> Scenario:
+    """Reads a scenario file, applies `key=value` settings, and puts what its model and device files say into it.
+
+    as_run: the file is the copy in a run folder. Names of models, devices, strategies and options are then taken as they are: another
+    version of gradwire may have known others.
+
+    Raises InputFault, naming the file, the key and what would be right for everything that is wrong, if the file cannot be read or is not
+    a valid scenario. What settings replace has to be right as well.
+    """
+    document = read_document(path, follow=not as_run)
+    _refuse_programs(document, str(path))
+    if as_run:
+        _say_what_went_without_saying(document)
+    folder = None if as_run else path.parent
+    return _with_settings(document, str(path), path.stem, settings, folder)
+
+
+def _refuse_programs(document: Mapping[str, Any], origin: str) -> None:
+    """Raises InputFault for a scenario of programs alone, which is resolved by scenario/program_scenarios.py."""
+    if has_programs(document):
+        raise InputFault(
+            f"{origin}: has programs, which have no plan: `gradwire run`, `plan` and `report` take it, and `exec` and `shell` its network"
+        )
+
+
+def _say_what_went_without_saying(document: dict[str, Any]) -> None:
+    """Adds transport.send_ends to the copy of a run that has transport.unsent alone: before the key existed, all sockets buffered."""
+    transport = document.get("transport", {})
+    if not isinstance(transport, dict):
+        return
+    sweeps = [document.get("sweep", {}), *document.get("cases", [])]
+    swept = [key for sweep in sweeps if isinstance(sweep, dict) for key in flattened(sweep)]
+    if "send_ends" not in transport and ("unsent" in transport or "transport.unsent" in swept):
+        document["transport"] = {**transport, "send_ends": "buffered"}
+
+
+def scenario_of(content: Mapping[str, Any], settings: Sequence[str] = ()) -> Scenario:
+    """The scenario with this content, as `load_scenario` gives that of a file with the same content; its name is made of its title.
+
+    Files that it names are looked for in the working directory. Raises InputFault for everything that is wrong, and for values that TOML
+    does not have, such as None.
+    """
+    document = toml_content(content)
+    _refuse_programs(document, GIVEN)
+    return _with_settings(document, GIVEN, name_of_title(document), settings, Path())
+
+
+def toml_content(content: Mapping[str, Any]) -> dict[str, Any]:
+    """A mapping as TOML would have it. Raises InputFault for values that TOML does not have, such as None."""
+    try:
+        refuse_too_much(content)
+        return tomllib.loads(tomli_w.dumps(content))
+    except InputFault as fault:
+        raise InputFault(f"{GIVEN}: {fault}") from fault
+    except (TypeError, ValueError) as error:
+        raise InputFault(
+            f"{GIVEN}: {error}; a scenario has what TOML has: tables, lists, texts, numbers and truth"
+        ) from error
+
+
+def name_of_title(document: Mapping[str, Any]) -> str:
+    """A document's title as a file's name: lower-case words with dashes between them."""
+    title = str(document.get("title", ""))
+    return "-".join(re.findall(r"[a-z0-9.]+", title.lower()))[:SLUG_MAX].strip("-.") or "scenario"
+
+
+def _with_settings(
+    document: dict[str, Any], origin: str, name: str, settings: Sequence[str], folder: Path | None
+) -> Scenario:
+    """Applies settings to a document and resolves it. What settings replace has to be right as well.
+
+    folder: where files that it names are looked for; None for the copy in a run folder, which names no files, and of which names of models
+    and the like are taken as they are.
+    """
+    as_run = folder is None
+    document = named_faults(first_names_of(document, origin))
+    overridden: list[str] = []
+    before: dict[str, Any] | None = None
+    if settings:
+        before, overridden = (document, []) if folder is None else inlined(document, folder)
+        overridden += _defects_of_values(Expansion(before, FileSection, PointSection), not as_run)
+    document = copy.deepcopy(document)
+    refused = list(_refused(document, settings))
+    if refused:
+        raise InputFault(listed([*(f"{origin}: {line}" for line in dict.fromkeys(overridden)), *refused]))
+    if settings and isinstance(document.get("title"), str):
+        document["title"] += f", with {', '.join(map(setting_words, settings))}"
+    if folder is not None:
+        document, wrong_files = inlined(document, folder)
+        overridden += wrong_files
+    resolved = _resolved(document, origin, name, check_names=not as_run, overridden=overridden)
+    return replace(resolved, settings=tuple(settings), unset_document=before)
+
+
+def first_names_of(document: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """The content by the first names of its keys. Raises InputFault, with the origin, where both names of a key are given."""
+    try:
+        return by_first_names(document)
+    except InputFault as fault:
+        raise InputFault(f"{origin}: {fault}") from fault
+
+
+def _refused(document: dict[str, Any], settings: Sequence[str]) -> Iterator[str]:
+    """Applies the settings; yields what is wrong with those that cannot be applied."""
+    for setting in settings:
+        try:
+            apply_setting(document, setting)
+        except InputFault as fault:
+            yield str(fault)
+
+
+def resolve(document: dict[str, Any], origin: str, name: str) -> Scenario:
+    """Validates a scenario's content and expands its sweeps into points.
+
+    Raises InputFault, with lines that begin with `origin`, if the content is not a valid scenario. Names are looked up when a point is
+    compiled.
+    """
+    return _resolved(document, origin, name)
+
+
+def _resolved(
+    document: dict[str, Any], origin: str, name: str, *, check_names: bool = False, overridden: Sequence[str] = ()
+) -> Scenario:
+    """Resolves a document. overridden: what is wrong with values that settings replaced."""
+    expansion = Expansion(document, FileSection, PointSection)
+    lines = [*overridden, *_defects_of_values(expansion, check_names)]
+    sections, misfits = expansion.sections()
+    lines += misfits
+    about = expansion.about
+    if lines or about is None:
+        raise InputFault(listed([f"{origin}: {line}" for line in dict.fromkeys(lines)]))
+    used = ((_with_what_it_uses(section), swept) for section, swept in sections)
+    points = _distinct_points(Point(_parameters(section, swept), section, origin) for section, swept in used)
+    if about.chart == "ranking":
+        _check_one_network(points, origin)
+    return Scenario(
+        name,
+        about.title,
+        about.about,
+        about.labels,
+        tuple(about.printed),
+        points,
+        document,
+        about.chart,
+        about.left_out,
+        tuple(about.printed_claims),
+        tuple(about.notes),
+    )
+
+
+def _defects_of_values(expansion: Expansion[FileSection, PointSection], check_names: bool) -> list[str]:
+    """Describes what is wrong by itself, wherever it stands."""
+    points = [document for document, _ in expansion.points]  # first, for it adds to the file's defects
+    names = name_defects(expansion.parts, points) if check_names else ()
+    return [*expansion.file_defects, *expansion.value_defects(), *names]
+
+
+class HasOrigin(Protocol):
+    """A point, of strategies or of programs."""
+
+    @property
+    def origin(self) -> str:
+        """The file that it comes from."""
+
+
+@contextmanager
+def origin_named(point: HasOrigin) -> Iterator[None]:
+    """Prefixes each line of any InputFault that the block raises with the point's origin."""
+    try:
+        yield
+    except InputFault as fault:
+        prefix = f"{point.origin}: " if point.origin else ""
+        raise InputFault("\n".join(f"{prefix}{line}" for line in str(fault).splitlines())) from fault
+
+
+def _with_what_it_uses(section: PointSection) -> PointSection:
+    """A point's section without the definitions that only other points use, which would make it another point."""
+    defined, model = section.defined, section.model
+    base = base_name(model.name)
+    devices = {name: defined.devices[name] for name in (model.device, model.modules_device) if name in defined.devices}
+    models = {base, *(device.alike.get(base, "") for device in devices.values())}
+    strategies = {name: path for name, path in defined.strategies.items() if name == section.strategy.name}
+    kept = DefinedSection(
+        models={name: each for name, each in defined.models.items() if name in models},
+        devices=devices,
+        strategies=strategies,
+    )
+    return section.model_copy(update={"defined": kept})
+
+
+def _distinct_points(points: Iterable[Point]) -> tuple[Point, ...]:
+    """Drops points whose sections equal an earlier point's: cases may differ only in keys that `--set` overrides."""
+    distinct: dict[str, Point] = {}
+    for point in points:
+        distinct.setdefault(point.section.model_dump_json(), point)
+    return tuple(distinct.values())
+
+
+def _check_one_network(points: Sequence[Point], origin: str) -> None:
+    """Rejects rankings of points that differ in network, model, cluster or costs: a ranking compares strategies at one setting."""
+    sections = {
+        (p.section.cluster, p.section.fabric, p.section.model.model_dump_json(), p.section.costs) for p in points
+    }
+    if len(sections) > 1:
+        raise InputFault(
+            f'{origin}: chart = "ranking" ranks strategies at one setting; leave it out, or sweep nothing but strategy and run.seed'
+        )
+
+
+KNOWN_BY = {
+    "model": "model.name",
+    "strategy": "strategy.name",
+    "workers": "cluster.workers",
+    "rate": "fabric.rate",
+    "seed": "run.seed",
+}
+"""The parameters that every point has, and their keys."""
+
+
+def parameter_names(keys: Sequence[str]) -> dict[str, str]:
+    """Maps swept keys to their names in tables: a key's last part, or the whole key where that part would be ambiguous."""
+    short = {key: key.rpartition(".")[2] for key in keys}
+    counts = Counter([*short.values(), *KNOWN_BY])
+    fixed_names = {key: name for name, key in KNOWN_BY.items()}
+    return {key: fixed_names.get(key) or (name if counts[name] == 1 else key) for key, name in short.items()}
+
+
+def _parameters(section: PointSection, swept: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the parameters of a point: model, strategy, workers, rate, seed, the workers stood for, and whatever the scenario sweeps."""
+    standard = {
+        "model": section.model.name,
+        "strategy": section.strategy.name,
+        "workers": str(section.cluster.workers),
+        "rate": rate_text(section.fabric.rate),
+        "seed": str(section.run.seed),
+    }
+    names = parameter_names(list(swept))
+    if section.cluster.stands_for is not None:
+        standard["stands_for"] = str(section.cluster.stands_for)
+    others = {names[key]: _value_text(value) for key, value in swept.items()}
+    if "strategy" in swept:
+        others["options"] = _value_text(section.strategy.options)
+        del others[names["strategy"]]
+    return {**others, **standard}
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={_value_text(item)}" for key, item in value.items())
+    return str(value)

@@ -1,0 +1,236 @@
+"""What can be written in a scenario: every key with its meaning, what its value must be, and its default, taken from the schema itself."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from gradwire.faults import InputFault
+from gradwire.scenario.effective import value_text
+from gradwire.scenario.options import KEY as OPTIONS
+from gradwire.scenario.program_scenarios import ProgramFileSection, ProgramPointSection
+from gradwire.scenario.reading import key_by_first_names
+from gradwire.scenario.schema import AboutSection, FileSection, PointSection
+from gradwire.workloads.strategy import Options, Strategy
+from gradwire.workloads.values.expectations import Kind
+
+REQUIRED = "required"
+
+
+@dataclass(frozen=True)
+class KeyFacts:
+    """A key of a scenario, or an option of a strategy."""
+
+    #: Dotted, as --set takes it; [] after a key whose value is a list of tables.
+    name: str
+    meaning: str
+    #: What the value must be.
+    value: str
+    #: As a scenario would say it, or REQUIRED.
+    default: str
+
+
+@dataclass(frozen=True)
+class SectionFacts:
+    """A table of a scenario."""
+
+    #: Dotted; "" for the file's own keys.
+    name: str
+    meaning: str
+    keys: tuple[KeyFacts, ...]
+
+
+def sections() -> Iterator[SectionFacts]:
+    """Every table of a scenario file, first the file's own keys."""
+    yield _section("", FileSection)
+    yield from _tables(FileSection, "")
+    for name, field in PointSection.model_fields.items():
+        place, kind = _table_of(name, field)
+        yield _section(place, kind)
+        yield from _tables(kind, f"{place}.")
+
+
+def _table_of(name: str, field: FieldInfo) -> tuple[str, type[BaseModel]]:
+    """A table of a point, by its name and field: what it is called, and its keys."""
+    kind = Kind(field.annotation, field.metadata)
+    inner = kind.element.section if kind.is_table else kind.section
+    assert inner is not None, "a point consists of tables"
+    return f"{name}.NAME" if kind.is_table else name, inner
+
+
+def program_sections() -> Iterator[SectionFacts]:
+    """The tables of a scenario of programs, as far as they differ from those of other scenarios: first the file's own keys."""
+    yield _section("", ProgramFileSection, without=AboutSection)
+    for name, field in ProgramPointSection.model_fields.items():
+        if name not in PointSection.model_fields or field.annotation != PointSection.model_fields[name].annotation:
+            yield _section(*_table_of(name, field))
+
+
+def _tables(parent: type[BaseModel], prefix: str) -> Iterator[SectionFacts]:
+    """The tables inside a table."""
+    for name, field in parent.model_fields.items():
+        kind = Kind(field.annotation, field.metadata)
+        inner = kind.element.section if kind.is_list or kind.is_table else kind.section
+        if inner is not None:
+            place = f"{prefix}{name}{'[]' if kind.is_list else '.NAME' if kind.is_table else ''}"
+            yield _section(place, inner)
+            yield from _tables(inner, f"{place}.")
+
+
+def _section(name: str, kind: type[BaseModel], without: type[BaseModel] | None = None) -> SectionFacts:
+    left_out = without.model_fields if without else {}
+    fields = {key: field for key, field in kind.model_fields.items() if key not in left_out}
+    keys = tuple(_facts(f"{name}.{key}" if name else key, field) for key, field in fields.items())
+    return SectionFacts(name, _one_line(kind.__doc__ or ""), keys)
+
+
+def option_facts(options: type[Options]) -> tuple[KeyFacts, ...]:
+    """The options of a strategy."""
+    return tuple(_facts(name, field) for name, field in options.model_fields.items())
+
+
+def _facts(name: str, field: FieldInfo) -> KeyFacts:
+    kind = Kind(field.annotation, field.metadata)
+    default = field.get_default(call_default_factory=True)
+    return KeyFacts(
+        name,
+        _one_line(field.description or ""),
+        kind.words or "any value",
+        REQUIRED if field.is_required() else _default(default, kind),
+    )
+
+
+def _default(value: Any, kind: Kind) -> str:
+    return '""' if value == "" else value_text(value, kind)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def explained(key: str, strategies: Sequence[Strategy]) -> list[SectionFacts]:
+    """What there is to say of a section, a key, an option of strategies, or a strategy by its name.
+
+    Raises InputFault, with the nearest names, if there is none of them.
+    """
+    key = key_by_first_names(key)
+    everything = list(sections())
+    by_strategy = [_options_of(each) for each in strategies]
+    if key == OPTIONS:
+        return by_strategy
+    for each in strategies:
+        if key in (each.name, f"strategy.{each.name}"):
+            return [_options_of(each)]
+    if key.startswith(f"{OPTIONS}."):
+        found = [_only(section, key) for section in by_strategy]
+    else:
+        found = [section for section in everything if key == section.name]
+        found = found or [_only(section, key) for section in everything]
+        if not any(section.keys for section in found):
+            found = [_ending_in(section, key) for section in everything]
+    if told := [section for section in found if section.keys]:
+        return told
+    names = [facts.name for section in (*everything, *by_strategy) for facts in section.keys]
+    names += [section.name for section in everything if section.name]
+    near = list(dict.fromkeys(difflib.get_close_matches(key, [*names, *(each.name for each in strategies)], 3)))
+    hint = f"did you mean {' or '.join(near)}?" if near else "`gradwire explain` lists them all"
+    raise InputFault(f"{key}: no such key, section or strategy; {hint}")
+
+
+def _only(section: SectionFacts, key: str) -> SectionFacts:
+    return SectionFacts(section.name, section.meaning, tuple(facts for facts in section.keys if facts.name == key))
+
+
+def _ending_in(section: SectionFacts, word: str) -> SectionFacts:
+    """The keys whose last part is this word."""
+    ends = tuple(facts for facts in section.keys if facts.name.rpartition(".")[2] == word)
+    return SectionFacts(section.name, section.meaning, ends)
+
+
+def _options_of(chosen: Strategy) -> SectionFacts:
+    keys = tuple(
+        KeyFacts(f"{OPTIONS}.{facts.name}", facts.meaning, facts.value, facts.default)
+        for facts in option_facts(chosen.options)
+    )
+    return SectionFacts(f"strategy '{chosen.name}'", f"{chosen.summary} ({chosen.source})", keys)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of scenario files, for editors. A key that a sweep may give is not required, so the title alone is."""
+    schema = FileSection.model_json_schema()
+    of_points = PointSection.model_json_schema()
+    of_programs = ProgramPointSection.model_json_schema()
+    definitions = {**of_programs.pop("$defs"), **of_points.pop("$defs"), **schema.pop("$defs", {})}
+    either = {
+        key: {"anyOf": [of_points["properties"][key], of_programs["properties"][key]]}
+        for key in of_points["properties"].keys() & of_programs["properties"].keys()
+    }
+    for table in definitions.values():
+        if table["title"] not in ("PrintedSection",) and not table["title"].startswith("Sourced"):
+            table.pop("required", None)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "gradwire scenario",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            **ProgramFileSection.model_json_schema()["properties"],
+            **schema["properties"],
+            **of_programs["properties"],
+            **of_points["properties"],
+            **either,
+        },
+        "required": ["title"],
+        "$defs": definitions,
+    }
+
+
+def markdown(strategies: Sequence[Strategy]) -> str:
+    """docs/scenario-reference.md: every key, and every option of every strategy."""
+    parts = [
+        "# What a scenario may say",
+        "Written by `gradwire explain --markdown`. `gradwire explain fabric.rate` says the same of a single key, and "
+        "`gradwire explain --json-schema` prints a JSON Schema with which editors complete and check scenario files. "
+        "Any value may be set on the command line (`--set fabric.rate=25gbit`), and any key of a point may be swept: "
+        "`[sweep]` takes lists of values, and so does `--set`.",
+    ]
+    for section in sections():
+        parts += [f"## {f'`[{section.name}]`' if section.name else 'The file'}", section.meaning, _table(section.keys)]
+    parts += [
+        "## Scenarios of programs",
+        "They have no model and no strategy, and programs alone ([your own program](your-own-program.md#in-a-scenario)). "
+        "`[program.NAME]`, `[fabric]` and the file's keys `title`, `about`, `labels`, `sweep`, `cases` and `notes` are as above. "
+        "These are not:",
+    ]
+    for section in program_sections():
+        heading = f"### `[{section.name}]`" if section.name else "### The file of a scenario of programs"
+        parts += [heading, section.meaning, _table(section.keys)]
+    parts += ["## Options of strategies", f"Written as `{OPTIONS}.NAME`."]
+    for each in strategies:
+        options = option_facts(each.options)
+        parts += [
+            f"### `{each.name}`",
+            f"{each.summary} ({each.source}).",
+            _table(options) if options else "No options.",
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(keys: Sequence[KeyFacts]) -> str:
+    rows = [
+        f"| `{facts.name}` | {_cell(facts.meaning)} | {_cell(facts.value)} | {_code(facts.default)} |" for facts in keys
+    ]
+    return "\n".join(["| key | meaning | value | default |", "|---|---|---|---|", *rows])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _code(default: str) -> str:
+    return default if default in (REQUIRED, "unset") else f"`{_cell(default)}`"

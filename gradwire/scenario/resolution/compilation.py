@@ -1,0 +1,371 @@
+"""From a point of a scenario to the fabric that it needs and the plans that it replays."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TypeVar
+
+import numpy as np
+
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Plan, Role
+from gradwire.faults import InputFault
+from gradwire.scenario.definitions.conversion import catalogue_of
+from gradwire.scenario.options import validated_options
+from gradwire.scenario.resolution.congestion import congestion_defects
+from gradwire.scenario.resolution.made_up import made_up, made_up_times
+from gradwire.scenario.resolution.planned_faults import fault_defects
+from gradwire.scenario.resolution.windows import buffer_bytes
+from gradwire.scenario.schema import ClusterSection, CostsSection, ModelSection, PointSection
+from gradwire.scenario.sections.fault import may_lose
+from gradwire.scenario.sections.program import class_beside, program_defects
+from gradwire.workloads.called_strategy import classes_of_strategy, has_aggregators, plans_of_strategy
+from gradwire.workloads.job import Cluster, Costs, Job
+from gradwire.workloads.models.catalogue import Catalogue
+from gradwire.workloads.models.devices import ComputeTime, compute_time, with_modules_of
+from gradwire.workloads.models.language.shortened import shortened, shortened_time
+from gradwire.workloads.models.profile import Profile
+from gradwire.workloads.models.synthetic import base_name
+from gradwire.workloads.registry import strategy
+from gradwire.workloads.replay.job import recorded_profile, recorded_times, replaying, trace_of
+from gradwire.workloads.replay.strategy import REPLAY, classes_of
+from gradwire.workloads.stand_in import StandIn
+from gradwire.workloads.strategy import Options, Strategy
+
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True)
+class ResolvedPoint:
+    """What a point's names stand for: its strategy with its options, the job, and the fabric.
+
+    Each is looked up once, when it is first needed, because a report of an old run must not fail over options that it does not need. A
+    scenario's point has its own (`Point.resolved`).
+    Every attribute raises InputFault, with the key, for what does not exist or fit together.
+    """
+
+    section: PointSection
+
+    @cached_property
+    def strategy(self) -> Strategy:
+        """The strategy that the point names."""
+        if self.section.model.trace is not None and self.section.strategy.name != REPLAY.name:
+            raise InputFault(
+                f"strategy.name = '{self.section.strategy.name}': a trace (model.trace) goes by strategy '{REPLAY.name}'"
+            )
+        with _blamed("strategy.name"):
+            return strategy(self.section.strategy.name, self.section.defined.strategies)
+
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        """The models and devices that the point can name."""
+        return catalogue_of(self.section.defined)
+
+    @cached_property
+    def options(self) -> Options:
+        """The strategy's options."""
+        return validated_options(self.strategy, self.section.strategy.options)
+
+    @cached_property
+    def unsent_bytes(self) -> int | None:
+        """How much of a connection may wait unsent when a SEND ends: as the scenario says, or as the strategy's system does it.
+
+        None where a SEND ends when its last byte has left the host.
+        """
+        return self.section.transport.unsent_bytes(self.strategy.senders)
+
+    @cached_property
+    def compute(self) -> ComputeTime:
+        """How long a worker computes, whatever the strategy."""
+        wanted = self.section.model
+        profile = _profile(wanted, self.catalogue)
+        compute = _compute_time(wanted, profile, self.catalogue)
+        return compute if wanted.blocks is None else shortened_time(compute, profile, wanted.blocks)
+
+    @cached_property
+    def job(self) -> Job:
+        """What the strategy compiles, without the fabric. A cluster that stands for a larger one has its costs and rate scaled."""
+        job = _job(self.section, self.catalogue, needs_servers=self.strategy.needs_servers)
+        if self.section.model.trace is not None:
+            if self.section.cluster.stands_for is not None:
+                raise InputFault(
+                    "cluster.stands_for: a trace's ranks stand for themselves; model.grow puts it on more of them"
+                )
+            return replaying(job, trace_of(self.section.model.trace), self.section.model.grow)
+        if self.strategy is REPLAY:
+            raise InputFault(
+                f"strategy.name = '{REPLAY.name}': there is nothing to replay: give model.trace, or another strategy"
+            )
+        meant = _stands_for(self.section.cluster)
+        if meant is None:
+            return job
+        if job.relative_times:
+            raise InputFault(
+                "costs.compute_variation: a cluster that stands for a larger one shows no difference between workers; leave out it or "
+                "cluster.stands_for"
+            )
+        return _standing_in(job, meant, self.strategy, self.options)
+
+    @cached_property
+    def fabric(self) -> Fabric:
+        """The fabric that the point needs."""
+        beside = 1 + max(map(class_beside, self.section.program.values()), default=0)
+        recorded = 1 if self.job.trace is None else classes_of(self.job.trace, self.options)
+        classes = max(classes_of_strategy(self.strategy, self.options), recorded, beside)
+        built = _fabric(self.section, self.job.cluster.ports, self.job.rate_bps, classes)
+        return replace(
+            built, aggregators=has_aggregators(self.strategy, self.options), faulty=may_lose(self.section.fault)
+        )
+
+    @property
+    def buffer_bytes(self) -> int:
+        """The buffer of each connection and direction: what the point asks for, or what its paths need."""
+        return buffer_bytes(self.section, self.fabric)
+
+    @cached_property
+    def misfits(self) -> tuple[str, ...]:
+        """Describes what does not exist or fit together, one line each, for every part that can be told without the others."""
+        lines: list[str] = congestion_defects(self.section)
+
+        def attempt(part: Callable[[], Part]) -> Part | None:
+            try:
+                return part()
+            except InputFault as fault:
+                lines.extend(str(fault).splitlines())
+                return None
+
+        options = attempt(lambda: self.options)
+        if options is not None:
+            attempt(lambda: self.unsent_bytes)
+        catalogue = self.catalogue
+        profile = attempt(lambda: _profile(self.section.model, catalogue))
+        if profile is not None:
+            attempt(lambda: _compute_time(self.section.model, profile, catalogue))
+        cluster = attempt(
+            lambda: _cluster(self.section.cluster, needs_servers=options is None or self.strategy.needs_servers)
+        )
+        if cluster is not None:
+            classes = 1 if options is None else attempt(partial(classes_of_strategy, self.strategy, options)) or 1
+            attempt(lambda: _fabric(self.section, cluster.ports, None, classes))
+        fabric = attempt(lambda: self.fabric)
+        if fabric is not None:
+            lines += program_defects(self.section.program, fabric.host_names(), fabric.classes)
+            lines += fault_defects(self.section.fault, fabric, self.job.cluster.workers)
+        return tuple(dict.fromkeys(lines))
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A point ready to run."""
+
+    strategy: Strategy
+    fabric: Fabric
+    job: Job
+    #: Candidates by label. Of several, the run keeps the fastest.
+    plans: Mapping[str, Plan]
+    #: How much of a connection may wait unsent when a SEND ends; None: it ends when its last byte has left the host.
+    unsent_bytes: int | None
+
+
+def compile_point(
+    section: PointSection, plans_of: Callable[[ResolvedPoint, Job], Mapping[str, Plan]] | None = None
+) -> Compiled:
+    """Resolves a point and compiles it, as `compile_resolved` does."""
+    return compile_resolved(ResolvedPoint(section), plans_of)
+
+
+def compile_resolved(
+    point: ResolvedPoint, plans_of: Callable[[ResolvedPoint, Job], Mapping[str, Plan]] | None = None
+) -> Compiled:
+    """Compiles a point. Raises InputFault, with the key, for what does not exist or fit together.
+
+    plans_of: gives the plans of a point, whose job has its fabric; the default compiles them.
+    """
+    point.fabric.ports_named(point.section.run.capture)  # rejects unknown port names
+    unsent_bytes = point.unsent_bytes
+    job = replace(point.job, fabric=point.fabric)
+    return Compiled(point.strategy, point.fabric, job, (plans_of or compile_plans)(point, job), unsent_bytes)
+
+
+def compile_plans(point: ResolvedPoint, job: Job) -> Mapping[str, Plan]:
+    """The candidate plans of a point, whose job has its fabric. Raises InputFault."""
+    try:
+        plans = plans_of_strategy(point.strategy, job, point.options, point.fabric)
+    except OverflowError as error:
+        raise InputFault(
+            "an op takes longer, or is larger, than 64 bits count in nanoseconds and bytes: look for what is too large or too small in "
+            "model.batch, model.speedup, the model's times and costs"
+        ) from error
+    return {label: _on_nics(plan, job.cluster) for label, plan in plans.items()}
+
+
+def _on_nics(plan: Plan, cluster: Cluster) -> Plan:
+    """Places each rank at the NIC of its machine that it uses. To the strategy, a host was a machine. What is on switches stays there."""
+    if cluster.nics_per_host == 1:
+        return plan
+    ports = plan.rank_host.copy()
+    for role, port_of in ((Role.WORKER, cluster.worker_port), (Role.SERVER, cluster.server_port)):
+        ranks = np.flatnonzero(plan.rank_role == role)
+        ports[ranks] = [port_of(number) for number in range(len(ranks))]
+    return replace(plan, rank_host=ports, nics_per_host=cluster.nics_per_host)
+
+
+@contextmanager
+def _blamed(key: str) -> Iterator[None]:
+    """Puts the key whose value is at fault in front of the fault's message."""
+    try:
+        yield
+    except InputFault as fault:
+        raise InputFault(f"{key}: {fault}") from fault
+
+
+def _profile(wanted: ModelSection, catalogue: Catalogue) -> Profile:
+    if wanted.trace is not None:
+        with _blamed("model.trace"):
+            return recorded_profile(wanted.name, trace_of(wanted.trace))
+    if wanted.layers:
+        return made_up(wanted)
+    with _blamed("model.name"):
+        return catalogue.model(wanted.name)
+
+
+def _compute_time(wanted: ModelSection, profile: Profile, catalogue: Catalogue) -> ComputeTime:
+    if wanted.trace is not None:
+        more = (
+            ""
+            if wanted.grow is None
+            else f"; on more ranks by data parallelism (model.grow = {', '.join(map(str, wanted.grow))})"
+        )
+        return recorded_times(trace_of(wanted.trace), wanted.trace + more)
+    return made_up_times(wanted) if wanted.layers else _compute(wanted, profile, catalogue)
+
+
+def _cluster(wanted: ClusterSection, *, needs_servers: bool) -> Cluster:
+    servers = (wanted.servers or wanted.workers) if needs_servers else 0
+    return Cluster(wanted.workers, servers, wanted.colocated, wanted.workers_per_host, wanted.nics_per_host)
+
+
+def _job(section: PointSection, catalogue: Catalogue, *, needs_servers: bool) -> Job:
+    """The job as the scenario says it, before a cluster stands for a larger one."""
+    wanted = section.model
+    profile = _profile(wanted, catalogue)
+    compute = _compute_time(wanted, profile, catalogue)
+    if wanted.blocks is not None:
+        profile, compute = shortened(profile, wanted.blocks), shortened_time(compute, profile, wanted.blocks)
+    return Job(
+        profile=profile.fused(wanted.fused_parameters),
+        compute=compute,
+        cluster=_cluster(section.cluster, needs_servers=needs_servers),
+        batch=wanted.batch or profile.batch,
+        seed=section.run.seed,
+        costs=_costs(section.costs),
+        rate_bps=section.fabric.rate,
+        relative_times=_drawn_times(section),
+    )
+
+
+def _drawn_times(section: PointSection) -> tuple[float, ...]:
+    """Each worker's factor on its compute times: drawn per worker, and the same for every model, strategy and network."""
+    variation = section.costs.compute_variation
+    if variation is None or not variation.value:
+        return ()
+    spread = math.sqrt(math.log1p(variation.value**2))
+    draws = (random.Random(f"{section.run.seed}/compute/{worker}") for worker in range(section.cluster.workers))
+    return tuple(draw.lognormvariate(-(spread**2) / 2, spread) for draw in draws)
+
+
+def _stands_for(section: ClusterSection) -> Cluster | None:
+    if section.stands_for is None:
+        return None
+    if section.nics_per_host > 1:
+        raise InputFault(
+            f"cluster.stands_for: leave out cluster.nics_per_host = {section.nics_per_host}: it is known what an allreduce sends by "
+            "a machine's only port, and not what it would send by each of several"
+        )
+    if section.stands_for < section.workers or section.stands_for % section.stands_for_per_host:
+        raise InputFault(
+            f"cluster.stands_for = {section.stands_for}: must be at least cluster.workers = {section.workers}, and a multiple of "
+            f"cluster.stands_for_per_host = {section.stands_for_per_host}"
+        )
+    return Cluster(section.stands_for, workers_per_host=section.stands_for_per_host)
+
+
+def _standing_in(job: Job, meant: Cluster, chosen: Strategy, options: Options) -> Job:
+    if chosen.load is None:
+        raise InputFault(
+            f"cluster.stands_for: not known how strategy '{chosen.name}' grows with workers; allreduces by one algorithm are"
+        )
+    scaling = StandIn(chosen.load(job.cluster, options), chosen.load(meant, options))
+    rate_bps = None if job.rate_bps is None else scaling.rate_bps(job.rate_bps)
+    return replace(job, costs=scaling.costs(job.costs), rate_bps=rate_bps, stands_for=meant)
+
+
+def _costs(section: CostsSection) -> Costs:
+    free = float("inf")
+    return Costs(
+        aggregation_bytes_per_s=section.aggregation_rate.value if section.aggregation_rate else free,
+        message_latency_s=section.message_latency.value if section.message_latency else 0.0,
+        local_bytes_per_s=section.local_rate.value if section.local_rate else free,
+        local_latency_s=section.local_latency.value if section.local_latency else None,
+        copy_bytes_per_s=section.copy_rate.value if section.copy_rate else free,
+        merge_s=section.slice_merge.value if section.slice_merge else 0.0,
+    )
+
+
+def _compute(wanted: ModelSection, profile: Profile, catalogue: Catalogue) -> ComputeTime:
+    assert wanted.device is not None  # the schema wants either a device or layers
+    times = partial(
+        compute_time,
+        batch=wanted.batch or profile.batch,
+        iteration_s=wanted.iteration_time,
+        forward_s=wanted.forward_time,
+        speedup=wanted.speedup,
+        catalogue=catalogue,
+    )
+    with _blamed("model.device"):
+        base = catalogue.model(base_name(wanted.name)) if wanted.modules_device else profile
+        computed = times(base, wanted.device)
+    if wanted.modules_device:
+        with _blamed("model.modules_device"):
+            computed = with_modules_of(computed, profile, times(profile, wanted.modules_device))
+    if wanted.iteration_time is not None and wanted.iteration_time_source:
+        return replace(computed, source=wanted.iteration_time_source)
+    if wanted.forward_time is not None:
+        own = wanted.forward_time_source or "given by the scenario"
+        text = f"forward pass of {wanted.forward_time:g} s: {own}; backward pass: {computed.source}"
+        return replace(computed, source=text)
+    return computed
+
+
+def _fabric(section: PointSection, hosts: int, rate_bps: float | None, needed_classes: int) -> Fabric:
+    wanted = section.fabric
+    if wanted.classes is not None and wanted.classes < needed_classes:
+        raise InputFault(
+            f"fabric.classes = {wanted.classes}: strategy '{section.strategy.name}' needs at least {needed_classes}"
+        )
+    return Fabric(
+        hosts=hosts,
+        rate_bps=rate_bps or wanted.rate,
+        topology=wanted.topology,
+        leaves=wanted.leaves,
+        spines=wanted.spines,
+        oversubscription=wanted.oversubscription,
+        pods=wanted.pods,
+        cores=wanted.cores,
+        core_oversubscription=wanted.core_oversubscription,
+        nics_per_host=section.cluster.nics_per_host,
+        rails=wanted.rails,
+        classes=wanted.classes or needed_classes,
+        mtu_bytes=wanted.mtu_bytes,
+        gso_bytes=wanted.gso_bytes,
+        buffer_bytes=wanted.buffer_bytes,
+        ecn_bytes=wanted.ecn_bytes,
+        loss=wanted.loss,
+        fair_queues=wanted.fair_queues,
+        seed=section.run.seed,
+    )

@@ -1,0 +1,74 @@
+"""Faults of a scenario as the machine carries them out: places found on the fabric, times in nanoseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.records import PlannedFault
+from gradwire.faults import InputFault
+from gradwire.scenario.sections.fault import FaultSection, name_defects
+
+
+def planned_faults(faults: Mapping[str, FaultSection], fabric: Fabric) -> tuple[PlannedFault, ...]:
+    """The faults as data for the machine. Raises InputFault for a link that does not exist."""
+    return tuple(_planned(name, fault, fabric) for name, fault in faults.items())
+
+
+def fault_defects(faults: Mapping[str, FaultSection], fabric: Fabric, workers: int) -> list[str]:
+    """What is wrong with faults on a fabric with this number of workers, each line with its key."""
+    lines = list(name_defects(faults))
+    for name, fault in faults.items():
+        lines += [f"fault.{name}.{line}" for line in _defects(fault, fabric, workers)]
+    return lines
+
+
+def _defects(fault: FaultSection, fabric: Fabric, workers: int) -> Iterator[str]:
+    if fault.worker is not None and fault.worker >= workers:
+        yield f"worker = {fault.worker}: workers are 0 to {workers - 1}"
+    if fault.switch is not None and fault.switch not in fabric.switch_names():
+        yield f"switch = '{fault.switch}': switches are {', '.join(fabric.switch_names())}"
+    for key, host in (("source", fault.source), ("destination", fault.destination)):
+        if host is not None and host not in fabric.host_names():
+            yield f"{key} = '{host}': hosts are h1 to h{fabric.hosts}"
+    if fault.kind == "tenant" and fault.rate is not None and fault.rate > fabric.rate_bps:
+        yield f"rate: must be at most the {fabric.rate_bps / 1e9:g}gbit of a host's link"
+    if fault.link is None:
+        return
+    try:
+        place = port_of(fabric, fault.link)
+    except InputFault as wrong:
+        yield str(wrong)
+        return
+    line_rate_bps = next(rate for port, rate in fabric.ports() if port.interface == place)
+    if fault.rate is not None and fault.rate >= line_rate_bps:
+        yield f"rate: must be below the {line_rate_bps / 1e9:g}gbit of link {fault.link}"
+
+
+def port_of(fabric: Fabric, link: str) -> str:
+    """The port, as an interface name, at one end of the link that a host or a port names. Raises InputFault."""
+    names = {name: f"{name}-eth0" for name in fabric.endpoint_names()}
+    wanted = names.get(link, link)
+    if any(port.interface == wanted for port, _ in fabric.ports()):
+        return wanted
+    raise InputFault(
+        f"link = '{link}': no host or port is called that; hosts are h1 to h{fabric.hosts}, and ports are like h1-eth0 or s1-eth1"
+    )
+
+
+def _planned(name: str, fault: FaultSection, fabric: Fabric) -> PlannedFault:
+    values = (fault.loss, fault.delay, fault.rate, fault.factor, fault.every)
+    place = port_of(fabric, fault.link) if fault.link is not None else fault.switch or ""
+    hosts = fabric.host_names()
+    return PlannedFault(
+        name=name,
+        kind=fault.kind,
+        at_ns=round(fault.at * 1e9),
+        iteration=-1 if fault.iteration is None else fault.iteration,
+        duration_ns=-1 if fault.duration is None else round(fault.duration * 1e9),
+        place=place,
+        worker=-1 if fault.worker is None else fault.worker,
+        value=next((value for value in values if value is not None), 0.0),
+        source=-1 if fault.source is None else hosts.index(fault.source),
+        destination=-1 if fault.destination is None else hosts.index(fault.destination),
+    )

@@ -1,0 +1,64 @@
+"""Whether sockets' buffers fill a point's paths: what they are, and what to say where they do not. Pure."""
+
+from __future__ import annotations
+
+from gradwire.datatypes.delays import LARGEST_WINDOW_BYTES, enough_buffer_bytes, round_trip_bytes
+from gradwire.datatypes.fabric import Fabric
+from gradwire.scenario.resolution.planned_faults import planned_faults
+from gradwire.scenario.schema import PointSection
+from gradwire.workloads.values.units import SIZE
+
+BURST_MEMORY_BYTES = 1280
+"""What a burst under way takes of the machine's memory, beside its payload, of which there is one copy for all: the kernel's
+structures and the room for headers (SKB_TRUESIZE(MAX_TCP_HEADER) of include/linux/skbuff.h)."""
+SOCKETS_SHARE = 0.5
+"""Of the machine's memory; the rest is for the network, the plan and the logs."""
+
+
+def path_bytes(section: PointSection, fabric: Fabric) -> int:
+    """What the longest round trip holds at the line's rate; 0 where no link has a delay.
+
+    Raises InputFault for a link that does not exist.
+    """
+    return round_trip_bytes(fabric, planned_faults(section.fault, fabric))
+
+
+def buffer_bytes(section: PointSection, fabric: Fabric) -> int:
+    """The buffer of each socket: the one that the point asks for, or what fills its paths. Raises InputFault as `path_bytes` does."""
+    return section.transport.buffer or enough_buffer_bytes(path_bytes(section, fabric))
+
+
+def small_windows(section: PointSection, fabric: Fabric) -> str:
+    """What a user should know before the run of windows that do not fill the longest path; "" where all do."""
+    held_bytes = path_bytes(section, fabric)
+    has_bytes, enough_bytes = buffer_bytes(section, fabric), enough_buffer_bytes(held_bytes)
+    longest = f"the longest round trip holds {held_bytes / 1e6:,.4g} MB at the line's rate (rate x round trip)"
+    if held_bytes > LARGEST_WINDOW_BYTES:
+        return (
+            f"{longest}, and no window of TCP is larger than {_size(LARGEST_WINDOW_BYTES)}: one connection cannot fill that path, whatever "
+            "transport.buffer is; use a lower rate or shorter delays"
+        )
+    if section.transport.buffer is None or has_bytes >= enough_bytes or not held_bytes:
+        return ""
+    return (
+        f"transport.buffer = {_size(has_bytes)} is too little for the links' delays: {longest}, so sockets' windows may limit "
+        f"connections, and not links. {_size(enough_bytes)} would do, which is what it is when left out"
+    )
+
+
+def crowded_memory(section: PointSection, fabric: Fabric, connections: int) -> str:
+    """What a user should know before the run where all sockets together may hold more than the machine's memory; "" where they may not."""
+    each_bytes, memory_bytes = buffer_bytes(section, fabric), section.run.memory_mb << 20
+    burst_bytes = max(fabric.mss_bytes(), fabric.gso_bytes * fabric.mss_bytes() // fabric.mtu_bytes)
+    needed_bytes = connections * each_bytes / burst_bytes * BURST_MEMORY_BYTES
+    if needed_bytes <= SOCKETS_SHARE * memory_bytes:
+        return ""
+    return (
+        f"{connections:,} connections whose buffers have {_size(each_bytes)} each (transport.buffer) may together hold bursts that take "
+        f"{needed_bytes / 2**20:,.0f} MiB of the machine's memory, which is more than half of run.memory_mb = {section.run.memory_mb:,}: "
+        f"set more memory, or a smaller buffer"
+    )
+
+
+def _size(value_bytes: int) -> str:
+    return SIZE.text(value_bytes)

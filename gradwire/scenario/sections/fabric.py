@@ -1,0 +1,103 @@
+"""The table [fabric] of scenarios: the network."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, MAX_GSO_BYTES, Topology
+from gradwire.workloads.values.expectations import Because
+from gradwire.workloads.values.fields import LARGEST_RATIO, MOST_WORKERS, RateBps, Section, SizeBytes
+
+LARGEST_LOSS = 0.1
+"""TCP waits for a timer that doubles with each loss. Two workers that exchange 320 KiB at 1 Gbit/s took 1.5 % more than without losses at a
+loss of 0.01, three hundred times as long at 0.1, and 1,044 s at 0.2; at 0.3 the connections broke."""
+LEAST_BUFFER_BYTES, LARGEST_BUFFER_BYTES = 2**11, 2**30
+"""Finite buffers and thresholds, from a frame upwards: 2^30 is more than any switch has for all of its ports."""
+FAT_TREE_KEYS = ("pods", "cores", "core_oversubscription")
+SWITCH_KEYS = ("leaves", "spines", "oversubscription", "rails", *FAT_TREE_KEYS)
+"""Keys of fabrics with more than one switch."""
+
+
+class FabricSection(Section):
+    """The network."""
+
+    rate: RateBps
+    """Line rate of each host's link. It counts what a line carries, preamble and gaps included: at an MTU of 1500, TCP's payload gets
+    1448/1538 of it."""
+    topology: Topology = Topology.SINGLE_SWITCH
+    """One switch for all hosts; leaves and spines; or a fat tree of three tiers, whose pods of leaves and spines are joined by cores. The
+    k-ary fat tree of Al-Fares et al. (SIGCOMM 2008) has `pods` = k, `leaves` = `spines` = k/2, `cores` = (k/2)² and k³/4 hosts."""
+    leaves: int = Field(1, ge=1, le=MOST_WORKERS)
+    """Leaf switches, over which hosts are spread evenly; in a fat tree, of each pod."""
+    spines: int = Field(0, ge=0, le=MOST_WORKERS)
+    """Spine switches, each joined to every leaf; in a fat tree, of each pod."""
+    oversubscription: float = Field(1.0, ge=1 / LARGEST_RATIO, le=LARGEST_RATIO)
+    """Rate of all hosts below a leaf over the rate of its uplinks together."""
+    pods: int = Field(1, ge=1, le=MOST_WORKERS)
+    """Pods of a fat tree."""
+    cores: int = Field(0, ge=0, le=MOST_WORKERS)
+    """Core switches of a fat tree: a multiple of `spines`. Each is joined to one spine of every pod."""
+    core_oversubscription: float = Field(1.0, ge=1 / LARGEST_RATIO, le=LARGEST_RATIO)
+    """Rate of all leaves' uplinks in a pod over the rate of its spines' uplinks together."""
+    rails: bool = False
+    """Whether NIC k of every host is at a leaf of rail k (rail-optimised), for `cluster.nics_per_host` of 2 and more. Otherwise all NICs of
+    a host are at the same leaf."""
+    classes: int | None = Field(None, ge=1, le=MAX_BANDS - 1)
+    """Traffic classes; at least as many as the strategy needs."""
+    mtu_bytes: int = Field(1500, ge=576, le=9000)
+    """Largest IP packet."""
+    gso: SizeBytes | None = Field(None, ge=576, le=MAX_GSO_BYTES)
+    """The largest burst that a host hands to its port at once (segmentation offload). Unset: 64 KiB; with `buffer` or `ecn` one frame, for
+    there a burst would be dropped or marked as a whole."""
+    buffer: Literal["deep"] | Annotated[SizeBytes, Field(ge=LEAST_BUFFER_BYTES, le=LARGEST_BUFFER_BYTES)] = "deep"
+    """What a switch's port holds of each traffic class, as bytes of frames, before it drops what comes next; or "deep", as with priority
+    flow control, so that nothing is dropped."""
+    ecn: Literal["off"] | Annotated[SizeBytes, Field(ge=LEAST_BUFFER_BYTES, le=LARGEST_BUFFER_BYTES)] = "off"
+    """Length of such a queue from which on it marks packets (ECN): DCTCP's K. All connections then ask for ECN."""
+    loss: Annotated[float, Because("beyond that TCP waits for its timers for minutes, or gives up")] = Field(
+        0.0, ge=0, le=LARGEST_LOSS
+    )
+    """Share of frames that switches drop. Beyond the range TCP makes no progress."""
+    fair_queues: bool = True
+    """Whether the flows of a band are served in turn; otherwise first come, first served."""
+
+    @property
+    def buffer_bytes(self) -> int:
+        """`buffer`; 0 where it is deep."""
+        return 0 if self.buffer == "deep" else self.buffer
+
+    @property
+    def ecn_bytes(self) -> int:
+        """`ecn`; 0 where nothing is marked."""
+        return 0 if self.ecn == "off" else self.ecn
+
+    @property
+    def gso_bytes(self) -> int:
+        """`gso`, or what stands for it where it is unset."""
+        if self.gso is not None:
+            return self.gso
+        return self.mtu_bytes + ETHERNET_HEADER_BYTES if self.buffer_bytes or self.ecn_bytes else MAX_GSO_BYTES
+
+    @model_validator(mode="after")
+    def _nothing_without_effect(self) -> Self:
+        needs: dict[str, str] = {}
+        if self.topology is not Topology.FAT_TREE:
+            needs |= dict.fromkeys(FAT_TREE_KEYS, f"'{Topology.FAT_TREE}'")
+        if self.topology is Topology.SINGLE_SWITCH:
+            several = f"'{Topology.LEAF_SPINE}' or '{Topology.FAT_TREE}'"
+            needs = {key: needs.get(key, several) for key in SWITCH_KEYS}
+        values = {key: getattr(self, key) for key in needs}
+        idle = {key: value for key, value in values.items() if value != FabricSection.model_fields[key].default}
+        if idle:
+            raise ValueError(
+                "\n".join(
+                    f"{key} = {_written(value)}: needs fabric.topology = {needs[key]}" for key, value in idle.items()
+                )
+            )
+        return self
+
+
+def _written(value: float | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}"

@@ -1,0 +1,153 @@
+"""`--set key=value`: settings that override a scenario's content, its sweeps and cases included."""
+
+from __future__ import annotations
+
+import copy
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gradwire.faults import InputFault
+from gradwire.scenario.file_references import anchored
+from gradwire.scenario.reading import key_by_first_names, value_by_first_names
+
+NOT_SET = ("sweep", "cases")
+"""Keys that --set rejects: they hold other keys with lists."""
+
+
+def apply_setting(document: dict[str, Any], setting: str) -> None:
+    """Applies one `key=value` to a scenario's content.
+
+    A list is swept. Any other value becomes the value of its key in all points: entries of the file's sweep and cases for the key, or for
+    keys inside it, are removed, and the value is written into the tables that they sweep. Files are relative to the current folder.
+
+    Raises InputFault if the setting is not a valid `key=value`, or if the content has a plain value where the key needs a table.
+    """
+    key, value = _parsed(setting)
+    key, value = key_by_first_names(key), anchored(key, value, Path.cwd())
+    sweep = flattened(document.get("sweep", {}))
+    listed = document.get("cases", [])
+    cases = [flattened(case, "cases") for case in listed] if isinstance(listed, list) else []
+    try:
+        value = value_by_first_names(key, value)
+        for overridden in (sweep, *cases):
+            _give_way(overridden, key, value)
+        if isinstance(value, list):
+            sweep[key] = value
+        else:
+            set_key(document, key, value)
+    except InputFault as fault:
+        raise InputFault(f"--set {setting}: {fault}") from fault
+    document["sweep"] = sweep
+    if cases:
+        document["cases"] = cases
+
+
+def setting_words(setting: str) -> str:
+    """A setting as a title says it: `fabric.rate = 10gbit or 25gbit` for `fabric.rate=["10gbit", "25gbit"]`."""
+    key, value = _parsed(setting)
+    values = value if isinstance(value, list) else [value]
+    if any(isinstance(one, dict | list) for one in values):
+        return setting
+    return f"{key} = {' or '.join(map(str, values))}"
+
+
+def _parsed(setting: str) -> tuple[str, Any]:
+    """Splits a setting into key and value. A value that is not valid TOML is taken as a string."""
+    key, equals, text = setting.partition("=")
+    key = key.strip()
+    if not equals or not key:
+        raise InputFault(f"--set {setting}: write key=value, like --set fabric.rate=25gbit")
+    if key.split(".")[0] in NOT_SET:
+        raise InputFault(f"--set {setting}: a sweep is set by a list for its key, like --set cluster.workers=[2,4]")
+    try:
+        return key, tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, text.strip()
+
+
+def _give_way(sweep: dict[str, Any], key: str, value: Any) -> None:
+    """Makes one sweep or case leave `key` to the setting."""
+    for swept, values in list(sweep.items()):
+        inside = key.removeprefix(f"{swept}.")
+        if swept == key or swept.startswith(f"{key}."):
+            del sweep[swept]
+        elif inside != key and isinstance(values, list):
+            sweep[swept] = _different(_with_setting(table, swept, inside, value) for table in values)
+
+
+def _with_setting(table: Any, swept: str, inside: str, value: Any) -> Any:
+    """Returns a swept table with the value written into it.
+
+    A list removes the key instead: the key is then swept itself, and set after the table.
+    """
+    if not isinstance(table, dict):
+        raise InputFault(f"the file sweeps '{swept}' over values like {table!r}, which are not tables")
+    table = copy.deepcopy(table)
+    if isinstance(value, list):
+        _remove_key(table, inside)
+    else:
+        set_key(table, inside, value)
+    return table
+
+
+def _different(tables: Iterable[Any]) -> list[Any]:
+    distinct: list[Any] = []
+    for table in tables:
+        if table not in distinct:
+            distinct.append(table)
+    return distinct
+
+
+def flattened(table: Any, what: str = "sweep", prefix: str = "") -> dict[str, Any]:
+    """Returns a sweep or case with dotted keys, whether the file quotes them or nests tables.
+
+    Raises InputFault if `table` is not a table.
+    """
+    if not isinstance(table, dict):
+        raise InputFault(f'{what}: must be a table of keys with lists, like "model.name" = ["vgg16", "vgg19"]')
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        flat |= flattened(value, what, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
+
+
+def set_key(document: dict[str, Any], key: str, value: Any) -> None:
+    """Sets a dotted key, and creates the tables that lead to it. Raises InputFault if one of these is a plain value."""
+    *sections, last = key.split(".")
+    for section in sections:
+        document = document.setdefault(section, {})
+        if not isinstance(document, dict):
+            raise InputFault(f"{key}: '{section}' is a value, not a table")
+    document[last] = value
+
+
+def merge_key(document: dict[str, Any], key: str, value: Any) -> None:
+    """Sets a dotted key as `set_key` does; a table is merged into the table that is there, key by key."""
+    if not isinstance(value, dict):
+        set_key(document, key, value)
+        return
+    for step in key.split("."):
+        document = document.setdefault(step, {})
+        if not isinstance(document, dict):
+            raise InputFault(f"{key}: '{step}' is a value, not a table")
+    _merge(document, value)
+
+
+def _merge(table: dict[str, Any], above: Mapping[str, Any]) -> None:
+    for key, value in above.items():
+        there = table.get(key)
+        if isinstance(there, dict) and isinstance(value, dict):
+            _merge(there, value)
+        else:
+            table[key] = value
+
+
+def _remove_key(document: dict[str, Any], key: str) -> None:
+    *sections, last = key.split(".")
+    for section in sections:
+        document = document.get(section, {})
+        if not isinstance(document, dict):
+            raise InputFault(f"{key}: '{section}' is a value, not a table")
+    document.pop(last, None)

@@ -1,0 +1,150 @@
+"""A hash of the code that a point's result depends on, so that a change of a comment, or of other code, runs nothing anew.
+
+To parse all this code takes a second or more, which each command would take, so what a source means is kept in the cache, by its text.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import platform
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from gradwire import PACKAGE
+from gradwire.files import replacing
+from gradwire.vm.kernel import cache_folder
+
+SOURCE_ROOT = PACKAGE.parent
+RUN_MODULES = (
+    "gradwire.runs.point",
+    "gradwire.vm.machines",
+    "gradwire.agents.__main__",
+    "gradwire.agents.capture.recorder",
+    "gradwire.controller.__main__",
+)
+"""What the machine boots with, and what it starts there. With all that they import, they are the code that carries plans out."""
+BUILD_MODULES = ("gradwire.vm.kernel", "gradwire.vm.kernel_source")
+"""How a kernel is built. It is imported with the rest but does not count: a point's key has the kernel's name."""
+FAULT_MODULES = ("gradwire.vm.causes", "gradwire.vm.packages")
+"""What a kernel's death is explained with. It does not count either: other words for it change no result."""
+NAMES_MODULES = ("gradwire",)
+"""Names for Python programs, each imported when it is asked for, and where the package lies: they change no result."""
+BOOT_FILES = ("gradwire/vm/init.sh", "gradwire/vm/host_init.sh")
+PLAN_FOLDERS = ("gradwire/scenario", "gradwire/workloads")
+"""The code that compiles plans. Whole folders count, for strategies are looked up by name and not imported."""
+
+
+class Source(msgspec.Struct, frozen=True):
+    """What a module's text comes down to."""
+
+    #: Hash of its syntax tree without docstrings, which layout and comments do not change.
+    meaning: str
+    #: Modules that it may import: those that it names, and what it takes from them, which may be modules too.
+    imports: tuple[str, ...]
+
+
+@functools.cache
+def run_digest() -> str:
+    """Hash of the code that carries plans out."""
+    texts = [f"{module}\n{_meaning(path)}" for module, path in sorted(imported_sources(RUN_MODULES).items())]
+    texts += [(SOURCE_ROOT / name).read_text() for name in BOOT_FILES]
+    return _hash(texts)
+
+
+@functools.cache
+def sources_digest(modules: tuple[str, ...]) -> str:
+    """Hash of these modules' code and of what they import of gradwire."""
+    return _hash([f"{module}\n{_meaning(path)}" for module, path in sorted(imported_sources(modules).items())])
+
+
+@functools.cache
+def plan_digest() -> str:
+    """Hash of the code that compiles plans."""
+    paths = (path for folder in PLAN_FOLDERS for path in sorted((SOURCE_ROOT / folder).rglob("*.py")))
+    return _hash([f"{path.relative_to(SOURCE_ROOT)}\n{_meaning(path)}" for path in paths])
+
+
+def imported_sources(modules: Sequence[str]) -> dict[str, Path]:
+    """These modules and what they import of gradwire, directly or not: their files by module."""
+    sources: dict[str, Path] = {}
+    waiting = list(modules)
+    while waiting:
+        module = waiting.pop()
+        path = _path_of(module)
+        if module in sources or module in (*BUILD_MODULES, *FAULT_MODULES, *NAMES_MODULES) or path is None:
+            continue
+        sources[module] = path
+        waiting += _source(path.read_text()).imports
+    return sources
+
+
+def _path_of(module: str) -> Path | None:
+    """A module's file; None if it is not gradwire's."""
+    base = SOURCE_ROOT / module.replace(".", "/")
+    return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.exists()), None)
+
+
+def _meaning(path: Path) -> str:
+    return _source(path.read_text()).meaning
+
+
+@functools.cache
+def _source(text: str) -> Source:
+    """What a module's text comes down to: from the cache, or parsed, which other versions of Python and of this module do differently."""
+    path = cache_folder() / "sources" / hashlib.sha256(f"{_reader()}\0{text}".encode()).hexdigest()[:32]
+    with suppress(OSError, msgspec.DecodeError):
+        return msgspec.json.decode(path.read_bytes(), type=Source)
+    found = _parsed(text)
+    with suppress(OSError):  # without it, the next one to ask parses it again
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path, on_disk=False) as partial:
+            partial.write_bytes(msgspec.json.encode(found))
+    return found
+
+
+@functools.cache
+def _reader() -> str:
+    """What reads sources: this version of Python, and this module."""
+    return f"{platform.python_version()}\0{Path(__file__).read_text()}"
+
+
+_PARSING = threading.Lock()
+"""CPython 3.11 counts the depth of syntax trees for all threads together, and refuses a tree that two of them were making
+(github.com/python/cpython/issues/106905)."""
+
+
+def _parsed(text: str) -> Source:
+    with _PARSING:
+        tree = ast.parse(text)
+    imports = tuple(_imports(tree))
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            node.body = [statement for statement in node.body if not _is_text(statement)] or [ast.Pass()]
+    return Source(_hash([ast.dump(tree)]), imports)
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )
+
+
+def _hash(texts: Sequence[str]) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]

@@ -1,1 +1,0 @@
-"""What a scenario says of its network."""

@@ -1,1 +1,0 @@
-"""Who takes part in a comparison: every strategy on a model, ways to divide a large one, or algorithms for a recorded job."""

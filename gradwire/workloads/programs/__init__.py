@@ -1,1 +1,0 @@
-"""Scenarios of programs: what runs where, and when, on which network, instead of a strategy's plan."""

@@ -1,0 +1,101 @@
+"""`gradwire reproduce`, which gradwire/cli/reproducing.py hands over: runs, judges and reports what is asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import typer
+from rich.markup import escape
+
+from gradwire.cli import terminal
+from gradwire.faults import InputFault
+from gradwire.runs.executing.choice import Where
+from gradwire.runs.launch.kernel import make_kernel_ready
+from gradwire.runs.launch.out_paths import writing
+from gradwire.runs.proof import trial_on
+from gradwire.runs.stored.lock import locked
+from gradwire.runs.stored.provenance import typed_command
+from gradwire.runs.stored.run_folder import RUNS
+from gradwire.runs.terminal.progress import LiveProgress
+from gradwire.vm.machines import Clock
+from reproduction.gathering import (
+    Reproduction,
+    judge_claims,
+    reproduced_papers,
+    wanted_scenarios,
+    write_reproduction,
+)
+from reproduction.pages.files import earlier_pages, write_pages
+from reproduction.scoring import quick_score
+from reproduction.scoring.reference import PAPERS
+from reproduction.scoring.score import Evaluated
+
+
+def reproduce(
+    names: Sequence[str],
+    where: Where,
+    out: Path | None,
+    pages: Path | None,
+    moved_from: Path | None,
+    *,
+    quick: bool,
+    check: bool,
+    accept: bool,
+) -> None:
+    """`gradwire reproduce`; `pages` and `moved_from` are None where they are not asked for. Raises InputFault for what cannot be."""
+    if pages and (quick or set(names) - set(PAPERS)):
+        raise InputFault(
+            f"--pages writes whole papers: give no names but those of papers ({', '.join(PAPERS)}), and no --quick"
+        )
+    if moved_from and not pages:
+        raise InputFault("--moved-from says what the pages of --pages are compared with: give --pages as well")
+    if moved_from:
+        for paper in names or PAPERS:
+            earlier_pages(moved_from, paper)
+    if (check or accept) and (names or not quick):
+        raise InputFault("--check and --accept compare the whole quick score: give --quick, and no names")
+    scenarios = wanted_scenarios(names, quick=quick)
+    folder = out or RUNS / "-".join(["reproduction", *(["quick"] if quick else []), *names])
+    where.refuse_what_cannot_be(Clock())
+    reproduction = Reproduction([scenario for _, scenario in scenarios], quick=quick)
+    with ExitStack() as held:
+        with writing(folder):
+            held.enter_context(locked(folder, typed_command(sys.argv)))
+        make_kernel_ready(terminal.errors)
+        with (
+            terminal.interruptible(terminal.RESUMES),
+            where.opened(Clock(), trial_on(Clock()), terminal.screen().warn, reproduction.points) as executor,
+            LiveProgress(terminal.console, reproduction.points) as progress,
+        ):
+            gathered = reproduction.gather(executor, progress)
+        evaluated = judge_claims(scenarios, gathered, quick=quick)
+        with writing(folder):
+            reproduction.write_run_folders(gathered, folder / "runs")
+            papers = reproduced_papers(evaluated, gathered)
+            shown = write_reproduction(folder, papers)
+    if pages:
+        with writing(pages):
+            write_pages(pages, papers, moved_from)
+    terminal.console.print(shown)
+    files = {"report": "report.html", "claims": "claims.csv", "pages": "reproduction.md"}
+    terminal.name_files({what: folder / name for what, name in files.items()})
+    if gathered.failed or not _quick_score_kept(evaluated, check=check, accept=accept):
+        raise typer.Exit(1)
+
+
+def _quick_score_kept(evaluated: Sequence[Evaluated], *, check: bool, accept: bool) -> bool:
+    """Keeps or compares the quick score, as asked. Returns False if a claim that held no longer does."""
+    results = [result for scenario in evaluated for result in scenario.results]
+    if accept:
+        quick_score.keep(results)
+    if not check:
+        return True
+    change = quick_score.compare(results)
+    for line in change.lost:
+        terminal.errors.print(f"[red]no longer holds[/red]: {escape(line)}", highlight=False)
+    if change.gained:
+        terminal.console.print(f"new: {', '.join(change.gained)}; `--accept` keeps them", highlight=False)
+    return not change.lost

@@ -1,0 +1,1 @@
+"""What claims read out of stored runs: packets, op logs and critical paths."""

@@ -1,0 +1,153 @@
+"""A paper's page: its score, its figures and claims beside what was measured, and each cause of a difference once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gradwire.analysis.difference import ClaimDifference
+from gradwire.analysis.report.tables import TextTable, escaped, markdown_table
+from reproduction.pages.differences import Difference, Seen, differences, unexplained
+from reproduction.pages.facts import Facts
+from reproduction.pages.moved import VISIBLY, change
+from reproduction.pages.report import background
+from reproduction.pages.reproduced import Reproduced, ReproducedScenario
+from reproduction.pages.tables import (
+    headline_table,
+    listed_by_reason,
+    predictions_table,
+    scoreboard,
+    short_claims,
+    summary_lines,
+)
+from reproduction.pages.values import error_text, shortened
+from reproduction.scoring.reference import Paper
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What moved since an earlier reproduction."""
+
+    since: Facts
+    claims: Sequence[ClaimDifference]
+
+
+def name_of(paper: Paper) -> str:
+    """What a paper calls its system."""
+    return paper.name or paper.paper
+
+
+def paper_page(one: Reproduced, moved: Moved | None) -> str:
+    """The page as Markdown. `moved`: None where nothing is there to compare with."""
+    results, paper = one.results, one.paper.paper
+    parts = [
+        f"# {name_of(one.paper)}, reproduced",
+        escaped(one.paper.title),
+        f"Written by `gradwire reproduce {paper} --pages docs`. [All papers](../reproduction.md) says what a claim is and when it "
+        f"holds, and [{paper}.csv]({paper}.csv) has every claim with its explanation.",
+        _items([*summary_lines(results), *one.facts.lines()]),
+        markdown_table(replace(scoreboard({paper: results}), foot="")),
+        _section(headline_table(results)),
+        "## Figures and tables",
+        *map(_scenario, one.scenarios),
+        *_causes(differences(results)),
+        *_unexplained(one),
+        _predictions(predictions_table(results)),
+        _listed(one),
+        _moved(moved) if moved else "",
+    ]
+    return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
+
+
+def _items(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {escaped(line)}" for line in lines)
+
+
+def _section(table: TextTable) -> str:
+    return f"## {table.title}\n\n{markdown_table(table)}" if table.rows else ""
+
+
+def _predictions(table: TextTable) -> str:
+    """Folded, because the figures show them as well."""
+    if not table.rows:
+        return ""
+    folded = f"<details><summary>{len(table.rows)} predicted values</summary>\n\n{markdown_table(replace(table, foot=''))}\n</details>"
+    return f"## {table.title}\n\n{escaped(table.foot)}\n\n{folded}"
+
+
+def _scenario(one: ReproducedScenario) -> str:
+    """Its figures and its claims; empty for one that has neither."""
+    scenario, paper = one.judged.scenario, one.judged.paper.paper
+    table = short_claims(one.judged)
+    if not one.drawn and not table.rows:
+        return ""
+    parts = [f"### {scenario.id}: {escaped(scenario.title)}", *map(escaped, background(scenario))]
+    parts += [f"![{escaped(drawn.title)}]({paper}/{drawn.name})\n\n{escaped(drawn.title)}" for drawn in one.drawn]
+    parts += [markdown_table(table).strip("\n")] if table.rows else []
+    return "\n\n".join(parts)
+
+
+def _causes(found: Sequence[Difference]) -> list[str]:
+    if not found:
+        return []
+    parts = ["## Where it differs, and why"]
+    for difference in found:
+        parts.append(f"### {escaped(difference.cause)}")
+        for argument in difference.arguments:
+            parts += [escaped(argument.text), "\n".join(map(_seen, argument.seen))]
+    return parts
+
+
+def _seen(seen: Seen) -> str:
+    """The claims for which the same was measured, and what."""
+    errors = ["" if r.relative_error is None else f" ({error_text(r.relative_error)})" for r in seen.claims]
+    names = ", ".join(_code(result.name) + error for result, error in zip(seen.claims, errors, strict=True))
+    return f"- {names}" + (f": {escaped(seen.text)}" if seen.text else "")
+
+
+def _code(name: str) -> str:
+    return f"`{name}`"
+
+
+def _unexplained(one: Reproduced) -> list[str]:
+    left = unexplained(one.results)
+    if not left:
+        return []
+    return [
+        "## Where it differs, and nobody knows why",
+        "\n".join(f"- {_code(result.name)}: {result.status.value}; {escaped(known)}" for result, known in left),
+    ]
+
+
+def _listed(one: Reproduced) -> str:
+    by_reason = listed_by_reason(one.results)
+    if not by_reason:
+        return ""
+    lines = [f"- {', '.join(map(_code, names))}: {escaped(reason)}" for reason, names in by_reason.items()]
+    return "## What is not counted\n\n" + "\n".join(lines)
+
+
+def _moved(moved: Moved) -> str:
+    since = moved.since
+    what = f"{since.date} (kernel {since.kernel}, code {since.code})"
+    if not moved.claims:
+        return f"## What moved\n\nNothing since {what}: every outcome is the same, and no number moved by more than {VISIBLY:.0%}."
+    rows = tuple(_moved_row(each) for each in moved.claims)
+    foot = (
+        f"Since {what}: outcomes that changed, and numbers that moved by more than {VISIBLY:.0%}, in the claims' units."
+    )
+    table = TextTable("What moved", ("claim", "before", "now", "change", "outcome"), rows, 1, ("",) * len(rows), foot)
+    return _section(table)
+
+
+def _moved_row(each: ClaimDifference) -> tuple[str, ...]:
+    share = change(each)
+    outcomes = dict.fromkeys((each.first_outcome, each.second_outcome))
+    return (
+        f"{each.scenario}/{each.claim}",
+        shortened(each.first),
+        shortened(each.second),
+        "" if math.isnan(share) else f"{share:+.1%}",
+        " → ".join(outcomes),
+    )

@@ -1,0 +1,1 @@
+"""How claims are judged: printed values, evidence, tolerances and scores, the same for all papers."""

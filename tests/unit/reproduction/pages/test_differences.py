@@ -1,0 +1,40 @@
+"""Differences by cause: each cause once, and what nobody explains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from reproduction.pages.differences import differences, unexplained
+from reproduction.scoring.explanations import Explanation
+from tests.unit.reproduction.small_paper import LINE, because, small_reproduction
+
+(WRONG,) = (r for r in small_reproduction(LINE, because).results if r.claim.id == "wrong")
+
+
+def test_claims_of_a_cause_are_told_together() -> None:
+    results = [
+        replace(WRONG, explanation=Explanation(*texts))
+        for texts in (
+            ("rare", "c", ""),
+            ("often", "a", "1"),
+            ("often", "a", "1"),
+            ("often", "b", "2"),
+            ("often", "a", "3"),
+        )
+    ]
+    often, rare = differences(results)
+    assert (often.cause, often.claims, rare.cause, rare.claims) == ("often", 4, "rare", 1)
+    assert [(each.text, [seen.text for seen in each.seen]) for each in often.arguments] == [
+        ("a", ["1", "3"]),
+        ("b", ["2"]),
+    ]
+    assert often.arguments[0].seen[0].names == ["p3-test9/wrong (-83.3%)"] * 2
+
+
+def test_a_broken_premise_is_no_cause() -> None:
+    broken = replace(WRONG, broken_premise="expected a slow network; seen: 100 Gbit/s")
+    assert differences([broken]) == []
+    assert unexplained([broken]) == [(broken, "expected a slow network; seen: 100 Gbit/s")]
+    alone = replace(WRONG, explanation=None)
+    assert unexplained([alone]) == [(alone, "nothing in the logs explains it")]
+    assert unexplained([WRONG]) == []

@@ -1,0 +1,70 @@
+"""The papers' reference data as it is shipped: every claim can be measured, with points that its scenario files have."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from gradwire.analysis.parameters import fits
+from gradwire.runs.planned import virtual_clock
+from gradwire.scenario.loading import load_scenario
+from reproduction.gathering import SCENARIOS, Reproduction
+from reproduction.scoring.evidence import measure_of, measured_claims
+from reproduction.scoring.explanations import explained_claims
+from reproduction.scoring.lookup import can_look_up
+from reproduction.scoring.reference import Claim, Kind, ScenarioReference, load_papers
+from reproduction.scoring.score import load_bindings
+
+load_bindings()
+EVERY = [(paper, scenario) for paper in load_papers() for scenario in paper.scenario]
+CLAIMS = [(scenario, claim) for _, scenario in EVERY for claim in scenario.claim]
+
+
+@cache
+def parameters_of(name: str) -> tuple[dict[str, str], ...]:
+    return tuple({"run": name, **point.parameters} for point in load_scenario(SCENARIOS / f"{name}.toml").points)
+
+
+@pytest.mark.parametrize(("scenario", "claim"), CLAIMS, ids=lambda value: value.id)
+def test_every_claim_can_be_measured(scenario: ScenarioReference, claim: Claim) -> None:
+    special = claim.kind is Kind.CONTRADICTED or not claim.emulable or scenario.not_emulable
+    assert special or measure_of(scenario.id, claim.id) or can_look_up(claim)
+
+
+@pytest.mark.parametrize(("scenario", "claim"), CLAIMS, ids=lambda value: value.id)
+def test_what_is_looked_up_is_one_point(scenario: ScenarioReference, claim: Claim) -> None:
+    if measure_of(scenario.id, claim.id) or not can_look_up(claim) or not claim.emulable or scenario.not_emulable:
+        return
+    points = [point for name in scenario.runs for point in parameters_of(name)]
+    if claim.kind is Kind.RANK:
+        assert any(fits(point, claim.where) and claim.series in point for point in points)
+        return
+    for where in (claim.where, {**claim.where, **claim.baseline}):
+        found = {tuple((k, v) for k, v in point.items() if k != "seed") for point in points if fits(point, where)}
+        assert len(found) == 1, f"{where} fits {len(found)} points"
+
+
+def test_every_binding_names_a_claim() -> None:
+    known = {(scenario.id, claim.id) for scenario, claim in CLAIMS}
+    bound = {*measured_claims(), *explained_claims()}
+    assert {names for names in bound - known if not any(name.startswith("test-") for name in names)} == set()
+
+
+def test_every_quick_scenario_has_points() -> None:
+    for _, scenario in EVERY:
+        if scenario.quick:
+            assert Reproduction([scenario], quick=True).points > 0, scenario.id
+
+
+def test_a_scenario_that_runs_fewer_workers_than_it_speaks_of_says_so() -> None:
+    for _, scenario in EVERY:
+        scaled = [name for name in scenario.runs if any("stands_for" in point for point in parameters_of(name))]
+        assert not (scaled and scenario.direct), f"{scenario.id}: {', '.join(scaled)} stand for larger clusters"
+
+
+def test_a_scenario_with_a_network_that_has_to_be_scaled_down_says_so() -> None:
+    for _, scenario in EVERY:
+        for name in scenario.runs:
+            scale = virtual_clock(load_scenario(SCENARIOS / f"{name}.toml").points).scale
+            assert scale == 1 or not scenario.direct, f"{scenario.id}: {name} runs scaled down"

@@ -1,0 +1,33 @@
+"""The algorithms that a recorded job is ranked by: each that its collectives can go by, one at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gradwire.faults import InputFault
+from gradwire.scenario.contenders import replays
+from gradwire.workloads.traces.workload import Workload
+from tests.unit.workloads.traces.small_traces import ddp_step, imported
+
+
+def workload(folder: Path) -> Workload:
+    found = imported(ddp_step().write(folder / "rank0.json")).workload
+    assert found is not None
+    return found
+
+
+def test_each_kind_that_the_trace_has_is_varied_by_itself(tmp_path: Path) -> None:
+    found = replays(workload(tmp_path))
+    assert found[0].options == {}
+    assert {"all_reduce": "direct"} in [contender.options for contender in found]
+    assert all(tuple(contender.options) == contender.told_by for contender in found)
+    assert {"priorities": "needed-first"} in [contender.options for contender in found]
+    assert not any("recorded" in contender.options.values() for contender in found)
+    assert not any("all_gather" in contender.options for contender in found)
+
+
+def test_only_replay_takes_part(tmp_path: Path) -> None:
+    with pytest.raises(InputFault, match="--strategy ring: a trace goes by 'replay'"):
+        replays(workload(tmp_path), ["ring"])

@@ -1,0 +1,110 @@
+"""What can be written in a scenario is told from the schema itself: keys with their meanings, the page of all keys, the JSON Schema."""
+
+from __future__ import annotations
+
+import copy
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from gradwire.faults import InputFault
+from gradwire.scenario.reference import REQUIRED, explained, json_schema, markdown, option_facts, sections
+from gradwire.scenario.schema import FileSection, PointSection
+from gradwire.workloads.registry.built_in import BUILT_IN
+from gradwire.workloads.replay.strategy import REPLAY
+from tests.shared.snippets import ROOT
+
+STRATEGIES = [*(BUILT_IN[name] for name in sorted(BUILT_IN)), REPLAY]
+SCENARIOS = sorted((ROOT / "scenarios").glob("*.toml"))
+
+
+def test_every_key_and_every_option_has_a_meaning_and_says_what_its_value_must_be() -> None:
+    facts = [key for section in sections() for key in section.keys]
+    facts += [option for each in STRATEGIES for option in option_facts(each.options)]
+    assert [key.name for key in facts if not key.meaning.endswith((".", ")")) or not key.value] == []
+
+
+def test_all_tables_are_there() -> None:
+    names = {section.name for section in sections()}
+    assert names >= {
+        "",
+        *(PointSection.model_fields.keys() - {"program", "fault"}),
+        "program.NAME",
+        "fault.NAME",
+        "printed[]",
+        "model.layers[]",
+        "costs.copy_rate",
+    }
+    (file,) = (section for section in sections() if not section.name)
+    assert [key.name for key in file.keys] == list(FileSection.model_fields)
+
+
+def test_the_page_of_all_keys_is_that_of_today() -> None:
+    page = (ROOT / "docs" / "scenario-reference.md").read_text()
+    assert page == markdown(STRATEGIES), "run `gradwire explain --markdown > docs/scenario-reference.md`"
+
+
+@pytest.mark.parametrize(
+    ("key", "names"),
+    [
+        ("fabric.rate", ["fabric.rate"]),
+        (
+            "transport",
+            [f"transport.{key}" for key in ("buffer", "send_ends", "unsent", "congestion", "agents", "agent_code")],
+        ),
+        ("title", ["title"]),
+        ("costs.copy_rate.value", ["costs.copy_rate.value"]),
+        ("ecn", ["fabric.ecn"]),
+        ("buffer", ["fabric.buffer", "transport.buffer"]),
+        ("p3", [f"strategy.options.{option}" for option in BUILT_IN["p3"].options.model_fields]),
+    ],
+)
+def test_a_key_a_section_or_a_strategy_is_explained(key: str, names: list[str]) -> None:
+    assert [facts.name for section in explained(key, STRATEGIES) for facts in section.keys] == names
+
+
+def test_an_option_is_explained_for_each_strategy_that_has_it() -> None:
+    told = explained("strategy.options.wire", STRATEGIES)
+    assert {section.name for section in told} >= {"strategy 'ring'", "strategy 'horovod'"}
+    assert {facts.default for section in told for facts in section.keys} == {"fp32"}
+
+
+def test_values_that_have_no_default_are_required() -> None:
+    required = {key.name for section in sections() for key in section.keys if key.default == REQUIRED}
+    assert {"title", "cluster.workers", "fabric.rate", "model.name", "strategy.name"} <= required
+    assert "fabric.loss" not in required
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"), [("fabric.rat", "fabric.rate"), ("horovd", "horovod"), ("qqqq", "lists them all")]
+)
+def test_what_is_not_there_is_refused_with_the_nearest_name(key: str, hint: str) -> None:
+    with pytest.raises(InputFault, match=hint):
+        explained(key, STRATEGIES)
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_the_json_schema_takes_every_shipped_scenario(path: Path) -> None:
+    jsonschema.validate(tomllib.loads(path.read_text()), json_schema())
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value"),
+    [
+        ("fabric", "rat", "10gbit"),
+        ("fabric", "rate", 10),
+        ("cluster", "workers", 0),
+        ("fabric", "topology", "ring"),
+        ("", "titel", "x"),
+    ],
+)
+def test_the_json_schema_rejects_what_gradwire_rejects(table: str, key: str, value: Any) -> None:
+    schema = json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    document: dict[str, Any] = copy.deepcopy(tomllib.loads((ROOT / "scenarios" / "geryon-table2.toml").read_text()))
+    (document[table] if table else document)[key] = value
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, schema)

@@ -1,0 +1,61 @@
+"""The hash of the code that a result depends on: all code that runs in the machine counts; comments, layout and other code do not."""
+
+from pathlib import Path
+
+import pytest
+
+from gradwire.vm import code_digest
+
+
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small tree: `run.start` imports `run.used`, and nothing imports `run.other`."""
+    (tmp_path / "run").mkdir()
+    for name, text in {
+        "__init__": "",
+        "start": "from run import used\n",
+        "used": "RATE = 1\n",
+        "other": "RATE = 1\n",
+    }.items():
+        (tmp_path / "run" / f"{name}.py").write_text(text)
+    (tmp_path / "boot.sh").write_text("mount\n")
+    monkeypatch.setattr(code_digest, "SOURCE_ROOT", tmp_path)
+    monkeypatch.setattr(code_digest, "RUN_MODULES", ("run.start",))
+    monkeypatch.setattr(code_digest, "BOOT_FILES", ("boot.sh",))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "counts"),
+    [
+        ("run/used.py", "RATE = 2\n", True),
+        ("run/used.py", '"""What it is."""\n\n# why\nRATE   =   1\n', False),
+        ("run/other.py", "RATE = 2\n", False),
+        ("boot.sh", "mount -a\n", True),
+    ],
+)
+def test_what_counts(sources: Path, file: str, text: str, counts: bool) -> None:
+    before = code_digest.run_digest.__wrapped__()
+    (sources / file).write_text(text)
+    assert (code_digest.run_digest.__wrapped__() != before) is counts
+
+
+def test_all_that_runs_in_the_machine_is_found() -> None:
+    found = code_digest.imported_sources(code_digest.RUN_MODULES)
+    assert {
+        "gradwire.agents.loop",
+        "gradwire.agents.capture.recorder",
+        "gradwire.controller.flows",
+        "gradwire.topo.tc",
+        "gradwire.vm.machine",
+        "gradwire.datatypes.plan",
+    } <= set(found)
+    assert not {
+        "reproduction.gathering",
+        "gradwire.runs.comparing.planning",
+        "gradwire.analysis.report.charts",
+        "gradwire.vm.kernel",
+        "gradwire.vm.kernel_source",
+        "gradwire.vm.causes",
+        "gradwire.vm.packages",
+    } & set(found)
