@@ -43,7 +43,7 @@ gradwire has, or more; a fault or a program is a command inside the machine, and
 _NAME = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_.-]){_NAME}(?:[ \t]*+\.[ \t]*+{_NAME}){{{MOST_PARTS},}}+")
 MOST_LINES = 100
-"""Of one message: whoever mends so many mistakes sees the others then."""
+"""Of one message: whoever corrects so many mistakes sees the others then."""
 
 
 def refuse_long_keys(text: str) -> None:

@@ -134,13 +134,18 @@ def _with_held_bytes(run: IdealRun, seen: Seen) -> Iterator[Trial]:
         if not size_bytes:
             continue
         with_held_s = run.of(Buffered(size_bytes)).time_s()
-        held = f"{often} {rough(size_bytes, 'bytes')} of a connection not arrived"
+        held = f"{often} {rough(size_bytes, 'bytes')} per connection"
         if isinstance(run.send_ends, Buffered):
             unsent = quantity(run.send_ends.unsent_bytes, "bytes")
-            effect = f"Queues went on with {held}: {unsent} may wait unsent (transport.unsent), and what TCP has under way comes on top"
+            effect = (
+                f"Senders moved on while {held} had not arrived: {unsent} may wait unsent (transport.unsent), and what TCP has under way "
+                "comes on top"
+            )
             yield Trial(Cause.SOCKETS, with_held_s, effect)
         else:
-            effect = f"Messages that had left their hosts waited there, and queues went on with {held}"
+            effect = (
+                f"Messages that had left their hosts waited there: senders moved on while {held} were still in flight"
+            )
             yield Trial(Cause.SWITCHES, with_held_s, effect)
 
 

@@ -13,21 +13,21 @@ MOST_PORTS = 3
 
 
 def congestion_lines(fabric: Fabric, record: PointRecord, queues: QueueLengths | None = None) -> Iterator[str]:
-    """Drops and marks by port, knobs that had nothing to do, windows, and queues where they were read. Nothing for a lossless network."""
+    """Drops and marks by port, keys that had no effect, windows, and queues where they were read. Nothing for a lossless network."""
     bands = record.counts.bands
     if fabric.buffer_bytes:
         dropped = _by_port(bands, [band.drops for band in bands])
         yield (
             f"dropped, of buffers of {fabric.buffer_bytes:,} bytes: {_listed(dropped)}"
             if dropped
-            else f"no buffer of {fabric.buffer_bytes:,} bytes was ever full: fabric.buffer had nothing to do"
+            else f"no buffer of {fabric.buffer_bytes:,} bytes was ever full: fabric.buffer had no effect"
         )
     if fabric.ecn_bytes:
         marked = _by_port(bands, [band.marks for band in bands])
         yield (
             f"marked, behind more than {fabric.ecn_bytes:,} bytes: {_listed(marked)}"
             if marked
-            else f"no packet that can be marked found more than {fabric.ecn_bytes:,} bytes waiting: fabric.ecn had nothing to do"
+            else f"no packet that can be marked found more than {fabric.ecn_bytes:,} bytes waiting: fabric.ecn had no effect"
         )
     yield from _windows(record)
     if queues is not None:

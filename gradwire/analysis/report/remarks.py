@@ -44,7 +44,7 @@ def _told(
         return text
     named = [_named(labels[index], rows[index].fluid_ratio) for index in others[:MOST_NAMED]]
     more = len(others) - len(named)
-    return f"{text} So it is with {'; '.join(named)}{f'; and {more} more points' if more else ''}."
+    return f"{text} The same holds for {'; '.join(named)}{f'; and {more} more points' if more else ''}."
 
 
 def _named(label: str, ratio: float | None) -> str:

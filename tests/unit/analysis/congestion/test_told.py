@@ -34,8 +34,8 @@ def test_drops_and_marks_are_told_by_port() -> None:
 
 def test_knobs_that_had_nothing_to_do_are_named() -> None:
     assert list(congestion_lines(MARKING, counted(MARKING))) == [
-        "no buffer of 100,000 bytes was ever full: fabric.buffer had nothing to do",
-        "no packet that can be marked found more than 30,000 bytes waiting: fabric.ecn had nothing to do",
+        "no buffer of 100,000 bytes was ever full: fabric.buffer had no effect",
+        "no packet that can be marked found more than 30,000 bytes waiting: fabric.ecn had no effect",
     ]
 
 

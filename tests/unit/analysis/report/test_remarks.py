@@ -76,7 +76,7 @@ def test_each_cause_is_told_once_and_warnings_come_first() -> None:
     assert found[0].text == "x fluid of point 3 is 1.250: unexplained."
     assert found[1].text == "x fluid of point 1 is 1.667: switch queues."
     assert found[2].text == (
-        "x fluid of point 0 is 2.000: skew. So it is with point 4 (1.111); point 5 (1.000); point 6 (0.909); and 2 more points."
+        "x fluid of point 0 is 2.000: skew. The same holds for point 4 (1.111); point 5 (1.000); point 6 (0.909); and 2 more points."
     )
 
 

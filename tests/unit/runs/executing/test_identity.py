@@ -13,7 +13,7 @@ def test_a_worker_with_the_same_software_may_run_points() -> None:
     assert why_not(eval(TELL), here) == ""
 
 
-def test_another_version_and_other_code_are_told_with_what_mends_it() -> None:
+def test_another_version_and_other_code_are_told_with_what_fixes_it() -> None:
     here = Identity.here()
     for other in (replace(here, version="9.9"), replace(here, code="0" * 12), replace(here, python="3.99")):
         reason = why_not(asdict(other), here)
