@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault
 from gradwire.runs.launch.scenario_files import scenario_path
-from gradwire.vm.machines import DEFAULT_MEMORY_MB
 from gradwire.workloads.compilation import ResolvedPoint
 from gradwire.workloads.lineup.strategies import LEAVES, SPINES
 from gradwire.workloads.programs.loading import load_programs
