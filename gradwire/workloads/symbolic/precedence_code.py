@@ -7,7 +7,7 @@ from which, or to which, many pairs lead.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -82,6 +82,18 @@ class PrecedenceInCode:
         found[pairs[inside]] = bits[asked[inside], word[inside]] & bit[inside] != 0
 
 
+def has_cycle(count: int, source: Int64, target: Int64, *, in_code: bool) -> bool:
+    """Whether nodes wait for each other in a circle. in_code: by machine code."""
+    waits_for = np.bincount(target, minlength=count)
+    if in_code:
+        start, after = _rows(source.astype(np.int32), target.astype(np.int32), count)
+        return _LOOPS.in_code(_in_order)(start, after, waits_for, np.empty(count, np.int32)) < count
+    starts = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=count))])
+    following: Any = target[np.argsort(source, kind="stable")].tolist()
+    lists: Any = starts.tolist(), following, waits_for.tolist(), [0] * count
+    return _in_order(*lists) < count
+
+
 def _batches(pairs: Int64, ends: Int32, most: int) -> Iterator[tuple[Int64, Int64]]:
     """Pairs in batches that have no more `ends` than there are bits, and the number of each one's bit."""
     _, number = np.unique(ends[pairs], return_inverse=True)
@@ -108,8 +120,8 @@ def _sort(keys: Int32, values: Int32, upcoming: Int64, sorted_values: Int32) -> 
 
 
 @_LOOPS
-def _in_order(start: Int64, after: Int32, waits_for: Int64, order: Int32) -> None:
-    """Fills `order` with all nodes, each behind those that come before it."""
+def _in_order(start: Int64, after: Int32, waits_for: Int64, order: Int32) -> int:
+    """Fills `order` with nodes, each behind those that come before it; returns how many, which is all but those in and behind circles."""
     ready = 0
     for node in range(len(order)):
         if waits_for[node] == 0:
@@ -124,6 +136,7 @@ def _in_order(start: Int64, after: Int32, waits_for: Int64, order: Int32) -> Non
             if waits_for[after[edge]] == 0:
                 order[ready] = after[edge]
                 ready += 1
+    return ready
 
 
 @_LOOPS

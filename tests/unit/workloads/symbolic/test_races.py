@@ -20,7 +20,7 @@ from gradwire.workloads.symbolic.graph import Graph
 from gradwire.workloads.symbolic.holdings import Holdings
 from gradwire.workloads.symbolic.orders import ORDERS
 from gradwire.workloads.symbolic.precedence import PrecedenceInPython
-from gradwire.workloads.symbolic.precedence_code import PrecedenceInCode
+from gradwire.workloads.symbolic.precedence_code import PrecedenceInCode, has_cycle
 from gradwire.workloads.symbolic.races import race
 from tests.mutations.bases import plan_of as plan_of_base
 from tests.mutations.plans import goes_on_before_its_own_part_is_complete
@@ -175,6 +175,18 @@ def test_what_comes_before_what_is_what_paths_say(edges: list[tuple[int, int]], 
         places = order.place[first], order.place[then]
         assert order.ordered(*places).tolist() == reached[first, then].tolist()
         assert not (order.near(*places) & ~reached[first, then]).any()
+
+
+@quick
+@given(edges=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=20))
+def test_a_cycle_is_found_either_way(edges: list[tuple[int, int]]) -> None:
+    source, target = np.array(edges, np.int64).reshape(-1, 2).T
+    reached = np.zeros((10, 10), np.bool_)
+    reached[source, target] = True
+    for middle in range(10):
+        reached |= reached[:, middle : middle + 1] & reached[middle]
+    for in_code in (False, True):
+        assert has_cycle(10, source, target, in_code=in_code) == reached.diagonal().any()
 
 
 @pytest.mark.parametrize(("name", "most"), [("MOST_ACCESSES", 7), ("MOST_PRODUCTS", 3)])
