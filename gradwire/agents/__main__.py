@@ -26,16 +26,16 @@ from gradwire.agents.messages import (
     Carry,
     Command,
     Connect,
+    Connected,
     CutShort,
     Died,
-    Done,
     Finish,
     Finished,
     Go,
-    Iterated,
     Listening,
     Load,
-    Ready,
+    RanksIterated,
+    Replayed,
     decode_command,
     read_settings,
     say,
@@ -136,7 +136,7 @@ class Agent:
                 line_of,
                 self._perils,
             )
-        say(Ready())
+        say(Connected())
 
     def go(self, start_ns: int) -> None:
         """Replays the plan, beginning at `start_ns` of the monotonic clock, and writes the log."""
@@ -165,14 +165,14 @@ class Agent:
             windows=window_states(self._outgoing, self._connections) if self._options.path_bytes else (),
             code=self._python if self._replay is None else COMPILED,
         )
-        say(Done(summary))
+        say(Replayed(summary))
         if isinstance(self._loop, ReplayLoop):
             self._loop.answer_until(sys.stdin.fileno(), start_ns)
 
     def _iterated(self, done: int) -> None:
         if self._windows is not None:
             self._windows.look()
-        say(Iterated(done))
+        say(RanksIterated(done))
 
     def finish(self) -> None:
         """Closes the connections."""

@@ -58,11 +58,11 @@ class Load(msgspec.Struct, frozen=True, tag_field="command", tag="load"):
 
 
 class Connect(msgspec.Struct, frozen=True, tag_field="command", tag="connect"):
-    """Open all connections; answered by Ready."""
+    """Open all connections; answered by Connected."""
 
 
 class Go(msgspec.Struct, frozen=True, tag_field="command", tag="go"):
-    """Replay; answered by an Iterated after each iteration, and by Done."""
+    """Replay; answered by an RanksIterated after each iteration, and by Replayed."""
 
     #: When to begin, by the monotonic clock.
     start_ns: int
@@ -79,11 +79,11 @@ class Listening(msgspec.Struct, frozen=True, tag_field="event", tag="listening")
     """The agent listens on every host, or the capturing process captures."""
 
 
-class Ready(msgspec.Struct, frozen=True, tag_field="event", tag="ready"):
+class Connected(msgspec.Struct, frozen=True, tag_field="event", tag="connected"):
     """All connections are open."""
 
 
-class Iterated(msgspec.Struct, frozen=True, tag_field="event", tag="iteration"):
+class RanksIterated(msgspec.Struct, frozen=True, tag_field="event", tag="iteration"):
     """The agent's ranks have done an iteration."""
 
     #: Iterations done.
@@ -105,7 +105,7 @@ class CutShort(msgspec.Struct, frozen=True, tag_field="event", tag="cut short"):
     awaited: tuple[str, ...]
 
 
-class Done(msgspec.Struct, frozen=True, tag_field="event", tag="done"):
+class Replayed(msgspec.Struct, frozen=True, tag_field="event", tag="replayed"):
     """The replay has ended, and its log is written."""
 
     summary: AgentSummary
@@ -121,7 +121,7 @@ class Captured(msgspec.Struct, frozen=True, tag_field="event", tag="captured"):
     records: tuple[CaptureRecord, ...]
 
 
-Answer = Listening | Ready | Iterated | Died | CutShort | Done | Finished | Captured
+Answer = Listening | Connected | RanksIterated | Died | CutShort | Replayed | Finished | Captured
 
 _encoder = msgspec.json.Encoder()
 _commands: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)

@@ -22,16 +22,16 @@ from gradwire.agents.messages import (
     Carry,
     Command,
     Connect,
+    Connected,
     CutShort,
     Died,
-    Done,
     Finish,
     Finished,
     Go,
-    Iterated,
     Listening,
     Load,
-    Ready,
+    RanksIterated,
+    Replayed,
     decode_answer,
     encode_line,
     write_settings,
@@ -43,7 +43,7 @@ from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import AgentSummary, OpLog, PlannedFault
 from gradwire.faults import MachineFault
 
-Expected = TypeVar("Expected", Listening, Ready, Done, Finished)
+Expected = TypeVar("Expected", Listening, Connected, Replayed, Finished)
 
 LAST_WORDS_S = 1.0
 """How long the other agents may take to find out that one has ended, and to say what they wait for. Its connections close at once, and so
@@ -244,13 +244,13 @@ class AgentGroup:
         self._collect(Listening)
         for process in self._processes:
             process.tell(Connect())
-        self._collect(Ready)
+        self._collect(Connected)
         grain_ns = START_GRAIN_NS if self._by_fork and waits else 1
         self.start_ns = math.ceil((time.monotonic_ns() + START_DELAY_NS) / grain_ns) * grain_ns
         mishaps.on_start(self.start_ns)
         for process in self._processes:
             process.tell(Go(self.start_ns))
-        done = self._collect(Done, on_iteration)
+        done = self._collect(Replayed, on_iteration)
         for process in self._processes:
             process.tell(Finish())
         self._collect(Finished)
@@ -274,7 +274,7 @@ class AgentGroup:
                         if isinstance(answer, expected):
                             # It stays registered, because its death has to be noticed while others are still busy.
                             answers[process.number] = answer
-                        elif isinstance(answer, Iterated) and on_iteration:
+                        elif isinstance(answer, RanksIterated) and on_iteration:
                             iterations[process.number] = answer.done
                             on_iteration(min(iterations.values()))
                     self._note(process_answers)

@@ -13,6 +13,7 @@ from rich.markup import escape
 from gradwire.cli import terminal
 from gradwire.cli.clock import chosen_clock
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault, MachineFault
 from gradwire.runs.calibrate import calibrate_fabric
 from gradwire.runs.carrying.scale import choose_scale
@@ -24,7 +25,7 @@ from gradwire.runs.terminal.listings import calibration_table, findings_table
 from gradwire.runs.terminal.progress import kernel_progress
 from gradwire.vm.doctor import diagnose
 from gradwire.vm.kernel import build_kernel, cache_folder, cached_kernel
-from gradwire.vm.machines import DEFAULT_MEMORY_MB, MEASURED
+from gradwire.vm.machines import MEASURED
 from gradwire.workloads.values.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
 from gradwire.workloads.values.units import rate_bps, rate_text
 

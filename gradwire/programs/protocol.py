@@ -115,7 +115,7 @@ class Ended(msgspec.Struct, frozen=True, tag_field="event", tag="ended"):
     program: str = ""
 
 
-class Done(msgspec.Struct, frozen=True, tag_field="event", tag="done"):
+class CommandDone(msgspec.Struct, frozen=True, tag_field="event", tag="done"):
     """A shell's command has ended, and the next is awaited."""
 
     #: The virtual clock, since the network was built.
@@ -173,7 +173,7 @@ class Interrupt(msgspec.Struct, frozen=True, tag_field="command", tag="interrupt
     """End the program that runs, as Ctrl-C does."""
 
 
-Event = Ready | Output | OutputFull | Ended | Done | Full | Report | Refused
+Event = Ready | Output | OutputFull | Ended | CommandDone | Full | Report | Refused
 Command = Execute | PingAll | Interrupt | Taken
 _events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _commands: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)

@@ -94,16 +94,16 @@ class Reading:
         return NetworkCounts(
             bands=tuple(
                 BandCount(
-                    port.port.interface,
-                    band,
-                    counted.sent_bytes,
-                    counted.sent_packets,
-                    counted.drops,
-                    counted.marks,
-                    counted.above_threshold,
-                    counted.limit_bytes,
-                    counted.threshold_bytes,
-                    counted.all_marked_bytes,
+                    port=port.port.interface,
+                    band=band,
+                    bytes_sent=counted.bytes_sent,
+                    packets_sent=counted.packets_sent,
+                    drops=counted.drops,
+                    marks=counted.marks,
+                    above_threshold=counted.above_threshold,
+                    limit_bytes=counted.limit_bytes,
+                    threshold_bytes=counted.threshold_bytes,
+                    all_marked_bytes=counted.all_marked_bytes,
                 )
                 for port in ports
                 for band, counted in enumerate(port.bands)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import Fault
 from gradwire.runs.calibrate import PatternResult, flow_bytes, measure_one_flow
 from gradwire.runs.executing.local import Trial
 from gradwire.vm.byte_code import byte_code_folder
 from gradwire.vm.causes import KernelFault
 from gradwire.vm.code_digest import RUN_MODULES
-from gradwire.vm.doctor import KERNEL_MEMORY_MB, Finding
+from gradwire.vm.doctor import Finding
 from gradwire.vm.host import require_root
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machines import Clock
@@ -48,7 +49,7 @@ def proof(findings: Sequence[Finding]) -> Finding:
         lacking = ", ".join(finding.name for finding in findings if finding.required and not finding.ok)
         return Finding(NAME, False, f"not tried, for lack of: {lacking}", "mend these first", required=False)
     try:
-        boot_s = try_kernel(kernel, KERNEL_MEMORY_MB, openvswitch=False)  # the flow needs it all the same
+        boot_s = try_kernel(kernel, DEFAULT_MEMORY_MB, openvswitch=False)  # the flow needs it all the same
         flow = measure_one_flow(RATE_BPS, Clock())
     except KernelFault as fault:
         seen = "\n".join([str(fault).partition("\n")[0], *fault.last_words])

@@ -11,6 +11,7 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault
 from gradwire.scenario.expansion import Expansion
 from gradwire.scenario.limits import listed
@@ -48,7 +49,7 @@ class ProgramRunSection(Section):
     """Wall time that one point may take."""
     stall_limit: DurationS = Field(20.0, gt=0)
     """Wall time that programs may compute while no virtual time passes."""
-    memory_mb: int = Field(3072, ge=512, le=MOST_MEMORY_MB)
+    memory_mb: int = Field(DEFAULT_MEMORY_MB, ge=512, le=MOST_MEMORY_MB)
     """Memory of the virtual-time kernel, for all hosts together."""
     capture: Names = ()
     """Hosts, switches or ports whose packets are written to files: "h1", "s1-eth2", or "all" for every host's port."""

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault
 from gradwire.scenario.sections.defined import DefinedSection
 from gradwire.scenario.sections.fabric import FabricSection
@@ -274,7 +275,7 @@ class RunSection(Section):
     stall_limit: DurationS = Field(600.0, gt=0)
     """With faults: virtual time without any progress after which a point ends, and says what was waited for. Ten minutes are how long
     PyTorch waits for a collective of NCCL's by default."""
-    memory_mb: int = Field(3072, ge=512, le=MOST_MEMORY_MB)
+    memory_mb: int = Field(DEFAULT_MEMORY_MB, ge=512, le=MOST_MEMORY_MB)
     """Memory of the virtual-time kernel."""
     queue_sample: DurationS | None = Field(None, ge=SHORTEST_SAMPLE_S)
     """How often the queues of all switches' ports are read, into the point's `queues.npz`; the report then tells their lengths. Unset:

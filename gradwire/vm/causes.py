@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import MachineFault
 from gradwire.vm.kernel import renewal
 from gradwire.vm.packages import install_command
@@ -281,7 +282,7 @@ def _too_little_memory(match: re.Match[str], ending: Ending, _: Surroundings) ->
     return Cause(
         "memory: too little",
         f"{ending.memory_mb} MiB of memory are too little for it ({match[0]})",
-        "give it more: `--set run.memory_mb=3072` is the default",
+        f"give it more: `--set run.memory_mb={DEFAULT_MEMORY_MB}` is the default",
     )
 
 

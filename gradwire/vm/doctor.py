@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import Fault, InputFault
 from gradwire.vm.host import NAMESPACES, SCHEMA
 from gradwire.vm.kernel import cache_folder, cached_kernel
@@ -27,8 +28,6 @@ from gradwire.vm.packages import install_command, source_remedy
 from gradwire.vm.trial import kernel_file_damage
 
 MIB = 1 << 20
-KERNEL_MEMORY_MB = 3072
-"""Default memory of one virtual-time kernel."""
 
 PROGRAMS = ("tc", "ip", "setpriv", "taskset", "bash")
 """Programs that a run calls."""
@@ -205,13 +204,13 @@ def free_mb(folder: Path) -> int:
 
 def memory_finding(rooms_mb: Mapping[Path, int]) -> Finding:
     """The folder for the kernels' memory, and how many kernels at once it has room for."""
-    folder, room_mb = next(((f, r) for f, r in rooms_mb.items() if r >= KERNEL_MEMORY_MB), (None, 0))
+    folder, room_mb = next(((f, r) for f, r in rooms_mb.items() if r >= DEFAULT_MEMORY_MB), (None, 0))
     if folder is None:
         rooms = ", ".join(room_seen(f, r) for f, r in rooms_mb.items())
-        return Finding("kernel memory", False, rooms, memory_remedy(KERNEL_MEMORY_MB))
-    kernels = room_mb // KERNEL_MEMORY_MB
+        return Finding("kernel memory", False, rooms, memory_remedy(DEFAULT_MEMORY_MB))
+    kernels = room_mb // DEFAULT_MEMORY_MB
     return Finding(
-        "kernel memory", True, f"{folder}: {room_mb} MiB, room for {kernels} kernels of {KERNEL_MEMORY_MB} MiB"
+        "kernel memory", True, f"{folder}: {room_mb} MiB, room for {kernels} kernels of {DEFAULT_MEMORY_MB} MiB"
     )
 
 

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
+from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault, MachineFault, UnfitMachine
 from gradwire.files import refuse_full_disk
 from gradwire.vm.causes import (
@@ -80,7 +81,7 @@ def run_virtual(
     *,
     env: Mapping[str, str],
     cpu: int,
-    memory_mb: int = 3072,
+    memory_mb: int = DEFAULT_MEMORY_MB,
     time_limit_s: float,
     on_line: Callable[[str], None],
     workdir: Path,

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from gradwire import PACKAGE
+from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import UnfitMachine
 from gradwire.vm.byte_code import FOLDER_VARIABLE, byte_code_folder, is_filled
 from gradwire.vm.host import run_on_host
 from gradwire.vm.machine import JOB_FOLDER, run_virtual
-
-DEFAULT_MEMORY_MB = 3072
-
 
 MEASURED = 0
 """Scale of a wall clock that is to be measured (runs/carrying/scale.py)."""

@@ -67,9 +67,9 @@ class Lab:
                 counted.port.interface,
                 rates[counted.port],
                 counted.sent_bytes,
-                sum(band.sent_packets for band in counted.bands),
+                sum(band.packets_sent for band in counted.bands),
                 counted.drops,
-                tuple(band.sent_bytes for band in counted.bands),
+                tuple(band.bytes_sent for band in counted.bands),
             )
             for counted in self.network.counters()
         )

@@ -15,7 +15,7 @@ from gradwire.programs.inside.reachability import reached
 from gradwire.programs.inside.start import run_inside
 from gradwire.programs.protocol import (
     NO_HOST,
-    Done,
+    CommandDone,
     Execute,
     Interrupt,
     Output,
@@ -82,7 +82,7 @@ def obey(task: Task, _: Path, lab: Lab, channel: Channel) -> None:
     """Carries out commands until the kernel is ended from outside."""
     begin_s = time.monotonic()
     commands = Commands(task, lab, channel)
-    channel.say(Done(0.0))
+    channel.say(CommandDone(0.0))
     while True:
         command = channel.next()
         if isinstance(command, Interrupt | Taken):  # of a program that had just ended, or not yet begun
@@ -91,7 +91,7 @@ def obey(task: Task, _: Path, lab: Lab, channel: Channel) -> None:
             commands.carry_out(command)
         except Fault as fault:
             channel.say(Refused(type(fault).__name__, str(fault)))
-        channel.say(Done(time.monotonic() - begin_s))
+        channel.say(CommandDone(time.monotonic() - begin_s))
 
 
 if __name__ == "__main__":

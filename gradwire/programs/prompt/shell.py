@@ -27,7 +27,7 @@ from gradwire.programs.protocol import (
     NO_HOST,
     TASK_FILE,
     Command,
-    Done,
+    CommandDone,
     Ended,
     Event,
     Execute,
@@ -66,7 +66,7 @@ class Conversation:
 
     def __init__(self, running: Session, key: bytes) -> None:
         self._running, self._events = running, SignedEvents(key)
-        self._done: Done | None = None
+        self._done: CommandDone | None = None
         self._refused: Refused | None = None
         self.pids: tuple[int, ...] = ()
         self.virtual_s = 0.0
@@ -111,8 +111,8 @@ class Conversation:
             case Refused():
                 self._refused = event
                 if not self.pids:  # nothing more will come
-                    self._done = Done(0.0)
-            case Done(virtual_s=virtual_s):
+                    self._done = CommandDone(0.0)
+            case CommandDone(virtual_s=virtual_s):
                 self._done, self.virtual_s = event, virtual_s
 
     @contextmanager

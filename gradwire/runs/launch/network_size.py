@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import InputFault
 from gradwire.runs.launch.scenario_files import read_scenario
 from gradwire.scenario.contenders import LEAVES, SPINES
 from gradwire.scenario.program_scenarios import ProgramScenario
-from gradwire.vm.machines import DEFAULT_MEMORY_MB
 from gradwire.workloads.scaling import VIRTUAL_CAPACITY_BPS
 from gradwire.workloads.values.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
 from gradwire.workloads.values.units import DURATION, SIZE, rate_bps, rate_text

@@ -12,12 +12,12 @@ from gradwire.faults import MachineFault
 from gradwire.topo.tc import class_below_netem, class_of_band
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BandCounters:
     """One band of a port. Bytes are those of frames as tc sees them: with the headers of every frame, without preamble, FCS and gap."""
 
-    sent_bytes: int
-    sent_packets: int
+    bytes_sent: int
+    packets_sent: int
     drops: int
     backlog_bytes: int
     requeues: int
@@ -42,7 +42,7 @@ class PortCounters:
     @property
     def sent_bytes(self) -> int:
         """Bytes of all bands."""
-        return sum(band.sent_bytes for band in self.bands)
+        return sum(band.bytes_sent for band in self.bands)
 
     @property
     def drops(self) -> int:
@@ -56,16 +56,16 @@ class PortCounters:
             self.port,
             tuple(
                 BandCounters(
-                    now.sent_bytes - then.sent_bytes,
-                    now.sent_packets - then.sent_packets,
-                    now.drops - then.drops,
-                    now.backlog_bytes,
-                    now.requeues - then.requeues,
-                    now.marks - then.marks,
-                    now.above_threshold - then.above_threshold,
-                    now.limit_bytes,
-                    now.threshold_bytes,
-                    now.all_marked_bytes,
+                    bytes_sent=now.bytes_sent - then.bytes_sent,
+                    packets_sent=now.packets_sent - then.packets_sent,
+                    drops=now.drops - then.drops,
+                    backlog_bytes=now.backlog_bytes,
+                    requeues=now.requeues - then.requeues,
+                    marks=now.marks - then.marks,
+                    above_threshold=now.above_threshold - then.above_threshold,
+                    limit_bytes=now.limit_bytes,
+                    threshold_bytes=now.threshold_bytes,
+                    all_marked_bytes=now.all_marked_bytes,
                 )
                 for now, then in pairs
             ),
@@ -140,16 +140,16 @@ def _band(entry: Mapping[str, Any], marking: Mapping[str, Any]) -> BandCounters:
     is_red = marking["kind"] == "red"
     bounds = marking["options"] if is_red or marking["kind"] == "bfifo" else {}
     return BandCounters(
-        entry["bytes"],
-        entry["packets"],
-        entry["drops"],
-        entry["backlog"],
-        entry["requeues"],
-        marking["marked"] if is_red else 0,
-        marking["overlimits"] if is_red else 0,
-        bounds.get("limit", 0),
-        bounds.get("min", 0),
-        bounds.get("max", 0),
+        bytes_sent=entry["bytes"],
+        packets_sent=entry["packets"],
+        drops=entry["drops"],
+        backlog_bytes=entry["backlog"],
+        requeues=entry["requeues"],
+        marks=marking["marked"] if is_red else 0,
+        above_threshold=marking["overlimits"] if is_red else 0,
+        limit_bytes=bounds.get("limit", 0),
+        threshold_bytes=bounds.get("min", 0),
+        all_marked_bytes=bounds.get("max", 0),
     )
 
 

@@ -1,4 +1,4 @@
-"""What every rank holds of every chunk, for many ops at once."""
+"""What the ranks of a plan may hold of its chunks, and what makes a chunk complete."""
 
 from __future__ import annotations
 
@@ -12,13 +12,10 @@ UInt64 = npt.NDArray[np.uint64]
 
 
 class Holdings:
-    """What every rank holds of every chunk, by the rules of gradwire.datatypes.plan.Ledger, for many ops at once.
+    """What every rank may hold of every chunk, by the rules of gradwire.datatypes.plan.Ledger. A row is a (rank, chunk) that some op
+    touches."""
 
-    A row is a (rank, chunk) that some op touches, and each order of execution has all rows of its own. `sum_iteration` and `sum_workers`
-    are the sum under way; `complete` is the iteration of the last complete value.
-    """
-
-    def __init__(self, plan: Plan, orders: int) -> None:
+    def __init__(self, plan: Plan) -> None:
         ops, chunks = plan.ops, max(1, len(plan.chunk_bytes))
         key = ops.rank.astype(np.int64) * chunks + ops.chunk
         pairs = np.concatenate([plan.produces, plan.consumes, plan.needs])
@@ -35,9 +32,6 @@ class Holdings:
         self.rows_key: Int64 = rows
         #: Rows whose sum has become complete at some time, in any order.
         self.summed = np.zeros(len(rows), dtype=np.bool_)
-        self.sum_iteration = np.full(orders * self.rows, -1, dtype=np.int64)
-        self.sum_workers = np.zeros((orders * self.rows, words), dtype=np.uint64)
-        self.complete = np.full(orders * self.rows, -1, dtype=np.int64)
         own = np.full(len(plan.rank_role), -1, dtype=np.int64)
         own[plan.workers] = np.arange(len(plan.workers))
         producer = own[ops.rank[plan.produces[:, 0]]]
@@ -65,34 +59,5 @@ class Holdings:
         """The contributions that make the chunks of `rows` complete, in one row if they are the same for all."""
         if len(self.wholes) == 1:
             return self.wholes
-        of_rows: UInt64 = self.wholes[self.whole_of_row[rows % self.rows]]
+        of_rows: UInt64 = self.wholes[self.whole_of_row[rows]]
         return of_rows
-
-    def produce(self, produced: Int64, order: Int64, iteration: Int64) -> None:
-        """Executes rows of Plan.produces: each starts a new sum with the rank's own contribution, or with the whole chunk."""
-        self._store(self.row_of_produced[produced] + order * self.rows, iteration, self.contribution[produced])
-
-    def arrive(
-        self, rows: Int64, copied: npt.NDArray[np.bool_], iteration: Int64, workers: UInt64
-    ) -> tuple[int, bool, int] | None:
-        """Takes in contributions that reach distinct `rows`. Returns, of the first wrong one, its index, whether it is empty, and the
-        iteration of the sum that it meets; None if none is wrong."""
-        self.complete[rows[copied]] = iteration[copied]
-        added = np.flatnonzero(~copied)
-        row, new_iteration, new_workers = rows[added], iteration[added], workers[added]
-        sum_iteration, sum_workers = self.sum_iteration[row], self.sum_workers[row]
-        same = new_iteration == sum_iteration
-        empty = ~new_workers.any(axis=1)
-        twice = (new_iteration < sum_iteration) | (same & (new_workers & sum_workers).any(axis=1))
-        for wrong in (empty, twice):
-            if wrong.any():
-                at = int(np.flatnonzero(wrong)[0])
-                return int(added[at]), wrong is empty, int(sum_iteration[at])
-        self._store(row, new_iteration, np.where(same[:, None], new_workers | sum_workers, new_workers))
-        return None
-
-    def _store(self, rows: Int64, iteration: Int64, workers: UInt64) -> None:
-        self.sum_iteration[rows], self.sum_workers[rows] = iteration, workers
-        whole = (workers == self.whole(rows)).all(axis=1)
-        self.complete[rows[whole]] = iteration[whole]
-        self.summed[rows[whole] % self.rows] = True

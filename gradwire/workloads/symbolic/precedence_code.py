@@ -7,13 +7,13 @@ from which, or to which, many pairs lead.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradwire.datatypes.plan import Int32, Int64
 from gradwire.workloads.symbolic.holdings import WORD_BITS, UInt64
-from gradwire.workloads.symbolic.machine_code import compiled
+from gradwire.workloads.symbolic.loops import Loops
 from gradwire.workloads.symbolic.precedence import Bool
 
 MOST_VISITED = 24
@@ -23,6 +23,9 @@ MOST_WORDS = 8
 """Words of bits that spread at once: a line of a processor's cache."""
 SPREAD_BYTES = 1 << 27
 """Memory for them, if more than one word fits in."""
+
+
+_LOOPS = Loops()
 
 
 class _Edges(NamedTuple):
@@ -40,7 +43,7 @@ class PrecedenceInCode:
     def __init__(self, count: int, source: Int32, target: Int32) -> None:
         start, after = _rows(source, target, count)
         waits_for, order = np.bincount(target, minlength=count), np.empty(count, np.int32)
-        _in_order(start, after, waits_for, order)
+        _LOOPS.in_code(_in_order)(start, after, waits_for, order)
         self.place: Int32 = np.empty(count, np.int32)
         self.place[order] = np.arange(count, dtype=np.int32)
         first, then = self.place[source], self.place[target]
@@ -51,7 +54,7 @@ class PrecedenceInCode:
         """Of which pairs of places a short way from one to the other tells that they are in order."""
         found = np.zeros(len(first), np.bool_)
         self._seen[:] = 0
-        _search(self._edges, self._seen, first, then, found, np.empty(MOST_VISITED, np.int32))
+        _LOOPS.in_code(_search)(self._edges, self._seen, first, then, found, np.empty(MOST_VISITED, np.int32))
         return found
 
     def ordered(self, first: Int32, then: Int32) -> Bool:
@@ -75,8 +78,20 @@ class PrecedenceInCode:
         inside = (source < len(bits)) & (target >= 0)
         marked, asked = (source, target) if forward else (target, source)
         np.bitwise_or.at(bits, (marked[inside], word[inside]), bit[inside])
-        (_spread_on if forward else _spread_back)(self._edges.after_start, self._edges.after, begin, bits)
+        _LOOPS.in_code(_spread_on if forward else _spread_back)(self._edges.after_start, self._edges.after, begin, bits)
         found[pairs[inside]] = bits[asked[inside], word[inside]] & bit[inside] != 0
+
+
+def has_cycle(count: int, source: Int64, target: Int64, *, in_code: bool) -> bool:
+    """Whether nodes wait for each other in a circle. in_code: by machine code."""
+    waits_for = np.bincount(target, minlength=count)
+    if in_code:
+        start, after = _rows(source.astype(np.int32), target.astype(np.int32), count)
+        return _LOOPS.in_code(_in_order)(start, after, waits_for, np.empty(count, np.int32)) < count
+    starts = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=count))])
+    following: Any = target[np.argsort(source, kind="stable")].tolist()
+    lists: Any = starts.tolist(), following, waits_for.tolist(), [0] * count
+    return _in_order(*lists) < count
 
 
 def _batches(pairs: Int64, ends: Int32, most: int) -> Iterator[tuple[Int64, Int64]]:
@@ -93,20 +108,20 @@ def _rows(key: Int32, value: Int32, count: int) -> tuple[Int64, Int32]:
     """Compressed rows of pairs by their key: where each key's begin, and the values."""
     start, values = np.zeros(count + 1, np.int64), np.empty(len(key), np.int32)
     np.cumsum(np.bincount(key, minlength=count), out=start[1:])
-    _sort(key, value, start[:-1].copy(), values)
+    _LOOPS.in_code(_sort)(key, value, start[:-1].copy(), values)
     return start, values
 
 
-@compiled
+@_LOOPS
 def _sort(keys: Int32, values: Int32, upcoming: Int64, sorted_values: Int32) -> None:
     for pair in range(len(keys)):
         sorted_values[upcoming[keys[pair]]] = values[pair]
         upcoming[keys[pair]] += 1
 
 
-@compiled
-def _in_order(start: Int64, after: Int32, waits_for: Int64, order: Int32) -> None:
-    """Fills `order` with all nodes, each behind those that come before it."""
+@_LOOPS
+def _in_order(start: Int64, after: Int32, waits_for: Int64, order: Int32) -> int:
+    """Fills `order` with nodes, each behind those that come before it; returns how many, which is all but those in and behind circles."""
     ready = 0
     for node in range(len(order)):
         if waits_for[node] == 0:
@@ -121,9 +136,10 @@ def _in_order(start: Int64, after: Int32, waits_for: Int64, order: Int32) -> Non
             if waits_for[after[edge]] == 0:
                 order[ready] = after[edge]
                 ready += 1
+    return ready
 
 
-@compiled
+@_LOOPS
 def _search(edges: _Edges, seen: Int32, first: Int32, then: Int32, found: Bool, stack: Int32) -> None:
     for pair in range(len(first)):
         one, other, number = first[pair], then[pair], 2 * pair + 1
@@ -142,7 +158,7 @@ def _search(edges: _Edges, seen: Int32, first: Int32, then: Int32, found: Bool, 
                     break
 
 
-@compiled
+@_LOOPS
 def _on_the_way(start: Int64, following: Int32, seen: Int32, number: int, begin: int, end: int, stack: Int32) -> bool:
     """Whether `end` is found from `begin` by visiting no more nodes than `stack` holds, all of them between the two."""
     low, high = min(begin, end), max(begin, end)
@@ -163,7 +179,7 @@ def _on_the_way(start: Int64, following: Int32, seen: Int32, number: int, begin:
     return False
 
 
-@compiled
+@_LOOPS
 def _spread_on(start: Int64, after: Int32, begin: int, bits: UInt64) -> None:
     """Every place passes its bits on to those after it. Bits are of the places from `begin` on."""
     for at in range(len(bits)):
@@ -178,7 +194,7 @@ def _spread_on(start: Int64, after: Int32, begin: int, bits: UInt64) -> None:
                         bits[to, word] |= bits[at, word]
 
 
-@compiled
+@_LOOPS
 def _spread_back(start: Int64, after: Int32, begin: int, bits: UInt64) -> None:
     """Every place takes over the bits of those after it."""
     for back in range(len(bits)):

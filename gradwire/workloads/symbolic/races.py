@@ -23,6 +23,7 @@ from gradwire.workloads.symbolic.defect import Defect, racing
 from gradwire.workloads.symbolic.graph import ITERATIONS, Graph
 from gradwire.workloads.symbolic.holdings import Holdings
 from gradwire.workloads.symbolic.precedence import Bool, Precedence, PrecedenceInPython
+from gradwire.workloads.symbolic.precedence_code import PrecedenceInCode
 from gradwire.workloads.symbolic.runs import Groups, Neighbours, distinct, neighbours, products
 
 USING = (Access.USES_SUM, Access.USES)
@@ -184,8 +185,4 @@ class _Races:
 
 
 def _precedence(count: int, source: Int32, target: Int32, *, in_code: bool) -> Precedence:
-    if not in_code:
-        return PrecedenceInPython(count, source, target)
-    from gradwire.workloads.symbolic.precedence_code import PrecedenceInCode  # noqa: PLC0415 (numba: see defects.py)
-
-    return PrecedenceInCode(count, source, target)
+    return (PrecedenceInCode if in_code else PrecedenceInPython)(count, source, target)

@@ -48,7 +48,7 @@ for impaired in ((), (Port("h2", 0),)):
             }))
         first = network.net["h1"]
         first.cmd("ping -c 3 10.0.0.99")  # nobody answers, and no switch has rules: it counts at the host's port
-        bands = [[band.sent_bytes, band.sent_packets] for band in network.counters()[0].bands]
+        bands = [[band.bytes_sent, band.packets_sent] for band in network.counters()[0].bands]
         print(json.dumps({"name": "counters", "impaired": bool(impaired), "netlink": bands, "tc": [
             [entry["bytes"], entry["packets"]]
             for entry in sorted(

@@ -14,14 +14,14 @@ from gradwire.agents.messages import (
     Captured,
     Command,
     Connect,
-    Done,
+    Connected,
     Finish,
     Finished,
     Go,
-    Iterated,
     Listening,
     Load,
-    Ready,
+    RanksIterated,
+    Replayed,
     decode_answer,
     decode_command,
     encode_line,
@@ -34,9 +34,9 @@ SUMMARY = AgentSummary((0, 3), 5, 4, 1 << 40, 7, 120, 90)
 COMMANDS = (Load("plan.npz", 3, "log.npz"), Connect(), Go(1 << 60), Finish())
 ANSWERS = (
     Listening(),
-    Ready(),
-    Iterated(2),
-    Done(SUMMARY),
+    Connected(),
+    RanksIterated(2),
+    Replayed(SUMMARY),
     Finished(),
     Captured((CaptureRecord("s1-eth1", "s1-eth1.pcapng", 10, 11, 1),)),
 )
@@ -69,7 +69,7 @@ def test_commands_and_answers_are_not_taken_for_each_other() -> None:
     with pytest.raises(msgspec.DecodeError):
         decode_answer(encode_line(Connect()))
     with pytest.raises(msgspec.DecodeError):
-        decode_command(encode_line(Ready()))
+        decode_command(encode_line(Connected()))
 
 
 def test_settings_come_back(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from gradwire.datatypes.machine_size import DEFAULT_MEMORY_MB
 from gradwire.faults import MachineFault
 from gradwire.vm import doctor
 from gradwire.vm.causes import Cause
 from gradwire.vm.doctor import (
-    KERNEL_MEMORY_MB,
     PROGRAMS,
     TEST_PROGRAMS,
     free_mb,
@@ -116,8 +116,8 @@ def test_a_damaged_source_is_told_before_it_is_built(tmp_path: Path, monkeypatch
 
 
 def test_memory_needs_room_for_one_kernel_and_tells_for_how_many_there_is() -> None:
-    assert "2 kernels" in memory_finding({Path("/dev/shm"): 2 * KERNEL_MEMORY_MB + 1}).detail
-    assert memory_finding({Path("/dev/shm"): 64, Path("/tmp"): KERNEL_MEMORY_MB}).detail.startswith("/tmp")
+    assert "2 kernels" in memory_finding({Path("/dev/shm"): 2 * DEFAULT_MEMORY_MB + 1}).detail
+    assert memory_finding({Path("/dev/shm"): 64, Path("/tmp"): DEFAULT_MEMORY_MB}).detail.startswith("/tmp")
     finding = memory_finding({Path("/dev/shm"): 64})
     assert not finding.ok
     assert "remount" in finding.mend

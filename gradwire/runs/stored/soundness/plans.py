@@ -22,6 +22,8 @@ from gradwire.runs.stored.soundness.ranges import (
 from gradwire.scenario.schema import LARGEST_CLUSTER
 from gradwire.workloads.builder import MOST_OPS
 from gradwire.workloads.checker import PlanError, check_references
+from gradwire.workloads.symbolic.defects import MOST_OPS_IN_PYTHON
+from gradwire.workloads.symbolic.precedence_code import has_cycle
 from gradwire.workloads.values.fields import LONGEST_S, MOST_SAMPLES, MOST_WORKERS
 
 MOST_RANKS = 4 * MOST_WORKERS
@@ -122,18 +124,5 @@ def _refuse_cycles(plan: Plan) -> None:
     after = np.concatenate([waiting[within], recvs])
     if (before < after).all():
         return
-    left = np.bincount(after, minlength=len(plan.ops))
-    by_source = np.argsort(before, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(before, minlength=len(plan.ops)))]).tolist()
-    targets, waits = after[by_source].tolist(), left.tolist()
-    ready = np.flatnonzero(left == 0).tolist()
-    done = 0
-    while ready:
-        op = ready.pop()
-        done += 1
-        for target in targets[starts[op] : starts[op + 1]]:
-            waits[target] -= 1
-            if not waits[target]:
-                ready.append(target)
-    if done < len(plan.ops):
+    if has_cycle(len(plan.ops), before, after, in_code=len(plan.ops) > MOST_OPS_IN_PYTHON):
         raise ValueError("ops wait for each other in a circle")

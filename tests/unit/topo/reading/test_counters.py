@@ -66,7 +66,13 @@ def qdiscs(**changes: Any) -> list[dict[str, Any]]:
 
 def test_bands_are_the_leaves_below_major_number_1() -> None:
     (port,) = parse_qdiscs(json.loads(QDISCS), {"s1-eth1": PORT}, bands=2)
-    assert port == PortCounters(PORT, (BandCounters(0, 0, 0, 0, 0), BandCounters(294, 3, 0, 0, 0)))
+    assert port == PortCounters(
+        PORT,
+        (
+            BandCounters(bytes_sent=0, packets_sent=0, drops=0, backlog_bytes=0, requeues=0),
+            BandCounters(bytes_sent=294, packets_sent=3, drops=0, backlog_bytes=0, requeues=0),
+        ),
+    )
 
 
 def test_interfaces_on_the_machine_are_given_back_as_the_fabrics_ports() -> None:
@@ -88,7 +94,7 @@ def test_marks_are_those_of_the_queue_also_below_a_fault() -> None:
     assert port.since(earlier).bands[1].marks == 4
     entries = [*qdiscs(kind="netem"), {"dev": "s1-eth1", "parent": "101:1", **marking}]
     (impaired,) = parse_qdiscs(entries, {"s1-eth1": PORT}, bands=2)
-    assert (impaired.bands[1].sent_bytes, impaired.bands[1].marks) == (294, 7)
+    assert (impaired.bands[1].bytes_sent, impaired.bands[1].marks) == (294, 7)
     assert [*vars(impaired.bands[1]).values()][-3:] == [100_000, 30_000, 40_000]
     assert [*vars(port.bands[0]).values()][-3:] == [0, 0, 0]
     (fifo,) = parse_qdiscs(qdiscs(kind="bfifo", options={"limit": 50_000}), {"s1-eth1": PORT}, bands=2)
@@ -99,7 +105,7 @@ def test_since_subtracts_all_but_the_backlog() -> None:
     (before,) = parse_qdiscs(qdiscs(backlog=500), {"s1-eth1": PORT}, bands=2)
     (after,) = parse_qdiscs(qdiscs(bytes=1294, packets=5, drops=4, requeues=1, backlog=100), {"s1-eth1": PORT}, bands=2)
     difference = after.since(before)
-    assert difference.bands[1] == BandCounters(1000, 2, 4, 100, 1)
+    assert difference.bands[1] == BandCounters(bytes_sent=1000, packets_sent=2, drops=4, backlog_bytes=100, requeues=1)
     assert (difference.sent_bytes, difference.drops) == (1000, 4)
 
 

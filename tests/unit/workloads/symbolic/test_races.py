@@ -15,12 +15,13 @@ from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.symbolic import defects as choosing
 from gradwire.workloads.symbolic import runs
 from gradwire.workloads.symbolic.defect import Defect
+from gradwire.workloads.symbolic.execution import Execution, executions
 from gradwire.workloads.symbolic.graph import Graph
+from gradwire.workloads.symbolic.holdings import Holdings
 from gradwire.workloads.symbolic.orders import ORDERS
 from gradwire.workloads.symbolic.precedence import PrecedenceInPython
-from gradwire.workloads.symbolic.precedence_code import PrecedenceInCode
+from gradwire.workloads.symbolic.precedence_code import PrecedenceInCode, has_cycle
 from gradwire.workloads.symbolic.races import race
-from gradwire.workloads.symbolic.side_by_side import Run
 from tests.mutations.bases import plan_of as plan_of_base
 from tests.mutations.plans import goes_on_before_its_own_part_is_complete
 from tests.shared.small_allreduces import allreduces, plan_of
@@ -36,17 +37,21 @@ REPLAYS = 12
 
 def executed(
     plan: Plan, urgencies: list[np.typing.NDArray[np.int64]] | None = None
-) -> tuple[Graph, Run, Defect | None]:
-    graph = Graph(plan)
-    run = Run(graph, urgencies or [order(graph) for order in ORDERS])
-    return graph, run, run.defect()
+) -> tuple[Graph, Holdings, list[Execution]]:
+    graph, holdings = Graph(plan), Holdings(plan)
+    orders = urgencies or [order(graph) for order in ORDERS]
+    return graph, holdings, list(executions(graph, orders, holdings, in_code=False))
+
+
+def is_sound(runs: list[Execution]) -> bool:
+    return not any(run.defect for run in runs)
 
 
 def race_of(plan: Plan) -> Defect | None:
     """The race that both find, if any, in a plan that orders show nothing of."""
-    graph, run, defect = executed(plan)
-    assert defect is None
-    found = [race(graph, run.holdings, in_code=in_code) for in_code in (False, True)]
+    graph, holdings, shown = executed(plan)
+    assert is_sound(shown)
+    found = [race(graph, holdings, in_code=in_code) for in_code in (False, True)]
     assert (found[0] is None) == (found[1] is None)
     return found[0]
 
@@ -89,24 +94,24 @@ def summed_by_one(*, waits_for: str) -> Plan:
     return builder.build(0.0, 3)
 
 
-@pytest.mark.parametrize("most_in_numpy", [10**9, 0])
+@pytest.mark.parametrize("most_in_python", [10**9, 0])
 def test_an_addition_that_takes_time_is_there_when_it_has_ended(
-    most_in_numpy: int, monkeypatch: pytest.MonkeyPatch
+    most_in_python: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choosing, "MOST_OPS_IN_NUMPY", most_in_numpy)
+    monkeypatch.setattr(choosing, "MOST_OPS_IN_PYTHON", most_in_python)
     check(summed_by_one(waits_for="reduce"))
     with pytest.raises(PlanError, match=rf"\(SEND at rank 0 .*uses chunk 0, which op \d+ \(REDUCE at rank 0.*{RACE}"):
         check(summed_by_one(waits_for="recv"))
 
 
-@pytest.mark.parametrize("most_in_numpy", [10**9, 0])
+@pytest.mark.parametrize("most_in_python", [10**9, 0])
 def test_a_worker_that_goes_on_before_its_own_sum_is_complete(
-    most_in_numpy: int, monkeypatch: pytest.MonkeyPatch
+    most_in_python: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a ring's owner, which passes on what it has summed up: no order that is tried lets its last message come that late."""
-    monkeypatch.setattr(choosing, "MOST_OPS_IN_NUMPY", most_in_numpy)
+    monkeypatch.setattr(choosing, "MOST_OPS_IN_PYTHON", most_in_python)
     broken = goes_on_before_its_own_part_is_complete(plan_of_base("ring"))
-    assert executed(broken)[2] is None
+    assert is_sound(executed(broken)[2])
     with pytest.raises(PlanError, match=RACE):
         check(broken)
 
@@ -140,18 +145,15 @@ def test_without_a_race_no_order_of_a_parameter_server_shows_a_defect(
 
 def assert_alike_in_any_order(plan: Plan, seed: int) -> None:
     """Either a race is found, or each message carries the same in every order."""
-    graph, run, defect = executed(plan)
-    assume(defect is None and race(graph, run.holdings, in_code=False) is None)
+    graph, holdings, shown = executed(plan)
+    assume(is_sound(shown) and race(graph, holdings, in_code=False) is None)
     draw = np.random.default_rng(seed)
     anyhow = [draw.integers(0, 50, len(plan.ops)) for _ in range(REPLAYS)]
-    _, again, shown = executed(plan, anyhow)
-    assert shown is None
-    sends = np.flatnonzero(np.tile(run.sends, 2))
-    for carried in (
-        again.sent_workers.reshape(REPLAYS, run.nodes, -1),
-        again.sent_iteration.reshape(REPLAYS, run.nodes, 1),
-    ):
-        assert (carried[:, sends] == carried[:1, sends]).all()
+    _, _, again = executed(plan, anyhow)
+    assert is_sound(again)
+    for run in again:
+        assert (run.sent_iteration == again[0].sent_iteration).all()
+        assert (run.sent_workers == again[0].sent_workers).all()
 
 
 @quick
@@ -173,6 +175,18 @@ def test_what_comes_before_what_is_what_paths_say(edges: list[tuple[int, int]], 
         places = order.place[first], order.place[then]
         assert order.ordered(*places).tolist() == reached[first, then].tolist()
         assert not (order.near(*places) & ~reached[first, then]).any()
+
+
+@quick
+@given(edges=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=20))
+def test_a_cycle_is_found_either_way(edges: list[tuple[int, int]]) -> None:
+    source, target = np.array(edges, np.int64).reshape(-1, 2).T
+    reached = np.zeros((10, 10), np.bool_)
+    reached[source, target] = True
+    for middle in range(10):
+        reached |= reached[:, middle : middle + 1] & reached[middle]
+    for in_code in (False, True):
+        assert has_cycle(10, source, target, in_code=in_code) == reached.diagonal().any()
 
 
 @pytest.mark.parametrize(("name", "most"), [("MOST_ACCESSES", 7), ("MOST_PRODUCTS", 3)])

@@ -1,23 +1,23 @@
-"""Executes a plan in one order after the other, op by op, compiled to machine code with numba: a tenth of a microsecond an op.
+"""Executes a plan in one order after the other, op by op: all ops that are ready and most urgent take what they need, then send, then
+receive, then produce.
 
-Steps are those of workloads/symbolic/side_by_side.py: all ops that are ready and most urgent take what they need, then send, then receive,
-then produce. Compiling takes some seconds of one core, once; numba keeps the machine code beside the source, or in its own cache.
+Small plans are executed by Python, 2 to 3 us per op and iteration; large ones by machine code, a tenth of a microsecond
+(workloads/symbolic/loops.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
-from numba.core.cpu import CPUTargetOptions
 
 from gradwire.datatypes.plan import Combine, Int32, Int64, OpKind, UInt8
 from gradwire.workloads.symbolic.defect import Defect, never_ready, not_held, wrongly_added
 from gradwire.workloads.symbolic.graph import ITERATIONS, Graph
 from gradwire.workloads.symbolic.holdings import Holdings, UInt64
+from gradwire.workloads.symbolic.loops import Loops
 
 SENDS, RECEIVES, COPIES = 1, 2, 4
 """Bits of `_Code.does`. An op without a bit only takes its turn."""
@@ -26,24 +26,14 @@ FINE, NOT_HELD, EMPTY, NOT_ADDABLE = range(4)
 
 Int8 = npt.NDArray[np.int8]
 Bool = npt.NDArray[np.bool_]
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-#: No counting of references to arrays, which no function here makes or drops: whatever is passed on would cost ten times as much. numba
-#: does not document the option.
-_OPTIONS: dict[str, Any] = {"_nrt": False} if hasattr(CPUTargetOptions, "_nrt") else {}
-
-
-def compiled(function: Function) -> Function:
-    """Compiles a function at its first call, and keeps the machine code where that is possible. It must make no array."""
-    try:
-        return cast(Function, numba.njit(cache=True, **_OPTIONS)(function))
-    except RuntimeError:  # numba has no folder that it may write to
-        return cast(Function, numba.njit(**_OPTIONS)(function))
+_LOOPS = Loops()
 
 
 class _Code(NamedTuple):
-    """What does not change while a plan is executed. Pairs of an op are in compressed rows, as its successors are."""
+    """What does not change while a plan is executed. Pairs of an op are in compressed rows, as its successors are.
+
+    Sets of workers are of `words` words each, one set behind the other. All columns are arrays for machine code, and lists for Python.
+    """
 
     does: UInt8
     #: The SEND of each op's message, and the row of `Holdings` that the op touches.
@@ -84,50 +74,82 @@ class _State(NamedTuple):
     last: Int64
 
 
-def first_defects(graph: Graph, urgencies: list[Int64], holdings: Holdings) -> list[Defect]:
-    """For each order, the first defect that it shows, if any. holdings: of one order."""
-    code = _code(graph, holdings)
-    found = (_defect(graph, holdings, code, urgency) for urgency in urgencies)
-    return [defect for defect in found if defect]
+class Execution(NamedTuple):
+    """What an execution in one order shows."""
+
+    #: The first one.
+    defect: Defect | None
+    #: By node, what the messages of SENDs carry: an iteration, and a set of workers unless it is to be copied. Up to the defect, if any.
+    sent_iteration: Int8
+    sent_workers: UInt64
 
 
-def _defect(graph: Graph, holdings: Holdings, code: _Code, urgency: Int64) -> Defect | None:
-    count, plan = graph.count, graph.plan
+def executions(graph: Graph, urgencies: Sequence[Int64], holdings: Holdings, *, in_code: bool) -> Iterator[Execution]:
+    """Executes a plan once for each order. `holdings.summed` learns which sums become complete. in_code: by machine code."""
+    code = _code(graph, holdings, in_code=in_code)
+    if not in_code:
+        # Python reads a number from a list in a third of the time.
+        code = _Code._make(column.tolist() for column in code)
+    for urgency in urgencies:
+        yield _execution(graph, holdings, code, urgency, in_code=in_code)
+
+
+def _execution(graph: Graph, holdings: Holdings, code: _Code, urgency: Int64, *, in_code: bool) -> Execution:
+    count = graph.count
     levels = ITERATIONS * (int(urgency.max(initial=0)) + 1)
     words = holdings.contribution.shape[1]
     state = _State(
         sum_iteration=np.full(holdings.rows, -1, np.int8),
-        sum_workers=np.zeros((holdings.rows, words), np.uint64),
+        sum_workers=np.zeros(holdings.rows * words, np.uint64),
         complete=np.full(holdings.rows, -1, np.int8),
         summed=holdings.summed,
         sent_iteration=np.full(ITERATIONS * count, -1, np.int8),
-        sent_workers=np.zeros((ITERATIONS * count, words), np.uint64),
+        sent_workers=np.zeros(ITERATIONS * count * words, np.uint64),
         waits_for=graph.waits_for.copy(),
         following=np.full(ITERATIONS * count, -1, np.int32),
         first=np.full(levels, -1, np.int64),
         last=np.full(levels, -1, np.int64),
     )
-    finding, node, one, other = _execute(code, state, urgency.astype(np.uint8), ITERATIONS)
+    urgent: npt.NDArray[np.int32] = urgency.astype(np.int32)
+    if in_code:
+        finding = _LOOPS.in_code(_execute)(code, state, urgent, words, ITERATIONS)
+    else:
+        listed = _State._make(column.tolist() for column in state)
+        finding = _execute(code, listed, urgent.tolist(), words, ITERATIONS)
+        holdings.summed[:] = listed.summed
+        state = state._replace(
+            waits_for=np.array(listed.waits_for, np.int64),
+            sent_iteration=np.array(listed.sent_iteration, np.int8),
+            sent_workers=np.array(listed.sent_workers, np.uint64),
+        )
+    sent_workers = state.sent_workers.reshape(-1, words)
+    return Execution(_defect(graph, finding, state.waits_for), state.sent_iteration, sent_workers)
+
+
+def _defect(graph: Graph, found: tuple[int, int, int, int], waits_for: Int64) -> Defect | None:
+    """What `_execute` found, or an op that never became ready."""
+    finding, node, one, other = found
+    count, plan = graph.count, graph.plan
     iteration, op = divmod(int(node), count)
     if finding == NOT_HELD:
         return not_held(op, iteration, int(np.concatenate([plan.consumes, plan.needs])[one, 1]), int(other))
     if finding != FINE:
         return wrongly_added(op, iteration, empty=finding == EMPTY, added=int(one), total=int(other))
-    stuck = np.flatnonzero(state.waits_for > 0)
+    stuck = np.flatnonzero(waits_for > 0)
     return never_ready(int(stuck[0]) % count, int(stuck[0]) // count) if len(stuck) else None
 
 
-def _code(graph: Graph, holdings: Holdings) -> _Code:
+def _code(graph: Graph, holdings: Holdings, *, in_code: bool) -> _Code:
     plan, ops, count = graph.plan, graph.plan.ops, graph.count
     data = ops.chunk >= 0
     sends, receives = data & (ops.kind == OpKind.SEND), data & (ops.kind == OpKind.RECV)
     copies = receives & (ops.combine == Combine.COPY)
     does = (sends * SENDS + receives * RECEIVES + copies * COPIES).astype(np.uint8)
     does[ops.message[copies]] |= COPIES
-    after_start, order = _rows(graph.source, count)
+    after_start, order = _rows(graph.source, count, in_code=in_code)
     needs = np.concatenate([plan.consumes, plan.needs])
-    need_start, need_order = _rows(needs[:, 0], count)
-    produce_start, produce_order = _rows(plan.produces[:, 0], count)
+    need_start, need_order = _rows(needs[:, 0], count, in_code=in_code)
+    produce_start, produce_order = _rows(plan.produces[:, 0], count, in_code=in_code)
     ages = np.repeat([1, 0], [len(plan.consumes), len(plan.needs)])
     return _Code(
         does=does,
@@ -142,21 +164,24 @@ def _code(graph: Graph, holdings: Holdings) -> _Code:
         need_pair=need_order,
         produce_start=produce_start,
         produce_row=holdings.row_of_produced[produce_order],
-        contribution=holdings.contribution[produce_order],
+        contribution=holdings.contribution[produce_order].reshape(-1),
         whole_of_row=holdings.whole_of_row,
-        whole=holdings.wholes,
+        whole=holdings.wholes.reshape(-1),
     )
 
 
-def _rows(op: Int64, count: int) -> tuple[Int64, Int64]:
+def _rows(op: Int64, count: int, *, in_code: bool) -> tuple[Int64, Int64]:
     """Compressed rows of pairs by their op: where each op's begin, and the numbers of the pairs."""
-    start, order = np.zeros(count + 1, np.int64), np.empty(len(op), np.int64)
+    start = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(op, minlength=count), out=start[1:])
-    _sort(np.ascontiguousarray(op), start[:-1].copy(), order)
+    if not in_code:
+        return start, np.argsort(op, kind="stable")
+    order = np.empty(len(op), np.int64)
+    _LOOPS.in_code(_sort)(np.ascontiguousarray(op), start[:-1].copy(), order)
     return start, order
 
 
-@compiled
+@_LOOPS
 def _sort(keys: Int64, upcoming: Int64, order: Int64) -> None:
     """Fills `order` with the places of equal keys side by side, in their order. upcoming: where the next one of each key goes."""
     for place in range(len(keys)):
@@ -164,8 +189,8 @@ def _sort(keys: Int64, upcoming: Int64, order: Int64) -> None:
         upcoming[keys[place]] += 1
 
 
-@compiled
-def _execute(code: _Code, state: _State, urgency: UInt8, iterations: int) -> tuple[int, int, int, int]:
+@_LOOPS
+def _execute(code: _Code, state: _State, urgency: Int32, words: int, iterations: int) -> tuple[int, int, int, int]:
     """Executes all nodes that ever become ready. Returns what it finds, at which node, and two numbers more:
 
     NOT_HELD: the pair of consumes and needs, and the iteration that is held instead. EMPTY and NOT_ADDABLE: the iterations of what is
@@ -183,7 +208,7 @@ def _execute(code: _Code, state: _State, urgency: UInt8, iterations: int) -> tup
             continue
         state.first[level] = -1
         iteration = level % iterations
-        finding, at, one, other = _step(code, state, batch, iteration)
+        finding, at, one, other = _step(code, state, words, batch, iteration)
         if finding != FINE:
             return finding, at, one, other
         node = batch
@@ -195,7 +220,7 @@ def _execute(code: _Code, state: _State, urgency: UInt8, iterations: int) -> tup
     return FINE, 0, 0, 0
 
 
-@compiled
+@_LOOPS
 def _enlist(state: _State, level: int, node: int) -> None:
     if state.first[level] < 0:
         state.first[level] = node
@@ -204,8 +229,8 @@ def _enlist(state: _State, level: int, node: int) -> None:
     state.last[level] = node
 
 
-@compiled
-def _release(code: _Code, state: _State, urgency: UInt8, iterations: int, node: int) -> int:
+@_LOOPS
+def _release(code: _Code, state: _State, urgency: Int32, iterations: int, node: int) -> int:
     """Enlists what has waited for a node alone; returns the most urgent level of that."""
     count, most_urgent = len(code.does), len(state.first)
     iteration, op = node // count, node % count
@@ -221,8 +246,8 @@ def _release(code: _Code, state: _State, urgency: UInt8, iterations: int, node: 
     return most_urgent
 
 
-@compiled
-def _step(code: _Code, state: _State, batch: int, iteration: int) -> tuple[int, int, int, int]:
+@_LOOPS
+def _step(code: _Code, state: _State, words: int, batch: int, iteration: int) -> tuple[int, int, int, int]:
     """Executes the nodes of a list, all of one iteration; returns as `_execute` does."""
     first = iteration * len(code.does)
     node = batch
@@ -236,35 +261,35 @@ def _step(code: _Code, state: _State, batch: int, iteration: int) -> tuple[int, 
     node = batch
     while node >= 0:
         if code.does[node - first] & SENDS:
-            _send(code, state, node, node - first)
+            _send(code, state, words, node, node - first)
         node = state.following[node]
     node = batch
     while node >= 0:
         if code.does[node - first] & RECEIVES:
-            finding, arrived, total = _receive(code, state, first, node - first)
+            finding, arrived, total = _receive(code, state, words, first, node - first)
             if finding != FINE:
                 return finding, node, arrived, total
         node = state.following[node]
     node = batch
     while node >= 0:
-        _produce(code, state, iteration, node - first)
+        _produce(code, state, words, iteration, node - first)
         node = state.following[node]
     return FINE, 0, 0, 0
 
 
-@compiled
-def _send(code: _Code, state: _State, node: int, op: int) -> None:
+@_LOOPS
+def _send(code: _Code, state: _State, words: int, node: int, op: int) -> None:
     row = code.row[op]
     if code.does[op] & COPIES:
         state.sent_iteration[node] = state.complete[row]
         return
     state.sent_iteration[node] = state.sum_iteration[row]
-    for word in range(state.sum_workers.shape[1]):
-        state.sent_workers[node, word] = state.sum_workers[row, word]
+    for word in range(words):
+        state.sent_workers[node * words + word] = state.sum_workers[row * words + word]
 
 
-@compiled
-def _receive(code: _Code, state: _State, first: int, op: int) -> tuple[int, int, int]:
+@_LOOPS
+def _receive(code: _Code, state: _State, words: int, first: int, op: int) -> tuple[int, int, int]:
     """Copies or adds what has arrived; returns what is wrong with it, and the iterations of it and of the sum."""
     row, message = code.row[op], code.message[op] + first
     arrived, total = state.sent_iteration[message], state.sum_iteration[row]
@@ -272,20 +297,20 @@ def _receive(code: _Code, state: _State, first: int, op: int) -> tuple[int, int,
         state.complete[row] = arrived
         return FINE, arrived, total
     empty, twice, whole = True, False, True
-    for word in range(state.sum_workers.shape[1]):
-        new = state.sent_workers[message, word]
+    for word in range(words):
+        new = state.sent_workers[message * words + word]
         empty &= new == 0
-        twice |= (new & state.sum_workers[row, word]) != 0
+        twice |= (new & state.sum_workers[row * words + word]) != 0
     if empty:
         return EMPTY, arrived, total
     if arrived < total or (arrived == total and twice):
         return NOT_ADDABLE, arrived, total
-    for word in range(state.sum_workers.shape[1]):
-        new = state.sent_workers[message, word]
+    for word in range(words):
+        new = state.sent_workers[message * words + word]
         if arrived == total:
-            new |= state.sum_workers[row, word]
-        state.sum_workers[row, word] = new
-        whole &= new == code.whole[code.whole_of_row[row], word]
+            new |= state.sum_workers[row * words + word]
+        state.sum_workers[row * words + word] = new
+        whole &= new == code.whole[code.whole_of_row[row] * words + word]
     state.sum_iteration[row] = arrived
     if whole:
         state.complete[row] = arrived
@@ -293,13 +318,13 @@ def _receive(code: _Code, state: _State, first: int, op: int) -> tuple[int, int,
     return FINE, arrived, total
 
 
-@compiled
-def _produce(code: _Code, state: _State, iteration: int, op: int) -> None:
+@_LOOPS
+def _produce(code: _Code, state: _State, words: int, iteration: int, op: int) -> None:
     for pair in range(code.produce_start[op], code.produce_start[op + 1]):
         row, whole = code.produce_row[pair], True
-        for word in range(state.sum_workers.shape[1]):
-            state.sum_workers[row, word] = code.contribution[pair, word]
-            whole &= code.contribution[pair, word] == code.whole[code.whole_of_row[row], word]
+        for word in range(words):
+            state.sum_workers[row * words + word] = code.contribution[pair * words + word]
+            whole &= code.contribution[pair * words + word] == code.whole[code.whole_of_row[row] * words + word]
         state.sum_iteration[row] = iteration
         if whole:
             state.complete[row] = iteration
