@@ -226,7 +226,7 @@ def test_what_cannot_win_by_its_estimate_is_left_out(tmp_path: Path) -> None:
     assert [ready.point.section.strategy.name for ready in prepared] == ["ring", "halving-doubling"]
     assert [point.section.strategy.name for point in comparison.points] == ["ring", "halving-doubling"]
     (reason,) = comparison.left_out.values()
-    assert re.fullmatch(r"not run: estimated at [\d.]+ s an iteration, 1\.\d\d times the least of all", reason)
+    assert re.fullmatch(r"not run: estimated at [\d.]+ s per iteration, 1\.\d\d times the least of all", reason)
     _, all_run = plan_comparison(question, chosen, 2, tmp_path)
     assert len(all_run) == len(chosen)
 

@@ -32,7 +32,7 @@ def test_programs_beside_a_strategy_stay_on_this_machine() -> None:
     document = tomllib.loads(TEXT)
     document["program"] = {"backup": {"command": "sleep 1", "hosts": ["h1"]}}
     points = resolve(document, "test.toml", "test").points
-    with pytest.raises(InputFault, match="programs beside a strategy are files of this machine"):
+    with pytest.raises(InputFault, match="programs are files of this machine, which workers lack"):
         Where(executor="dask").refuse_what_cannot_be(Clock(), points)
 
 

@@ -293,7 +293,7 @@ def test_a_record_names_captures_of_its_own_folder_alone(say: Say, name: str, tm
     Path("victim/x.pcap").write_text("")
     try:
         record = type("Record", (), {"captures": [type("About", (), {"file": name})()], "capture_start_ns": 0})()
-        with pytest.raises(InputFault, match="no name of a file"):
+        with pytest.raises(InputFault, match="not a name of a file"):
             read_captures(tmp_path / "gift" / "points", None, record)  # type: ignore[arg-type]
     finally:
         Path("victim/x.pcap").unlink()
