@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gradwire.datatypes.fabric import MAX_BANDS, Fabric, Link, Port
 from gradwire.datatypes.records import PlannedFault
 from gradwire.topo.tc import band_options, line_options
-from gradwire.topo.wiring import Naming, controller_arguments, near_end
+from gradwire.topo.wiring import Naming, asked_of_switches, controller_arguments, near_end
 
 CUTS = ("link-down", "flapping")
 IMPAIRS = ("loss", "delay")
@@ -118,15 +118,15 @@ def _seed(fabric: Fabric, port: Port) -> int:
 
 def leave_controller(switch: str, naming: Naming) -> list[list[str]]:
     """Commands after which a switch has no controller, so that nobody installs rules while it is away."""
-    return [["ovs-vsctl", "del-controller", naming.device(switch)]]
+    return [asked_of_switches("ovs-vsctl", "del-controller", naming.device(switch))]
 
 
 def forget_rules(switch: str, naming: Naming) -> list[list[str]]:
     """Commands after which a switch has no rules, as after its start."""
     bridge = naming.device(switch)
-    return [["ovs-ofctl", "-O", "OpenFlow13", words, bridge] for words in ("del-flows", "del-groups")]
+    return [asked_of_switches("ovs-ofctl", "-O", "OpenFlow13", words, bridge) for words in ("del-flows", "del-groups")]
 
 
 def find_controller(switch: str, naming: Naming, controller_port: int) -> list[list[str]]:
     """Commands after which a switch connects to its controller, which installs its rules."""
-    return [["ovs-vsctl", *controller_arguments(naming.device(switch), controller_port)[1:]]]
+    return [asked_of_switches("ovs-vsctl", *controller_arguments(naming.device(switch), controller_port)[1:])]

@@ -37,6 +37,7 @@ from gradwire.topo.wiring import (
     LOSSLESS_SYSCTLS,
     REORDERING_SYSCTLS,
     Naming,
+    asked_of_switches,
     bridge_arguments,
     check_interfaces,
     kernel_sysctls,
@@ -47,7 +48,6 @@ from gradwire.topo.wiring import (
 LOG = logging.getLogger(__name__)
 
 CONTROLLER_NAME = "c0"
-OVS_TIMEOUT_S = 30
 LOCAL_EXPERIMENTAL_ETHERTYPE = "88b5"
 
 
@@ -211,12 +211,12 @@ class Network:
 
         All but the table misses include other bridges of the machine that use the same datapath.
         """
-        run(["ovs-appctl", "revalidator/wait"])
-        hits, upcalls, lost = parse_lookups(run(["ovs-appctl", "dpctl/show"]))
+        run(asked_of_switches("ovs-appctl", "revalidator/wait"))
+        hits, upcalls, lost = parse_lookups(run(asked_of_switches("ovs-appctl", "dpctl/show")))
         misses = 0
         for name in self.fabric.switch_names():
             bridge = self._naming.device(name)
-            misses += parse_table_misses(run(["ovs-ofctl", "-O", "OpenFlow13", "dump-flows", bridge]))
+            misses += parse_table_misses(run(asked_of_switches("ovs-ofctl", "-O", "OpenFlow13", "dump-flows", bridge)))
         return DatapathCounters(hits, upcalls, lost, misses)
 
     def tcp_counters(self) -> list[TcpCounters]:
@@ -234,7 +234,7 @@ class Network:
 
     def _check_names_are_free(self) -> None:
         """Makes sure that nothing has one of our names yet, so that whatever has one later is ours to delete."""
-        listed = attempt(["ovs-vsctl", f"--timeout={OVS_TIMEOUT_S}", "list-br"])
+        listed = attempt(asked_of_switches("ovs-vsctl", "list-br"))
         if listed.returncode:
             raise MachineFault(
                 f"Open vSwitch does not answer: {listed.stderr.strip()}; `service openvswitch-switch start` starts it"
@@ -295,11 +295,11 @@ class Network:
                 name, self._naming, controller_port=self._controller_port, userspace=self.userspace
             )
         ]
-        run(["ovs-vsctl", f"--timeout={OVS_TIMEOUT_S}", *arguments[1:]])
+        run(asked_of_switches("ovs-vsctl", *arguments[1:]))
         if self.userspace:
             self._open_sending_socket()
             enlarge_packet_sockets(_switch_process())
-        shown = run(["ovs-vsctl", "--format=json", "--columns=name,ofport,error", "list", "Interface"])
+        shown = run(asked_of_switches("ovs-vsctl", "--format=json", "--columns=name,ofport,error", "list", "Interface"))
         switch_ports = self._interfaces(self.fabric.switch_names())
         check_interfaces(shown, {interface: port.number for interface, port in switch_ports.items()})
 
@@ -308,14 +308,14 @@ class Network:
         frame = "02000000ffff" + "02000000fffe" + LOCAL_EXPERIMENTAL_ETHERTYPE + "00" * 46
         bridge = self._naming.device(self.fabric.switch_names()[0])
         run(
-            [
+            asked_of_switches(
                 "ovs-ofctl",
                 "-O",
                 "OpenFlow13",
                 "packet-out",
                 bridge,
                 f"in_port=controller packet={frame} actions=output:1",
-            ]
+            )
         )
 
     def _shape_ports(self) -> None:
@@ -376,7 +376,7 @@ class Network:
     def _delete_bridges(self) -> None:
         bridges = [self._naming.device(name) for name in self.fabric.switch_names()]
         words = [word for bridge in bridges for word in ("--", "--if-exists", "del-br", bridge)]
-        run(["ovs-vsctl", f"--timeout={OVS_TIMEOUT_S}", *words[1:]])
+        run(asked_of_switches("ovs-vsctl", *words[1:]))
 
 
 def _switch_process() -> int:

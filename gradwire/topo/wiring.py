@@ -10,6 +10,8 @@ from functools import cached_property
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, Fabric, Link, Port
 from gradwire.faults import InputFault, MachineFault
 
+OVS_TIMEOUT_S = 30
+"""How long Open vSwitch may take to answer. Without a limit, its tools wait for a daemon that has died, and virtual time is endless."""
 LEGACY_GSO_MAX_BYTES = 65536
 """GSO_LEGACY_MAX_SIZE, the largest `gso_max_size` for IPv4. Beyond it is BIG TCP, which needs headers that OVS cannot match."""
 MAX_INTERFACE_NAME = 15
@@ -140,6 +142,11 @@ def _interface_options(fabric: Fabric) -> list[str]:
     if fabric.gso_bytes < 2 * fabric.mtu_bytes:
         options += ["gso_max_segs", "1"]
     return options
+
+
+def asked_of_switches(program: str, *words: str) -> list[str]:
+    """The arguments of one of Open vSwitch's tools, which gives up after OVS_TIMEOUT_S."""
+    return [program, f"--timeout={OVS_TIMEOUT_S}", *words]
 
 
 def bridge_arguments(switch: str, naming: Naming, *, controller_port: int, userspace: bool) -> list[str]:

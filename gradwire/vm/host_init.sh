@@ -25,8 +25,8 @@ if [ "$1" = 1 ]; then
     {
         ovsdb-tool create conf.db /usr/share/openvswitch/vswitch.ovsschema &&
             ovsdb-server --remote=punix:/run/openvswitch/db.sock --verbose=console:off --detach --pidfile --log-file conf.db &&
-            ovs-vsctl --no-wait init &&
-            ovs-vsctl --no-wait set Open_vSwitch . other_config:max-idle=3600000 &&
+            ovs-vsctl --timeout=30 --no-wait init &&
+            ovs-vsctl --timeout=30 --no-wait set Open_vSwitch . other_config:max-idle=3600000 &&
             ovs-vswitchd --verbose=console:off --detach --pidfile --log-file
     } || fail "Open vSwitch does not start: $(tail -n 5 /run/openvswitch/*.log)"
     cd "$OLDPWD" || fail "cannot return to $OLDPWD"

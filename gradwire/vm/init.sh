@@ -48,7 +48,7 @@ if [ "$GRADWIRE_OPENVSWITCH" = 1 ]; then
     # Without ovs-ctl: its checks for upgrades, modules and other daemons take longer than both daemons need to start.
     ovsdb-tool create conf.db /usr/share/openvswitch/vswitch.ovsschema &&
         ovsdb-server --remote=punix:/run/openvswitch/db.sock --verbose=console:off --detach --pidfile --log-file conf.db &&
-        ovs-vsctl --no-wait init -- set Open_vSwitch . other_config:max-idle=3600000 &&
+        ovs-vsctl --timeout=30 --no-wait init -- set Open_vSwitch . other_config:max-idle=3600000 &&
         ovs-vswitchd --verbose=console:off --detach --pidfile --log-file ||
         fail "Open vSwitch does not start: $(tail -n 5 /run/openvswitch/*.log)"
 fi

@@ -30,6 +30,7 @@ from gradwire.topo.fault_commands import (
 )
 from gradwire.topo.network import Network
 from gradwire.topo.tc import batch_text
+from gradwire.topo.wiring import asked_of_switches
 
 RULES_TIMEOUT_S = 10.0
 """Ten times what a switch waits at most before it tries to reach its controller again (topo/wiring.py)."""
@@ -96,7 +97,7 @@ class Patient:
         """Waits until switches that restarted have their rules again. Raises MachineFault if they do not get them."""
         for bridge in self._restarted:
             deadline_s = time.monotonic() + RULES_TIMEOUT_S
-            while TABLE_MISS not in run(["ovs-ofctl", "-O", "OpenFlow13", "dump-flows", bridge]):
+            while TABLE_MISS not in run(asked_of_switches("ovs-ofctl", "-O", "OpenFlow13", "dump-flows", bridge)):
                 if time.monotonic() > deadline_s:
                     raise MachineFault(f"switch {bridge} had no rules {RULES_TIMEOUT_S:g} s after its restart")
                 time.sleep(RULES_POLL_S)

@@ -105,11 +105,11 @@ def test_ports_that_lose_or_delay_have_netem_in_front_of_their_fair_queues() -> 
 
 def test_a_switch_that_restarts_leaves_its_controller_forgets_and_finds_it_again() -> None:
     naming = Naming(FABRIC, "g")
-    assert leave_controller("s1", naming) == [["ovs-vsctl", "del-controller", "gs1"]]
+    assert leave_controller("s1", naming) == [["ovs-vsctl", "--timeout=30", "del-controller", "gs1"]]
     assert forget_rules("s1", naming) == [
-        ["ovs-ofctl", "-O", "OpenFlow13", "del-flows", "gs1"],
-        ["ovs-ofctl", "-O", "OpenFlow13", "del-groups", "gs1"],
+        ["ovs-ofctl", "--timeout=30", "-O", "OpenFlow13", "del-flows", "gs1"],
+        ["ovs-ofctl", "--timeout=30", "-O", "OpenFlow13", "del-groups", "gs1"],
     ]
     (words,) = find_controller("s1", naming, 6653)
-    assert words[:4] == ["ovs-vsctl", "--id=@gs1", "create", "Controller"]
+    assert words[:5] == ["ovs-vsctl", "--timeout=30", "--id=@gs1", "create", "Controller"]
     assert words[-3:] == ["Bridge", "gs1", "controller=@gs1"]

@@ -1,10 +1,20 @@
+import ast
 from dataclasses import replace
 
 import pytest
 
+from gradwire import PACKAGE
 from gradwire.datatypes.fabric import Fabric, Topology
 from gradwire.faults import InputFault, MachineFault
-from gradwire.topo.wiring import Naming, bridge_arguments, check_interfaces, link_command, near_end
+from gradwire.topo.wiring import (
+    OVS_TIMEOUT_S,
+    Naming,
+    asked_of_switches,
+    bridge_arguments,
+    check_interfaces,
+    link_command,
+    near_end,
+)
 
 SINGLE = Fabric(hosts=3, rate_bps=10e9)
 LEAF_SPINE = Fabric(hosts=4, rate_bps=10e9, topology=Topology.LEAF_SPINE, leaves=2, spines=2)
@@ -83,3 +93,20 @@ def test_ports_that_open_vswitch_could_not_make_are_rejected(entry: str) -> None
 def test_ports_that_are_missing_are_rejected() -> None:
     with pytest.raises(MachineFault, match="s1-eth9"):
         check_interfaces(SHOWN % '1,["set",[]]', {"s1-eth9": 9})
+
+
+def test_no_tool_of_open_vswitch_waits_for_ever_for_a_daemon_that_has_died() -> None:
+    """A command without a limit takes all of the time limit: ovsdb-server killed, `ovs-vsctl list` waited for it."""
+    asked = asked_of_switches("ovs-vsctl", "list-br")
+    assert asked == ["ovs-vsctl", f"--timeout={OVS_TIMEOUT_S}", "list-br"]
+    lists = [
+        element.elts[0].value
+        for path in PACKAGE.rglob("*.py")
+        for element in ast.walk(ast.parse(path.read_text()))
+        if isinstance(element, ast.List) and element.elts and isinstance(element.elts[0], ast.Constant)
+    ]
+    assert "tc" in lists or "ip" in lists
+    assert not {"ovs-vsctl", "ovs-ofctl", "ovs-appctl"} & {name for name in lists if isinstance(name, str)}
+    lines = [line for path in PACKAGE.rglob("*.sh") for line in path.read_text().splitlines() if "ovs-vsctl " in line]
+    assert lines
+    assert all(" --timeout=" in line for line in lines)
