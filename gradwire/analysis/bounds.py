@@ -193,18 +193,22 @@ def _tier_bound_s(fabric: Fabric, tier: Tier, moved: Transfers, line: Float64) -
 def critical_path_s(plan: Plan, fabric: Fabric, early_s: float = 0.0) -> float:
     """Time from one end boundary to the next in the steady state if nothing ever waited for a shared link, queue or stream.
 
-    Iterations are chained from a cold start until two in a row take the same time; if a plan's iterations keep alternating, the last
-    AVERAGED_ITERATIONS are averaged. Raises InternalFault if the plan has a cycle.
+    Iterations are chained from a cold start until one leaves what an earlier one left for the next, and those in between are averaged: that
+    two in a row take the same time shows nothing, since of three iterations the third may be shorter, again and again. If none does, the
+    last AVERAGED_ITERATIONS are averaged. Raises InternalFault if the plan has a cycle.
     """
     levels = _levels(plan, np.maximum(message_ns(plan, fabric) - early_s * 1e9, 0.0))
     ends: Float64 | None = None
     boundary_ns: list[float] = []
-    for _ in range(MAX_CHAINED_ITERATIONS):
+    left_ns: list[Float64] = []
+    for iteration in range(MAX_CHAINED_ITERATIONS):
         ends = _chain(plan, levels, ends)
         boundary_ns.append(float(ends[plan.end_op].max()))
-        spans = np.diff(boundary_ns)
-        if len(spans) >= 2 and abs(spans[-1] - spans[-2]) <= 1e-9 * spans[-1]:
-            return float(spans[-1]) / 1e9
+        left_ns.append(ends[levels.lagged.source] - boundary_ns[-1])
+        for earlier in range(iteration - 1, -1, -1):
+            mean_ns = (boundary_ns[iteration] - boundary_ns[earlier]) / (iteration - earlier)
+            if np.allclose(left_ns[iteration], left_ns[earlier], rtol=0.0, atol=1e-9 * mean_ns):
+                return mean_ns / 1e9
     return (boundary_ns[-1] - boundary_ns[-1 - AVERAGED_ITERATIONS]) / AVERAGED_ITERATIONS / 1e9
 
 

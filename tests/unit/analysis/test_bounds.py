@@ -1,0 +1,35 @@
+"""The critical path of plans whose iterations do not all take the same time."""
+
+from __future__ import annotations
+
+import pytest
+
+from gradwire.analysis.bounds import bounds, critical_path_s
+from gradwire.analysis.fluid.estimate import estimate
+from gradwire.datatypes.fabric import Fabric
+from gradwire.datatypes.plan import Plan, Role
+from gradwire.workloads.builder import PlanBuilder
+
+FABRIC = Fabric(1, 1e9)
+
+
+def round_trip_of(*durations_s: float) -> Plan:
+    """Ops of which each waits for another one of the iteration before, so that their round takes as many iterations as there are ops."""
+    builder = PlanBuilder("round trip")
+    rank = builder.rank(Role.WORKER, 0)
+    ops = [builder.compute(rank, duration_s, lane=lane) for lane, duration_s in enumerate(durations_s)]
+    end = builder.compute(rank, lane=len(ops))
+    for number, op in enumerate(ops):
+        builder.depend(op, ops[number - 1], lag=1)
+        builder.depend(end, op)
+    builder.iteration(rank, end, end)
+    return builder.build(compute_s=max(durations_s), samples=1)
+
+
+@pytest.mark.parametrize("durations_ms", [(2,), (1, 3), (4, 1, 1), (5, 1, 3), (3, 5, 1), (1, 2, 6, 2), (1, 2, 2)])
+def test_the_mean_of_a_round_counts_and_not_two_iterations_that_take_the_same_time(
+    durations_ms: tuple[int, ...],
+) -> None:
+    plan = round_trip_of(*(milliseconds / 1e3 for milliseconds in durations_ms))
+    assert critical_path_s(plan, FABRIC) == pytest.approx(sum(durations_ms) / len(durations_ms) / 1e3)
+    assert estimate(plan, FABRIC).iteration_s >= bounds(plan, FABRIC).lower_bound_s * (1 - 1e-9)
