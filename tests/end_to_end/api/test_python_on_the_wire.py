@@ -63,7 +63,7 @@ def test_a_run_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.chdir(tmp_path)
     run = gradwire.run(SCENARIO)
     assert run.valid
-    assert "s an iteration" in capsys.readouterr().out
+    assert "s per iteration" in capsys.readouterr().out
     ops, ports = run.ops(), run.ports()
     sent_bytes = ops.loc[ops["crosses_network"], "size_bytes"].sum()
     from_hosts = ports[ports["port"].str.startswith("h")]
