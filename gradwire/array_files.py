@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.regular_files import CHUNK_BYTES, opened
+from gradwire.syntax_trees import parsed
 
 SHARE_OF_MEMORY = 0.5
 """Of this machine's, for one archive: the runner leaves as much beside logs, which are the largest (runs/planned.py)."""
@@ -174,7 +175,13 @@ def _claimed(file: zipfile.ZipExtFile, info: zipfile.ZipInfo) -> _Member:
         version = np.lib.format.read_magic(cast(Any, file))
         if version != (1, 0):
             raise ValueError(f"its version is {version}")
-        shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(cast(Any, file), max_header_size=HEADER_BYTES)
+        header_at = file.tell()
+
+        def header() -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+            file.seek(header_at)
+            return np.lib.format.read_array_header_1_0(cast(Any, file), max_header_size=HEADER_BYTES)
+
+        shape, fortran_order, dtype = parsed(header)
     except (ValueError, LookupError, TypeError, RecursionError, MemoryError, OverflowError) as error:
         raise DamagedArchiveError(f"the header of '{info.filename}' cannot be read: {error}") from error
     return _Member(file, info, dtype, shape, fortran_order, file.tell())

@@ -9,7 +9,6 @@ import ast
 import functools
 import hashlib
 import platform
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ import msgspec
 
 from gradwire import PACKAGE
 from gradwire.files import replacing
+from gradwire.syntax_trees import parsed
 from gradwire.vm.kernel import cache_folder
 
 SOURCE_ROOT = PACKAGE.parent
@@ -114,14 +114,8 @@ def _reader() -> str:
     return f"{platform.python_version()}\0{Path(__file__).read_text()}"
 
 
-_PARSING = threading.Lock()
-"""CPython 3.11 counts the depth of syntax trees for all threads together, and refuses a tree that two of them were making
-(github.com/python/cpython/issues/106905)."""
-
-
 def _parsed(text: str) -> Source:
-    with _PARSING:
-        tree = ast.parse(text)
+    tree = parsed(lambda: ast.parse(text))
     imports = tuple(_imports(tree))
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):

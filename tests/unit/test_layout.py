@@ -21,10 +21,11 @@ STAGES = ("topo", "controller", "agents", "workloads", "analysis")
 """The folders of the pipeline: siblings, none above another."""
 FOR_ALL = (
     *("array_files", "child_process", "control_characters", "encoding", "faults", "files", "network_namespace"),
-    *("regular_files", "validation"),
+    *("regular_files", "syntax_trees", "validation"),
 )
 """Modules of the package itself that all folders may import: starting processes, control characters, text that a terminal's encoding lacks,
-who is at fault, entering a network namespace, pydantic's errors in words; reading files of others, and arrays in them."""
+who is at fault, entering a network namespace, pydantic's errors in words; syntax trees; reading files of others, and
+arrays in them."""
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("__main__",),
     ("cli", "api", "plugin", "devices"),
