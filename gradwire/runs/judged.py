@@ -13,6 +13,7 @@ import pandas as pd
 
 from gradwire.analysis.agreement.causes import Agreement
 from gradwire.analysis.congestion.windows import WindowUse, window_use
+from gradwire.analysis.fluid.estimate import FluidTimes
 from gradwire.analysis.fluid.ideal import IdealRun
 from gradwire.analysis.fluid.paths import SpineOf
 from gradwire.analysis.fluid.steady import Window, window_times_s
@@ -26,7 +27,7 @@ from gradwire.analysis.verdict.division_check import Divided
 from gradwire.analysis.verdict.verdict import Verdict, failed_run, judge
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
-from gradwire.datatypes.records import PointRecord
+from gradwire.datatypes.records import OpLog, PointRecord
 from gradwire.faults import InputFault
 from gradwire.files import replacing
 from gradwire.programs.commands import started_beside
@@ -120,24 +121,37 @@ def verdict_of(stored: StoredRun) -> Verdict:
 def _judged(stored: StoredRun, label: str) -> Verdict:
     plan, fabric, record = stored.plan_labelled(label), stored.fabric(), stored.record()
     ideal = ideal_times(plan, fabric, rule_of(stored.task().sockets.unsent_bytes)) if stored.point else None
-    captures = stored.captures(fabric, record)
-    spine_of = _spine_of(stored, fabric)
     beside, _ = programs_of(stored, fabric)
+    return _checked(stored, stored.point, fabric, plan, stored.log(), record, ideal, beside)
+
+
+def _checked(
+    stored: StoredRun,
+    point: Point | None,
+    fabric: Fabric,
+    plan: Plan,
+    log: OpLog,
+    record: PointRecord,
+    ideal: FluidTimes | None,
+    beside: Beside | None,
+) -> Verdict:
+    """All checks on a run, with what its folder says of how it was set up."""
+    task = stored.task()
     return judge(
         plan,
         fabric,
-        stored.log(),
+        log,
         record,
-        captures,
+        stored.captures(fabric, record),
         ideal,
         departs=_departs(stored),
-        spine_of=spine_of,
+        spine_of=_spine_of(stored, fabric),
         beside=beside,
-        faults=stored.task().faults,
-        congestion=stored.task().sockets.congestion,
+        faults=task.faults,
+        congestion=task.sockets.congestion,
         windows=window_use_of(stored, plan, record),
         buffer_asked=_buffer_asked(stored),
-        divided=_divided(stored, stored.point),
+        divided=_divided(stored, point),
     )
 
 
@@ -204,24 +218,8 @@ def judge_run(stored: StoredRun, point: Point, completion: Completion) -> Judged
 def _judge_run(stored: StoredRun, point: Point, completion: Completion) -> JudgedRun:
     plan, fabric, log, record = stored.plan_labelled(completion.plan), stored.fabric(), stored.log(), stored.record()
     ideal = ideal_times(plan, fabric, rule_of(stored.task().sockets.unsent_bytes))
-    captures, spine_of = stored.captures(fabric, record), _spine_of(stored, fabric)
     beside, figures = programs_of(stored, fabric)
-    verdict = judge(
-        plan,
-        fabric,
-        log,
-        record,
-        captures,
-        ideal,
-        departs=_departs(stored),
-        spine_of=spine_of,
-        beside=beside,
-        faults=stored.task().faults,
-        congestion=stored.task().sockets.congestion,
-        windows=window_use_of(stored, plan, record),
-        buffer_asked=_buffer_asked(stored),
-        divided=_divided(stored, point),
-    )
+    verdict = _checked(stored, point, fabric, plan, log, record, ideal, beside)
     speed = completion.speed
     result = point_result(point.parameters, plan, fabric, log, record, verdict, speed.total_s)
     window = Window(record.warmup, record.iterations - record.warmup)
