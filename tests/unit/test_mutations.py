@@ -12,7 +12,7 @@ from gradwire.datatypes.wire.framing import Framing
 from tests.mutations.bases import compiled, plan_of
 from tests.mutations.fault import FAMILIES, STAR, faults_of
 from tests.mutations.page import NOT_CAUGHT, PAGE, SCORE, kind_of, rows_of, score, verdict_on
-from tests.mutations.trial import Ran, judged, of_a_plan, of_a_record
+from tests.mutations.trial import Ran, is_among, judged, of_a_plan, of_a_record
 from tests.mutations.unseen import REASONS
 from tests.shared.simulation import replay
 
@@ -71,3 +71,11 @@ def test_without_a_fault_nothing_is_found(left: Ran) -> None:
 def test_a_fault_in_a_log_is_found_as_the_page_says(name: str, left: Ran) -> None:
     found = of_a_record(faults_of("logs")[name], left, compiled(STAR).fabric)
     assert kind_of(verdict_on(found)) == kind_of(SAID["logs", name])
+
+
+def test_a_time_that_the_sound_run_takes_as_well_is_the_same() -> None:
+    sound_s = np.array([1.0, 1.003])
+    assert is_among(1.0035, sound_s)
+    assert is_among(0.9991, sound_s)
+    assert not is_among(1.005, sound_s)
+    assert not is_among(0.998, sound_s)
