@@ -27,12 +27,11 @@ from gradwire.datatypes.plan import Combine, Discipline, OpKind, Plan, Role
 from gradwire.faults import InputFault
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.checker import PlanError, check
-from gradwire.workloads.engines.allreduce import AllreduceOptions, algorithm_schedule, compile_buckets
 from gradwire.workloads.engines.allreduce_buckets import Bucket, Gradient, backward_order, fused
+from gradwire.workloads.engines.allreduce_plan import AllreduceOptions, algorithm_schedule, compile_buckets
 from gradwire.workloads.engines.collectives import Schedule
-from gradwire.workloads.engines.parameter_server import ParameterServer
+from gradwire.workloads.engines.parameter_server import ParameterServer, compile_parameter_server
 from gradwire.workloads.engines.placement import Piece, in_messages, partitioned, whole_tensors
-from gradwire.workloads.engines.tensorflow import compile_parameter_server
 from gradwire.workloads.engines.worker import Passes, Workers, add_graph_passes, add_passes
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.device_facts import Device, Fact

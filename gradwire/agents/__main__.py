@@ -1,7 +1,7 @@
 """An agent process, which carries the ranks of one or more hosts: `python -m gradwire.agents`.
 
-It reads commands from standard input and answers on standard output, as agents/messages.py says. It ends with its input. Errors go to
-standard error, with exit status 1.
+It reads commands from standard input and answers on standard output, as agents/messages.py says. It ends with its
+input. Errors go to standard error, with exit status 1.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ TCP_NOTSENT_LOWAT = 25
 """Socket option of linux/tcp.h that Python does not name."""
 LISTEN_BACKLOG = 4096
 TIMESTAMPS_BYTES = 1 << 20
-"""Receive buffer that a sending socket needs: timestamps count there with their whole packets, and are dropped where they do not fit."""
+"""Receive buffer that a sending socket needs: timestamps count there with their whole packets, and are dropped where
+they do not fit."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,13 @@ class SocketOptions:
 
     #: Send and receive buffer of each connection, which bounds its bytes in flight.
     buffer_bytes: int
-    #: Most bytes that wait unsent in a socket (TCP_NOTSENT_LOWAT): a SEND ends when the socket has taken its last byte. None: a SEND ends
-    #: when its last byte has left the host.
+    #: Most bytes that wait unsent in a socket (TCP_NOTSENT_LOWAT): a SEND ends when the socket has taken its last
+    #: byte. None: a SEND ends when its last byte has left the host.
     unsent_bytes: int | None
     #: Congestion control of TCP by the kernel's name for it; "" for the kernel's default, whichever that is.
     congestion: str = ""
-    #: What the longest round trip holds at the line's rate, where links have a delay: agents then tell what became of windows.
+    #: What the longest round trip holds at the line's rate, where links have a delay: agents then tell what became of
+    #: windows.
     path_bytes: int = 0
 
 
@@ -105,9 +107,9 @@ def join(
 ) -> dict[int, socket.socket]:
     """Completes all connections: says hello on the outgoing ones, and returns the incoming ones by number.
 
-    expected: address that each incoming connection comes from. Whoever says no hello of one of these, from its address and for the first
-    time, is not a peer of the plan: the connection is closed, and the others go on. Raises MachineFault with how many are missing if
-    nothing happens for `timeout_s`.
+    expected: address that each incoming connection comes from. Whoever says no hello of one of these, from its address
+    and for the first time, is not a peer of the plan: the connection is closed, and the others go on. Raises
+    MachineFault with how many are missing if nothing happens for `timeout_s`.
     """
     incoming: dict[int, socket.socket] = {}
     with selectors.DefaultSelector() as selector:
@@ -145,7 +147,8 @@ def _say_hello(sock: socket.socket, number: int) -> None:
     error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     if error:
         raise MachineFault(f"connection {number} from {sock.getsockname()[0]} was refused: {os.strerror(error)}")
-    # Timestamps are numbered by the bytes that follow, so all sockets number them; only messages that ask for one get one.
+    # Timestamps are numbered by the bytes that follow, so all sockets number them; only messages that ask for one get
+    # one.
     report_departures(sock)
     sock.send(HELLO.pack(MAGIC, number))
 

@@ -1,12 +1,13 @@
-"""When a message's last byte leaves its host: transmit timestamps of Linux (https://docs.kernel.org/networking/timestamping.html).
+"""When a message's last byte leaves its host: transmit timestamps of Linux
+(https://docs.kernel.org/networking/timestamping.html).
 
-A sender asks for one with the message's last piece. When the host's port has let the packet go that holds this piece, its driver
-(veth) puts a copy of it on the socket's error queue, and epoll reports an error. A port's shaper (HTB) lets a packet go when the one
-before it has left, at the beginning of its time on the line. So the copy is read up to its length, which says how long the packet
-takes from then on.
+A sender asks for one with the message's last piece. When the host's port has let the packet go that holds this piece,
+its driver (veth) puts a copy of it on the socket's error queue, and epoll reports an error. A port's shaper (HTB) lets
+a packet go when the one before it has left, at the beginning of its time on the line. So the copy is read up to its
+length, which says how long the packet takes from then on.
 
-Linux keeps a packet's socket when the packet passes into another network namespace, so the switches' ports add timestamps of the same
-number. The first one is the host's.
+Linux keeps a packet's socket when the packet passes into another network namespace, so the switches' ports add
+timestamps of the same number. The first one is the host's.
 """
 
 from __future__ import annotations
@@ -37,12 +38,13 @@ TX_SOFTWARE, SOFTWARE, OPT_ID = 1 << 1, 1 << 4, 1 << 7
 ASK = [(socket.SOL_SOCKET, SO_TIMESTAMPING, struct.pack("=I", TX_SOFTWARE))]
 """The control message of `sendmsg` that asks for a timestamp of the bytes that it sends."""
 NUMBERS = 1 << 32
-"""Timestamps are numbered in 32 bits: on TCP by the last byte that the call sent, on UDP by the datagrams that asked for one."""
+"""Timestamps are numbered in 32 bits: on TCP by the last byte that the call sent, on UDP by the datagrams that asked
+for one."""
 LENGTH_AT = ETHERNET_HEADER_BYTES + 2
 """Where a packet has its total length (RFC 791), behind the Ethernet header."""
 ANCILLARY = struct.Struct("=64x QII IBBBBII 16x")
-"""The timestamp's own control message, whose time is not needed, since epoll reports it at once; then one with a sock_extended_err of
-linux/errqueue.h, whose last field is the timestamp's number."""
+"""The timestamp's own control message, whose time is not needed, since epoll reports it at once; then one with a
+sock_extended_err of linux/errqueue.h, whose last field is the timestamp's number."""
 ANCILLARY_FIELDS = ("length", "level", "type", "error", "origin", "of_type", "code", "padding", "information", "number")
 AT_ONCE = 8
 """Timestamps that one call reads: a message has as many as it passes ports."""
@@ -58,7 +60,8 @@ class Departure(NamedTuple):
 
 
 def report_departures(sock: socket.socket) -> None:
-    """Has a socket report the timestamps that its messages ask for. A TCP socket must be connected and have sent nothing."""
+    """Has a socket report the timestamps that its messages ask for. A TCP socket must be connected and have sent
+    nothing."""
     sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, SOFTWARE | OPT_ID)
 
 
@@ -139,7 +142,8 @@ class Line:
         return _line(fabric, endpoint, IP_UDP_HEADER_BYTES - MULTICAST_HEADER_BYTES)
 
     def packet_ns(self, ip_bytes: int) -> int:
-        """How long a packet takes that has `ip_bytes` with its IP header, and is cut into frames where it is longer than one."""
+        """How long a packet takes that has `ip_bytes` with its IP header, and is cut into frames where it is longer
+        than one."""
         payload_bytes = ip_bytes - self.header_bytes
         frames = max(1, math.ceil(payload_bytes / self.payload_bytes))
         return round((payload_bytes + frames * (self.header_bytes + self.overhead_bytes)) * self.ns_per_byte)

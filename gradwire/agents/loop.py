@@ -24,7 +24,8 @@ from gradwire.faults import MachineFault
 
 
 class ReplayLoop:
-    """Replays an interpreter's plan over sockets. In each turn every ready socket gets one call, so that none starves the others."""
+    """Replays an interpreter's plan over sockets. In each turn every ready socket gets one call, so that none starves
+    the others."""
 
     def __init__(
         self,
@@ -40,7 +41,8 @@ class ReplayLoop:
     ) -> None:
         """line_of: the line of each host, by endpoint index, if a SEND ends when its last byte has left the host.
 
-        Without a host's line, its SENDs end when the socket has taken their last byte. perils: what may end the replay early.
+        Without a host's line, its SENDs end when the socket has taken their last byte. perils: what may end the replay
+        early.
         """
         self._plan, self._interpreter = plan, interpreter
         self._framing = Framing(len(plan.workers))
@@ -86,10 +88,11 @@ class ReplayLoop:
     def run(
         self, start_ns: int, on_iteration: Callable[[int], None], on_death: Callable[[str], None] = lambda _: None
     ) -> None:
-        """Replays the plan, beginning at `start_ns` of the monotonic clock; calls `on_iteration` with the number of iterations done.
+        """Replays the plan, beginning at `start_ns` of the monotonic clock; calls `on_iteration` with the number of
+        iterations done.
 
-        on_death: hears of each worker that dies, in words. Raises MachineFault for a connection that breaks; with perils, Interrupted for
-        that and where they say when to give up.
+        on_death: hears of each worker that dies, in words. Raises MachineFault for a connection that breaks; with
+        perils, Interrupted for that and where they say when to give up.
         """
         try:
             self._run(start_ns, on_iteration, on_death)
@@ -132,7 +135,8 @@ class ReplayLoop:
         perils.refuse_stall(now_ns, is_computing=self._interpreter.next_timer_ns() is not None)
 
     def _die(self, rank: int) -> None:
-        """Closes a rank's connections, as the kernel does when a process ends. What the rank still does reaches nobody."""
+        """Closes a rank's connections, as the kernel does when a process ends. What the rank still does reaches
+        nobody."""
         self._dead.add(rank)
         for descriptor, sender in list(self._sender_by_fd.items()):
             if self._connections[self._number_of[descriptor]].src == rank:
@@ -172,7 +176,8 @@ class ReplayLoop:
         self._timer.set(None if next_ns is None else next_ns + start_ns)
 
     def answer_until(self, descriptor: int, start_ns: int) -> None:
-        """Keeps answering multicast senders, to whom the last report may have been lost, until `descriptor` has something to read."""
+        """Keeps answering multicast senders, to whom the last report may have been lost, until `descriptor` has
+        something to read."""
         if not self._multicast.takers:
             return
         # Other agents may be told to finish first and close their connections, which is not a fault at this point.
@@ -188,7 +193,8 @@ class ReplayLoop:
         self._poll.unregister(descriptor)
 
     def _receive(self, events: list[tuple[int, int]]) -> dict[int, int]:
-        """Takes what has come; returns for how long the last packet of each message that has left is on the line, by descriptor."""
+        """Takes what has come; returns for how long the last packet of each message that has left is on the line, by
+        descriptor."""
         departed: dict[int, int] = {}
         for descriptor, event_mask in events:
             on_line_ns: int | None = None
@@ -206,8 +212,9 @@ class ReplayLoop:
     def _turn(self, events: list[tuple[int, int]], start_ns: int) -> None:
         interpreter, receivers = self._interpreter, self._receivers
         departed = self._receive(events)
-        # Only now: each of those calls may let 16 ns pass (vm/patches/clock-read.patch), in which more comes and is taken by the next one.
-        # With a clock from before them, messages of 512 hosts in one agent left up to half a microsecond before they had.
+        # Only now: each of those calls may let 16 ns pass (vm/patches/clock-read.patch), in which more comes and is
+        # taken by the next one. With a clock from before them, messages of 512 hosts in one agent left up to half a
+        # microsecond before they had.
         now_ns = time.monotonic_ns() - start_ns
         interpreter.advance(now_ns)  # First: timers that woke up late belong before messages that arrived later.
         for descriptor, event_mask in events:
@@ -229,7 +236,8 @@ class ReplayLoop:
                 if event_mask & select.EPOLLIN:
                     sender.hear(now_ns)
                 self._pump_multicast(sender, now_ns)
-        # What has come goes before what may go, for the compiled agent's kernel receives from all sockets before the agent goes on.
+        # What has come goes before what may go, for the compiled agent's kernel receives from all sockets before the
+        # agent goes on.
         for descriptor, _ in events:
             if descriptor in receivers:
                 receivers[descriptor].set_low_water()
@@ -253,7 +261,8 @@ class ReplayLoop:
                 )
 
     def _flush(self, now_ns: int) -> None:
-        """Sends until nothing more may be sent now: a message that is handed over at once lets its queue serve the next one."""
+        """Sends until nothing more may be sent now: a message that is handed over at once lets its queue serve the
+        next one."""
         outbox = self._interpreter.take_outbox()
         while outbox:
             self._send_all(outbox, now_ns)
@@ -319,7 +328,8 @@ class ReplayLoop:
             self._poll.modify(sender.sock.fileno(), interest(sender))
 
     def close(self) -> None:
-        """Closes every connection. Call it only after all agents are done, because to the others an early close is a broken run."""
+        """Closes every connection. Call it only after all agents are done, because to the others an early close is a
+        broken run."""
         self._poll.close()
         self._timer.close()
         os.close(self._payload)

@@ -1,4 +1,5 @@
-"""How many files a process may have open: an agent has a socket for each flow, and a capture one for each port, with a file."""
+"""How many files a process may have open: an agent has a socket for each flow, and a capture one for each port, with a
+file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What may end a replay early: workers that die, and a network on which nothing moves any more. Without a clock and without I/O."""
+"""What may end a replay early: workers that die, and a network on which nothing moves any more. Without a clock and
+without I/O."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ class Interrupted(MachineFault):
 class Perils:
     """Tells a replay loop who dies when, and when to give up.
 
-    ranks: the rank of each worker. own_ranks: those that the loop carries. stall_limit_ns: how long nothing may move while no op is
-    computed.
+    ranks: the rank of each worker. own_ranks: those that the loop carries. stall_limit_ns: how long nothing may move
+    while no op is computed.
     """
 
     def __init__(

@@ -1,4 +1,5 @@
-"""Agent processes as the run loop sees them: it starts them, replays plans on all in step, and learns at once when one dies."""
+"""Agent processes as the run loop sees them: it starts them, replays plans on all in step, and learns at once when one
+dies."""
 
 from __future__ import annotations
 
@@ -46,15 +47,16 @@ from gradwire.faults import MachineFault
 Expected = TypeVar("Expected", Listening, Connected, Replayed, Finished)
 
 LAST_WORDS_S = 1.0
-"""How long the other agents may take to find out that one has ended, and to say what they wait for. Its connections close at once, and so
-do those of each that ends for that: one after the other, a round trip each."""
+"""How long the other agents may take to find out that one has ended, and to say what they wait for. Its connections
+close at once, and so do those of each that ends for that: one after the other, a round trip each."""
 START_DELAY_NS = 5_000_000
 """Time between the command to start and the start, in which every agent sets its timer."""
 START_GRAIN_NS = 1_000_000_000
-"""On the virtual clock a replay begins with a full second, for which nobody has to wait. Other processes and the kernel itself wake up at
-times of their own, and as two timers of the virtual clock are half a microsecond apart at least, all of them count. So what is done
-before the replay, such as the loading of a plan, does not shift it against these: of 99,416 ops of a ring, 77,661 moved by up to half a
-microsecond when agents loaded plans in another way, and 544 do with this."""
+"""On the virtual clock a replay begins with a full second, for which nobody has to wait. Other processes and the
+kernel itself wake up at times of their own, and as two timers of the virtual clock are half a microsecond apart at
+least, all of them count. So what is done before the replay, such as the loading of a plan, does not shift it against
+these: of 99,416 ops of a ring, 77,661 moved by up to half a microsecond when agents loaded plans in another way, and
+544 do with this."""
 OUT_OF_MAPPINGS = (
     " (on the virtual clock this is most likely a lack of memory mappings: a plan of millions of ops needs more than the machine's "
     "vm.max_map_count; run `sysctl -w vm.max_map_count=1048576` as root, or fuse small tensors with model.fused_parameters)"
@@ -77,7 +79,8 @@ UNHARMED = Mishaps()
 
 
 class AgentDied(MachineFault):
-    """An agent process ended in the middle of a run. said: why no agent could go on, "" if this one did not say that."""
+    """An agent process ended in the middle of a run. said: why no agent could go on, "" if this one did not say
+    that."""
 
     def __init__(self, message: str, said: str = "") -> None:
         super().__init__(message)
@@ -139,7 +142,8 @@ class _Process:
             raise self.death() from error
 
     def death(self) -> AgentDied:
-        """The error for a process that ended early. Waits for the process, so call it only when its output has ended."""
+        """The error for a process that ended early. Waits for the process, so call it only when its output has
+        ended."""
         status = self._process.wait()
         how = f"signal {-status}" if status < 0 else f"exit status {status}"
         said = self.error_path.read_text().strip().splitlines()
@@ -153,7 +157,8 @@ class _Process:
         )
 
     def kill(self) -> None:
-        """Kills the process, which would not notice in the middle of a replay that its input is closed; `stop` must follow."""
+        """Kills the process, which would not notice in the middle of a replay that its input is closed; `stop` must
+        follow."""
         self._process.kill()
 
     def stop(self) -> None:
@@ -210,7 +215,8 @@ class AgentGroup:
 
     @contextmanager
     def carrying(self, hosts: Sequence[HostEntry], sockets: SocketOptions, compiled_agent: str = "") -> Iterator[Self]:
-        """Gives the agents the fabric's hosts. The processes end with the block, at once after an error: before the hosts do.
+        """Gives the agents the fabric's hosts. The processes end with the block, at once after an error: before the
+        hosts do.
 
         compiled_agent: where the compiled agent lies, if they are to use it.
         """
@@ -231,7 +237,8 @@ class AgentGroup:
         *,
         waits: bool = True,
     ) -> tuple[OpLog, tuple[AgentSummary, ...]]:
-        """Replays the plan, stored at `path`; calls `on_iteration` with the number of iterations that all agents have done.
+        """Replays the plan, stored at `path`; calls `on_iteration` with the number of iterations that all agents have
+        done.
 
         waits: whether it may begin up to START_GRAIN_NS later; not where something else has begun with it.
         Raises AgentDied, with ranks and hosts, as soon as an agent ends early.

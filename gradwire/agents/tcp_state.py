@@ -15,7 +15,8 @@ NAME_BYTES = 16
 INFO = struct.Struct("=76xII16xI88xII")
 """Of struct tcp_info (linux/tcp.h): snd_ssthresh, snd_cwnd, total_retrans, delivered, delivered_ce."""
 WINDOWS = struct.Struct("=16xI48xI8xI36xQ40xQQQ36xI")
-"""Of the same: snd_mss, rtt, snd_cwnd, bytes_acked, busy_time, rwnd_limited, sndbuf_limited, snd_wnd (since Linux 5.4)."""
+"""Of the same: snd_mss, rtt, snd_cwnd, bytes_acked, busy_time, rwnd_limited, sndbuf_limited, snd_wnd (since Linux
+5.4)."""
 
 
 def choose_congestion(sock: socket.socket, name: str) -> None:

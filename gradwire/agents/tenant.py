@@ -1,7 +1,8 @@
-"""Another tenant of the network, as a fault: one flow of TCP between two hosts, at a rate of its own, from a moment to another.
+"""Another tenant of the network, as a fault: one flow of TCP between two hosts, at a rate of its own, from a moment to
+another.
 
-The kernel paces the flow (SO_MAX_PACING_RATE), so it sends at its rate where it can and at its fair share where it cannot, like any
-sender of a given rate. A thread keeps its socket full, and takes off what arrives.
+The kernel paces the flow (SO_MAX_PACING_RATE), so it sends at its rate where it can and at its fair share where it
+cannot, like any sender of a given rate. A thread keeps its socket full, and takes off what arrives.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ SO_MAX_PACING_RATE = 47
 """Socket option of asm-generic/socket.h that Python does not name: bytes of payload per second."""
 INFO_BYTES = 208
 SENT_BYTES = struct.Struct("200xQ")
-"""Where `struct tcp_info` (linux/tcp.h) has tcpi_bytes_sent: the payload that TCP has sent, what it sent again included."""
+"""Where `struct tcp_info` (linux/tcp.h) has tcpi_bytes_sent: the payload that TCP has sent, what it sent again
+included."""
 ABORT = struct.pack("ii", 1, 0)
 """SO_LINGER without time: a close drops what the socket still holds, and resets the connection."""
 CONNECT_TIMEOUT_S = 30.0

@@ -1,4 +1,5 @@
-"""A timer that an epoll loop can wait for with nanosecond resolution; Python's epoll timeout rounds up to a millisecond."""
+"""A timer that an epoll loop can wait for with nanosecond resolution; Python's epoll timeout rounds up to a
+millisecond."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Timer:
         self._set_ns: int | None = None
 
     def set(self, at_ns: int | None) -> None:
-        """Makes the descriptor readable at `at_ns` of the monotonic clock, or never; saves the system call if it is set so already."""
+        """Makes the descriptor readable at `at_ns` of the monotonic clock, or never; saves the system call if it is
+        set so already."""
         if at_ns == self._set_ns:
             return
         self._set_ns = at_ns

@@ -1,9 +1,9 @@
 """Moves one message at a time over one connection, without copying its payload in either direction.
 
-A sender hands over the header with `send` and the payload with `sendfile` from a file in memory (2 GB/s, where copies reach 0.2 GB/s).
-Where it must know when a message has left the host, it sends the last piece with `sendmsg`, which asks for a timestamp.
-A receiver reads headers and small messages into a small buffer, and discards the rest with `recv(MSG_TRUNC)`, which takes bytes off a TCP
-socket without copying them.
+A sender hands over the header with `send` and the payload with `sendfile` from a file in memory (2 GB/s, where copies
+reach 0.2 GB/s). Where it must know when a message has left the host, it sends the last piece with `sendmsg`, which
+asks for a timestamp. A receiver reads headers and small messages into a small buffer, and discards the rest with
+`recv(MSG_TRUNC)`, which takes bytes off a TCP socket without copying them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ PAYLOAD_FILE_BYTES = 1 << 24
 INLINE_BYTES = 4096
 """Messages up to this size are sent in one call together with their header."""
 TAIL = bytes(1)
-"""What a longer message keeps for the call that asks for a timestamp. It joins the packet before it unless that has gone already."""
+"""What a longer message keeps for the call that asks for a timestamp. It joins the packet before it unless that has
+gone already."""
 READ_BYTES = 16384
 SKIP_BYTES = 1 << 28
 """The most that one call takes off a socket. Nothing is written to the buffer, so it costs address space only."""
 LOW_WATER_BYTES = 1 << 20
-"""The receiver of a long message is woken once per MiB instead of once per packet, because a wake-up costs several system calls."""
+"""The receiver of a long message is woken once per MiB instead of once per packet, because a wake-up costs several
+system calls."""
 
 
 def payload_file() -> int:
@@ -40,9 +42,9 @@ def payload_file() -> int:
 class Sender:
     """The sending end of a connection, on which at most one message is under way.
 
-    line: what packets take on the host's line, if a message is done when its last byte has left the host, which `departed_ns` says.
-    Without it, a message is done when `pump` has handed it over. So is one that fits into a frame, in any case: that takes less than the
-    shaper forgives, and a timestamp costs as much as the rest of such a message.
+    line: what packets take on the host's line, if a message is done when its last byte has left the host, which
+    `departed_ns` says. Without it, a message is done when `pump` has handed it over. So is one that fits into a frame,
+    in any case: that takes less than the shaper forgives, and a timestamp costs as much as the rest of such a message.
     """
 
     def __init__(self, sock: socket.socket, payload: int, line: Line | None = None) -> None:
@@ -98,7 +100,8 @@ class Sender:
         return not (self._head or self._left or self._tail)
 
     def departed_ns(self, errors: ErrorQueue) -> int | None:
-        """Reads the timestamps of a message that is leaving: for how long its last packet is still on the line; None if it has none yet."""
+        """Reads the timestamps of a message that is leaving: for how long its last packet is still on the line; None
+        if it has none yet."""
         assert self.line is not None
         for departure in errors.read(self.sock):
             # The first one counts: further ports, and a packet that is sent again, have timestamps of the same number.
@@ -120,7 +123,8 @@ _skipped = mmap.mmap(-1, SKIP_BYTES)
 
 
 def discard(sock: socket.socket, most_bytes: int) -> int:
-    """Takes bytes off a TCP socket without copying them; returns how many, 0 if the other end has closed the connection."""
+    """Takes bytes off a TCP socket without copying them; returns how many, 0 if the other end has closed the
+    connection."""
     return sock.recv_into(_skipped, min(most_bytes, SKIP_BYTES), socket.MSG_TRUNC)
 
 
@@ -156,7 +160,8 @@ class Receiver:
             raise MachineFault(f"the connection from {self.peer} closed in the middle of the run")
 
     def arrivals(self, now_ns: int) -> Sequence[Arrival]:
-        """The messages that are complete with what `receive` took, which was there at `now_ns`. Then call `set_low_water`."""
+        """The messages that are complete with what `receive` took, which was there at `now_ns`. Then call
+        `set_low_water`."""
         taken, self._taken = self._taken, None
         if taken is None:
             return ()

@@ -22,8 +22,8 @@ from gradwire.scenario.loading import resolve
 from gradwire.scenario.schema import PointSection
 from gradwire.scenario.settings import flattened
 from gradwire.workloads.engines.collectives.choice import ALGORITHMS, AUTO
-from gradwire.workloads.engines.collectives.contract import Collective
 from gradwire.workloads.engines.collectives.routes import ONLY, option_of
+from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.registry import strategy, strategy_names
 from gradwire.workloads.replay.strategy import NAME, ReplayOptions
 from gradwire.workloads.replay.strategy import NAME as REPLAY

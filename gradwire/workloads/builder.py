@@ -1,7 +1,7 @@
 """Builds a plan, op by op or in whole columns, and freezes it.
 
-Strategies add messages: `message` makes a SEND and its RECV together. Columns grow as flat integer arrays, so that a million ops cost
-megabytes and seconds.
+Strategies add messages: `message` makes a SEND and its RECV together. Columns grow as flat integer arrays, so that a
+million ops cost megabytes and seconds.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ CONTROL_BYTES = 64
 """Size of a request or token: one small frame."""
 
 MOST_OPS = 8_000_000
-"""Five times the largest plan that agents replay with a machine's default settings (README, Limitations). A larger one would compile for
-minutes and take gigabytes before an agent dies of it."""
+"""Five times the largest plan that agents replay with a machine's default settings (README, Limitations). A larger one
+would compile for minutes and take gigabytes before an agent dies of it."""
 
 Columns = int | Sequence[int] | Int64
 
@@ -102,7 +102,8 @@ class PlanBuilder:
         return len(self._chunk_bytes) - 1
 
     def chunk_columns(self, tensor: Columns, size_bytes: Int64, contributors: Columns, receivers: Columns) -> range:
-        """Adds a chunk for each of `size_bytes`; returns their numbers. Sets of workers are numbers of `members`, or -1 for all."""
+        """Adds a chunk for each of `size_bytes`; returns their numbers. Sets of workers are numbers of `members`, or
+        -1 for all."""
         count = len(size_bytes)
         columns = (
             (self._contributors, contributors),
@@ -291,7 +292,8 @@ class PlanBuilder:
         combine: Combine = Combine.CONTROL,
         **shared: Columns,
     ) -> tuple[range, range]:
-        """Adds a SEND from `src` through `queue` to `dst`, and its RECV, for each of `size_bytes`; returns the op numbers of both.
+        """Adds a SEND from `src` through `queue` to `dst`, and its RECV, for each of `size_bytes`; returns the op
+        numbers of both.
 
         `shared` takes further columns of both ends, as for `add_columns`: chunk, traffic_class, order and layer.
         """
@@ -304,7 +306,8 @@ class PlanBuilder:
         return sends, recvs
 
     def depend(self, op: int, *on: int, lag: int = 0) -> None:
-        """Makes `op` wait for each op in `on`, all of the same rank, in this iteration (lag 0) or the previous one (lag 1)."""
+        """Makes `op` wait for each op in `on`, all of the same rank, in this iteration (lag 0) or the previous one
+        (lag 1)."""
         ops, ons, lags = self._deps
         for other in on:
             ops.append(op)
@@ -349,12 +352,13 @@ class PlanBuilder:
     def build(self, compute_s: float, samples: int) -> Plan:
         """Freezes the plan.
 
-        `compute_s` is the time that a worker computes in an iteration, undisturbed; `samples` counts those that all workers together
-        process in an iteration.
+        `compute_s` is the time that a worker computes in an iteration, undisturbed; `samples` counts those that all
+        workers together process in an iteration.
         """
         self._turn_rows()
         columns: dict[str, Any] = {
-            # The columns are not copied, because a million ops take 60 MB. An array whose memory a plan shares can no longer grow.
+            # The columns are not copied, because a million ops take 60 MB. An array whose memory a plan shares can no
+            # longer grow.
             name: np.frombuffer(cells, dtype=OP_DTYPES[name]) if cells else np.zeros(0, OP_DTYPES[name])
             for name, cells in self._columns.items()
         }

@@ -30,7 +30,8 @@ class BusyPort:
 
 
 def busiest_port(plan: Plan, fabric: Fabric) -> BusyPort:
-    """Returns the port where an iteration's bytes take longest at line rate, however they are spread over a leaf's uplinks."""
+    """Returns the port where an iteration's bytes take longest at line rate, however they are spread over a leaf's
+    uplinks."""
     uplinks = [port for tier in fabric.tree.tiers for port in _uplinks(plan, fabric, tier)]
     return max((*_host_ports(plan, fabric), *uplinks), key=lambda port: port.seconds)
 
@@ -59,7 +60,8 @@ class _Arrivals:
 
 
 def _host_ports(plan: Plan, fabric: Fabric) -> Iterator[BusyPort]:
-    """Yields the busiest host port of each direction. Aggregators' ports are left out, because they have no line rate."""
+    """Yields the busiest host port of each direction. Aggregators' ports are left out, because they have no line
+    rate."""
     arrivals = _Arrivals.of(plan)
     leaving = _first_of_each(arrivals.send)
     rate = f"{fabric.rate_bps / 1e9:g} Gbit/s"
@@ -101,7 +103,8 @@ def _parts_of(fabric: Fabric, tier: Tier, endpoints: Int64) -> Int64:
 
 
 def _busiest(plan: Plan, fabric: Fabric, send: Int64, place: Int64) -> tuple[int, int, float]:
-    """Returns the place with the most bytes on the line, its payload, and its bytes on the line with the overhead of full frames."""
+    """Returns the place with the most bytes on the line, its payload, and its bytes on the line with the overhead of
+    full frames."""
     size = plan.ops.size_bytes[send]
     multicast = plan.ops.group[send] == 1
     line = np.bincount(

@@ -1,4 +1,5 @@
-"""Calls into a strategy's own code, which may be its user's: what that code raises, or returns by mistake, is told with its place there.
+"""Calls into a strategy's own code, which may be its user's: what that code raises, or returns by mistake, is told
+with its place there.
 
 What gradwire's own strategies raise is a bug of gradwire, and passes through unchanged.
 """
@@ -22,7 +23,8 @@ from gradwire.workloads.strategy import Options, Strategy
 
 
 def classes_of_strategy(strategy: Strategy, options: Options) -> int:
-    """Number of traffic classes that a strategy needs from the fabric. Raises InputFault for what is not a positive whole number."""
+    """Number of traffic classes that a strategy needs from the fabric. Raises InputFault for what is not a positive
+    whole number."""
     with _blaming(strategy, "classes"):
         number = strategy.classes(options)
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
@@ -45,11 +47,12 @@ def state_bytes_of(strategy: Strategy, cluster: Cluster, options: Options) -> fl
 
 
 def plans_of_strategy(strategy: Strategy, job: Job, options: Options, fabric: Fabric) -> Mapping[str, Plan]:
-    """The candidate plans of a strategy by their labels. fabric: the job's, of which `job` may note that a strategy has asked for it.
+    """The candidate plans of a strategy by their labels. fabric: the job's, of which `job` may note that a strategy
+    has asked for it.
 
-    Raises InputFault for what is not a mapping of labels to plans, and for a plan whose messages have classes that the fabric lacks;
-    PlanError for references to what is not there, which estimates, that come before the other checks, could not follow.
-    OverflowError, of ops that are too large to count, is the caller's.
+    Raises InputFault for what is not a mapping of labels to plans, and for a plan whose messages have classes that the
+    fabric lacks; PlanError for references to what is not there, which estimates, that come before the other checks,
+    could not follow. OverflowError, of ops that are too large to count, is the caller's.
     """
     with _blaming(strategy, "compile"):
         plans: Any = strategy.compile(job, options)
@@ -110,7 +113,8 @@ def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _place(strategy: Strategy, error: Exception) -> str:
-    """The last line of the strategy's file that an error came through, or else the last one outside gradwire; "" if there is none."""
+    """The last line of the strategy's file that an error came through, or else the last one outside gradwire; "" if
+    there is none."""
     code = getattr(_unwrapped(strategy.compile), "__code__", None)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _lies_in_package(frame.filename)]
     own = [frame for frame in frames if code is not None and frame.filename == code.co_filename] or frames

@@ -1,7 +1,8 @@
-"""Checks a plan before it runs: it must be well-formed and acyclic, conserve bytes, and deliver every contribution everywhere exactly once.
+"""Checks a plan before it runs: it must be well-formed and acyclic, conserve bytes, and deliver every contribution
+everywhere exactly once.
 
-Contributions are tracked by executing the plan without time, in several orders. Whatever could come out otherwise in yet another order is
-found in what waits for what (workloads/symbolic/).
+Contributions are tracked by executing the plan without time, in several orders. Whatever could come out otherwise in
+yet another order is found in what waits for what (workloads/symbolic/).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from gradwire.faults import InternalFault
 from gradwire.workloads.symbolic.defects import defects
 
 FEW_STREAMS = 16
-"""Streams are numbered below the number of ops, or below this: a replay has streams of its own behind those that a trace may use."""
+"""Streams are numbered below the number of ops, or below this: a replay has streams of its own behind those that a
+trace may use."""
 
 
 class PlanError(InternalFault):
@@ -36,7 +38,8 @@ def check(plan: Plan, relative_times: Sequence[float] = ()) -> None:
 
 
 def check_references(plan: Plan) -> None:
-    """Raises PlanError at the first thing that an op, a queue or a message refers to and that is not there. Takes no more than a sort."""
+    """Raises PlanError at the first thing that an op, a queue or a message refers to and that is not there. Takes no
+    more than a sort."""
     _check_references(plan)
     _check_ends(plan)
 
@@ -118,7 +121,8 @@ def _check_ranges(plan: Plan) -> None:
 
 
 def _check_ends(plan: Plan) -> None:
-    """Checks that every SEND is named by one RECV at its peer, or at each member of its group, of the same size, chunk and class."""
+    """Checks that every SEND is named by one RECV at its peer, or at each member of its group, of the same size, chunk
+    and class."""
     ops = plan.ops
     sends, recvs = np.flatnonzero(ops.kind == OpKind.SEND), np.flatnonzero(ops.kind == OpKind.RECV)
     wrong = sends[ops.message[sends] != sends]
@@ -181,7 +185,8 @@ def _check_purpose(plan: Plan, recvs: Int64) -> None:
 
 
 def _check_tokens(plan: Plan) -> None:
-    """Checks that no token is sent twice: tokens of the same ranks and queue must wait for different ops or have different orders."""
+    """Checks that no token is sent twice: tokens of the same ranks and queue must wait for different ops or have
+    different orders."""
     ops = plan.ops
     tokens = np.flatnonzero((ops.kind == OpKind.SEND) & (ops.chunk < 0))
     waiting = np.repeat(np.arange(len(ops)), np.diff(plan.dep_start))
@@ -199,7 +204,8 @@ def _check_tokens(plan: Plan) -> None:
 
 
 def _check_groups(plan: Plan, recvs: Int64) -> None:
-    """Checks that a group's members are on other machines than its sender, and that each has one RECV of each of its messages."""
+    """Checks that a group's members are on other machines than its sender, and that each has one RECV of each of its
+    messages."""
     ops, machine = plan.ops, plan.rank_host // plan.nics_per_host
     receivers: dict[int, list[int]] = {}
     for recv in recvs[ops.group[ops.message[recvs]] == 1].tolist():
@@ -254,7 +260,8 @@ def _check_starts(plan: Plan) -> None:
 
 
 def _check_computation(plan: Plan, relative_times: Sequence[float]) -> None:
-    """Checks that every worker computes for as long as the profile says, up to the rounding of each op to whole nanoseconds."""
+    """Checks that every worker computes for as long as the profile says, up to the rounding of each op to whole
+    nanoseconds."""
     ops = plan.ops
     computes = ops.kind == OpKind.COMPUTE
     spent_ns = np.bincount(ops.rank[computes], ops.duration_ns[computes], len(plan.rank_role))[plan.workers]

@@ -16,12 +16,13 @@ BYTES_PER_PARAMETER = 4
 
 @dataclass(frozen=True)
 class Cluster:
-    """Who runs where: workers fill one host after the other; servers are beside the workers (co-located) or on hosts behind them.
+    """Who runs where: workers fill one host after the other; servers are beside the workers (co-located) or on hosts
+    behind them.
 
     workers_per_host: GPUs of one machine, which exchange data over the machine's own link and share its ports.
-    nics_per_host: ports of one machine, among which its workers are divided in order; servers take those of their machines in turn, so that
-    each rail has as many. The fabric knows each as a host of its own, which
-    plans learn when they are compiled (scenario/resolution/compilation.py); to strategies a host is a machine.
+    nics_per_host: ports of one machine, among which its workers are divided in order; servers take those of their
+    machines in turn, so that each rail has as many. The fabric knows each as a host of its own, which plans learn when
+    they are compiled (scenario/resolution/compilation.py); to strategies a host is a machine.
     """
 
     workers: int
@@ -92,11 +93,11 @@ class Costs:
     local_bytes_per_s: float = float("inf")
     #: Software latency of a message between two GPUs of one machine; None: as of any other.
     local_latency_s: float | None = None
-    #: Rate at which one thread copies memory: a worker, gradients into and out of a fused buffer; a server, the values with which it
-    #: answers a pull.
+    #: Rate at which one thread copies memory: a worker, gradients into and out of a fused buffer; a server, the values
+    #: with which it answers a pull.
     copy_bytes_per_s: float = float("inf")
-    #: A worker's time for each slice that it merges into a tensor before the layer's forward pass; for strategies that slice
-    #: TensorFlow's shards.
+    #: A worker's time for each slice that it merges into a tensor before the layer's forward pass; for strategies that
+    #: slice TensorFlow's shards.
     merge_s: float = 0.0
 
     def latency_s(self, *, inside: bool) -> float:

@@ -1,17 +1,18 @@
 """TicTac's orders: which parameters a worker should receive first, derived from the graph of its operations.
 
-Source: TicTac, sections 3.1 (partitioned graph, time oracle), 4.1 (op properties, Algorithm 1), 4.2 (TIC) and 4.3 (TAC).
-The graph has a recv op for each parameter tensor and a compute op for each layer and pass. Recv ops are its roots. Times are
-whole nanoseconds, so that equal times compare equal.
+Source: TicTac, sections 3.1 (partitioned graph, time oracle), 4.1 (op properties, Algorithm 1), 4.2 (TIC) and 4.3
+(TAC). The graph has a recv op for each parameter tensor and a compute op for each layer and pass. Recv ops are its
+roots. Times are whole nanoseconds, so that equal times compare equal.
 
 Where the paper is silent or errs:
 
 - Algorithm 3 prints the comparison reversed; this module follows Equation 6, which the text derives.
-- Ties are broken by the order in which tensors were created. TIC gives all tensors of a layer the same priority, and also the first
-  two layers of a chain, since an op with a single outstanding recv does not enter M+.
+- Ties are broken by the order in which tensors were created. TIC gives all tensors of a layer the same priority, and
+  also the first two layers of a chain, since an op with a single outstanding recv does not enter M+.
 - A recv that no op with several recvs needs keeps M+ = infinity: it comes last in TIC, and loses ties in TAC.
-- The paper calls the comparator transitive. It is not where Equation 6 ties: recvs with (M, P) = (3, 2), (2, 2), (2, 3) and rising M+
-  precede one another in a circle. "The minimum" is therefore the recv that one pass over the outstanding recvs in creation order ends with.
+- The paper calls the comparator transitive. It is not where Equation 6 ties: recvs with (M, P) = (3, 2), (2, 2), (2,
+  3) and rising M+ precede one another in a circle. "The minimum" is therefore the recv that one pass over the
+  outstanding recvs in creation order ends with.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class OperationGraph:
 
 @dataclass(frozen=True)
 class Properties:
-    """Results of Algorithm 1 in ns, arrays of shape (recvs,). For recvs that are not outstanding, P is 0 and M+ is INFINITE."""
+    """Results of Algorithm 1 in ns, arrays of shape (recvs,). For recvs that are not outstanding, P is 0 and M+ is
+    INFINITE."""
 
     #: M: the recv's communication time.
     transfer_ns: Int64
@@ -67,11 +69,12 @@ class Properties:
 def model_graph(
     profile: Profile, recv_ns: Sequence[int], forward_s: Sequence[float], backward_s: Sequence[float] = ()
 ) -> OperationGraph:
-    """Builds the graph of a model: a recv for each tensor, a forward op for each layer and, in training, a backward op as well.
+    """Builds the graph of a model: a recv for each tensor, a forward op for each layer and, in training, a backward op
+    as well.
 
-    `recv_ns` has the time of each tensor in creation order; `forward_s` and `backward_s` have the seconds of each layer. Without
-    `backward_s`, the graph is that of inference. A backward op reads the gradients of the layers that read its layer. Those of output
-    layers read the loss, which all outputs feed.
+    `recv_ns` has the time of each tensor in creation order; `forward_s` and `backward_s` have the seconds of each
+    layer. Without `backward_s`, the graph is that of inference. A backward op reads the gradients of the layers that
+    read its layer. Those of output layers read the loss, which all outputs feed.
     """
     layers = profile.layers
     own: list[list[int]] = [[] for _ in layers]
@@ -100,7 +103,8 @@ def readers_of(profile: Profile) -> list[list[int]]:
 
 
 def tic(graph: OperationGraph) -> list[int]:
-    """Timing-independent order (Algorithm 2): recv ops by rising M+, where each transfer lasts 1 and computation lasts 0."""
+    """Timing-independent order (Algorithm 2): recv ops by rising M+, where each transfer lasts 1 and computation lasts
+    0."""
     untimed = OperationGraph((1,) * len(graph.recv_ns), tuple(replace(op, time_ns=0) for op in graph.compute))
     outstanding = np.ones(len(graph.recv_ns), dtype=np.bool_)
     order: list[int] = np.argsort(properties(untimed, outstanding).impending_ns, kind="stable").tolist()
@@ -108,7 +112,8 @@ def tic(graph: OperationGraph) -> list[int]:
 
 
 def tac(graph: OperationGraph) -> list[int]:
-    """Timing-aware order (Algorithm 3 with Equation 6): repeatedly picks the recv op that precedes all other outstanding ones."""
+    """Timing-aware order (Algorithm 3 with Equation 6): repeatedly picks the recv op that precedes all other
+    outstanding ones."""
     needs = _needs(graph)
     outstanding = np.ones(len(graph.recv_ns), dtype=np.bool_)
     order: list[int] = []
@@ -133,7 +138,8 @@ def precedes(recvs: Properties, a: int, b: int) -> bool:
 
 
 def properties(graph: OperationGraph, outstanding: Bool) -> Properties:
-    """Computes the properties of the recv ops (Algorithm 1). `outstanding`, of shape (recvs,), marks those not yet transferred."""
+    """Computes the properties of the recv ops (Algorithm 1). `outstanding`, of shape (recvs,), marks those not yet
+    transferred."""
     return _properties(_needs(graph), graph, outstanding)
 
 

@@ -1,6 +1,8 @@
-"""Plain traffic patterns as plans, for `gradwire calibrate` and for the short burst that probes the rate before every run.
+"""Plain traffic patterns as plans, for `gradwire calibrate` and for the short burst that probes the rate before every
+run.
 
-Each iteration starts with a barrier (through rank 0), so that transfers of one iteration never overlap those of the next.
+Each iteration starts with a barrier (through rank 0), so that transfers of one iteration never overlap those of the
+next.
 """
 
 from __future__ import annotations
@@ -40,11 +42,13 @@ def ring(hosts: int, size_bytes: int) -> list[Transfer]:
 
 
 def probe_phases(fabric: Fabric, size_bytes: int) -> list[tuple[list[Transfer], float]]:
-    """Returns phases that load every host's port in both directions at once, then uplinks of leaves and pods; each with its ideal rate.
+    """Returns phases that load every host's port in both directions at once, then uplinks of leaves and pods; each
+    with its ideal rate.
 
-    First all hosts send, each to the next one on its leaf. If the machine cannot carry the traffic exactly while all hosts are busy, it
-    shows here. Data flows at the rate that the ACKs of the opposite flow leave it. Then each leaf sends a single flow to the next leaf, so
-    that no two flows can meet on a link, whatever spines they take; the last leaf of each pod sends to the next pod.
+    First all hosts send, each to the next one on its leaf. If the machine cannot carry the traffic exactly while all
+    hosts are busy, it shows here. Data flows at the rate that the ACKs of the opposite flow leave it. Then each leaf
+    sends a single flow to the next leaf, so that no two flows can meet on a link, whatever spines they take; the last
+    leaf of each pod sends to the next pod.
     """
     size, leaves = fabric.hosts_per_leaf, fabric.hosts_of_leaves
     phases: list[tuple[list[Transfer], float]] = []
@@ -79,10 +83,11 @@ def all_to_all(hosts: int, size_bytes: int) -> list[Transfer]:
 
 
 def priority_clash(size_bytes: int, rate_bps: float, *, at_switch: bool) -> list[Transfer]:
-    """A high-priority flow (class 0) and a low-priority one (class 1) that meet at a host's own port, or at a switch's port towards a host.
+    """A high-priority flow (class 0) and a low-priority one (class 1) that meet at a host's own port, or at a switch's
+    port towards a host.
 
-    The low flow starts when a tenth of the high one has been sent, so that the high one saturates the port by then. It is sent in small
-    messages, so that counting those that arrive measures its share.
+    The low flow starts when a tenth of the high one has been sent, so that the high one saturates the port by then. It
+    is sent in small messages, so that counting those that arrive measures its share.
     """
     delay_s = size_bytes * 8 / rate_bps / 10
     messages = size_bytes // LOW_MESSAGE_BYTES

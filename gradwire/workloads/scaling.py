@@ -19,7 +19,8 @@ def scaled_plan(plan: Plan, scale: int) -> Plan:
 
 
 def scaled_fabric(fabric: Fabric, scale: int, *, keep_burst: bool = False) -> Fabric:
-    """Returns the fabric with its rate divided by `scale`, and so its GSO burst, down to one frame, so that a burst takes the same time.
+    """Returns the fabric with its rate divided by `scale`, and so its GSO burst, down to one frame, so that a burst
+    takes the same time.
 
     With `keep_burst`, bursts keep their size, so that there are fewer of them and each takes `scale` times as long.
     """
@@ -29,17 +30,19 @@ def scaled_fabric(fabric: Fabric, scale: int, *, keep_burst: bool = False) -> Fa
 
 
 VIRTUAL_CAPACITY_BPS = 3.3e12
-"""The rate of all hosts together that the virtual clock is known to carry: 33 hosts at 100 Gbit/s, each sending to the next, came within
-0.35 % of the ideal time (`gradwire calibrate --hosts 33 --rate 100gbit`). Reading that clock takes virtual time, and hosts read it one
-after the other, about twice per burst (vm/kernel_source.py). More hosts at a higher rate would eventually slow each other down."""
+"""The rate of all hosts together that the virtual clock is known to carry: 33 hosts at 100 Gbit/s, each sending to the
+next, came within 0.35 % of the ideal time (`gradwire calibrate --hosts 33 --rate 100gbit`). Reading that clock takes
+virtual time, and hosts read it one after the other, about twice per burst (vm/kernel_source.py). More hosts at a
+higher rate would eventually slow each other down."""
 MOST_CAPACITY_BPS = 2 * VIRTUAL_CAPACITY_BPS
-"""What it may be asked to carry where a larger division would do more harm. 64 hosts at 100 Gbit/s, and 128 at 50, take 1.004 and 1.006 of
-the ideal time in the rate probe, and a ring of 64 MB takes 0.3 to 0.7 % longer than divided by twice as much. 512 at 12.5 Gbit/s take
-1.017, which the verdict refuses, and 128 at 100 Gbit/s take 1.064."""
+"""What it may be asked to carry where a larger division would do more harm. 64 hosts at 100 Gbit/s, and 128 at 50,
+take 1.004 and 1.006 of the ideal time in the rate probe, and a ring of 64 MB takes 0.3 to 0.7 % longer than divided by
+twice as much. 512 at 12.5 Gbit/s take 1.017, which the verdict refuses, and 128 at 100 Gbit/s take 1.064."""
 
 
 def virtual_scale(fabric: Fabric, capacity_bps: float = VIRTUAL_CAPACITY_BPS) -> int:
-    """Returns the number, 1 or a power of 2, by which a fabric's bytes and rates are divided so that the virtual clock can carry it."""
+    """Returns the number, 1 or a power of 2, by which a fabric's bytes and rates are divided so that the virtual clock
+    can carry it."""
     scale = 1
     while fabric.hosts * fabric.rate_bps / scale > capacity_bps:
         scale *= 2

@@ -1,7 +1,7 @@
 """When the senders of a system take a message for sent, so that their queue goes on with the next one.
 
-Every strategy says it of the system that it comes from (`Strategy.senders`). What a scenario sets goes before it: transport.send_ends and
-transport.unsent.
+Every strategy says it of the system that it comes from (`Strategy.senders`). What a scenario sets goes before it:
+transport.send_ends and transport.unsent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ UNSENT_BYTES = 1 << 20
 class Senders:
     """What ends a message's SEND, so that its queue goes on."""
 
-    #: Most bytes that may wait unsent in a connection's socket when the SEND ends; None: it ends when its last byte has left the host.
+    #: Most bytes that may wait unsent in a connection's socket when the SEND ends; None: it ends when its last byte
+    #: has left the host.
     unsent_bytes: int | None
     #: Whose senders do so, and what shows it.
     source: str

@@ -1,8 +1,10 @@
-"""A small cluster that stands for a large one: every worker real, but fewer of them, with latencies and rates scaled to match.
+"""A small cluster that stands for a large one: every worker real, but fewer of them, with latencies and rates scaled
+to match.
 
-An allreduce takes the time of its messages' latencies, one after the other, and of its bytes on the busiest links. Both follow from
-the numbers of workers and machines in closed form. A stand-in moves its own bytes over links whose rates are divided as its bytes are
-fewer, with latencies multiplied as its messages are fewer, so that an allreduce of any size takes as long as among all workers.
+An allreduce takes the time of its messages' latencies, one after the other, and of its bytes on the busiest links.
+Both follow from the numbers of workers and machines in closed form. A stand-in moves its own bytes over links whose
+rates are divided as its bytes are fewer, with latencies multiplied as its messages are fewer, so that an allreduce of
+any size takes as long as among all workers.
 
 What it cannot show is what differs between workers: stragglers, and messages that are smaller than a packet's overhead.
 """
@@ -54,7 +56,8 @@ class StandIn:
         return rate_bps * _ratio(self.own.network, self.meant.network)
 
     def costs(self, costs: Costs) -> Costs:
-        """Costs per message and per byte that add up to as much. Copying is not scaled: a worker copies what it always does.
+        """Costs per message and per byte that add up to as much. Copying is not scaled: a worker copies what it always
+        does.
 
         Raises InputFault for a latency of its own inside machines, because loads do not count these messages apart.
         """

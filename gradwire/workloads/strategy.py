@@ -35,7 +35,8 @@ def no_aggregators(_: Any) -> bool:
 
 
 STATE_BYTES = 12
-"""Weights, gradients and momentum of a parameter in fp32: the least that training keeps. Adam keeps 16, and activations come on top."""
+"""Weights, gradients and momentum of a parameter in fp32: the least that training keeps. Adam keeps 16, and
+activations come on top."""
 
 
 def whole_state(_cluster: Cluster, _options: Any) -> float:
@@ -63,7 +64,8 @@ class Strategy:
     needs_servers: bool = True
     #: Whether every switch has an aggregator, given its options.
     aggregators: Callable[[Any], bool] = no_aggregators
-    #: What each of its allreduces asks of a cluster, from which a small cluster can stand in for a large one; None if unknown.
+    #: What each of its allreduces asks of a cluster, from which a small cluster can stand in for a large one; None if
+    #: unknown.
     load: Callable[[Cluster, Any], Load] | None = None
     #: Bytes of weights, gradients and momentum that a worker keeps for each of the model's parameters, in fp32.
     state_bytes: Callable[[Cluster, Any], float] = whole_state
@@ -71,7 +73,8 @@ class Strategy:
     senders: Senders = AS_THEY_LEAVE
 
     def __post_init__(self) -> None:
-        """Raises InputFault for a field of another kind, with what would be right: strategies are also written by users."""
+        """Raises InputFault for a field of another kind, with what would be right: strategies are also written by
+        users."""
         for field, (is_right, right) in KINDS.items():
             value = getattr(self, field)
             if not is_right(value):

@@ -10,7 +10,8 @@ from gradwire.workloads.busiest_port import busiest_port
 
 
 def summary_lines(plan: Plan, fabric: Fabric) -> list[str]:
-    """Summarises an iteration of the plan: ranks, network, ops, messages, bytes by traffic class, busiest port, and the plan's notes."""
+    """Summarises an iteration of the plan: ranks, network, ops, messages, bytes by traffic class, busiest port, and
+    the plan's notes."""
     ops = plan.ops
     remote = plan.is_remote()
     roles = {role.name.lower(): int((plan.rank_role == role).sum()) for role in Role}

@@ -1,7 +1,8 @@
 """Captures every packet of a network interface through memory shared with the kernel (packet_mmap, TPACKET_V3).
 
-The kernel copies each packet once, with its time, and wakes the reader once per block instead of once per packet. Memory is bounded: a
-packet for which there is no room is dropped and counted. On the virtual clock, time stands still until the reader has caught up.
+The kernel copies each packet once, with its time, and wakes the reader once per block instead of once per packet.
+Memory is bounded: a packet for which there is no room is dropped and counted. On the virtual clock, time stands still
+until the reader has caught up.
 """
 
 from __future__ import annotations
@@ -49,10 +50,11 @@ class Packet(NamedTuple):
 
 
 class PacketRing:
-    """All packets of an interface from now on, in both directions. The interface is looked up in the caller's network namespace.
+    """All packets of an interface from now on, in both directions. The interface is looked up in the caller's network
+    namespace.
 
-    blocks, block_bytes: of the memory; a block holds the largest packet. Raises MachineFault if there is no such interface or the kernel
-    provides no memory.
+    blocks, block_bytes: of the memory; a block holds the largest packet. Raises MachineFault if there is no such
+    interface or the kernel provides no memory.
     """
 
     def __init__(self, interface: str, blocks: int, block_bytes: int) -> None:

@@ -1,7 +1,8 @@
-"""Writes capture files in the pcapng format (draft-ietf-opsawg-pcapng), with nanoseconds, directions, comments and counts of lost packets.
+"""Writes capture files in the pcapng format (draft-ietf-opsawg-pcapng), with nanoseconds, directions, comments and
+counts of lost packets.
 
-scapy's writer does not serve: it keeps times as floats and writes no statistics. Nor does tcpdump's format (pcap), which has neither
-directions nor comments.
+scapy's writer does not serve: it keeps times as floats and writes no statistics. Nor does tcpdump's format (pcap),
+which has neither directions nor comments.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ END_S = 60.0
 class CaptureProcess:
     """Context manager that captures the ports of `settings` until it is left; then `records` has what was captured.
 
-    folder: where the settings and the process's errors are written. Raises MachineFault if a port cannot be captured or the process
-    ends early.
+    folder: where the settings and the process's errors are written. Raises MachineFault if a port cannot be captured
+    or the process ends early.
     """
 
     def __init__(self, settings: CaptureSettings, folder: Path) -> None:

@@ -1,11 +1,14 @@
-"""The capturing process: writes the packets of ports to pcapng files. `python -m gradwire.agents.capture.recorder SETTINGS.json`.
+"""The capturing process: writes the packets of ports to pcapng files. `python -m gradwire.agents.capture.recorder
+SETTINGS.json`.
 
-It says `listening` on standard output once it captures. At the end of its input it stops, and says `captured` with the counts.
+It says `listening` on standard output once it captures. At the end of its input it stops, and says `captured` with the
+counts.
 
-The first bytes of each packet are kept, framing included. Messages do not begin where packets do, so the header of a message that begins
-further back, or in the packet before, is written as a comment of the packet that has its last byte. tcpdump loses no packets here either,
-but its files would not identify most messages: only 30 % of P3's have their header among the first 160 bytes of a packet. Keeping all
-bytes would take as much disk as the hosts move data, and 7 s of a core per GB.
+The first bytes of each packet are kept, framing included. Messages do not begin where packets do, so the header of a
+message that begins further back, or in the packet before, is written as a comment of the packet that has its last
+byte. tcpdump loses no packets here either, but its files would not identify most messages: only 30 % of P3's have
+their header among the first 160 bytes of a packet. Keeping all bytes would take as much disk as the hosts move data,
+and 7 s of a core per GB.
 """
 
 from __future__ import annotations
@@ -38,7 +41,8 @@ BLOCKS_MAX, BLOCKS_MIN = 32, 4
 BLOCK_BYTES_MAX, BLOCK_BYTES_MIN = 1 << 20, 1 << 17
 """16 bursts of 64 KiB, and one, which a block must hold."""
 RING_BYTES_MAX = 256 << 20
-"""For all ports together, because the virtual-time kernel has only a few GB of memory. More than 512 ports take more."""
+"""For all ports together, because the virtual-time kernel has only a few GB of memory. More than 512 ports take
+more."""
 WRITE_BYTES_MAX = 1 << 20
 HELD_BYTES_MAX = 64 << 20
 """For all ports together, of what is not yet written."""
@@ -80,7 +84,8 @@ class CaptureSettings:
         return msgspec.convert(json.loads(path.read_text()), CaptureSettings)
 
     def kept_bytes(self) -> int:
-        """Bytes to keep of each packet: snaplen, but never less than a datagram's message header needs (TCP's can be noted)."""
+        """Bytes to keep of each packet: snaplen, but never less than a datagram's message header needs (TCP's can be
+        noted)."""
         least = ETHERNET_HEADER_BYTES + IPV4_BYTES + UDP_HEADER_BYTES + DATA.size + Framing(self.workers).header_bytes
         return max(self.snaplen, least)
 
@@ -88,8 +93,8 @@ class CaptureSettings:
 class PortFile:
     """Writes one port's packets to a file, with the headers of messages that are cut off. packets: how many so far.
 
-    It holds up to `held_bytes`, for a buffered file of Python's has a lock, which reads the clock whenever it is taken: 16 ns of virtual
-    time a packet (vm/patches/clock-read.patch). 512 ports sent faster than that.
+    It holds up to `held_bytes`, for a buffered file of Python's has a lock, which reads the clock whenever it is
+    taken: 16 ns of virtual time a packet (vm/patches/clock-read.patch). 512 ports sent faster than that.
     """
 
     def __init__(

@@ -1,8 +1,10 @@
-"""Writes border.h, all that the compiled agent shares with Python: numbers, layouts of structures and of headers, reasons of failures.
+"""Writes border.h, all that the compiled agent shares with Python: numbers, layouts of structures and of headers,
+reasons of failures.
 
-Python says what they are, each in the module that uses it, and C includes what is written here. C's compiler is told the places and
-sizes that Python found, and compares. The header has a digest of its own text, which the compiled agent answers when it is loaded: who
-changes one of these numbers and not the header, or takes an agent compiled with another one, hears of it before anything is replayed.
+Python says what they are, each in the module that uses it, and C includes what is written here. C's compiler is told
+the places and sizes that Python found, and compares. The header has a digest of its own text, which the compiled agent
+answers when it is loaded: who changes one of these numbers and not the header, or takes an agent compiled with another
+one, hears of it before anything is replayed.
 
 `python -m gradwire.agents.compiled.border` writes the file anew.
 """

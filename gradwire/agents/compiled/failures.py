@@ -70,7 +70,8 @@ class Contradictory(ctypes.Structure):
 
 
 class NotComplete(ctypes.Structure):
-    """An op begins that needs the chunk in a slot of the ledger to be complete of an iteration, and it is of another one."""
+    """An op begins that needs the chunk in a slot of the ledger to be complete of an iteration, and it is of another
+    one."""
 
     _fields_ = (("iteration", Long), ("op", Long), ("slot", Long), ("held", Long), ("needed", Long))
 

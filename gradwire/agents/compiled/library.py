@@ -1,4 +1,5 @@
-"""The compiled agent as Python reaches it: a library without dependencies, which only the virtual-time kernel can serve."""
+"""The compiled agent as Python reaches it: a library without dependencies, which only the virtual-time kernel can
+serve."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ class Columns:
         self._kept: list[npt.NDArray[Any]] = []
 
     def at(self, values: Any, pointer: Any) -> Any:
-        """A pointer to numbers as an array of what such a pointer leads to: their own where they are one already, and else a copy."""
+        """A pointer to numbers as an array of what such a pointer leads to: their own where they are one already, and
+        else a copy."""
         array = np.ascontiguousarray(np.asarray(values), np.dtype(pointer._type_))
         self._kept.append(array)
         return ctypes.cast(array.ctypes.data, pointer)

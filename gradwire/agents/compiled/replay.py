@@ -1,4 +1,5 @@
-"""Replays a plan with the compiled agent: hands over the plan's columns and the connections, and puts into words what may be wrong."""
+"""Replays a plan with the compiled agent: hands over the plan's columns and the connections, and puts into words what
+may be wrong."""
 
 from __future__ import annotations
 
@@ -193,7 +194,8 @@ class CompiledReplay:
         return end
 
     def run(self, start_ns: int, on_iteration: Callable[[int], None]) -> None:
-        """Replays the plan, beginning at `start_ns` of the monotonic clock; calls `on_iteration` with the number of iterations done.
+        """Replays the plan, beginning at `start_ns` of the monotonic clock; calls `on_iteration` with the number of
+        iterations done.
 
         Raises MachineFault for a connection that breaks.
         """

@@ -33,8 +33,8 @@ def fault_of(
 ) -> Fault:
     """The fault that ended a replay.
 
-    peers: address of the other end of each connection, by its number and whether it begins here. rank_and_chunk: whose a place of the
-    ledger is, and of which chunk.
+    peers: address of the other end of each connection, by its number and whether it begins here. rank_and_chunk: whose
+    a place of the ledger is, and of which chunk.
     """
     match why := told.reason:
         case BrokenWhileSending() | HungUp():

@@ -1,10 +1,10 @@
 """Reliable multicast without I/O: what a sender must keep and repeat, and what a member has and lacks.
 
-The datagrams of a flow are numbered, and stay in order because they share one path and one band. A gap is therefore a loss: a member
-reports it at once, and the sender repeats what is missing to that member alone. If the last datagrams, a report or a repair are lost, the
-sender sees no progress. After a while it then repeats its last datagram to all members as a probe, and each of them answers with everything
-that it lacks. A sender is at most one window ahead of its slowest member, so queues stay bounded and a lossless fabric loses nothing.
-Losses cost time, but never data.
+The datagrams of a flow are numbered, and stay in order because they share one path and one band. A gap is therefore a
+loss: a member reports it at once, and the sender repeats what is missing to that member alone. If the last datagrams,
+a report or a repair are lost, the sender sees no progress. After a while it then repeats its last datagram to all
+members as a probe, and each of them answers with everything that it lacks. A sender is at most one window ahead of its
+slowest member, so queues stay bounded and a lossless fabric loses nothing. Losses cost time, but never data.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from gradwire.datatypes.wire.framing import Framing, Header
 from gradwire.faults import InternalFault
 
 REPORTS_PER_WINDOW = 8
-"""How often a member reports its progress within a window: seldom enough to cost little, often enough not to stall the sender."""
+"""How often a member reports its progress within a window: seldom enough to cost little, often enough not to stall the
+sender."""
 BACKOFF_LIMIT = 64
 """The interval between probes doubles up to this many times the first one."""
 
@@ -100,7 +101,8 @@ class SendWindow:
         return Piece(sequence, head, min(self._shape.piece_bytes, message.message_bytes - offset))
 
     def report(self, status: Status, now_ns: int) -> list[int]:
-        """Takes a member's report; returns the numbers to repeat to that member. Raises InternalFault for an impossible report."""
+        """Takes a member's report; returns the numbers to repeat to that member. Raises InternalFault for an
+        impossible report."""
         if status.member not in self._arrived or status.cumulative > self.next:
             raise InternalFault(f"flow {status.flow}: {status} cannot be, only {self.next} datagrams were sent")
         self._arrived[status.member] = max(self._arrived[status.member], status.cumulative)
@@ -157,7 +159,8 @@ class ReceiveWindow:
     def take(
         self, first: int, count: int, flags: int, head: bytes, now_ns: int
     ) -> tuple[list[Delivered], Status | None]:
-        """Takes `count` datagrams from number `first`, which begins with `head`; returns complete messages and a report to send."""
+        """Takes `count` datagrams from number `first`, which begins with `head`; returns complete messages and a
+        report to send."""
         if flags & FIRST and first >= self._message_first:
             self._heads.setdefault(first, (self._framing.unpack(head), now_ns))
         gap = self._note(first, first + count)

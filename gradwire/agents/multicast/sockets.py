@@ -1,7 +1,8 @@
-"""Multicast over UDP sockets: one to send each flow, one per flow and member to receive it, and one per member to send reports from.
+"""Multicast over UDP sockets: one to send each flow, one per flow and member to receive it, and one per member to send
+reports from.
 
-A flow's number, the same at every agent, gives its UDP port. Repairs go to a member's reporting socket. The buffer of a flow's sending
-socket (SO_SNDBUF) bounds what waits in its host's own queue, so that queue does not overflow.
+A flow's number, the same at every agent, gives its UDP port. Repairs go to a member's reporting socket. The buffer of
+a flow's sending socket (SO_SNDBUF) bounds what waits in its host's own queue, so that queue does not overflow.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ UDP_SEGMENT, UDP_GRO = 103, 104
 RECEIVE_BUFFER_BYTES = 1 << 26
 """More than the windows of many senders, so that a member which is scheduled late loses nothing that has arrived."""
 PATIENCE_NS = 10_000_000
-"""How long a sender on a lossy fabric waits before it probes: longer than a window takes at 10 Gbit/s, far less than TCP's 200 ms."""
+"""How long a sender on a lossy fabric waits before it probes: longer than a window takes at 10 Gbit/s, far less than
+TCP's 200 ms."""
 WAITING_BYTES = 1 << 20
-"""The most that waits in the host's queue where a SEND ends when its last datagram has left; more than a burst keeps the port busy."""
+"""The most that waits in the host's queue where a SEND ends when its last datagram has left; more than a burst keeps
+the port busy."""
 LOSSLESS_PATIENCE_NS = 20_000_000_000
 """The same on a lossless fabric, where what waits is not lost (topo/wiring.py gives TCP the same patience)."""
 
@@ -94,7 +97,8 @@ class FlowSender:
         self._flow_column[:] = flow.number
 
     def say_hello(self) -> None:
-        """Sends a datagram for the switches to learn from: packets that wait for an upcall are overtaken by later ones that need none."""
+        """Sends a datagram for the switches to learn from: packets that wait for an upcall are overtaken by later ones
+        that need none."""
         self.sock.sendto(DATA.pack(self.flow.number, 1, HELLO, 0), self._group)
 
     def begin(self, iteration: int, op: int, head: bytes, size_bytes: int, now_ns: int) -> None:
@@ -124,14 +128,16 @@ class FlowSender:
         if self._line is None:
             return done
         self._is_leaving |= done
-        # A burst that was lost in the host's own queue never leaves; its repair has arrived once every member has everything.
+        # A burst that was lost in the host's own queue never leaves; its repair has arrived once every member has
+        # everything.
         if not (self._is_leaving and self.window.is_quiet):
             return False
         self._is_leaving = False
         return True
 
     def departed_ns(self, errors: ErrorQueue) -> int | None:
-        """Reads the timestamps: for how long the message's last burst is still on the line; None if they are of other messages."""
+        """Reads the timestamps: for how long the message's last burst is still on the line; None if they are of other
+        messages."""
         departures = errors.read(self.sock)
         if not departures:
             raise MachineFault(f"multicast flow {self.flow.number}: its socket broke in the middle of the run")
@@ -157,7 +163,8 @@ class FlowSender:
         except OSError as error:
             if error.errno != errno.EIO or self._burst == 1:
                 raise
-            # Linux before 6.11 does not cut bursts for a port without checksum offload, which must be off for the userspace datapath.
+            # Linux before 6.11 does not cut bursts for a port without checksum offload, which must be off for the
+            # userspace datapath.
             print(
                 f"flow {self.flow.number}: the port does not support UDP_SEGMENT, datagrams go one by one",
                 file=sys.stderr,
@@ -217,7 +224,8 @@ class Member:
         return sock
 
     def take(self, sock: socket.socket, now_ns: int) -> tuple[MulticastFlow, list[Delivered]] | None:
-        """Receives what arrived together, without copying its payload, and reports as needed; returns the messages complete after it."""
+        """Receives what arrived together, without copying its payload, and reports as needed; returns the messages
+        complete after it."""
         try:
             size_bytes = sock.recv_into(self._start, 0, socket.MSG_TRUNC)
         except BlockingIOError:

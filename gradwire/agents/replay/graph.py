@@ -1,8 +1,9 @@
 """A plan's columns as the interpreter reads them, and the dependency graph of some of its ranks.
 
-Columns are memoryviews of numpy arrays. Reading one element is nearly as fast as reading a list, and a million ops take 50 MB where
-lists of Python integers take 600 MB. Memory matters inside the user-mode kernel: every stretch of a process's memory is a mapping of the
-host, a process may have 65,530 of them (vm.max_map_count), and an agent that needs more is killed by signal 11.
+Columns are memoryviews of numpy arrays. Reading one element is nearly as fast as reading a list, and a million ops
+take 50 MB where lists of Python integers take 600 MB. Memory matters inside the user-mode kernel: every stretch of a
+process's memory is a mapping of the host, a process may have 65,530 of them (vm.max_map_count), and an agent that
+needs more is killed by signal 11.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class RankGraph:
         return op if op >= 0 else self._group_recvs[message, rank]
 
     def _index_recvs(self, recvs: Int64) -> None:
-        """Indexes RECVs by their SEND. Only those of messages to a group, of which there are few, need the rank as well."""
+        """Indexes RECVs by their SEND. Only those of messages to a group, of which there are few, need the rank as
+        well."""
         ops = self._plan.ops
         only_recv = np.full(len(ops), -1, np.int32)
         is_grouped = ops.group[ops.message[recvs]] == 1

@@ -13,40 +13,43 @@ Each op of each iteration passes through these states, always downwards:
               the host, or, where systems buffer, until a socket has it.
     ENDED     The op is in the log, its lane is free, and every op that depends on it has one dependency less to wait for.
 
-No variable holds the state; where the op is found says it. A waiting op has a count in `_pending`, a ready one an entry in its lane,
-a running one a timer or a message under way, and an ended one a row in the log. An op that has just ended stands in `_ended` until
-`_settle` passes the news on.
+No variable holds the state; where the op is found says it. A waiting op has a count in `_pending`, a ready one an
+entry in its lane, a running one a timer or a message under way, and an ended one a row in the log. An op that has just
+ended stands in `_ended` until `_settle` passes the news on.
 
 Nominal and actual time
 =======================
 
-The interpreter never reads a clock. Every call from outside says what time it is, in nanoseconds since the start of the replay.
+The interpreter never reads a clock. Every call from outside says what time it is, in nanoseconds since the start of
+the replay.
 
-A process that is to wake up at a certain time wakes up a little later. If each COMPUTE started when its predecessor was seen to end,
-these delays would add up along the critical path and be taken for network time. So COMPUTEs and REDUCEs have nominal times: one starts
-when the last of its dependencies ended, or when its stream became free if that is later, and ends its duration after that. Its
-successors and its stream go on from the nominal end. Lateness therefore shows in `lateness_ns` and in the log, and never adds up.
+A process that is to wake up at a certain time wakes up a little later. If each COMPUTE started when its predecessor
+was seen to end, these delays would add up along the critical path and be taken for network time. So COMPUTEs and
+REDUCEs have nominal times: one starts when the last of its dependencies ended, or when its stream became free if that
+is later, and ends its duration after that. Its successors and its stream go on from the nominal end. Lateness
+therefore shows in `lateness_ns` and in the log, and never adds up.
 
-Messages take the time that the network takes, so SENDs and RECVs end when they are seen to end. From there on, nominal time continues
-from that actual time. Only what a SEND's last packet takes on the line is known beforehand, and added.
+Messages take the time that the network takes, so SENDs and RECVs end when they are seen to end. From there on, nominal
+time continues from that actual time. Only what a SEND's last packet takes on the line is known beforehand, and added.
 
 Who may call what
 =================
 
-Call `start` once. Then call `advance` when a timer is due (see `next_timer_ns`), `sent` once for each `Outgoing` when the network has
-taken it, and `arrived` once for each receiving rank of a message. Time must not go back from one call to the next.
-If several of these happen together, call `advance` first: timers that woke up late belong before messages that arrived later. After
-each call, take the messages to send from `take_outbox`.
+Call `start` once. Then call `advance` when a timer is due (see `next_timer_ns`), `sent` once for each `Outgoing` when
+the network has taken it, and `arrived` once for each receiving rank of a message. Time must not go back from one call
+to the next. If several of these happen together, call `advance` first: timers that woke up late belong before messages
+that arrived later. After each call, take the messages to send from `take_outbox`.
 
 The invariant
 =============
 
-Whenever no call is in progress, nothing more can happen without time or the network: no ended op is left to propagate, and no lane is
-free while it has an op that it may serve. `_settle` restores this at the end of every call. It propagates all ends before it serves a
-lane, so that ops which become ready at the same moment compete by their order in the plan, and not by which of them was found first.
+Whenever no call is in progress, nothing more can happen without time or the network: no ended op is left to propagate,
+and no lane is free while it has an op that it may serve. `_settle` restores this at the end of every call. It
+propagates all ends before it serves a lane, so that ops which become ready at the same moment compete by their order
+in the plan, and not by which of them was found first.
 
-Every message also carries whose gradients it holds. The ledger adds these sets up exactly as the plan's checker did, so an op that would
-start from the wrong data raises an InternalFault.
+Every message also carries whose gradients it holds. The ledger adds these sets up exactly as the plan's checker did,
+so an op that would start from the wrong data raises an InternalFault.
 """
 
 from __future__ import annotations
@@ -100,7 +103,8 @@ class _Arrival(NamedTuple):
 
 
 class Interpreter:
-    """A replay of `iterations` iterations of a plan by the ranks in `ranks`; the module's docstring says how to drive it.
+    """A replay of `iterations` iterations of a plan by the ranks in `ranks`; the module's docstring says how to drive
+    it.
 
     pace: how much slower than planned ranks compute; without it, as planned.
     """
@@ -116,8 +120,8 @@ class Interpreter:
         self._ledger = Ledger(len(plan.workers), plan.contributors())
         self._outbox: list[Outgoing] = []
         self._now_ns = 0
-        # Of each iteration that has begun and not ended: dependencies that each op waits for, the latest end among those that have
-        # ended, and how many ops have not ended.
+        # Of each iteration that has begun and not ended: dependencies that each op waits for, the latest end among
+        # those that have ended, and how many ops have not ended.
         self._pending: dict[int, Column] = {}
         self._ready_ns: dict[int, Column] = {}
         self._unended: dict[int, int] = {}
@@ -136,11 +140,13 @@ class Interpreter:
 
     @property
     def finished(self) -> bool:
-        """Whether every op of every iteration has ended. Ranks without ops, or no ranks at all, are finished before they start."""
+        """Whether every op of every iteration has ended. Ranks without ops, or no ranks at all, are finished before
+        they start."""
         return self.iterations_done == self.iterations or not self._graph.own_ops
 
     def awaited(self) -> list[tuple[int, int]]:
-        """Iteration and op of each RECV that waits for nothing but its message, in the earliest iteration that has any."""
+        """Iteration and op of each RECV that waits for nothing but its message, in the earliest iteration that has
+        any."""
         graph = self._graph
         for iteration, pending in sorted(self._pending.items()):
             waiting = [
@@ -179,8 +185,8 @@ class Interpreter:
     def sent(self, iteration: int, op: int, start_ns: int, now_ns: int, on_line_ns: int = 0) -> None:
         """Notes that the network has taken a message, which was handed over at `start_ns`.
 
-        on_line_ns: for how long its last bytes are still on the host's line. The SEND ends after that. Its queue picks the next message at
-        once, so that the line does not pause between them.
+        on_line_ns: for how long its last bytes are still on the host's line. The SEND ends after that. Its queue picks
+        the next message at once, so that the line does not pause between them.
         """
         self._now_ns = now_ns
         self._end_send(iteration, op, start_ns, now_ns + on_line_ns)

@@ -1,6 +1,7 @@
 """The lanes that ready ops queue for: a rank's serial streams (COMPUTE, REDUCE) and its send queues (SEND).
 
-A lane serves one op at a time. Its waiting ops are a heap of `Waiting`, so the two sort keys of an entry are its whole policy.
+A lane serves one op at a time. Its waiting ops are a heap of `Waiting`, so the two sort keys of an entry are its whole
+policy.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ class Waiting(NamedTuple):
 class Stream:
     """A serial stream of a rank, such as the compute stream of its GPU or the thread that adds gradients.
 
-    COMPUTEs are served in the order in which they became ready, as a GPU serves its kernels. REDUCEs are served by `order`, so that a
-    server that falls behind adds the most urgent gradients first (P3, section 4.2).
+    COMPUTEs are served in the order in which they became ready, as a GPU serves its kernels. REDUCEs are served by
+    `order`, so that a server that falls behind adds the most urgent gradients first (P3, section 4.2).
     """
 
     def __init__(self) -> None:
@@ -45,7 +46,8 @@ class Stream:
         heapq.heappush(self._waiting, Waiting(order, ready_ns, iteration, op))
 
     def pop(self) -> Waiting | None:
-        """Returns the op to run now and marks the stream as running, or returns None if it is running or nothing waits."""
+        """Returns the op to run now and marks the stream as running, or returns None if it is running or nothing
+        waits."""
         if self.is_running or not self._waiting:
             return None
         self.is_running = True

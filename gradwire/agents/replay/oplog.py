@@ -13,12 +13,13 @@ COLUMNS = 5
 class OpLogger:
     """Takes one row per executed op, at most `rows` in all; `freeze` returns the log.
 
-    The table has its full size from the start and is written once before it is used. Columns that grew side by side would take pages
-    of memory in turn, and each page would be a mapping of its own (see graph.py).
+    The table has its full size from the start and is written once before it is used. Columns that grew side by side
+    would take pages of memory in turn, and each page would be a mapping of its own (see graph.py).
     """
 
     def __init__(self, rows: int) -> None:
-        # np.zeros would not do: memory that was never written is a single page of zeros, mapped again for every page of the array.
+        # np.zeros would not do: memory that was never written is a single page of zeros, mapped again for every page
+        # of the array.
         self._rows = np.full((rows, COLUMNS), 0, np.int64)
         self._table = column(self._rows.reshape(-1))
         self._used = 0

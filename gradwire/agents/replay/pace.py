@@ -25,10 +25,11 @@ class _Slowness:
 
 
 class Pace:
-    """Says when what a rank computes ends: each nanosecond of work takes `value` nanoseconds while the rank's fault lasts.
+    """Says when what a rank computes ends: each nanosecond of work takes `value` nanoseconds while the rank's fault
+    lasts.
 
-    ranks: the rank of each worker. A fault of an iteration counts from the first op of that iteration, or a later one, that the rank
-    begins.
+    ranks: the rank of each worker. A fault of an iteration counts from the first op of that iteration, or a later one,
+    that the rank begins.
     """
 
     def __init__(self, faults: Sequence[PlannedFault], ranks: Sequence[int]) -> None:

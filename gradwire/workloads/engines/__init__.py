@@ -1,1 +1,2 @@
-"""What published strategies are made of: parameter servers, allreduces, placement, and the computing part of a worker."""
+"""What published strategies are made of: parameter servers, allreduces, placement, and the computing part of a
+worker."""

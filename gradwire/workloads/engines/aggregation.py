@@ -1,17 +1,21 @@
-"""In-network aggregation: every switch on the way adds the gradients that pass and forwards one result, after the last has come.
+"""In-network aggregation: every switch on the way adds the gradients that pass and forwards one result, after the last
+has come.
 
-Source: NetOps, sections 3.4.2 and 8.1.1: "the network buffers worker updates and aggregates them before sending them to parameter
-servers"; the switch forwards once the last worker's gradient of a parameter has arrived. On a leaf/spine fabric the leaf of the
-workers adds first, then one spine a server (chosen in turn, from the seed on), then the leaf of the server, so that each link carries one
-result per chunk. A worker on the server's own host hands its gradient over through memory.
+Source: NetOps, sections 3.4.2 and 8.1.1: "the network buffers worker updates and aggregates them before sending them
+to parameter servers"; the switch forwards once the last worker's gradient of a parameter has arrived. On a leaf/spine
+fabric the leaf of the workers adds first, then one spine a server (chosen in turn, from the seed on), then the leaf of
+the server, so that each link carries one result per chunk. A worker on the server's own host hands its gradient over
+through memory.
 
 Where the paper is silent:
 
-- A switch adds at line rate and at no cost, and forwards a chunk when it is whole (NetOps' simulator: parameter by parameter).
-- Switch memory is unbounded in the paper ("allocation of compute and memory resources on switches ... we do not address"). Here it
-  is a parameter: at most so many bytes of sums are held at a switch at a time. Chunks take memory in the order of the backward
-  pass; a chunk for which there is none left waits at its senders until a token from the switch says that earlier chunks have left,
-  that is, have arrived at the next switch or server, which acknowledges them. Tokens and acknowledgements are 64-byte control messages.
+- A switch adds at line rate and at no cost, and forwards a chunk when it is whole (NetOps' simulator: parameter by
+  parameter).
+- Switch memory is unbounded in the paper ("allocation of compute and memory resources on switches ... we do not
+  address"). Here it is a parameter: at most so many bytes of sums are held at a switch at a time. Chunks take memory
+  in the order of the backward pass; a chunk for which there is none left waits at its senders until a token from the
+  switch says that earlier chunks have left, that is, have arrived at the next switch or server, which acknowledges
+  them. Tokens and acknowledgements are 64-byte control messages.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import CONTROL_CLASS, Combine, Role
 from gradwire.faults import InputFault
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
-from gradwire.workloads.engines.flows import Flows
+from gradwire.workloads.engines.parameter_server import Flows
 from gradwire.workloads.engines.placement import Piece
 from gradwire.workloads.job import Job
 
@@ -53,7 +57,8 @@ class _Memory:
 
 
 class Aggregators:
-    """Adds aggregator ranks, and their part of the plan, to a builder. memory_bytes: memory of each switch; 0: unbounded."""
+    """Adds aggregator ranks, and their part of the plan, to a builder. memory_bytes: memory of each switch; 0:
+    unbounded."""
 
     def __init__(self, builder: PlanBuilder, job: Job, flows: Flows, memory_bytes: int) -> None:
         self._builder, self._flows, self._job = builder, flows, job
@@ -65,7 +70,8 @@ class Aggregators:
     def add_up(self, chunk: int, piece: Piece, server: int, workers: dict[int, Contribution]) -> list[int]:
         """Takes a chunk from the workers (by number) to rank `server`; returns the RECVs there.
 
-        Call for all chunks in the order of the backward pass. Raises InputFault for a chunk beyond the switches' memory.
+        Call for all chunks in the order of the backward pass. Raises InputFault for a chunk beyond the switches'
+        memory.
         """
         cluster, fabric = self._job.cluster, self._fabric
         host = cluster.server_host(piece.server)
@@ -100,7 +106,8 @@ class Aggregators:
         return Contribution(rank, [self._pass_on(own, rank, chunk, piece) for own in contributions], switch)
 
     def _pass_on(self, own: Contribution, above: int, chunk: int, piece: Piece) -> int:
-        """Sends a contribution up; returns its RECV. What leaves a switch frees its memory once it is known to have arrived."""
+        """Sends a contribution up; returns its RECV. What leaves a switch frees its memory once it is known to have
+        arrived."""
         builder = self._builder
         send, recv = builder.message(
             self._flows.queue(own.rank, above, 0),
@@ -123,7 +130,8 @@ class Aggregators:
         return recv
 
     def _reserve(self, switch: int, piece: Piece) -> None:
-        """Promises memory of the switch to the chunk. If that is the memory of earlier chunks, the promise waits until they have left."""
+        """Promises memory of the switch to the chunk. If that is the memory of earlier chunks, the promise waits until
+        they have left."""
         if not self._memory_bytes:
             return
         if piece.size_bytes > self._memory_bytes:

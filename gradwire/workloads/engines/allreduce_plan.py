@@ -1,47 +1,55 @@
-"""Puts buckets and schedules together into a plan: the computation of every worker, and an allreduce for every bucket.
+"""Allreduces of buckets as a plan: the computation of every worker, an allreduce for every bucket, and the options of
+all such strategies.
 
+Sources: GradientFlow, sections 2.3 to 2.6; NetOps, sections 3.3.2, 8.2 and 9.2. An iteration of a worker:
 Source: GradientFlow, sections 2.3, 2.4, 2.6. An iteration of a worker:
 
-1. Forward and backward pass. A bucket is ready at a worker when the backward pass has yielded the last of its gradients.
-2. The allreduces of a communicator run one after the other, in the order of the buckets: a worker starts the next when it
-   has sent and received everything of the one before, as NCCL's kernels on one stream do. With `concurrent` each starts as
-   soon as it is ready, and messages leave a worker in the order in which they become ready, on a connection per
-   receiver: one that is held up by its receiver's port does not hold up the others (NetOps, section 8.2.2).
-3. Every worker updates its replica. With forward_waits 'all', its next iteration starts when all its buckets are there:
-   optimizers step once, and NetOps (section 3.1) says that end-host mechanisms do not pipeline the forward pass with the
-   last phase. 'barrier': when all workers have all buckets (NetOps, section 8.2.1). 'layer': a layer's forward pass waits
-   for its own bucket only.
+1. Forward and backward pass. A bucket is ready at a worker when the backward pass has yielded the last of its
+   gradients.
+2. The allreduces of a communicator run one after the other, in the order of the buckets: a worker starts the next when
+   it has sent and received everything of the one before, as NCCL's kernels on one stream do. With `concurrent` each
+   starts as soon as it is ready, and messages leave a worker in the order in which they become ready, on a connection
+   per receiver: one that is held up by its receiver's port does not hold up the others (NetOps, section 8.2.2).
+3. Every worker updates its replica. With forward_waits 'all', its next iteration starts when all its buckets are
+   there: optimizers step once, and NetOps (section 3.1) says that end-host mechanisms do not pipeline the forward pass
+   with the last phase. 'barrier': when all workers have all buckets (NetOps, section 8.2.1). 'layer': a layer's
+   forward pass waits for its own bucket only.
 
-Where the papers are silent: adding what arrived takes its time (Costs.aggregation_bytes_per_s) on a stream of its own, before
-the sum is passed on; a message between GPUs of one machine takes the machine's own link, one at a time from a GPU. A worker
-that is behind takes its neighbour's message into the network's buffers: there is no rendezvous.
+Where the papers are silent: adding what arrived takes its time (Costs.aggregation_bytes_per_s) on a stream of its own,
+before the sum is passed on; a message between GPUs of one machine takes the machine's own link, one at a time from a
+GPU. A worker that is behind takes its neighbour's message into the network's buffers: there is no rendezvous.
 
 A plan has up to millions of ops: everything that grows with them is done in whole columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 import numpy as np
+from pydantic import Field
 
 from gradwire.datatypes.plan import Int64, Plan, Role
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
-from gradwire.workloads.engines.allreduce_buckets import Bucket, Hold
+from gradwire.workloads.engines.allreduce_buckets import Bucket, Hold, after_backward, backward_order, fused
 from gradwire.workloads.engines.allreduce_transfers import (
     BucketOps,
     Connections,
     Transfers,
-    Workers,
+    WorkerQueues,
     add_gates,
     add_switches,
 )
-from gradwire.workloads.engines.collectives import Schedule
+from gradwire.workloads.engines.collectives import Schedule, butterfly, halving_doubling, hierarchical_ring, ring
+from gradwire.workloads.engines.collectives.choice import IN_NETWORK, layout_of
 from gradwire.workloads.engines.collectives.in_network import Switches
+from gradwire.workloads.engines.collectives.routes import Routes, Rule
+from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.engines.worker import Passes, add_passes
-from gradwire.workloads.job import Job
+from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
+from gradwire.workloads.strategy import Options
 
 ForwardWaits = Literal["all", "barrier", "layer"]
 
@@ -69,14 +77,15 @@ def compile_allreduce(
     communicator: Communicator,
     switches: Switches | None = None,
 ) -> Plan:
-    """Compiles an iteration in which bucket i goes by schedule i, in this order. A selection bucket, if any, comes last.
+    """Compiles an iteration in which bucket i goes by schedule i, in this order. A selection bucket, if any, comes
+    last.
 
     switches: those of the network, where they add.
     """
-    return _Compiler(job, name, buckets, communicator, switches).compile(schedules)
+    return _AllreducePlan(job, name, buckets, communicator, switches).compile(schedules)
 
 
-class _Compiler:
+class _AllreducePlan:
     """The plan under construction. Arrays of ops have an axis for buckets and one for ranks."""
 
     def __init__(
@@ -92,8 +101,9 @@ class _Compiler:
         self.started = self._gates([bucket.copy_in_s for bucket in buckets], COPY_LANE)
         self.done = self._gates([bucket.copy_out_s for bucket in buckets], COPY_LANE)
 
-    def _workers(self, schedules: Sequence[Schedule]) -> Workers | Connections:
-        """One queue per rank to other hosts, and more if allreduces are concurrent and they differ in receivers, or as schedules say."""
+    def _workers(self, schedules: Sequence[Schedule]) -> WorkerQueues | Connections:
+        """One queue per rank to other hosts, and more if allreduces are concurrent and they differ in receivers, or as
+        schedules say."""
         cluster, builder, ranks = self.job.cluster, self.builder, self.ranks
         hosts = self.hosts
         if any(schedule.channel is not None for schedule in schedules):
@@ -109,7 +119,7 @@ class _Compiler:
             first = np.unique(senders[apart], return_index=True)[1]
             for src, dst in np.delete(np.stack((senders[apart], receivers[apart]), axis=1), first, axis=0).tolist():
                 network[src, dst] = builder.queue(src)
-        return Workers(hosts, network, inside)
+        return WorkerQueues(hosts, network, inside)
 
     def _gates(self, durations_s: Sequence[float], lane: int) -> Int64:
         return add_gates(self.builder, durations_s, len(self.ranks), lane)
@@ -169,7 +179,8 @@ class _Compiler:
         return [own.backward[layer] for own in self.passes]
 
     def _part_bytes(self, schedule: Schedule, numbers: Sequence[int]) -> Int64:
-        """Bytes of each part of each bucket: whole gradients, as even as they come; 0 where there are fewer than parts."""
+        """Bytes of each part of each bucket: whole gradients, as even as they come; 0 where there are fewer than
+        parts."""
         values = np.array([self.buckets[number].values for number in numbers], np.int64)[:, None]
         larger = np.arange(schedule.parts)[None, :] < values % schedule.parts
         sizes: Int64 = (values // schedule.parts + larger) * self.communicator.bytes_per_value
@@ -214,7 +225,8 @@ class _Compiler:
             builder.iteration(rank, passes.begin, end)
 
     def _barrier(self, arrived: Sequence[int]) -> list[int]:
-        """Every worker tells the first one, which tells them all: two tokens per worker. Returns the op after which each goes on."""
+        """Every worker tells the first one, which tells them all: two tokens per worker. Returns the op after which
+        each goes on."""
         builder = self.builder
         queues = [builder.queue(rank) for rank in self.ranks]
         complete = builder.compute(0)
@@ -230,3 +242,120 @@ class _Compiler:
             builder.depend(end, released)
             ends.append(end)
         return ends
+
+
+Algorithm = Literal["ring", "hierarchical-ring", "butterfly", "halving-doubling"]
+AnyAlgorithm = Literal[
+    "ring",
+    "hierarchical-ring",
+    "butterfly",
+    "halving-doubling",
+    "double-tree",
+    "two-level",
+    "direct",
+    "in-network",
+    "auto",
+]
+"""Those, and what depends on a bucket's size or on who shares a machine (docs/collectives.md)."""
+BYTES_ON_WIRE = {"fp32": 4, "fp16": 2, "bf16": 2}
+FLAT: Mapping[Algorithm, Callable[[int], Schedule]] = {
+    "ring": ring,
+    "butterfly": butterfly,
+    "halving-doubling": halving_doubling,
+}
+"""Algorithms that treat all workers alike."""
+ALIKE: Mapping[str, Algorithm] = {name: name for name in get_args(Algorithm)}
+"""Algorithms whose schedule is the same for every bucket."""
+MOST_SEGMENTS = 4_096
+"""Of a worker's part of a bucket: 256 KiB each, of a gigabyte."""
+
+
+class AllreduceOptions(Options):
+    """What all allreduces have in common."""
+
+    wire: Literal["fp32", "fp16", "bf16"] = "fp32"
+    """Format of gradients on the wire."""
+    conversion_rate_bytes_per_s: float | None = Field(None, gt=0)
+    """Bytes of fp32 that a GPU converts to fp16 per second, before an allreduce and back after it. None: the model's
+    compute time includes it, or gradients are fp16 from the start."""
+    overlap: bool = True
+    """Whether an allreduce starts while the backward pass goes on; otherwise all wait for its end."""
+    concurrent: bool = False
+    """Whether allreduces of several buckets are under way at once; otherwise one after the other, as on one NCCL
+    stream."""
+    forward_waits: ForwardWaits = "all"
+    """The next iteration starts when a worker has "all" buckets, or after a global "barrier" of workers that have
+    them; or each "layer" waits for its own."""
+    segments: int = Field(1, ge=1, le=MOST_SEGMENTS)
+    """Messages that each part of a bucket is cut into, which move on one by one."""
+
+
+def algorithm_schedule(
+    cluster: Cluster, algorithm: Algorithm, *, segments: int = 1, group: int | None = None, scatter: bool = False
+) -> Schedule:
+    """The schedule of an algorithm for all workers. Raises InputFault where it does not fit their number.
+
+    group, scatter: of a hierarchical ring; without a group, the workers of a machine form one.
+    """
+    if algorithm == "hierarchical-ring":
+        schedule = hierarchical_ring(cluster.workers, group or cluster.workers_per_host, scatter=scatter)
+    else:
+        schedule = FLAT[algorithm](cluster.workers)
+    return schedule.segmented(segments)
+
+
+def compile_by_algorithm(
+    job: Job,
+    name: str,
+    buckets: Sequence[Bucket],
+    algorithm: AnyAlgorithm,
+    options: AllreduceOptions,
+    channels: int = 1,
+) -> Mapping[str, Plan]:
+    """The plan for buckets in this order, each by the schedule that an algorithm has for its size.
+
+    channels: rings at once. Raises InputFault where the algorithm does not suit the number of workers.
+    """
+    if algorithm in ALIKE and channels == 1:
+        schedule = algorithm_schedule(job.cluster, ALIKE[algorithm], segments=options.segments)
+        return compile_buckets(job, name, buckets, schedule, options)
+    cluster = job.cluster
+    hosts = [cluster.worker_host(worker) for worker in range(cluster.workers)]
+    switches = Switches.of(job) if algorithm == IN_NETWORK else None
+    layout = layout_of(range(cluster.workers), hosts, switches)
+    routes = Routes({Collective.ALL_REDUCE: Rule((), algorithm)}, channels=channels, key="strategy.options.algorithm")
+    sizes = [bucket.values * BYTES_ON_WIRE[options.wire] for bucket in buckets]
+    chosen = [routes.schedule(Collective.ALL_REDUCE, layout, 0, size, 1) for size in sizes]
+    # One object for all buckets that go alike, whose messages are made together.
+    cut = {id(schedule): schedule.segmented(options.segments) for schedule in chosen}
+    plans = compile_buckets(job, name, buckets, [cut[id(schedule)] for schedule in chosen], options, switches)
+    return {key: replace(plan, notes=(*plan.notes, *routes.notes())) for key, plan in plans.items()}
+
+
+def compile_buckets(
+    job: Job,
+    name: str,
+    buckets: Sequence[Bucket],
+    schedules: Schedule | Sequence[Schedule],
+    options: AllreduceOptions,
+    switches: Switches | None = None,
+) -> Mapping[str, Plan]:
+    """The plan for buckets in this order, each by its own schedule or all by one. switches: those of the network,
+    where they add."""
+    converted = [_converted(bucket, options) for bucket in buckets]
+    ready = converted if options.overlap else after_backward(converted)
+    each = [schedules] * len(buckets) if isinstance(schedules, Schedule) else schedules
+    communicator = Communicator(BYTES_ON_WIRE[options.wire], options.concurrent, options.forward_waits)
+    return {name: compile_allreduce(job, name, ready, each, communicator, switches)}
+
+
+def _converted(bucket: Bucket, options: AllreduceOptions) -> Bucket:
+    if options.wire == "fp32" or options.conversion_rate_bytes_per_s is None:
+        return bucket
+    conversion_s = bucket.values * BYTES_PER_PARAMETER / options.conversion_rate_bytes_per_s
+    return replace(bucket, copy_in_s=bucket.copy_in_s + conversion_s, copy_out_s=bucket.copy_out_s + conversion_s)
+
+
+def tensor_buckets(job: Job) -> list[Bucket]:
+    """One bucket per tensor, in backward order."""
+    return [fused([gradient]) for gradient in backward_order(job)]

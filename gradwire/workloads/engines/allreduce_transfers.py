@@ -1,4 +1,5 @@
-"""The messages of collectives in whole columns: buckets or calls that share a schedule, and what each of their ops waits for."""
+"""The messages of collectives in whole columns: buckets or calls that share a schedule, and what each of their ops
+waits for."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ REDUCE_LANE, GATE_LANE = 1, 3
 
 
 @dataclass(frozen=True)
-class Workers:
+class WorkerQueues:
     """Where ranks are, and their send queues: one to other hosts and one inside their own, whoever it is for."""
 
     #: Host of each rank.
@@ -38,8 +39,9 @@ class Workers:
 
 
 class Connections:
-    """Where ranks are, and a send queue for each pair of them, channel and traffic class, made when it is first used: neither a receiver
-    that is busy nor a class holds up another. What a rank multicasts goes by the queue to itself, which nothing else uses.
+    """Where ranks are, and a send queue for each pair of them, channel and traffic class, made when it is first used:
+    neither a receiver that is busy nor a class holds up another. What a rank multicasts goes by the queue to itself,
+    which nothing else uses.
     """
 
     def __init__(self, builder: PlanBuilder, hosts: Int64) -> None:
@@ -78,7 +80,8 @@ class BucketOps:
     chunk: Int64
     #: By rank of the schedule: the plan's rank. None: the same.
     members: Int64 | None = None
-    #: Whether a rank takes in nothing, not even to pass it on, before the bucket has started there; otherwise only adding waits for that.
+    #: Whether a rank takes in nothing, not even to pass it on, before the bucket has started there; otherwise only
+    #: adding waits for that.
     taken_in_late: bool = False
     #: Numbers of `order` that each place in the order of communication has; None: as many as the schedule has steps.
     orders: int | None = None
@@ -89,7 +92,8 @@ class BucketOps:
 
 
 def add_gates(builder: PlanBuilder, durations_s: Sequence[float], ranks: int, lane: int) -> Int64:
-    """Adds a COMPUTE op for each duration and rank, shape (durations, ranks); among those ready together, earlier rows go first."""
+    """Adds a COMPUTE op for each duration and rank, shape (durations, ranks); among those ready together, earlier rows
+    go first."""
     durations_ns = np.rint(np.array(durations_s, np.float64) * 1e9).astype(np.int64)
     rows = len(durations_ns)
     ops = builder.add_columns(
@@ -118,7 +122,7 @@ class Transfers:
         self,
         builder: PlanBuilder,
         costs: Costs,
-        workers: Workers | Connections,
+        workers: WorkerQueues | Connections,
         schedule: Schedule,
         buckets: BucketOps,
     ) -> None:
@@ -130,7 +134,8 @@ class Transfers:
         self.chunk = buckets.chunk[self.bucket, schedule.part[self.row]]
         self.number = buckets.number[self.bucket]
         self.src, self.dst = (self._ranks(of_rows[self.row]) for of_rows in (schedule.src, schedule.dst))
-        #: The ops between which a bucket is reduced, by rank of the schedule; -1 for switches, which wait for nothing but messages.
+        #: The ops between which a bucket is reduced, by rank of the schedule; -1 for switches, which wait for nothing
+        #: but messages.
         self.started, self.done = (_with_switches(ops, schedule.ranks) for ops in (buckets.started, buckets.done))
 
     def build(self) -> None:
@@ -196,7 +201,8 @@ class Transfers:
         return np.array(sends, np.int64)[led_by], np.array(recvs, np.int64)
 
     def _leads(self) -> tuple[Int64, Int64]:
-        """Transfers that have a SEND of their own, the first of each multicast among them; and for each transfer, which of these it has."""
+        """Transfers that have a SEND of their own, the first of each multicast among them; and for each transfer,
+        which of these it has."""
         count = len(self.row)
         copies = self.schedule.copies
         if copies is None or not (copies >= 0).any():
@@ -245,7 +251,8 @@ class Transfers:
         return effects
 
     def _phase_gates(self, send_of: Int64, arrival_of: Int64) -> list[Int64]:
-        """An op for each phase, bucket and rank that the phase starts with: all that the rank did in the phase before is done."""
+        """An op for each phase, bucket and rank that the phase starts with: all that the rank did in the phase before
+        is done."""
         schedule = self.schedule
         gates = [self.started]
         for phase in range(1, schedule.phases):
@@ -280,7 +287,8 @@ class Transfers:
     def _order_sends(self, send_of: Int64, arrival_of: Int64, phase_gates: list[Int64]) -> None:
         """A rank passes on what has arrived, or starts with what it has when the phase starts.
 
-        What arrives in a later phase is added to what the rank has from the phase before, which another rank may not have waited for.
+        What arrives in a later phase is added to what the rank has from the phase before, which another rank may not
+        have waited for.
         """
         schedule, depend = self.schedule, self.builder.depend_columns
         gates = np.stack(phase_gates)
@@ -309,7 +317,8 @@ class Transfers:
         self._order_at_switches(recv_of, send_of)
 
     def _order_at_switches(self, recv_of: Int64, send_of: Int64) -> None:
-        """A switch begins a sum when it has passed on that of the iteration before, which some members may not have waited for."""
+        """A switch begins a sum when it has passed on that of the iteration before, which some members may not have
+        waited for."""
         schedule = self.schedule
         if (self.started >= 0).all():
             return

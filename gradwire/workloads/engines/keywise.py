@@ -1,16 +1,21 @@
-"""A parameter server that synchronises key by key, without a barrier: push, update, and back to the workers inside the iteration.
+"""A parameter server that synchronises key by key, without a barrier: push, update, and back to the workers inside the
+iteration.
 
 Source: P3, sections 2 and 4. A key is a chunk: a tensor, a server's share of one, or a slice. In every iteration
 
 1. each worker pushes a key once the backward pass has yielded its layer;
-2. the server adds what arrives (REDUCE, one stream per server, beside the network) and has updated the key after the last worker's push;
-3. it broadcasts the key at once (P3), or notifies each worker, which then asks for it and gets a copy of it (MXNet's KVStore);
+2. the server adds what arrives (REDUCE, one stream per server, beside the network) and has updated the key after the
+   last worker's push;
+3. it broadcasts the key at once (P3), or notifies each worker, which then asks for it and gets a copy of it (MXNet's
+   KVStore);
 4. the forward op of a layer in the next iteration waits for the keys of that layer alone.
 
-An iteration of a worker ends with its backward pass; whatever is still under way then counts towards the next one's time.
+An iteration of a worker ends with its backward pass; whatever is still under way then counts towards the next one's
+time.
 
-Where the paper is silent: a server broadcasts to the worker of its own number first and then in turn, so that servers do not all
-begin with worker 0; a worker and a server on one host exchange data through memory, at no cost to the network.
+Where the paper is silent: a server broadcasts to the worker of its own number first and then in turn, so that servers
+do not all begin with worker 0; a worker and a server on one host exchange data through memory, at no cost to the
+network.
 
 Plans of small slices have hundreds of thousands of messages, so every step adds whole columns of them.
 """
@@ -25,8 +30,7 @@ import numpy as np
 
 from gradwire.datatypes.plan import CONTROL_CLASS, Combine, Discipline, Int64, OpKind, Plan
 from gradwire.workloads.builder import CONTROL_BYTES
-from gradwire.workloads.engines.flows import Flows
-from gradwire.workloads.engines.parameter_server import UPDATE_LANE, ParameterServer
+from gradwire.workloads.engines.parameter_server import UPDATE_LANE, Flows, ParameterServer
 from gradwire.workloads.engines.placement import Piece
 from gradwire.workloads.job import Job
 
@@ -45,9 +49,11 @@ class Exchange:
 
     #: Step 3: by "broadcast", or by notification and "pull".
     delivery: Delivery
-    #: Whether what waits goes in the order of the forward pass, at workers and servers alike; otherwise first come, first served.
+    #: Whether what waits goes in the order of the forward pass, at workers and servers alike; otherwise first come,
+    #: first served.
     priority: bool = False
-    #: Whether one thread with blocking sends feeds all connections of a worker; otherwise each connection has a queue of its own.
+    #: Whether one thread with blocking sends feeds all connections of a worker; otherwise each connection has a queue
+    #: of its own.
     worker_thread: bool = False
     #: The same for a server.
     server_thread: bool = False
@@ -55,7 +61,8 @@ class Exchange:
     wait_free: bool = True
     #: "serial": a server adds in one stream. "parallel": each key has a stream of its own at the same rate.
     updates: Updates = "serial"
-    #: Whether notifications and requests wait behind the data of their pair; otherwise they travel in the control class.
+    #: Whether notifications and requests wait behind the data of their pair; otherwise they travel in the control
+    #: class.
     control_in_line: bool = False
 
 
@@ -115,7 +122,8 @@ class _Content:
 
 
 class _Steps:
-    """Steps 1 to 3, each for all keys at once. Ops are returned as arrays of op numbers, one for each key (and worker)."""
+    """Steps 1 to 3, each for all keys at once. Ops are returned as arrays of op numbers, one for each key (and
+    worker)."""
 
     def __init__(self, servers: ParameterServer, exchange: Exchange, keys: _Keys) -> None:
         self._servers, self._builder, self._costs = servers, servers.builder, servers.job.costs
@@ -173,8 +181,9 @@ class _Steps:
     def notify_and_pull(self, updated: Int64) -> list[Int64]:
         """Step 3 of the KVStore; returns the arrivals at each worker.
 
-        A worker asks for all parts of a tensor once it has been notified of all of them (P3, section 4.2). The server answers each
-        request from a copy of the values, which it makes between its additions: MXNet's kvstore_dist_server.h does both in one thread.
+        A worker asks for all parts of a tensor once it has been notified of all of them (P3, section 4.2). The server
+        answers each request from a copy of the values, which it makes between its additions: MXNet's
+        kvstore_dist_server.h does both in one thread.
         """
         builder, keys = self._builder, self._keys
         tensors = int(keys.tensor.max()) + 1

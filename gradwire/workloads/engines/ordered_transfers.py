@@ -2,16 +2,19 @@
 
 Source: TicTac, sections 3 to 6; Geryon, section V-D. Each iteration of a worker:
 
-1. It asks every server for its parameters. A server hands each transfer to the worker's channel when the channel's counter has
-   reached the transfer's number (section 5.1): one counter and one active transfer per (server, worker) pair.
-2. An op of the model starts when its parameters and the results that it reads are there; branches do not wait for one another.
-3. Training: each layer's gradients are pushed as soon as the backward pass yields them. A server adds what arrives and, once it has
-   every worker's contribution to every chunk, sends a token to each worker; all tokens together are the global barrier.
-   Inference: agents only compute the forward pass, on parameters that come from outside the job, and push nothing.
+1. It asks every server for its parameters. A server hands each transfer to the worker's channel when the channel's
+   counter has reached the transfer's number (section 5.1): one counter and one active transfer per (server, worker)
+   pair.
+2. An op of the model starts when its parameters and the results that it reads are there; branches do not wait for one
+   another.
+3. Training: each layer's gradients are pushed as soon as the backward pass yields them. A server adds what arrives
+   and, once it has every worker's contribution to every chunk, sends a token to each worker; all tokens together are
+   the global barrier. Inference: agents only compute the forward pass, on parameters that come from outside the job,
+   and push nothing.
 
-Where the papers are silent: with several servers each counts its own transfers of the common order; parameters of inference are
-renewed once per iteration; the replicas of one graph start together in inference too, at the cost of a token to and from the
-first server.
+Where the papers are silent: with several servers each counts its own transfers of the common order; parameters of
+inference are renewed once per iteration; the replicas of one graph start together in inference too, at the cost of a
+token to and from the first server.
 """
 
 from __future__ import annotations
@@ -22,15 +25,15 @@ from typing import Literal
 
 from gradwire.datatypes.plan import Discipline, Plan
 from gradwire.workloads.builder import PlanBuilder
-from gradwire.workloads.engines.flows import Flows
-from gradwire.workloads.engines.parameter_server import UPDATE_LANE, ParameterServer
+from gradwire.workloads.engines.parameter_server import UPDATE_LANE, Flows, ParameterServer
 from gradwire.workloads.engines.placement import Piece
 from gradwire.workloads.engines.worker import PassBuilder, Passes, add_graph_passes
 from gradwire.workloads.job import Job
 
 Enforcement = Literal["sender", "chain", "activation"]
-"""Where an order is kept (section 5.1). "sender": by the server's counters. "chain": by the graph; a worker asks for a piece once the
-one before has arrived. "activation": transfers only begin in order; each goes once the server has copied it (costs.copy_rate)."""
+"""Where an order is kept (section 5.1). "sender": by the server's counters. "chain": by the graph; a worker asks for a
+piece once the one before has arrived. "activation": transfers only begin in order; each goes once the server has
+copied it (costs.copy_rate)."""
 
 
 def compile_ordered(
@@ -46,8 +49,9 @@ def compile_ordered(
 ) -> Plan:
     """Compiles the iteration above for pieces that are already placed.
 
-    orders: for each worker the numbers of the pieces, first to last. enforcement: where that order is kept; None: nowhere, pieces
-    merely become ready in it. add: adds a worker's passes in training. cost_s: time to schedule a transfer to a worker.
+    orders: for each worker the numbers of the pieces, first to last. enforcement: where that order is kept; None:
+    nowhere, pieces merely become ready in it. add: adds a worker's passes in training. cost_s: time to schedule a
+    transfer to a worker.
     """
     servers = ParameterServer(name, job, pieces, merging=True, add=_forward_only if inference else add)
     for number in range(len(pieces)):
@@ -97,7 +101,8 @@ def _answer(
 
 
 def _copied(servers: ParameterServer, worker: int, number: int, asked: int) -> int:
-    """The op that copies a piece for a worker after the request `asked`, in a thread of its own; `asked` itself if copies are free."""
+    """The op that copies a piece for a worker after the request `asked`, in a thread of its own; `asked` itself if
+    copies are free."""
     rate, size_bytes = servers.job.costs.copy_bytes_per_s, servers.pieces[number].size_bytes
     if math.isinf(rate):
         return asked

@@ -1,7 +1,8 @@
-"""The plan of a parameter server under construction: its ranks, its chunks, and the steps that all parameter servers are made of.
+"""Parameter servers: the steps that all of them are made of, and TensorFlow's, with synchronous replicas, as a whole.
 
-Source: Geryon, section II-A; NetOps, section 3. A strategy composes the steps and chooses what they leave open, which is what the
-papers differ in: how tensors are cut and placed, in which order and priority data leaves, and what waits for what.
+Source: Geryon, section II-A; NetOps, section 3. A strategy composes the steps and chooses what they leave open, which
+is what the papers differ in: how tensors are cut and placed, in which order and priority data leaves, and what waits
+for what.
 
 | step | what it adds to the plan |
 |---|---|
@@ -13,21 +14,61 @@ papers differ in: how tensors are cut and placed, in which order and priority da
 
 Workers, servers and pieces go by number, counted from 0. The order of calls is the order of ops in the plan.
 
-Where the papers are silent: requests and tokens are messages of 64 bytes in the control class; a worker and a server on one host
-exchange data through memory, at no cost to the network.
+Where the papers are silent: requests and tokens are messages of 64 bytes in the control class; a worker and a server
+on one host exchange data through memory, at no cost to the network.
+
+TensorFlow's parameter server
+=============================
+
+Source: Geryon, sections II-A, II-B and V-A; TicTac, section 2; NetOps, section 3. Each iteration of a worker:
+
+1. It asks every server for its parameters. Servers send them in an order that is random per worker (seeded), over one
+   flow for each pair and traffic class. The order is the same in every iteration of a run; seeds vary it.
+2. The forward op of a layer starts when all chunks of that layer have arrived.
+3. Each layer's gradients are pushed as soon as the backward pass yields them, in that order.
+4. A server adds what arrives (REDUCE, one stream per server, beside the network). Once it has every worker's
+   contribution to every chunk, it sends a token to each worker; the tokens of all servers are the global barrier that
+   ends the iteration.
+
+Step 1 can also go as NetOps simulates it (section 9.4): a server sends one message at a time, parameter by parameter
+to all workers ("round-robin") or all parameters to one worker after the other ("block").
+
+Where the papers are silent: see workloads/engines/parameter_server.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from gradwire.datatypes.plan import CONTROL_CLASS, Combine, Role
-from gradwire.workloads.builder import CONTROL_BYTES
-from gradwire.workloads.engines.flows import Flows
-from gradwire.workloads.engines.placement import Piece
+from gradwire.datatypes.plan import CONTROL_CLASS, Combine, Discipline, Plan, Role
+from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
+from gradwire.workloads.engines.placement import Piece, in_turn
 from gradwire.workloads.engines.worker import PassBuilder, Workers, add_passes, with_merging
 from gradwire.workloads.job import Job
+
+
+class Flows:
+    """One send queue, and so one flow, for each (source, destination, traffic class).
+
+    shared: one queue per source instead, which feeds all its connections: a single thread with blocking sends.
+    """
+
+    def __init__(self, builder: PlanBuilder, discipline: Discipline = Discipline.FIFO, *, shared: bool = False) -> None:
+        self._builder = builder
+        self._discipline = discipline
+        self._shared = shared
+        self._queues: dict[tuple[int, ...], int] = {}
+
+    def queue(self, src: int, dst: int, traffic_class: int) -> int:
+        """The queue of rank `src` towards rank `dst`, added on first use."""
+        key = (src,) if self._shared else (src, dst, traffic_class)
+        if key not in self._queues:
+            self._queues[key] = self._builder.queue(src, self._discipline)
+        return self._queues[key]
+
 
 UPDATE_LANE = 2
 """A server's stream of updates, which take no time, beside the one in which it adds."""
@@ -122,9 +163,11 @@ class ParameterServer(Workers):
     def answer(
         self, worker: int, number: int, queue: int, *, order: int, traffic_class: int = 0, cost_s: float = 0.0
     ) -> tuple[int, int]:
-        """A server sends a piece to a worker, whose forward pass waits for it; returns the SEND, which waits for nothing yet, and RECV.
+        """A server sends a piece to a worker, whose forward pass waits for it; returns the SEND, which waits for
+        nothing yet, and RECV.
 
-        order: place of the message among those of its send queue, if that has an order. cost_s: software's time before it leaves.
+        order: place of the message among those of its send queue, if that has an order. cost_s: software's time before
+        it leaves.
         """
         send, recv = self.builder.message(
             queue,
@@ -135,7 +178,8 @@ class ParameterServer(Workers):
         return send, recv
 
     def deliver(self, worker: int, number: int, recv: int, *, lag: int = 0) -> None:
-        """A worker's forward op of the piece's layer waits for `recv`, of this iteration or, with lag 1, of the one before."""
+        """A worker's forward op of the piece's layer waits for `recv`, of this iteration or, with lag 1, of the one
+        before."""
         forward = self.passes[worker].forward[self.pieces[number].layer]
         self.builder.depend(forward, recv, lag=lag)
         self.builder.consumes(forward, self.chunks[number])
@@ -143,7 +187,8 @@ class ParameterServer(Workers):
     def data(
         self, number: int, combine: Combine, *, order: int, traffic_class: int = 0, cost_s: float = 0.0
     ) -> dict[str, Any]:
-        """What all messages that carry a piece have in common, as `message` and `group_message` of the builder take it."""
+        """What all messages that carry a piece have in common, as `message` and `group_message` of the builder take
+        it."""
         return {
             "size_bytes": self.pieces[number].size_bytes,
             "chunk": self.chunks[number],
@@ -155,7 +200,8 @@ class ParameterServer(Workers):
         }
 
     def barrier(self) -> list[list[int]]:
-        """Every server tells every worker that all its pieces are updated and all requests are in; returns each worker's RECVs."""
+        """Every server tells every worker that all its pieces are updated and all requests are in; returns each
+        worker's RECVs."""
         tokens: list[list[int]] = [[] for _ in self.workers]
         for server, rank in enumerate(self.servers):
             finished = self.builder.compute(rank, lane=UPDATE_LANE)
@@ -167,3 +213,76 @@ class ParameterServer(Workers):
                 self.builder.depend(send, finished)
                 tokens[worker].append(recv)
         return tokens
+
+
+ClassOfLayer = Callable[[int], int]
+"""Traffic class of a layer's data, by the layer's index."""
+DistributionOrder = Literal["random", "round-robin", "block"]
+
+
+def one_class(_: int) -> int:
+    """All layers' data in class 0."""
+    return 0
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What differs between the papers' parameter servers."""
+
+    #: "random": one flow per pair, each in an order of its own. "round-robin": a server sends parameter p to workers 0
+    #: to W - 1, then p + 1. "block": all parameters to worker 0, then to worker 1. The latter two send one message at
+    #: a time, strictly in that order.
+    distribution: DistributionOrder = "random"
+    #: Whether gradients are pushed as the backward pass yields them; otherwise after it (no wait-free backpropagation).
+    wait_free: bool = True
+
+
+TENSORFLOW = Variant()
+
+
+def compile_parameter_server(
+    job: Job,
+    pieces: Sequence[Piece],
+    name: str,
+    class_of_layer: ClassOfLayer = one_class,
+    variant: Variant = TENSORFLOW,
+) -> Plan:
+    """Compiles the iteration above for pieces that are already placed."""
+    servers = ParameterServer(name, job, pieces, merging=True)
+    classes = [class_of_layer(piece.layer) for piece in pieces]
+    servers.request_all()
+    for number, traffic_class in enumerate(classes):
+        servers.update(number)
+        for worker in range(job.cluster.workers):
+            recv = servers.push(worker, number, traffic_class=traffic_class, wait_free=variant.wait_free)
+            servers.add(number, recv)
+    _answer(servers, classes, variant.distribution)
+    for worker, tokens in enumerate(servers.barrier()):
+        servers.end(worker, *tokens, servers.passes[worker].backward[0])
+    return servers.build()
+
+
+def _answer(servers: ParameterServer, classes: Sequence[int], distribution: DistributionOrder) -> None:
+    """Servers answer each worker's request with all their pieces, as updated in the iteration before."""
+    builder = servers.builder
+    flows = servers.flows if distribution == "random" else Flows(builder, Discipline.COUNTER, shared=True)
+    for worker, positions in enumerate(_positions(servers.job, distribution, servers.pieces)):
+        for number, position in enumerate(positions):
+            queue = flows.queue(servers.server_of(number), servers.workers[worker], classes[number])
+            send, _ = servers.answer(worker, number, queue, order=position, traffic_class=classes[number])
+            builder.depend(send, servers.requests[worker, servers.pieces[number].server])
+            builder.depend(send, servers.updated[number], lag=1)
+
+
+def _positions(job: Job, distribution: DistributionOrder, pieces: Sequence[Piece]) -> list[list[int]]:
+    """For each worker: the position of each piece among all that are sent (random order: among those sent to that
+    worker)."""
+    count, workers = len(pieces), job.cluster.workers
+    if distribution == "round-robin":
+        return in_turn(pieces, workers)
+    if distribution == "block":
+        return [list(range(worker * count, (worker + 1) * count)) for worker in range(workers)]
+    orders = [list(range(count)) for _ in range(workers)]
+    for worker, order in enumerate(orders):
+        random.Random(f"{job.seed}/pull/{worker}").shuffle(order)
+    return orders

@@ -54,11 +54,13 @@ def whole_tensors(profile: Profile, servers: int) -> list[Piece]:
 
 
 def whole_variables(profile: Profile, servers: int) -> list[Piece]:
-    """Whole tensors, round robin over the servers as TensorFlow creates all its variables, those that are not trained included.
+    """Whole tensors, round robin over the servers as TensorFlow creates all its variables, those that are not trained
+    included.
 
-    replica_device_setter gives every variable the next server. Moving means and variances take turns of their own, which decides where
-    weights go: with weights, beta, mean and variance for each convolution, four servers put all weights on the first one. This
-    rule, and TF-slim's lists of variables, give the shares that NetOps measured (Table 7), where trained tensors alone do not.
+    replica_device_setter gives every variable the next server. Moving means and variances take turns of their own,
+    which decides where weights go: with weights, beta, mean and variance for each convolution, four servers put all
+    weights on the first one. This rule, and TF-slim's lists of variables, give the shares that NetOps measured (Table
+    7), where trained tensors alone do not.
     """
     pieces: list[Piece] = []
     turn = tensor = 0
@@ -87,12 +89,13 @@ def partitioned(profile: Profile, servers: int) -> list[Piece]:
 
 
 def in_rows(profile: Profile, servers: int, slice_parameters: int | None = None) -> list[Piece]:
-    """Geryon, section IV, with TensorFlow's fixed_size_partitioner: a tensor's rows (its first axis) are dealt into one shard per server,
-    and shards above the threshold into slices, all of whole rows.
+    """Geryon, section IV, with TensorFlow's fixed_size_partitioner: a tensor's rows (its first axis) are dealt into
+    one shard per server, and shards above the threshold into slices, all of whole rows.
 
-    A 3x3 kernel has three rows, so it becomes three shards and nothing more, and a 1x1 kernel stays whole. Geryon's numbers of slices
-    confirm it: 328, 440 and 672 of VGG-19 for thresholds of 1024K, 512K and 256K, where it prints 320, 440 and 680; shards of
-    any size would be 408, 520 and 808. Shards go round the servers in turn, as replica_device_setter deals variables.
+    A 3x3 kernel has three rows, so it becomes three shards and nothing more, and a 1x1 kernel stays whole. Geryon's
+    numbers of slices confirm it: 328, 440 and 672 of VGG-19 for thresholds of 1024K, 512K and 256K, where it prints
+    320, 440 and 680; shards of any size would be 408, 520 and 808. Shards go round the servers in turn, as
+    replica_device_setter deals variables.
     """
     pieces: list[Piece] = []
     turn = 0
@@ -115,7 +118,8 @@ def slices_of_layers(pieces: Sequence[Piece]) -> Counter[int]:
 
 
 def kvstore_keys(profile: Profile, servers: int, split_parameters: int) -> list[Piece]:
-    """MXNet's KVStore (P3, section 4.1): large tensors cut evenly over all servers, others whole on server key * 9973 mod n.
+    """MXNet's KVStore (P3, section 4.1): large tensors cut evenly over all servers, others whole on server key * 9973
+    mod n.
 
     split_parameters: a tensor is large from this many parameters on. A tensor's key is its number.
     """
@@ -130,10 +134,11 @@ def kvstore_keys(profile: Profile, servers: int, split_parameters: int) -> list[
 
 
 def full_slices(profile: Profile, servers: int, slice_parameters: int) -> list[Piece]:
-    """P3, section 4.2: slices of `slice_parameters` and the rest of each tensor, all of them round robin over the servers.
+    """P3, section 4.2: slices of `slice_parameters` and the rest of each tensor, all of them round robin over the
+    servers.
 
-    0 parameters: no slices, whole tensors. The turn goes on from tensor to tensor, as in MXNet's P3Store: if it began anew with each,
-    the first server would hold all the small ones.
+    0 parameters: no slices, whole tensors. The turn goes on from tensor to tensor, as in MXNet's P3Store: if it began
+    anew with each, the first server would hold all the small ones.
     """
     pieces: list[Piece] = []
     for number, (layer, tensor) in enumerate(zip(profile.tensor_layer, profile.tensors, strict=True)):
@@ -157,8 +162,9 @@ def greedy_by_size(profile: Profile, servers: int) -> list[Piece]:
 def by_shares(profile: Profile, servers: int, shares: Sequence[float]) -> list[Piece]:
     """Gives each server its share of the parameters, such as those that NetOps measured (Table 7).
 
-    Largest tensors first, each to the server with the most left to hold; what does not fit there is cut off and goes on to the next,
-    so that the shares come out to the parameter. Raises InputFault if there is not one share per server or they do not sum to 1.
+    Largest tensors first, each to the server with the most left to hold; what does not fit there is cut off and goes
+    on to the next, so that the shares come out to the parameter. Raises InputFault if there is not one share per
+    server or they do not sum to 1.
     """
     if len(shares) != servers:
         raise InputFault(f"strategy.options.shares = {list(shares)}: must be one share for each of {servers} servers")
@@ -186,7 +192,8 @@ def _whole_numbers(total: int, shares: Sequence[float]) -> list[int]:
 
 
 def in_messages(pieces: list[Piece], message_parameters: int) -> list[Piece]:
-    """Cuts each piece, in its place, into even messages of at most `message_parameters` (NetOps, section 9.2); 0 cuts none."""
+    """Cuts each piece, in its place, into even messages of at most `message_parameters` (NetOps, section 9.2); 0 cuts
+    none."""
     if not message_parameters:
         return pieces
     return [
@@ -195,10 +202,11 @@ def in_messages(pieces: list[Piece], message_parameters: int) -> list[Piece]:
 
 
 def in_turn(pieces: Sequence[Piece], workers: int) -> list[list[int]]:
-    """Round-robin distribution (NetOps, sections 6 and 9.4): for each worker, the position of each piece among all that are sent.
+    """Round-robin distribution (NetOps, sections 6 and 9.4): for each worker, the position of each piece among all
+    that are sent.
 
-    A parameter goes to worker 0 as a whole, then to worker 1, and so on; only then comes the next one. The messages that it may be
-    cut into stay together.
+    A parameter goes to worker 0 as a whole, then to worker 1, and so on; only then comes the next one. The messages
+    that it may be cut into stay together.
     """
     places: list[list[int]] = [[] for _ in range(workers)]
     for _, group in itertools.groupby(pieces, key=lambda piece: (piece.tensor, piece.server)):

@@ -54,11 +54,12 @@ def add_passes(builder: PlanBuilder, job: Job, rank: int) -> Passes:
 
 
 def add_graph_passes(builder: PlanBuilder, job: Job, rank: int, *, backward: bool = True) -> Passes:
-    """Adds the begin, forward and, unless `backward` is False, backward ops of worker `rank`, each waiting only for what it reads.
+    """Adds the begin, forward and, unless `backward` is False, backward ops of worker `rank`, each waiting only for
+    what it reads.
 
-    The stream stays serial: it takes the op that became ready first, and of several the first in topological order. So a branch
-    whose parameters have arrived runs while another one waits, as in TensorFlow's and PyTorch's graphs (TicTac, section 2).
-    The last layers' backward ops read the loss, which all outputs feed.
+    The stream stays serial: it takes the op that became ready first, and of several the first in topological order. So
+    a branch whose parameters have arrived runs while another one waits, as in TensorFlow's and PyTorch's graphs
+    (TicTac, section 2). The last layers' backward ops read the loss, which all outputs feed.
     """
     layers = job.profile.layers
     begin, pace = builder.compute(rank), job.relative_time(rank)

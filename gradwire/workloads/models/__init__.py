@@ -45,7 +45,8 @@ _MODELS: dict[str, Callable[[], Profile]] = {
 
 @cache
 def model(name: str) -> Profile:
-    """Returns the built-in model called `name`, one of `model_names`, with the modules that a suffix such as `+25compute` adds.
+    """Returns the built-in model called `name`, one of `model_names`, with the modules that a suffix such as
+    `+25compute` adds.
 
     Raises InputFault, listing all names and the nearest one, if there is no such model.
     """
@@ -53,7 +54,8 @@ def model(name: str) -> Profile:
 
 
 def model_among(models: Mapping[str, Callable[[], Profile]], name: str) -> Profile:
-    """Returns the one of these models that is called `name`. A suffix like `+25compute` or `+25network` adds modules; see `synthetic`.
+    """Returns the one of these models that is called `name`. A suffix like `+25compute` or `+25network` adds modules;
+    see `synthetic`.
 
     Raises InputFault, listing all names and the nearest one, if there is no such model.
     """

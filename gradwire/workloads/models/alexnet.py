@@ -7,7 +7,8 @@ from gradwire.workloads.models.shapes import Network, Node
 
 
 def _convolutions(net: Network, *, groups: int, norm: bool) -> Node:
-    """The five convolutions of Krizhevsky et al. (2012). `groups` is 2 for the original's split over two GPUs, 1 without it."""
+    """The five convolutions of Krizhevsky et al. (2012). `groups` is 2 for the original's split over two GPUs, 1
+    without it."""
 
     def conv(x: Node, index: int, out: int, kernel: int, stride: int, padding: int, split: int) -> Node:
         x = net.conv(x, out, kernel, stride, padding, bias=True, groups=split, name=f"conv{index}")
@@ -37,7 +38,8 @@ def alexnet() -> Profile:
 
 
 def alexnet_bn() -> Profile:
-    """Grouped, with batch normalisation after each convolution: GradientFlow's 60.9 M parameters in 26 tensors (Fig. 5)."""
+    """Grouped, with batch normalisation after each convolution: GradientFlow's 60.9 M parameters in 26 tensors (Fig.
+    5)."""
     net = Network(3, 227, 227, norm_tensors=("gamma", "beta"))
     _classifier(net, _convolutions(net, groups=2, norm=True))
     return net.profile("alexnet-bn", 128, "GradientFlow Fig. 5 and Sec. 2.3; Jia et al. 2018")

@@ -16,7 +16,8 @@ from gradwire.workloads.models.synthetic import base_name
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Models and devices by name, each made when it is first needed: making one may import another package, and so fail."""
+    """Models and devices by name, each made when it is first needed: making one may import another package, and so
+    fail."""
 
     models: Mapping[str, Callable[[], Profile]]
     devices: Mapping[str, Callable[[], Device]]
@@ -28,7 +29,8 @@ class Catalogue:
         return Catalogue({**self.models, **models}, {**self.devices, **devices})
 
     def model(self, name: str) -> Profile:
-        """The model called `name`, with added modules as `gradwire.workloads.models.model` has them. Raises InputFault."""
+        """The model called `name`, with added modules as `gradwire.workloads.models.model` has them. Raises
+        InputFault."""
         return model_among(self.models, name)
 
     def device(self, name: str) -> Device:
@@ -38,7 +40,8 @@ class Catalogue:
         return self.devices[name]()
 
     def device_for(self, name: str, profile: Profile) -> Device:
-        """The device called `name`. Raises InputFault, with the devices that have a time for the model, if there is none."""
+        """The device called `name`. Raises InputFault, with the devices that have a time for the model, if there is
+        none."""
         if name not in self.devices:
             raise InputFault(f"{self._unknown(name)} {self.known_for(profile)}")
         return self.devices[name]()
@@ -48,7 +51,8 @@ class Catalogue:
         return f"device '{device}' is not known; did you mean '{near}'?"
 
     def devices_for(self, profile: Profile) -> list[str]:
-        """Lists devices that have a time for a model: with a fact of the model, then of an alike model, then with a FLOP rate."""
+        """Lists devices that have a time for a model: with a fact of the model, then of an alike model, then with a
+        FLOP rate."""
         base = base_name(profile.name)
         listed = dict(self._loadable())
         own = [name for name, device in listed.items() if any(fact.model == base for fact in device.facts)]

@@ -36,7 +36,8 @@ class Device:
     #: Share of the peak rate that training reaches.
     efficiency: float = 0.0
     efficiency_source: str = ""
-    #: Of one device as sold, by its data sheet; of the larger one where there are two. None where the source does not name the device.
+    #: Of one device as sold, by its data sheet; of the larger one where there are two. None where the source does not
+    #: name the device.
     memory_bytes: float | None = None
     #: Rate of its link to the other devices of a machine, in each direction. None where the source does not name it.
     link_bytes_per_s: float | None = None

@@ -1,9 +1,9 @@
 """Compute times: how long each layer of a model takes on a device, from printed single-GPU facts.
 
-An iteration's time comes from a table of facts (workloads/models/device_facts.py). It is divided among the layers in proportion to
-their FLOPs, which recurrent layers execute at a lower rate. Real GPUs take less time per FLOP in wide, small layers: GradientFlow
-measured 7.1 % of the backward time in the top 8 layers of AlexNet and 8.9 % in the top 20 of ResNet-50 (Fig. 13), where FLOPs
-suggest 8.1 % and about 16 %.
+An iteration's time comes from a table of facts (workloads/models/device_facts.py). It is divided among the layers in
+proportion to their FLOPs, which recurrent layers execute at a lower rate. Real GPUs take less time per FLOP in wide,
+small layers: GradientFlow measured 7.1 % of the backward time in the top 8 layers of AlexNet and 8.9 % in the top 20
+of ResNet-50 (Fig. 13), where FLOPs suggest 8.1 % and about 16 %.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from gradwire.workloads.models.profile import LayerKind, Profile
 from gradwire.workloads.models.synthetic import PREFIX, base_name
 
 TRAINING_PER_FORWARD = 3
-"""A training step costs as much as three forward passes: the backward pass computes two gradients, of inputs and of weights."""
+"""A training step costs as much as three forward passes: the backward pass computes two gradients, of inputs and of
+weights."""
 RELATIVE_RATE = {LayerKind.LSTM: 1356 / 9900}
-"""FLOP/s that layers of a kind reach, relative to the other kinds. A recurrent layer multiplies one token of each sample at a time: cuBLAS
-on a Titan X (Pascal) reaches 1356 GFLOP/s for 32 rows by 2048 x 2048, and 9900 GFLOP/s for 7000 rows (measured by openai-gemm, fp32)."""
+"""FLOP/s that layers of a kind reach, relative to the other kinds. A recurrent layer multiplies one token of each
+sample at a time: cuBLAS on a Titan X (Pascal) reaches 1356 GFLOP/s for 32 rows by 2048 x 2048, and 9900 GFLOP/s for
+7000 rows (measured by openai-gemm, fp32)."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class ComputeTime:
     forward_s: tuple[float, ...]
     backward_s: tuple[float, ...]
     source: str
-    #: The printed cell that the time was inferred from, which is therefore not predicted by it; None for independent facts.
+    #: The printed cell that the time was inferred from, which is therefore not predicted by it; None for independent
+    #: facts.
     fitted_on: str | None = None
 
     @property
@@ -52,11 +55,14 @@ def compute_time(
     speedup: Mapping[LayerKind, float] | None = None,
     catalogue: Catalogue = BUILT_IN,
 ) -> ComputeTime:
-    """Computes how long each layer of `profile` takes on `device` in an iteration of `batch` samples (by default the profile's own number).
+    """Computes how long each layer of `profile` takes on `device` in an iteration of `batch` samples (by default the
+    profile's own number).
 
     - `iteration_s` is the scenario's own time for this batch and replaces the facts of the device.
-    - `forward_share` is the forward pass's share of the time where the source does not give both; 1:2, as P3's P4000 shows.
-    - `forward_s` is the time of the whole forward pass for these samples, in place of that share; the backward pass stays as it is.
+    - `forward_share` is the forward pass's share of the time where the source does not give both; 1:2, as P3's P4000
+      shows.
+    - `forward_s` is the time of the whole forward pass for these samples, in place of that share; the backward pass
+      stays as it is.
     - `speedup` divides the times of a kind of layer (NetOps, Sec. 8.6, divides convolutions by 1 to 3).
     - `catalogue` has the device, and the models of its facts.
 
@@ -88,8 +94,8 @@ def compute_time(
 def with_modules_of(base: ComputeTime, grown: Profile, added: ComputeTime) -> ComputeTime:
     """Combines the times of a model with added modules (workloads/models/synthetic.py) from two devices.
 
-    The model's own layers take their times from `base`, which is of the model without modules. The modules take theirs from `added`, which
-    is of the whole model `grown` on another device.
+    The model's own layers take their times from `base`, which is of the model without modules. The modules take theirs
+    from `added`, which is of the whole model `grown` on another device.
     """
     forward_s, backward_s = iter(base.forward_s), iter(base.backward_s)
     is_added = [layer.name.startswith(PREFIX) for layer in grown.layers]
@@ -114,7 +120,8 @@ def _check(batch: int, iteration_s: float | None, forward_share: float, speedup:
 
 
 def _fact(profile: Profile, device: str, batch: int, catalogue: Catalogue) -> Fact:
-    """Returns the time of `batch` samples of `profile` on `device`, scaled from the nearest fact or derived from the peak rate."""
+    """Returns the time of `batch` samples of `profile` on `device`, scaled from the nearest fact or derived from the
+    peak rate."""
     listed = catalogue.device_for(device, profile)
     base = base_name(profile.name)
     for name in (base, listed.alike.get(base)):
@@ -134,7 +141,8 @@ def _fact(profile: Profile, device: str, batch: int, catalogue: Catalogue) -> Fa
 
 
 def _transferred(fact: Fact, profile: Profile, batch: int, catalogue: Catalogue) -> Fact:
-    """Scales a fact to another batch size, at the same rate, and to an alike or extended model, at the same seconds per FLOP."""
+    """Scales a fact to another batch size, at the same rate, and to an alike or extended model, at the same seconds
+    per FLOP."""
     source = fact.source
     forward_ratio = backward_ratio = batch / fact.batch
     if batch != fact.batch:

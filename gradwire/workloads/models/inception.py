@@ -117,13 +117,15 @@ def inception_v2() -> Profile:
 
 
 def module_35(net: Network, x: Node, name: str, pool_width: int = 64) -> Node:
-    """Inception v3's module on 35x35 images; with 64 pooled channels it yields 288 channels (Szegedy et al. 2015, Fig. 5)."""
+    """Inception v3's module on 35x35 images; with 64 pooled channels it yields 288 channels (Szegedy et al. 2015, Fig.
+    5)."""
     branches: list[list[Step]] = [[(64, 1)], [(48, 1), (64, 5)], [(64, 1), (96, 3), (96, 3)]]
     return _mixed(net, x, name, branches, pool_width)
 
 
 def module_17(net: Network, x: Node, name: str, width: int = 192) -> Node:
-    """Inception v3's module on 17x17 images, its 7x7 convolutions split into 1x7 and 7x1; yields 768 channels (Fig. 6)."""
+    """Inception v3's module on 17x17 images, its 7x7 convolutions split into 1x7 and 7x1; yields 768 channels (Fig.
+    6)."""
     row, column = (1, 7), (7, 1)
     branches: list[list[Step]] = [
         [(192, 1)],
@@ -145,7 +147,8 @@ def _module_8(net: Network, x: Node, name: str) -> Node:
 
 
 def _v3_trunk(net: Network, *, head: bool = False) -> tuple[Node, Node]:
-    """Everything before the classifiers. Yields the last activation, and that of the last 17x17 module for the auxiliary head.
+    """Everything before the classifiers. Yields the last activation, and that of the last 17x17 module for the
+    auxiliary head.
 
     With `head`, the auxiliary head is created right after that module, and its result is the second node.
     """
@@ -194,7 +197,8 @@ def inception_v3() -> Profile:
 
 
 def inception_v3_with_head() -> Profile:
-    """`inception_v3` with the auxiliary head created where its input is, as in tensorflow/models' own Inception and not as in TF-slim.
+    """`inception_v3` with the auxiliary head created where its input is, as in tensorflow/models' own Inception and
+    not as in TF-slim.
 
     Placed round robin on 8 servers, its variables give the shares that NetOps measured (Table 7: 0.0003 to 0.292).
     """
@@ -204,10 +208,11 @@ def inception_v3_with_head() -> Profile:
 
 
 def inception_v3_netops() -> Profile:
-    """Inception v3 without the auxiliary head, which NetOps filters out of its traces (Sec. 5): 23.82 M parameters, 0.762 Gb.
+    """Inception v3 without the auxiliary head, which NetOps filters out of its traces (Sec. 5): 23.82 M parameters,
+    0.762 Gb.
 
-    NetOps prints 0.715 Gb (Table 2), 6.2 % less, which no known variant of the architecture has. The head's variables are not sent, but
-    they were placed on servers; see `inception_v3_with_head`.
+    NetOps prints 0.715 Gb (Table 2), 6.2 % less, which no known variant of the architecture has. The head's variables
+    are not sent, but they were placed on servers; see `inception_v3_with_head`.
     """
     net = Network(3, 299, 299, norm_tensors=BETA)
     top, _ = _v3_trunk(net)

@@ -1,4 +1,5 @@
-"""A model as frozen data: layers in forward order, their trainable tensors, their FLOPs, and which layer reads which."""
+"""A model as frozen data: layers in forward order, their trainable tensors, their FLOPs, and which layer reads
+which."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ class Tensor:
 
     name: str
     parameters: int
-    #: Length of the first axis, along which TensorFlow cuts the tensor: the height of a convolution's kernel, or the inputs of an FC layer.
-    #: A vector, or a tensor without a shape, has as many rows as parameters.
+    #: Length of the first axis, along which TensorFlow cuts the tensor: the height of a convolution's kernel, or the
+    #: inputs of an FC layer. A vector, or a tensor without a shape, has as many rows as parameters.
     rows: int = 0
 
     def __post_init__(self) -> None:
@@ -52,8 +53,8 @@ class Layer:
     flops: float
     #: Indices in the profile of the layers whose outputs it reads; empty if it reads the samples.
     inputs: tuple[int, ...]
-    #: Number of variables without a gradient that TensorFlow creates after `tensors`, such as a normalisation's moving mean and variance.
-    #: They take their turn where variables are placed round robin, and are never sent.
+    #: Number of variables without a gradient that TensorFlow creates after `tensors`, such as a normalisation's moving
+    #: mean and variance. They take their turn where variables are placed round robin, and are never sent.
     untrained: int = 0
 
     @property
@@ -66,7 +67,8 @@ class Layer:
 class Profile:
     """A model.
 
-    Raises InputFault if a layer reads one that is not earlier, a count is out of range, or no layer has a trainable tensor.
+    Raises InputFault if a layer reads one that is not earlier, a count is out of range, or no layer has a trainable
+    tensor.
     """
 
     name: str
@@ -120,11 +122,13 @@ class Profile:
         return sum(layer.parameters for layer in self.layers if chosen(layer)) / self.parameters
 
     def fused(self, parameters: int) -> Profile:
-        """Joins consecutive tensors, in creation order, until they have this many parameters; 0 leaves the model as it is.
+        """Joins consecutive tensors, in creation order, until they have this many parameters; 0 leaves the model as it
+        is.
 
-        Joined tensors belong to the lowest of their layers, whose backward op comes last and whose forward op comes first. No byte is
-        added or lost; only the number of messages falls. Tensors left over at the end stay small. That matters where parameters are sent
-        to all workers tensor by tensor: the workers' backward passes start as far apart as the last tensor takes to reach all of them.
+        Joined tensors belong to the lowest of their layers, whose backward op comes last and whose forward op comes
+        first. No byte is added or lost; only the number of messages falls. Tensors left over at the end stay small.
+        That matters where parameters are sent to all workers tensor by tensor: the workers' backward passes start as
+        far apart as the last tensor takes to reach all of them.
         """
         if not parameters:
             return self

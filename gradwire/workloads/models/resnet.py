@@ -1,4 +1,5 @@
-"""Bottleneck ResNets, versions 1 and 2, as tf_cnn_benchmarks, TF-slim and torchvision build them (He et al., 2015 and 2016)."""
+"""Bottleneck ResNets, versions 1 and 2, as tf_cnn_benchmarks, TF-slim and torchvision build them (He et al., 2015 and
+2016)."""
 
 from __future__ import annotations
 
@@ -17,14 +18,16 @@ WIDTHS = (64, 128, 256, 512)
 class Style:
     """The differences between the code bases."""
 
-    #: Whether the first unit of blocks 2 to 4 halves the image, in its first 1x1 convolution (He et al. and tf_cnn_benchmarks) unless
-    #: `halves_in_middle`; otherwise the last unit of blocks 1 to 3 does, in its 3x3 convolution (TF-slim).
+    #: Whether the first unit of blocks 2 to 4 halves the image, in its first 1x1 convolution (He et al. and
+    #: tf_cnn_benchmarks) unless `halves_in_middle`; otherwise the last unit of blocks 1 to 3 does, in its 3x3
+    #: convolution (TF-slim).
     stride_first: bool
     #: Trainable tensors of a normalisation. TF-slim as TicTac used it trains beta only, as its tensor counts show.
     norm_tensors: tuple[str, ...]
     #: Whether a batch normalisation follows the projection on a shortcut.
     shortcut_norm: bool = True
-    #: Whether the projection on a shortcut is created and run after the three convolutions, so that its gradients come before theirs.
+    #: Whether the projection on a shortcut is created and run after the three convolutions, so that its gradients come
+    #: before theirs.
     shortcut_last: bool = False
     #: Whether a first unit halves the image in its 3x3 convolution.
     halves_in_middle: bool = False
@@ -35,13 +38,14 @@ TF_SLIM = Style(stride_first=False, norm_tensors=("beta",))
 TF_SLIM_SCALED = Style(stride_first=False, norm_tensors=("beta", "gamma"))
 """TF-slim's own default for ResNets (resnet_arg_scope sets batch_norm_scale)."""
 TORCHVISION = Style(stride_first=True, norm_tensors=("gamma", "beta"), shortcut_last=True, halves_in_middle=True)
-"""https://github.com/pytorch/vision/blob/v0.20.0/torchvision/models/resnet.py, class Bottleneck: the stride is in the 3x3 convolution, and
-the shortcut's `downsample` runs last."""
+"""https://github.com/pytorch/vision/blob/v0.20.0/torchvision/models/resnet.py, class Bottleneck: the stride is in the
+3x3 convolution, and the shortcut's `downsample` runs last."""
 GRADIENTFLOW = Style(stride_first=True, norm_tensors=("gamma", "beta"), shortcut_norm=False)
 
 
 def _unit_v1(net: Network, x: Node, width: int, stride: int, style: Style, name: str) -> Node:
-    """1x1, 3x3 and 1x1 convolutions, each normalised, plus the shortcut, whose variables TensorFlow's code bases create first."""
+    """1x1, 3x3 and 1x1 convolutions, each normalised, plus the shortcut, whose variables TensorFlow's code bases
+    create first."""
     first, middle = (stride, 1) if style.stride_first and not style.halves_in_middle else (1, stride)
     shortcut = None if style.shortcut_last else _shortcut(net, x, width, stride, style, name)
     y = net.conv_norm(x, width, 1, first, name=f"{name}/conv1")
@@ -59,7 +63,8 @@ def _shortcut(net: Network, x: Node, width: int, stride: int, style: Style, name
 
 
 def _unit_v2(net: Network, x: Node, width: int, stride: int, style: Style, name: str) -> Node:
-    """A unit that is normalised before its convolutions; the projection and the last convolution have biases instead (TF-slim)."""
+    """A unit that is normalised before its convolutions; the projection and the last convolution have biases instead
+    (TF-slim)."""
     first, middle = (stride, 1) if style.stride_first else (1, stride)
     before = net.norm(x, f"{name}/preact")
     if x.shape[0] != 4 * width:
@@ -107,7 +112,8 @@ def resnet50() -> Profile:
 
 
 def resnet50_torchvision() -> Profile:
-    """The same 161 tensors in torchvision's order: 25,557,032 parameters and 4.09 G multiply-adds, as its documentation prints.
+    """The same 161 tensors in torchvision's order: 25,557,032 parameters and 4.09 G multiply-adds, as its
+    documentation prints.
 
     The order decides what PyTorch's DDP reduces together (workloads/strategies/ddp.py).
     """
@@ -117,8 +123,8 @@ def resnet50_torchvision() -> Profile:
 def resnet50_gradientflow() -> Profile:
     """GradientFlow's 153 tensors: the standard 161 less the normalisations of the 4 shortcuts.
 
-    The paper prints only the count (153 in the text, 152 in Fig. 5's caption). That these 8 are the missing ones is inferred; they hold
-    15 thousand of the 25.5 M parameters.
+    The paper prints only the count (153 in the text, 152 in Fig. 5's caption). That these 8 are the missing ones is
+    inferred; they hold 15 thousand of the 25.5 M parameters.
     """
     return _resnet(
         "resnet50-gf", 50, 1, GRADIENTFLOW, 128, "GradientFlow Sec. 2.3; shortcut normalisation left out: inferred"
@@ -143,8 +149,9 @@ def resnet101_netops() -> Profile:
 def resnet200() -> Profile:
     """TF-slim's resnet_v2_200: 2.071 Gb; NetOps (Table 2) prints 2.06.
 
-    The paper does not name the version. With version 2, placing all variables round robin gives shares of 0.1655 to 0.3305 on 4 servers
-    (Table 7: 0.165, 0.33), and of 0.504 on 2 servers (Table 1's simulated 3.34 s are 0.505 of the bytes). Version 1 gives neither.
+    The paper does not name the version. With version 2, placing all variables round robin gives shares of 0.1655 to
+    0.3305 on 4 servers (Table 7: 0.165, 0.33), and of 0.504 on 2 servers (Table 1's simulated 3.34 s are 0.505 of the
+    bytes). Version 1 gives neither.
     """
     return _resnet("resnet200", 200, 2, TF_SLIM_SCALED, 32, "NetOps Table 2; TF-slim resnet_v2_200")
 

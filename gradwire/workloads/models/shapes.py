@@ -1,4 +1,5 @@
-"""Shape inference: layers are written with their output width only, and shapes give the counts of parameters and FLOPs."""
+"""Shape inference: layers are written with their output width only, and shapes give the counts of parameters and
+FLOPs."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class Node:
 
 
 def concat(*nodes: Node) -> Node:
-    """Joins activations along channels. This adds no layer: whoever reads the result reads the layers of all activations."""
+    """Joins activations along channels. This adds no layer: whoever reads the result reads the layers of all
+    activations."""
     channels = sum(node.shape[0] for node in nodes)
     if len({node.shape[1:] for node in nodes}) != 1:
         raise InternalFault(f"concatenation of unequal sizes {[node.shape for node in nodes]}")
@@ -51,8 +53,8 @@ def flatten(node: Node) -> Node:
 class Network:
     """Collects layers in the order in which they are written, which is the forward order and the creation order.
 
-    `sample` is the shape of one sample. `norm_tensors` names the trainable tensors of a batch normalisation in creation order:
-    ("beta", "gamma") in tf_cnn_benchmarks, ("beta",) where TF-slim's `scale` is off.
+    `sample` is the shape of one sample. `norm_tensors` names the trainable tensors of a batch normalisation in
+    creation order: ("beta", "gamma") in tf_cnn_benchmarks, ("beta",) where TF-slim's `scale` is off.
     """
 
     def __init__(self, *sample: int, norm_tensors: tuple[str, ...] = ("beta", "gamma")) -> None:
@@ -79,8 +81,8 @@ class Network:
     ) -> Node:
         """Appends a layer that reads `x` and yields `shape`.
 
-        `tensors` maps short names to parameter counts. `rows` is the length of the first axis of tensors whose names end in "weights"; the
-        others are vectors.
+        `tensors` maps short names to parameter counts. `rows` is the length of the first axis of tensors whose names
+        end in "weights"; the others are vectors.
         """
         named_tensors = tuple(
             Tensor(f"{name}/{short}", count, rows if short.endswith("weights") else 0)
@@ -107,7 +109,8 @@ class Network:
         groups: int = 1,
         name: str | None = None,
     ) -> Node:
-        """Appends a convolution of `out` channels, with kernel area * in / groups * out weights and as many MACs per position."""
+        """Appends a convolution of `out` channels, with kernel area * in / groups * out weights and as many MACs per
+        position."""
         height, width = _window(kernel)
         weights = height * width * (x.shape[0] // groups) * out
         image = _sliding(x, kernel, stride, padding)
@@ -116,7 +119,8 @@ class Network:
         return self.layer(LayerKind.CONV, name, x, (out, *image), 2 * weights * math.prod(image), tensors, rows=height)
 
     def norm(self, x: Node, name: str | None = None) -> Node:
-        """Appends a batch normalisation over channels: one number per channel and trainable tensor, plus moving mean and variance."""
+        """Appends a batch normalisation over channels: one number per channel and trainable tensor, plus moving mean
+        and variance."""
         flops = NORM_FLOPS_PER_ELEMENT * x.elements
         name = self._auto_name("norm", name)
         tensors = dict.fromkeys(self._norm_tensors, x.shape[0])
@@ -152,8 +156,8 @@ class Network:
     ) -> Node:
         """Appends a matrix product with the last axis of `x`; images are flattened first.
 
-        `out` is the number of features of the result, or those of several weight tensors side by side, by name. Tensors are then created
-        in the order first weight, first bias, second weight, second bias, ...
+        `out` is the number of features of the result, or those of several weight tensors side by side, by name.
+        Tensors are then created in the order first weight, first bias, second weight, second bias, ...
         """
         x = flatten(x) if len(x.shape) == 3 else x
         parts = {"": out} if isinstance(out, int) else {f"{part}_": width for part, width in out.items()}
@@ -169,7 +173,8 @@ class Network:
         )
 
     def embedding(self, tokens: int, width: int, tables: Mapping[str, int], name: str) -> Node:
-        """Appends an embedding: looks each token up in `tables`, which map names to numbers of rows, and adds the rows it finds.
+        """Appends an embedding: looks each token up in `tables`, which map names to numbers of rows, and adds the rows
+        it finds.
 
         Yields (tokens, width).
         """

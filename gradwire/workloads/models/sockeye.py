@@ -1,7 +1,8 @@
 """Sockeye's recurrent translation model, in the configuration of P3's public scripts (Hieber et al., 2017).
 
-Two encoder and two decoder LSTM layers of 512, embeddings of 512, MLP attention, IWSLT'15 English to Vietnamese. The paper
-prints neither the size nor the vocabulary, so the vocabulary and the sentence lengths here are those of the data set.
+Two encoder and two decoder LSTM layers of 512, embeddings of 512, MLP attention, IWSLT'15 English to Vietnamese. The
+paper prints neither the size nor the vocabulary, so the vocabulary and the sentence lengths here are those of the data
+set.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ TARGET_WORDS = 7709
 """Stanford's vocabularies for IWSLT'15 en-vi (Luong and Manning, 2015)."""
 SOURCE_TOKENS = 20
 TARGET_TOKENS = 25
-"""Average length of a sentence in the 133 thousand training pairs, which have about 2.7 M English and 3.3 M Vietnamese words."""
+"""Average length of a sentence in the 133 thousand training pairs, which have about 2.7 M English and 3.3 M Vietnamese
+words."""
 HIDDEN = 512
 EMBED = 512
 
@@ -54,8 +56,9 @@ def _encoder(net: Network) -> Node:
 def _decoder(net: Network, fed: Node) -> Node:
     """Two cells, MLP attention over the source and the layer that joins both, which process one word after the other.
 
-    Input feeding makes them one layer: the result of the last of them for a word enters the first one together with the next word. Every
-    step therefore needs all of their tensors, and no gradient is complete until the backward pass has processed the first word.
+    Input feeding makes them one layer: the result of the last of them for a word enters the first one together with
+    the next word. Every step therefore needs all of their tensors, and no gradient is complete until the backward pass
+    has processed the first word.
     """
     tensors = {
         **_cell(EMBED + HIDDEN, HIDDEN, "rnn_l0_"),

@@ -46,7 +46,8 @@ def base_name(name: str) -> str:
 
 
 def parse_added(name: str) -> list[tuple[str, int]]:
-    """Parses the (kind, count) pairs after the base name. Raises InputFault if a part is not `<count>compute` or `<count>network`."""
+    """Parses the (kind, count) pairs after the base name. Raises InputFault if a part is not `<count>compute` or
+    `<count>network`."""
     added = []
     for part in name.split("+")[1:]:
         match = _ADDED.fullmatch(part)
@@ -112,7 +113,8 @@ def _moved(layer: Layer, source: tuple[int, ...], offset: int) -> Layer:
 
 
 def _behind(layer: Layer, at: int, added: int, old: tuple[int, ...], new: tuple[int, ...]) -> Layer:
-    """Adapts a layer after the insertion: indices move up, and a layer that read the stage's outputs `old` now reads `new`."""
+    """Adapts a layer after the insertion: indices move up, and a layer that read the stage's outputs `old` now reads
+    `new`."""
     kept = [i + added if i >= at else i for i in layer.inputs if i not in old]
     joined = [*kept, *new] if set(old) & set(layer.inputs) else kept
     return replace(layer, inputs=tuple(sorted(joined)))

@@ -30,7 +30,8 @@ class Block:
 
 
 def _attend(net: Network, x: Node, block: Block, name: str) -> Node:
-    """Projections, scores of every token with every other (without deducting a causal mask), weighted sum, and projection."""
+    """Projections, scores of every token with every other (without deducting a causal mask), weighted sum, and
+    projection."""
     tokens = x.shape[0]
     x = net.fc(x, block.qkv, bias=block.bias, name=f"{name}/qkv", kind=LayerKind.ATTENTION)
     scores_and_sum = 2 * 2 * tokens * tokens * block.width
@@ -101,7 +102,8 @@ def gpt2_xl() -> Profile:
 
 
 def vit_l16() -> Profile:
-    """304.3 M parameters in 296 tensors (Dosovitskiy et al. 2020, ViT-L/16, 307 M in the paper with its larger head)."""
+    """304.3 M parameters in 296 tensors (Dosovitskiy et al. 2020, ViT-L/16, 307 M in the paper with its larger
+    head)."""
     width, side, patch = 1024, 224, 16
     tokens = (side // patch) ** 2 + 1
     net = Network(3, side, side)

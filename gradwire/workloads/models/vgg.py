@@ -16,8 +16,8 @@ def _vgg(
 ) -> Profile:
     """Stages of 3x3 convolutions, each of which ends with a pooling that halves the image, then three FC layers.
 
-    `side` is the image's side in pixels. With `normalised`, convolutions have a batch normalisation (beta alone) in place of biases, which
-    makes the same number of parameters.
+    `side` is the image's side in pixels. With `normalised`, convolutions have a batch normalisation (beta alone) in
+    place of biases, which makes the same number of parameters.
     """
     net = Network(3, side, side, norm_tensors=("beta",))
     x = net.sample
@@ -40,8 +40,8 @@ def vgg16() -> Profile:
 def vgg16_299() -> Profile:
     """205.47 M parameters: NetOps' 6.58 Gb (Table 2) need images of 299 pixels, which make FC6 9 x 9 x 512 x 4096.
 
-    Its convolutions are normalised: with four variables for each of them and two for each FC layer, placed round robin on 4 and 8
-    servers, all four shares of Table 7 come out as printed. With weights and biases alone, none does.
+    Its convolutions are normalised: with four variables for each of them and two for each FC layer, placed round robin
+    on 4 and 8 servers, all four shares of Table 7 come out as printed. With weights and biases alone, none does.
     """
     source = "NetOps Table 2; Simonyan and Zisserman 2014, D, on 299 x 299 images; normalised: inferred from Table 7"
     return _vgg("vgg16-299", VGG16, 299, 32, source, normalised=True)

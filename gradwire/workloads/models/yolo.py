@@ -20,7 +20,8 @@ TRUNK = (
 
 
 def yolo_v1() -> Profile:
-    """271.7 M parameters, 77.86 % of them in the FC layers (Geryon, Sec. III-B): convolutions have no biases, FC layers do."""
+    """271.7 M parameters, 77.86 % of them in the FC layers (Geryon, Sec. III-B): convolutions have no biases, FC
+    layers do."""
     net = Network(3, 448, 448)
     x = net.conv(net.sample, 64, 7, 2)
     x = net.pool(x, 2, 2)

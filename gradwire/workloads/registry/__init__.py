@@ -1,8 +1,9 @@
-"""Strategies by name: those that gradwire comes with, those that installed packages add, and those that a program registers.
+"""Strategies by name: those that gradwire comes with, those that installed packages add, and those that a program
+registers.
 
 `strategy(name)` looks one up; `strategy_names()` lists them all. Packages add theirs through the entry-point group
-`gradwire.strategies` (plugins.py), each entry a `Strategy`; a notebook registers its own (registered.py). Models and devices are looked up
-the same way as those of packages (catalogue.py).
+`gradwire.strategies` (plugins.py), each entry a `Strategy`; a notebook registers its own (registered.py). Models and
+devices are looked up the same way as those of packages (catalogue.py).
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ THIS_PROCESS = "this process, which registered it"
 def strategy(name: str, files: Mapping[str, str] | None = None) -> Strategy:
     """The strategy of that name.
 
-    files: paths of strategies' own files by name, which go before what is installed. Only those are run that a scenario names which was
-    given to be compiled (strategy_files.py).
+    files: paths of strategies' own files by name, which go before what is installed. Only those are run that a
+    scenario names which was given to be compiled (strategy_files.py).
 
-    Raises InputFault with the known names if there is none, if several packages claim the name, or if its package or file cannot or may
-    not be imported.
+    Raises InputFault with the known names if there is none, if several packages claim the name, or if its package or
+    file cannot or may not be imported.
     """
     if files and name in files:
         return allowed_strategy(files[name], name)
@@ -59,7 +60,8 @@ def _of_package(name: str) -> Strategy:
 
 
 def strategy_origins(name: str) -> list[str]:
-    """Where a strategy of that name comes from: gradwire itself, packages by name and version, or this process. Normally one origin."""
+    """Where a strategy of that name comes from: gradwire itself, packages by name and version, or this process.
+    Normally one origin."""
     return [*STRATEGIES.origins(name, BUILT_IN), *([THIS_PROCESS] if name in REGISTERED else [])]
 
 

@@ -14,7 +14,8 @@ from gradwire.workloads.registry.plugins import DEVICES, MODELS
 
 
 def installed() -> Catalogue:
-    """Built-in models and devices, and those of installed packages. A name that several claim raises InputFault when it is looked up."""
+    """Built-in models and devices, and those of installed packages. A name that several claim raises InputFault when
+    it is looked up."""
     return BUILT_IN.with_more(
         {name: partial(_model, name) for name in MODELS.entries()},
         {name: partial(_device, name) for name in DEVICES.entries()},

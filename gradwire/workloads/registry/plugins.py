@@ -1,7 +1,7 @@
 """What other installed packages add: strategies, models and devices, each kind in an entry-point group of its own.
 
-Packages are found by their metadata. None is imported until a scenario names what it adds, so a broken package affects only the
-scenarios that use it.
+Packages are found by their metadata. None is imported until a scenario names what it adds, so a broken package affects
+only the scenarios that use it.
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ class Group:
         return _entries(self.name, tuple(sys.path))
 
     def origins(self, name: str, built_in: Mapping[str, Any]) -> list[str]:
-        """Where what is called `name` comes from: gradwire itself, or packages by name and version. Normally one origin."""
+        """Where what is called `name` comes from: gradwire itself, or packages by name and version. Normally one
+        origin."""
         return [
             *([GRADWIRE] if name in built_in else []),
             *(distribution_of(entry) for entry in self.entries().get(name, ())),
         ]
 
     def refuse_clash(self, name: str, built_in: Mapping[str, Any]) -> None:
-        """Raises InputFault, with all origins, if several packages claim a name, or one claims what gradwire itself has."""
+        """Raises InputFault, with all origins, if several packages claim a name, or one claims what gradwire itself
+        has."""
         origins = self.origins(name, built_in)
         if len(origins) > 1:
             raise InputFault(
@@ -68,7 +70,8 @@ DEVICES = Group("gradwire.devices", "device")
 
 @cache
 def _entries(group: str, _: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
-    """Cached, because reading the metadata of every package takes tens of milliseconds and a sweep looks it up for every point."""
+    """Cached, because reading the metadata of every package takes tens of milliseconds and a sweep looks it up for
+    every point."""
     by_name: dict[str, tuple[EntryPoint, ...]] = {}
     for entry in entry_points(group=group):
         by_name[entry.name] = (*by_name.get(entry.name, ()), entry)

@@ -12,10 +12,11 @@ REGISTERED: dict[str, Strategy] = {}
 
 
 def register(strategy: Strategy) -> Strategy:
-    """Makes a strategy known by its name in this process, and returns it; one that was registered by that name before is replaced.
+    """Makes a strategy known by its name in this process, and returns it; one that was registered by that name before
+    is replaced.
 
-    Plans are compiled in this process and replayed as data, so the strategy need not be importable elsewhere. Raises InputFault if the name
-    belongs to a strategy of gradwire or of an installed package.
+    Plans are compiled in this process and replayed as data, so the strategy need not be importable elsewhere. Raises
+    InputFault if the name belongs to a strategy of gradwire or of an installed package.
     """
     if not isinstance(strategy, Strategy):
         raise InputFault(f"{strategy!r} is a {type(strategy).__name__}: register a Strategy (gradwire.plugin)")

@@ -1,7 +1,7 @@
 """Strategies in files of the user's own. Looking one up runs the file's code.
 
-So a file is run for those alone who gave a scenario that names it (`allow`): to `gradwire run`, `plan`, `estimate` and the like. What reads
-a run folder, which may be somebody else's, has a scenario as well, and allows nothing.
+So a file is run for those alone who gave a scenario that names it (`allow`): to `gradwire run`, `plan`, `estimate` and
+the like. What reads a run folder, which may be somebody else's, has a scenario as well, and allows nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def allow(path: str) -> None:
 
 
 def allowed_strategy(path: str, name: str) -> Strategy:
-    """The strategy of that name in a file. Raises InputFault as `strategy_in`, and without running the file if nobody allowed that."""
+    """The strategy of that name in a file. Raises InputFault as `strategy_in`, and without running the file if nobody
+    allowed that."""
     if path not in _ALLOWED:
         raise InputFault(
             f"strategy '{name}': its file {path} is not run, since what only reads a run folder runs no code that the folder names; "
@@ -36,7 +37,8 @@ def allowed_strategy(path: str, name: str) -> Strategy:
 
 
 def strategy_in(path: Path, name: str | None = None) -> Strategy:
-    """The strategy of that name in a file, or its only one. Raises InputFault if the file does not run, or has no such strategy."""
+    """The strategy of that name in a file, or its only one. Raises InputFault if the file does not run, or has no such
+    strategy."""
     declared = strategies_in(path)
     if name is None and len(declared) > 1:
         first = declared[0].name

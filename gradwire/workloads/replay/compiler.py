@@ -1,15 +1,15 @@
 """Puts a workload and schedules together into a plan in which an iteration is all that was recorded.
 
-A computation becomes a COMPUTE on its rank's stream. A rank's part in a call becomes two ops that take no time, between which its messages
-lie: the first waits for what the trace says that the call waits for, and what waits for the call waits for the second. A rank begins its
-next iteration when it has ended all of this one.
+A computation becomes a COMPUTE on its rank's stream. A rank's part in a call becomes two ops that take no time,
+between which its messages lie: the first waits for what the trace says that the call waits for, and what waits for the
+call waits for the second. A rank begins its next iteration when it has ended all of this one.
 
-A trace says how many bytes went among whom, not what was in them. But what a kind of collective leaves with whom is known, whatever is
-in the buffers (workloads/engines/collectives/contract.py). So each part of a call is a chunk, whose contributors and receivers are members
-of the call's group: the first op of a contributor yields its contribution, and the second one of a receiver needs the chunk, whole. A
-message from rank to rank is a chunk with one of each. The checker and the agents thereby follow every call. What has no chunk: parts
-without bytes, where a call has fewer elements than parts; what a rank sends itself in an all-to-all; and barriers, whose tokens carry no
-data.
+A trace says how many bytes went among whom, not what was in them. But what a kind of collective leaves with whom is
+known, whatever is in the buffers (workloads/engines/collectives/schedule.py). So each part of a call is a chunk, whose
+contributors and receivers are members of the call's group: the first op of a contributor yields its contribution, and
+the second one of a receiver needs the chunk, whole. A message from rank to rank is a chunk with one of each. The
+checker and the agents thereby follow every call. What has no chunk: parts without bytes, where a call has fewer
+elements than parts; what a rank sends itself in an all-to-all; and barriers, whose tokens carry no data.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ from gradwire.datatypes.plan import Combine, Int64, OpKind, Plan, Role
 from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
 from gradwire.workloads.engines.allreduce_transfers import BucketOps, Connections, Transfers, add_switches
 from gradwire.workloads.engines.collectives.choice import layout_of
-from gradwire.workloads.engines.collectives.contract import Collective, part_bytes, promise
 from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.engines.collectives.routes import Routes
-from gradwire.workloads.engines.collectives.schedule import Schedule
+from gradwire.workloads.engines.collectives.schedule import Collective, Schedule, part_bytes, promise
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.traces.splits import matrix
 from gradwire.workloads.traces.workload import POINT_TO_POINT, UNKNOWN, Kind, Workload
@@ -78,14 +77,15 @@ def compile_workload(
 ) -> Plan:
     """The plan of a workload, whose collectives go by these routes.
 
-    classes: the traffic class of each task's messages; None: one class for all. switches: those of the network, where they add.
+    classes: the traffic class of each task's messages; None: one class for all. switches: those of the network, where
+    they add.
 
     Raises InputFault where an algorithm does not suit a group.
     """
-    return _Compiler(workload, cluster, costs, routes, classes, switches).compile(compute_s, samples)
+    return _ReplayPlan(workload, cluster, costs, routes, classes, switches).compile(compute_s, samples)
 
 
-class _Compiler:
+class _ReplayPlan:
     """The plan under construction."""
 
     def __init__(
@@ -225,7 +225,8 @@ class _Compiler:
         Transfers(self._builder, self._costs, self._connections, schedule, buckets).build()
 
     def _chunks(self, kind: Collective, place: int, calls: _Calls, sizes: Int64) -> Int64:
-        """A chunk for each call and part that is not empty, with who contributes to it and who needs it; -1 for the others."""
+        """A chunk for each call and part that is not empty, with who contributes to it and who needs it; -1 for the
+        others."""
         builder, promised = self._builder, promise(kind, len(calls.members), place)
         found = np.full((len(calls.task), len(sizes)), -1, np.int64)
         parts = np.flatnonzero(sizes > 0)

@@ -1,10 +1,11 @@
 """Fusion: neighbouring all-reduces of a group become one, as DDP's buckets and Horovod's buffer do with gradients.
 
-All-reduces of a group and type of element are taken in the order of their calls. One joins those before it as long as together they are no
-larger than the limit and none of them waits for another by way of computations, messages or other collectives. That one was recorded right
-behind another, as on a stream of collectives, keeps them not apart: nothing passes from one to the other. The fused call begins at a rank
-when all that its parts wait for there has ended, and what waits for any part waits for all of it. It is as urgent as its most urgent part.
-Calls of several groups may, fused, wait for one another where unfused they did not; that is refused.
+All-reduces of a group and type of element are taken in the order of their calls. One joins those before it as long as
+together they are no larger than the limit and none of them waits for another by way of computations, messages or other
+collectives. That one was recorded right behind another, as on a stream of collectives, keeps them not apart: nothing
+passes from one to the other. The fused call begins at a rank when all that its parts wait for there has ended, and
+what waits for any part waits for all of it. It is as urgent as its most urgent part. Calls of several groups may,
+fused, wait for one another where unfused they did not; that is refused.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ def _read(file: Path, _: int) -> Workload:
 
 
 def recorded_profile(name: str, trace: Workload) -> Profile:
-    """One layer with all that is reduced in the recorded time, as one tensor: a trace does not say which layers there are."""
+    """One layer with all that is reduced in the recorded time, as one tensor: a trace does not say which layers there
+    are."""
     tasks = trace.tasks
     _, first = np.unique(tasks.call, return_index=True)
     reduced = first[np.isin(tasks.kind[first], [Kind.ALL_REDUCE, Kind.REDUCE_SCATTER])]
@@ -48,7 +49,8 @@ def recorded_times(trace: Workload, source: str) -> ComputeTime:
 def replaying(job: Job, trace: Workload, grow: Sequence[str | int] | None = None) -> Job:
     """The job of a trace, on as many ranks as are recorded, or on a multiple of them.
 
-    grow: which groups then have the ranks of all copies (growth.py); None: the job must have as many ranks as the trace.
+    grow: which groups then have the ranks of all copies (growth.py); None: the job must have as many ranks as the
+    trace.
 
     Raises InputFault for settings that do not suit the trace.
     """

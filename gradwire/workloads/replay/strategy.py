@@ -1,4 +1,5 @@
-"""The strategy `replay`: a recorded workload at its recorded scale, with the collective algorithms that the user chose."""
+"""The strategy `replay`: a recorded workload at its recorded scale, with the collective algorithms that the user
+chose."""
 
 from __future__ import annotations
 
@@ -11,10 +12,9 @@ from pydantic import Field, model_validator
 from gradwire.datatypes.plan import Int64, Plan
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.collectives.choice import ALGORITHMS, AUTO, PIECE_BYTES, adds_in_network
-from gradwire.workloads.engines.collectives.contract import Collective
 from gradwire.workloads.engines.collectives.in_network import Switches
-from gradwire.workloads.engines.collectives.routes import ONLY, Routes, option_of
-from gradwire.workloads.engines.collectives.rules import Rule, rule_of, rule_type
+from gradwire.workloads.engines.collectives.routes import ONLY, Routes, Rule, option_of, rule_of, rule_type
+from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.job import Job
 from gradwire.workloads.replay.compiler import compile_workload
 from gradwire.workloads.replay.fusion import fused
@@ -35,8 +35,8 @@ IN_RINGS = ("all_reduce", "all_gather", "reduce_scatter")
 
 
 class ReplayOptions(Options):
-    """By which algorithm each kind of collective goes (docs/collectives.md), and which calls go first. Gathers, scatters and barriers have
-    one algorithm only."""
+    """By which algorithm each kind of collective goes (docs/collectives.md), and which calls go first. Gathers,
+    scatters and barriers have one algorithm only."""
 
     all_reduce: rule_type(Collective.ALL_REDUCE) = "ring"  # type: ignore[valid-type]
     """Of all-reduces."""
@@ -49,15 +49,17 @@ class ReplayOptions(Options):
     broadcast: rule_type(Collective.BROADCAST, Collective.REDUCE) = "tree"  # type: ignore[valid-type]
     """Of broadcasts and of reductions to one rank."""
     channels: int = Field(1, ge=1, le=64)
-    """Rings that all-reduces, all-gathers and reduce-scatters by "ring" are divided among, each over connections of its own."""
+    """Rings that all-reduces, all-gathers and reduce-scatters by "ring" are divided among, each over connections of
+    its own."""
     piece: SizeBytes = Field(PIECE_BYTES, ge=1)
     """What a double tree, or the ring of a broadcast or reduction, passes on at a time."""
     fuse: SizeBytes | None = Field(None, ge=1)
-    """Neighbouring all-reduces of a group are made one as long as they are not larger than this together, and none of them waits for
-    another. None: each stays as it was recorded."""
+    """Neighbouring all-reduces of a group are made one as long as they are not larger than this together, and none of
+    them waits for another. None: each stays as it was recorded."""
     priorities: Literal["none", "recorded", "needed-first"] = "none"
-    """Which calls the network serves first: all alike; by the priorities that the trace has (Chakra's `comm_priority`); or those first
-    that something waits for soonest after their start, by the trace's own durations."""
+    """Which calls the network serves first: all alike; by the priorities that the trace has (Chakra's
+    `comm_priority`); or those first that something waits for soonest after their start, by the trace's own
+    durations."""
     classes: int | None = Field(None, ge=2, le=MOST_CLASSES)
     """With priorities = "needed-first": traffic classes, among which calls are divided evenly; 4 by default."""
 

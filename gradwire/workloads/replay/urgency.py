@@ -1,6 +1,7 @@
 """Which calls of a workload are urgent: by the priorities that were recorded, or by how soon something waits for them.
 
-Both give every call a traffic class of the fabric, of which 0 is the most urgent, and which switches and hosts serve strictly in order.
+Both give every call a traffic class of the fabric, of which 0 is the most urgent, and which switches and hosts serve
+strictly in order.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def recorded_priorities(workload: Workload) -> Int64:
 
 
 def classes_as_recorded(workload: Workload) -> Int64:
-    """The class of each task: the place of its call's priority among the distinct ones; of a message, its sender's. Raises InputFault."""
+    """The class of each task: the place of its call's priority among the distinct ones; of a message, its sender's.
+    Raises InputFault."""
     distinct = recorded_priorities(workload)
     tasks = workload.tasks
     of_call = np.zeros(int(tasks.call.max(initial=-1)) + 1, np.int64)
@@ -53,7 +55,8 @@ def classes_as_recorded(workload: Workload) -> Int64:
 
 
 def classes_by_need(workload: Workload, classes: int) -> Int64:
-    """The class of each task: its call's place among all calls by their slack, which are divided evenly; equal slack is the same class."""
+    """The class of each task: its call's place among all calls by their slack, which are divided evenly; equal slack
+    is the same class."""
     tasks = workload.tasks
     slack_ns = slacks_ns(workload)
     ranked = np.unique(tasks.call[(tasks.call >= 0) & (tasks.kind != Kind.BARRIER)])
@@ -70,17 +73,20 @@ def _of_tasks(workload: Workload, of_call: Int64) -> Int64:
 
 
 def slacks_ns(workload: Workload) -> Int64:
-    """How long after its start something waits for each call, by the recorded durations and with communication that takes no time.
+    """How long after its start something waits for each call, by the recorded durations and with communication that
+    takes no time.
 
-    A call starts when all of its ranks have come to it, and a message when its sender has. What waits for it is the first computation that
-    depends on it, directly or through other communication and through tasks that take no time. Between the two is the time that the
-    network may take without holding anything up. For a call that nothing waits for, it is the time until the schedule's end.
+    A call starts when all of its ranks have come to it, and a message when its sender has. What waits for it is the
+    first computation that depends on it, directly or through other communication and through tasks that take no time.
+    Between the two is the time that the network may take without holding anything up. For a call that nothing waits
+    for, it is the time until the schedule's end.
     """
     return _Schedule(workload).slacks_ns()
 
 
 class _Schedule:
-    """The recorded tasks, each as early as it can be on a network that takes no time. A stream computes one task at a time."""
+    """The recorded tasks, each as early as it can be on a network that takes no time. A stream computes one task at a
+    time."""
 
     def __init__(self, workload: Workload) -> None:
         tasks = workload.tasks
@@ -142,7 +148,8 @@ class _Schedule:
             self._ends(task, time_ns, time_ns + self._duration[task], ready)
 
     def _come_to_call(self, task: int, time_ns: int, ready: list[tuple[int, int]]) -> None:
-        """A rank has come to a call, which takes no time once all have; a message leaves its sender without waiting for anybody."""
+        """A rank has come to a call, which takes no time once all have; a message leaves its sender without waiting
+        for anybody."""
         call = self._call[task]
         self._start[task] = time_ns
         self._absent[call] -= 1

@@ -1,8 +1,9 @@
-"""Allreduce by algorithm, a tensor at a time: ring, hierarchical ring, butterfly, halving-doubling, double tree, butterfly mixing.
+"""Allreduce by algorithm, a tensor at a time: ring, hierarchical ring, butterfly, halving-doubling, double tree,
+butterfly mixing.
 
-Sources: GradientFlow, sections 2.3 to 2.6; NetOps, sections 3.3.2, 8.2 and 9.2; of the double tree, workloads/engines/collectives/trees.py.
-The strategies differ in their algorithm and in the defaults that their papers give them; every common option is open to each. The
-iteration: workloads/engines/allreduce_plan.py.
+Sources: GradientFlow, sections 2.3 to 2.6; NetOps, sections 3.3.2, 8.2 and 9.2; of the double tree,
+workloads/engines/collectives/allreduces.py. The strategies differ in their algorithm and in the defaults that their
+papers give them; every common option is open to each. The iteration: workloads/engines/allreduce_plan.py.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from typing import Literal
 from pydantic import Field
 
 from gradwire.datatypes.plan import Plan
-from gradwire.workloads.engines.allreduce import (
+from gradwire.workloads.engines.allreduce_buckets import allreduce_load
+from gradwire.workloads.engines.allreduce_plan import (
     Algorithm,
     AllreduceOptions,
+    ForwardWaits,
     algorithm_schedule,
     compile_buckets,
     compile_by_algorithm,
     tensor_buckets,
 )
-from gradwire.workloads.engines.allreduce_load import allreduce_load
-from gradwire.workloads.engines.allreduce_plan import ForwardWaits
 from gradwire.workloads.engines.collectives import whole_ring
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.stand_in import Load
@@ -33,7 +34,8 @@ class RingOptions(AllreduceOptions):
     """NetOps' ring."""
 
     messaging: bool = True
-    """Whether a parameter is partitioned over all workers (NetOps, sections 8.2.1, 9.2); otherwise whole parameters go round."""
+    """Whether a parameter is partitioned over all workers (NetOps, sections 8.2.1, 9.2); otherwise whole parameters go
+    round."""
     concurrent: bool = True
     """NetOps sends a parameter as soon as it is computed or received, whatever else is under way."""
     forward_waits: ForwardWaits = "barrier"
@@ -46,8 +48,8 @@ class HierarchicalOptions(AllreduceOptions):
     group: int | None = Field(None, ge=1)
     """Neighbouring workers that form a group; None: those of one machine."""
     inside: Literal["reduce-broadcast", "scatter-gather"] = "reduce-broadcast"
-    """"reduce-broadcast": through a master (GradientFlow's NCCL-H). "scatter-gather": one ring between machines for each GPU's share,
-    which moves no more bytes than it must inside a machine either."""
+    """"reduce-broadcast": through a master (GradientFlow's NCCL-H). "scatter-gather": one ring between machines for
+    each GPU's share, which moves no more bytes than it must inside a machine either."""
 
 
 class ButterflyOptions(AllreduceOptions):
@@ -78,7 +80,8 @@ def _ring(job: Job, options: RingOptions) -> Mapping[str, Plan]:
     if options.messaging:
         return _by_algorithm("ring", "ring")(job, options)
     buckets, workers = tensor_buckets(job), job.cluster.workers
-    # Parameters are assigned to workers round robin in the order in which the model creates them (NetOps, section 3.3.2).
+    # Parameters are assigned to workers round robin in the order in which the model creates them (NetOps, section
+    # 3.3.2).
     starts = [whole_ring(workers, first).segmented(options.segments) for first in range(workers)]
     schedules = [starts[number % workers] for number in reversed(range(len(buckets)))]
     return compile_buckets(job, "ring", buckets, schedules, options)

@@ -1,17 +1,19 @@
 """PyTorch's DistributedDataParallel (DDP): gradients fill buckets, and each is reduced while the backward pass goes on.
 
 Sources: Li et al., PyTorch Distributed: Experiences on Accelerating Data Parallel Training, VLDB 2020;
-https://docs.pytorch.org/docs/stable/notes/ddp.html; `Reducer` in torch/csrc/distributed/c10d/reducer.cpp, version 2.5. An iteration:
+https://docs.pytorch.org/docs/stable/notes/ddp.html; `Reducer` in torch/csrc/distributed/c10d/reducer.cpp, version 2.5.
+An iteration:
 
-1. The backward pass yields gradients from the last layer to the first. They fill buckets in that order, which DDP notes in its first
-   iteration and keeps from the second on (`Reducer::rebuild_buckets`). A plan is of such a later iteration.
-2. A bucket whose gradients are all there is reduced by one allreduce. Allreduces start in the order of the buckets, one after the other,
-   as on the one stream of a process group.
+1. The backward pass yields gradients from the last layer to the first. They fill buckets in that order, which DDP
+   notes in its first iteration and keeps from the second on (`Reducer::rebuild_buckets`). A plan is of such a later
+   iteration.
+2. A bucket whose gradients are all there is reduced by one allreduce. Allreduces start in the order of the buckets,
+   one after the other, as on the one stream of a process group.
 3. The optimizer steps once, when all buckets are reduced; the next forward pass follows.
 
-Assumed where nothing is printed: gradients are views into their buckets (`gradient_as_bucket_view`), so that filling one costs no
-copy. Every gradient is fp32, and with a `wire` of 16 bits a communication hook converts whole buckets. A model whose parameters are of
-16 bits themselves puts twice as many into a bucket: give it caps twice as large.
+Assumed where nothing is printed: gradients are views into their buckets (`gradient_as_bucket_view`), so that filling
+one costs no copy. Every gradient is fp32, and with a `wire` of 16 bits a communication hook converts whole buckets. A
+model whose parameters are of 16 bits themselves puts twice as many into a bucket: give it caps twice as large.
 """
 
 from __future__ import annotations
@@ -22,13 +24,12 @@ from pydantic import Field
 
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
-from gradwire.workloads.engines.allreduce import (
+from gradwire.workloads.engines.allreduce_buckets import Bucket, allreduce_load, backward_order, cap_filled, fused
+from gradwire.workloads.engines.allreduce_plan import (
     AllreduceOptions,
     AnyAlgorithm,
     compile_by_algorithm,
 )
-from gradwire.workloads.engines.allreduce_buckets import Bucket, backward_order, cap_filled, fused
-from gradwire.workloads.engines.allreduce_load import allreduce_load
 from gradwire.workloads.engines.collectives.choice import AUTO, IN_NETWORK
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from gradwire.workloads.stand_in import Load

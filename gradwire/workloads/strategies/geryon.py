@@ -1,12 +1,13 @@
-"""Geryon: two (or more) flows of different priority between each worker and server, so that the network itself schedules.
+"""Geryon: two (or more) flows of different priority between each worker and server, so that the network itself
+schedules.
 
-Source: Geryon, sections III to V. The iteration: workloads/engines/tensorflow.py.
+Source: Geryon, sections III to V. The iteration: workloads/engines/parameter_server.py.
 
-Partition and slicing (sections IV and V-B): tensors are cut by rows into a shard per server, and large shards into slices.
-Urgency (section III): that of layer l of L (counted from 1, layers with parameters only) is 1 - l/L.
-Coarse rule (III-B): convolutional layers are urgent, fully connected layers are not.
-Threshold rule (III-C): layers are urgent if their urgency is above a threshold; thresholds are tried in turn during the first iterations
-and the fastest is kept. It is meant for models "where the parameters of FC layers occupy only a small fraction of the total", such as
+Partition and slicing (sections IV and V-B): tensors are cut by rows into a shard per server, and large shards into
+slices. Urgency (section III): that of layer l of L (counted from 1, layers with parameters only) is 1 - l/L. Coarse
+rule (III-B): convolutional layers are urgent, fully connected layers are not. Threshold rule (III-C): layers are
+urgent if their urgency is above a threshold; thresholds are tried in turn during the first iterations and the fastest
+is kept. It is meant for models "where the parameters of FC layers occupy only a small fraction of the total", such as
 ResNet-50 with 8 %. With N priorities, N - 1 thresholds at equal steps divide the urgency range.
 """
 
@@ -18,17 +19,19 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gradwire.datatypes.plan import Plan
+from gradwire.workloads.engines.parameter_server import ClassOfLayer, compile_parameter_server
 from gradwire.workloads.engines.placement import in_rows, whole_tensors
-from gradwire.workloads.engines.tensorflow import ClassOfLayer, compile_parameter_server
 from gradwire.workloads.job import Job
 from gradwire.workloads.models.profile import LayerKind, Profile
 from gradwire.workloads.senders import GRPC
 from gradwire.workloads.strategy import Options, Strategy
 
 SLICE_PARAMETERS = 1024 * 1024
-"""Geryon's default slicing threshold, "1,024K" parameters (section V-B): slice counts 320, 440, 680 fit parameters, not bytes."""
+"""Geryon's default slicing threshold, "1,024K" parameters (section V-B): slice counts 320, 440, 680 fit parameters,
+not bytes."""
 MOSTLY = 0.5
-"""Share of the parameters. The paper's other models have at least 78 % in fully connected layers, so any limit between fits them."""
+"""Share of the parameters. The paper's other models have at least 78 % in fully connected layers, so any limit between
+fits them."""
 
 Rule = Literal["paper", "coarse", "threshold", "search"]
 
@@ -44,12 +47,15 @@ class GeryonOptions(PartitionOptions):
     """How tensors are cut, and which layers are urgent."""
 
     partition: bool = True
-    """Whether tensors are cut. Otherwise they stay whole and only the priorities of flows differ from vanilla (Fig. 5)."""
+    """Whether tensors are cut. Otherwise they stay whole and only the priorities of flows differ from vanilla (Fig.
+    5)."""
     rule: Rule = "paper"
-    """"coarse": convolutions high, fully connected layers low. "threshold": by urgency. "search": tries the coarse rule and each
-    threshold. "paper": the search for models with few parameters in fully connected layers, the coarse rule for the others."""
+    """"coarse": convolutions high, fully connected layers low. "threshold": by urgency. "search": tries the coarse
+    rule and each threshold. "paper": the search for models with few parameters in fully connected layers, the coarse
+    rule for the others."""
     thresholds: tuple[Annotated[float, Field(ge=-1, le=1)], ...] = Field((0.25, 0.5, 0.75), min_length=1)
-    """Urgencies, which are 0 to 1 (below 0: all layers are urgent). For "threshold", N of them make N + 1 priorities."""
+    """Urgencies, which are 0 to 1 (below 0: all layers are urgent). For "threshold", N of them make N + 1
+    priorities."""
 
 
 def urgencies(profile: Profile) -> dict[int, float]:
@@ -59,7 +65,8 @@ def urgencies(profile: Profile) -> dict[int, float]:
 
 
 def suits_coarse_rule(profile: Profile) -> bool:
-    """Whether fully connected layers hold most of the parameters, so that sending convolutions first delays them little."""
+    """Whether fully connected layers hold most of the parameters, so that sending convolutions first delays them
+    little."""
     return profile.share(lambda layer: layer.kind is LayerKind.FC) > MOSTLY
 
 
@@ -69,7 +76,8 @@ def coarse_rule(profile: Profile) -> ClassOfLayer:
 
 
 def threshold_rule(profile: Profile, thresholds: Sequence[float]) -> ClassOfLayer:
-    """Class k holds the layers whose urgency is above k of the thresholds counted from the highest; none above: the lowest class."""
+    """Class k holds the layers whose urgency is above k of the thresholds counted from the highest; none above: the
+    lowest class."""
     urgency = urgencies(profile)
     descending = sorted(thresholds, reverse=True)
 

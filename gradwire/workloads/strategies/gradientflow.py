@@ -1,6 +1,8 @@
-"""GradientFlow's communication backends: per-tensor allreduce, Horovod's fusion, lazy allreduce, coarse-grained sparse communication.
+"""GradientFlow's communication backends: per-tensor allreduce, Horovod's fusion, lazy allreduce, coarse-grained sparse
+communication.
 
-Source: GradientFlow, sections 2.4 to 2.6, 3.1 and 3.2. They reduce over one NCCL communicator, one bucket after the other.
+Source: GradientFlow, sections 2.4 to 2.6, 3.1 and 3.2. They reduce over one NCCL communicator, one bucket after the
+other.
 """
 
 from __future__ import annotations
@@ -13,17 +15,10 @@ from itertools import pairwise
 from pydantic import Field
 
 from gradwire.datatypes.plan import Plan
-from gradwire.workloads.engines.allreduce import (
-    BYTES_ON_WIRE,
-    Algorithm,
-    AllreduceOptions,
-    algorithm_schedule,
-    compile_buckets,
-    tensor_buckets,
-)
 from gradwire.workloads.engines.allreduce_buckets import (
     Bucket,
     Gradient,
+    allreduce_load,
     backward_order,
     buffer_fused,
     by_cycle,
@@ -31,7 +26,14 @@ from gradwire.workloads.engines.allreduce_buckets import (
     lazily_fused,
     negotiated,
 )
-from gradwire.workloads.engines.allreduce_load import allreduce_load
+from gradwire.workloads.engines.allreduce_plan import (
+    BYTES_ON_WIRE,
+    Algorithm,
+    AllreduceOptions,
+    algorithm_schedule,
+    compile_buckets,
+    tensor_buckets,
+)
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from gradwire.workloads.stand_in import Load
 from gradwire.workloads.strategy import Strategy
@@ -50,9 +52,9 @@ class BackendOptions(AllreduceOptions):
 class HorovodOptions(BackendOptions):
     """Horovod's settings, with its own defaults.
 
-    Sources: Horovod's documentation of HOROVOD_FUSION_THRESHOLD (64 MB), HOROVOD_CYCLE_TIME (5 ms until version 0.21) and
-    HOROVOD_CACHE_CAPACITY; Kurth et al., Exascale Deep Learning for Climate Analytics, 2018, for the first rank as the bottleneck. The
-    paper gives none of them.
+    Sources: Horovod's documentation of HOROVOD_FUSION_THRESHOLD (64 MB), HOROVOD_CYCLE_TIME (5 ms until version 0.21)
+    and HOROVOD_CACHE_CAPACITY; Kurth et al., Exascale Deep Learning for Climate Analytics, 2018, for the first rank as
+    the bottleneck. The paper gives none of them.
     """
 
     buffer_bytes: int = Field(64 << 20, ge=4)
@@ -60,8 +62,9 @@ class HorovodOptions(BackendOptions):
     cycle_s: float = Field(5e-3, ge=0)
     """Horovod looks for ready tensors this often (0: at once)."""
     report_s: float = Field(0.0, ge=0)
-    """What the first rank spends on each report of a rank that a tensor is ready. It reads them one after the other, and a tensor may
-    go once every rank has reported it. 0, the default: reports cost nothing, thanks to a cache since version 0.16."""
+    """What the first rank spends on each report of a rank that a tensor is ready. It reads them one after the other,
+    and a tensor may go once every rank has reported it. 0, the default: reports cost nothing, thanks to a cache since
+    version 0.16."""
 
 
 class LazyOptions(BackendOptions):
@@ -87,7 +90,8 @@ class CscOptions(LazyOptions):
 
 
 def share_at(options: CscOptions) -> float:
-    """Share of the chunks that are selected in the iteration of the training that the run stands for (section 3.2, warm-up)."""
+    """Share of the chunks that are selected in the iteration of the training that the run stands for (section 3.2,
+    warm-up)."""
     if options.iteration is None or options.iteration >= options.warmup_iterations:
         return options.share
     return 1 - (1 - options.share) * options.iteration / options.warmup_iterations
@@ -127,10 +131,11 @@ def _lazy(job: Job, options: LazyOptions) -> Mapping[str, Plan]:
 
 
 def _csc(job: Job, options: CscOptions) -> Mapping[str, Plan]:
-    """Selected chunks are copied into a buffer, reduced when it is full, and copied back; at last the norms of all chunks.
+    """Selected chunks are copied into a buffer, reduced when it is full, and copied back; at last the norms of all
+    chunks.
 
-    The norms choose the chunks of the next iteration, so its backward pass needs them. Buffers take their turn like NCCL's calls:
-    one is filled when the one before is reduced.
+    The norms choose the chunks of the next iteration, so its backward pass needs them. Buffers take their turn like
+    NCCL's calls: one is filled when the one before is reduced.
     """
     bytes_per_value = BYTES_ON_WIRE[options.wire]
     chunks = pool_chunks(backward_order(job), options.chunk_values)
@@ -170,7 +175,8 @@ def pool_chunks(gradients: Sequence[Gradient], chunk_values: int) -> list[Gradie
 
 
 def select_chunks(count: int, share: float, seed: int) -> list[int]:
-    """Numbers of the selected chunks, in order. Norms are not known here, so the seed decides, for all workers and iterations alike."""
+    """Numbers of the selected chunks, in order. Norms are not known here, so the seed decides, for all workers and
+    iterations alike."""
     chosen = max(1, round(share * count))
     return sorted(random.Random(f"{seed}/csc").sample(range(count), chosen))
 

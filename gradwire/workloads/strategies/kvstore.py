@@ -1,13 +1,15 @@
 """MXNet's KVStore with synchronous updates, the baseline of P3: notify and pull for each key, first come, first served.
 
-Source: P3, sections 2, 4.1 and 5.1, and the constants of MXNet's public code (kvstore_dist.h). Keys are tensors. Those of a million
-parameters or more are cut evenly over all servers, the others are whole on server key * 9973 mod n. Workers push a layer as soon as the
-backward pass yields it. Once all workers have pushed a key, its server notifies each of them, and the worker pulls it inside the
-iteration: a request and the answer. There is no barrier (see workloads/engines/keywise.py).
-The server's one thread adds what arrives and copies what it answers with (costs.copy_rate); P3's server sends without a copy.
+Source: P3, sections 2, 4.1 and 5.1, and the constants of MXNet's public code (kvstore_dist.h). Keys are tensors. Those
+of a million parameters or more are cut evenly over all servers, the others are whole on server key * 9973 mod n.
+Workers push a layer as soon as the backward pass yields it. Once all workers have pushed a key, its server notifies
+each of them, and the worker pulls it inside the iteration: a request and the answer. There is no barrier (see
+workloads/engines/keywise.py). The server's one thread adds what arrives and copies what it answers with
+(costs.copy_rate); P3's server sends without a copy.
 
-Where the paper is silent: every pair has one connection and data waits in it in the order in which it became ready; notifications
-and requests go in the control class (`control_in_line` queues them behind the pair's data, as on a single connection).
+Where the paper is silent: every pair has one connection and data waits in it in the order in which it became ready;
+notifications and requests go in the control class (`control_in_line` queues them behind the pair's data, as on a
+single connection).
 
 Sockets hold what the pair's own queue would hold anyway, so it does not matter here when a SEND ends.
 """
@@ -37,7 +39,8 @@ class KVStoreOptions(Options):
     wait_free: bool = True
     """Whether layers are pushed as the backward pass yields them; otherwise all of them after it."""
     updates: Updates = "serial"
-    """Updates of different keys go one after the other ("serial") or all at once ("parallel", each at costs.aggregation_rate)."""
+    """Updates of different keys go one after the other ("serial") or all at once ("parallel", each at
+    costs.aggregation_rate)."""
     control_in_line: bool = False
     """Whether notifications and requests queue behind the pair's data; otherwise they go in the control class."""
 

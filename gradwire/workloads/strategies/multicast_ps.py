@@ -3,17 +3,19 @@
 Source: NetOps, sections 3.4 and 8.1 (multicast: one copy of each parameter reaches all workers; aggregation: see
 workloads/engines/aggregation.py), 9.1 (placement), 9.2 (messages), 9.3 (barrier). Each iteration of a worker:
 
-1. It tells every server that it is ready. A server sends its parameters once all workers are, as multicast serves all of them at once.
-2. Parameters leave in forward order: as one copy to the multicast group of all workers or, without multicast, as a copy for each
-   worker in turn, parameter by parameter ("round robin", the default of NetOps' simulator, section 6).
-3. Forward passes start layer by layer as parameters arrive; gradients are pushed as the backward pass yields them, straight to the
-   server or through the aggregating switches.
-4. The server adds what arrives and, when all is updated, sends a token to each worker: the global barrier (9.3: optional; without
-   it a parameter leaves as soon as it is updated, and the next iteration's forward pass waits for each layer's own parameters).
+1. It tells every server that it is ready. A server sends its parameters once all workers are, as multicast serves all
+   of them at once.
+2. Parameters leave in forward order: as one copy to the multicast group of all workers or, without multicast, as a
+   copy for each worker in turn, parameter by parameter ("round robin", the default of NetOps' simulator, section 6).
+3. Forward passes start layer by layer as parameters arrive; gradients are pushed as the backward pass yields them,
+   straight to the server or through the aggregating switches.
+4. The server adds what arrives and, when all is updated, sends a token to each worker: the global barrier (9.3:
+   optional; without it a parameter leaves as soon as it is updated, and the next iteration's forward pass waits for
+   each layer's own parameters).
 
-Where the paper is silent: a worker on a server's own host exchanges data with it through memory and is not a member of its group;
-multicast is made reliable by negative acknowledgements (agents/multicast/protocol.py), "since one has time to identify and recover from
-errors".
+Where the paper is silent: a worker on a server's own host exchanges data with it through memory and is not a member of
+its group; multicast is made reliable by negative acknowledgements (agents/multicast/protocol.py), "since one has time
+to identify and recover from errors".
 """
 
 from __future__ import annotations
@@ -127,7 +129,8 @@ class _Sender:
         return cls(servers, rank, beside, remote, servers.builder.queue(rank), group)
 
     def send(self, number: int, turns: Sequence[int]) -> tuple[list[int], dict[int, int]]:
-        """Sends a piece to all workers, in their turns where each gets a copy; returns SENDs, and the RECV of each worker."""
+        """Sends a piece to all workers, in their turns where each gets a copy; returns SENDs, and the RECV of each
+        worker."""
         servers, builder = self.servers, self.servers.builder
         sends: list[int] = []
         recvs: dict[int, int] = {}

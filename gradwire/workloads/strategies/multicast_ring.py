@@ -1,13 +1,14 @@
 """Ring allreduce whose second ring is a multicast: each owner sends its sum to all other workers at once.
 
-Source: NetOps, section 8.4 ("ring-reduce with multicast"). First ring as in section 3.3.2: every part of the model belongs to one
-worker; it starts at the owner's successor, each worker adds its own gradient and passes it on, and the owner gets the sum.
-Second phase: the owner multicasts the sum, so every worker receives the whole model but its own parts, at
-model size x (W - 1) / (W x bandwidth), as in the second ring, but after one step instead of W - 1.
+Source: NetOps, section 8.4 ("ring-reduce with multicast"). First ring as in section 3.3.2: every part of the model
+belongs to one worker; it starts at the owner's successor, each worker adds its own gradient and passes it on, and the
+owner gets the sum. Second phase: the owner multicasts the sum, so every worker receives the whole model but its own
+parts, at model size x (W - 1) / (W x bandwidth), as in the second ring, but after one step instead of W - 1.
 
-Where the paper is silent: parts are cut evenly ("when parameters have been distributed between workers equally") and into messages
-("only ring-reduce benefits significantly from messaging", 9.2), by default of 2^18 parameters (1 MiB). A worker passes a part on
-when its own gradient and the sum so far are there. Its iteration ends when it holds every sum. There is one worker per host.
+Where the paper is silent: parts are cut evenly ("when parameters have been distributed between workers equally") and
+into messages ("only ring-reduce benefits significantly from messaging", 9.2), by default of 2^18 parameters (1 MiB). A
+worker passes a part on when its own gradient and the sum so far are there. Its iteration ends when it holds every sum.
+There is one worker per host.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pydantic import Field
 
 from gradwire.datatypes.plan import Combine, Plan
 from gradwire.faults import InputFault
-from gradwire.workloads.engines.flows import Flows
+from gradwire.workloads.engines.parameter_server import Flows
 from gradwire.workloads.engines.placement import Piece, in_messages, partitioned, whole_tensors
 from gradwire.workloads.engines.worker import Workers
 from gradwire.workloads.job import Job

@@ -1,6 +1,7 @@
 """TensorFlow's parameter server as NetOps simulates and varies it.
 
-Source: NetOps, sections 3, 5, 6 and 9. The iteration is that of workloads/engines/tensorflow.py; what can be varied:
+Source: NetOps, sections 3, 5, 6 and 9. The iteration is that of workloads/engines/parameter_server.py; what can be
+varied:
 
 | option | values | section |
 |---|---|---|
@@ -17,9 +18,10 @@ Source: NetOps, sections 3, 5, 6 and 9. The iteration is that of workloads/engin
 | wait_free | true; false: gradients are pushed after the whole backward pass | 3.1 (true) |
 | cluster.servers, cluster.colocated | 1 and false: the paper's single dedicated server | 5 |
 
-Where the paper is silent: without the barrier a server sends parameters in the order in which they are updated, each to all workers in
-turn, and an iteration ends with the backward pass (workloads/engines/keywise.py); NetOps measures from the first parameter's last
-update to its arrival, which takes as long in the steady state. There `distribution` has nothing to order and stays at its default.
+Where the paper is silent: without the barrier a server sends parameters in the order in which they are updated, each
+to all workers in turn, and an iteration ends with the backward pass (workloads/engines/keywise.py); NetOps measures
+from the first parameter's last update to its arrival, which takes as long in the steady state. There `distribution`
+has nothing to order and stays at its default.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from pydantic import Field
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.keywise import Exchange, compile_keywise
+from gradwire.workloads.engines.parameter_server import DistributionOrder, Variant, compile_parameter_server
 from gradwire.workloads.engines.placement import (
     Piece,
     by_shares,
@@ -41,7 +44,6 @@ from gradwire.workloads.engines.placement import (
     whole_tensors,
     whole_variables,
 )
-from gradwire.workloads.engines.tensorflow import DistributionOrder, Variant, compile_parameter_server
 from gradwire.workloads.job import Job
 from gradwire.workloads.senders import SIMULATED
 from gradwire.workloads.strategy import Options, Strategy
@@ -51,11 +53,11 @@ class NetOpsOptions(Options):
     """See the table above."""
 
     distribution: DistributionOrder = "round-robin"
-    """The order in which servers send. "round-robin": a parameter to all workers, then the next. "block": all parameters to a worker, then
-    to the next. "random": an order of its own for each worker, all of them at once."""
+    """The order in which servers send. "round-robin": a parameter to all workers, then the next. "block": all
+    parameters to a worker, then to the next. "random": an order of its own for each worker, all of them at once."""
     placement: Literal["whole", "variables", "shares", "greedy", "split"] = "whole"
-    """Which server holds what. "whole": parameters round robin. "variables": weights and biases apart. "shares": by `shares`. "greedy":
-    by size. "split": evenly over all servers."""
+    """Which server holds what. "whole": parameters round robin. "variables": weights and biases apart. "shares": by
+    `shares`. "greedy": by size. "split": evenly over all servers."""
     shares: tuple[float, ...] = ()
     """For placement "shares", one for each server, summing to 1."""
     barrier: bool = True
@@ -84,7 +86,8 @@ def _placed(job: Job, options: NetOpsOptions) -> list[Piece]:
 
 
 def compile_netops(job: Job, options: NetOpsOptions) -> Mapping[str, Plan]:
-    """With the barrier TensorFlow's iteration, without it that of keywise.py. Raises InputFault for options that contradict."""
+    """With the barrier TensorFlow's iteration, without it that of keywise.py. Raises InputFault for options that
+    contradict."""
     pieces = in_messages(_placed(job, options), options.message_parameters)
     name = "netops-ps"
     if options.barrier:

@@ -1,21 +1,24 @@
 """P3: priority-based parameter propagation, slices that travel in the order in which the next forward pass needs them.
 
-Source: P3, section 4.2. Tensors are cut into slices of 50,000 parameters, round robin over the servers. A slice has the priority of its
-layer: the first layer's is the highest. Each worker has one priority queue and one thread that takes from it and sends with blocking
-calls, to all servers. A server puts what arrives into a priority queue from which one thread adds, updates and broadcasts at once: no
-notification, no pull, no barrier (see workloads/engines/keywise.py). `p3-slicing` is the same with the priorities off, the second
-curve of Fig. 7.
+Source: P3, section 4.2. Tensors are cut into slices of 50,000 parameters, round robin over the servers. A slice has
+the priority of its layer: the first layer's is the highest. Each worker has one priority queue and one thread that
+takes from it and sends with blocking calls, to all servers. A server puts what arrives into a priority queue from
+which one thread adds, updates and broadcasts at once: no notification, no pull, no barrier (see
+workloads/engines/keywise.py). `p3-slicing` is the same with the priorities off, the second curve of Fig. 7.
 
 Where the paper is silent:
 - Of slices with the same priority the earlier part of the tensor goes first.
-- The server's thread broadcasts with blocking calls as well, so what waits there is sent by priority, one message at a time.
-- What `p3-slicing` keeps of P3 beside the slices: here all but the order (`delivery = "pull"` gives it the KVStore's notify and pull).
+- The server's thread broadcasts with blocking calls as well, so what waits there is sent by priority, one message at a
+  time.
+- What `p3-slicing` keeps of P3 beside the slices: here all but the order (`delivery = "pull"` gives it the KVStore's
+  notify and pull).
 
-Blocking sends: the paper says that the thread goes at the speed of the network, which is what transport.send_ends = "departure" does. In
-its implementation a thread returns from a send when the socket has room, not when the data has left, and what waits in the socket is
-beyond the reach of any priority. So by default sends are "buffered" and one slice may wait for each connection (workloads/senders.py);
-transport.unsent sets another bound, such as one burst, "64KB". Below that TCP's small queues keep about a millisecond of data in the host's
-own port: in Fig. 4's example, with one server, 10 Gbit/s and "64KB", an urgent slice waits 1.3 ms longer than on paper.
+Blocking sends: the paper says that the thread goes at the speed of the network, which is what transport.send_ends =
+"departure" does. In its implementation a thread returns from a send when the socket has room, not when the data has
+left, and what waits in the socket is beyond the reach of any priority. So by default sends are "buffered" and one
+slice may wait for each connection (workloads/senders.py); transport.unsent sets another bound, such as one burst,
+"64KB". Below that TCP's small queues keep about a millisecond of data in the host's own port: in Fig. 4's example,
+with one server, 10 Gbit/s and "64KB", an urgent slice waits 1.3 ms longer than on paper.
 """
 
 from __future__ import annotations

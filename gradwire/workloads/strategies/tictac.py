@@ -1,10 +1,10 @@
 """TicTac: parameter servers that send each worker its parameters in the order in which its computation can use them.
 
-Source: TicTac, sections 3 to 6. The iteration, and how an order is enforced: workloads/engines/ordered_transfers.py. The orders TIC and
-TAC: workloads/ordering.py.
+Source: TicTac, sections 3 to 6. The iteration, and how an order is enforced: workloads/engines/ordered_transfers.py.
+The orders TIC and TAC: workloads/ordering.py.
 
-Where the paper is silent: tensors are placed whole, round robin over the servers (TensorFlow's default); the time oracle gives a
-transfer its time alone at line rate, without headers, and takes every server to be remote.
+Where the paper is silent: tensors are placed whole, round robin over the servers (TensorFlow's default); the time
+oracle gives a transfer its time alone at line rate, without headers, and takes every server to be remote.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class TictacOptions(Options):
     """How TicTac orders transfers, and where it enforces that order."""
 
     order: Order = "tic"
-    """Of the transfers to a worker. "random" is the baseline: nothing is enforced, and each worker has another order. "layer": tensors
-    as created. "reverse": from last to first, the worst case (Geryon, Fig. 4b). "shared-random": a random order that is enforced at all
-    workers alike (section 6.3)."""
+    """Of the transfers to a worker. "random" is the baseline: nothing is enforced, and each worker has another order.
+    "layer": tensors as created. "reverse": from last to first, the worst case (Geryon, Fig. 4b). "shared-random": a
+    random order that is enforced at all workers alike (section 6.3)."""
     workload: Literal["training", "inference"] = "training"
     """"inference": agents only pull parameters and compute the forward pass."""
     enforcement: Enforcement = "sender"
@@ -40,7 +40,8 @@ class TictacOptions(Options):
 
 
 def compile_tictac(job: Job, options: TictacOptions) -> Mapping[str, Plan]:
-    """TicTac with whole tensors. Raises InputFault for order "tac" if the job has no link rate, and for options that contradict."""
+    """TicTac with whole tensors. Raises InputFault for order "tac" if the job has no link rate, and for options that
+    contradict."""
     if options.enforcement != "sender" and options.order == "random":
         raise InputFault(
             f"enforcement = '{options.enforcement}': order 'random' is enforced nowhere; leave out one of them"
@@ -86,7 +87,8 @@ def _shuffled(count: int, seed: str) -> list[int]:
 
 
 def operation_graph(job: Job, *, timed: bool, inference: bool) -> OperationGraph:
-    """The reference worker's partition of the model's graph; `timed`: with the time oracle's transfer times, otherwise without."""
+    """The reference worker's partition of the model's graph; `timed`: with the time oracle's transfer times, otherwise
+    without."""
     if timed and job.rate_bps is None:
         raise InputFault("order 'tac' weighs transfers against computation: the job needs a link rate (fabric.rate)")
     latency_s, bits_per_s = job.costs.message_latency_s, job.rate_bps or float("inf")

@@ -1,7 +1,8 @@
 """Slices in forward order, enforced at the servers: end-host scheduling, which Geryon compares itself with.
 
-Source: Geryon, section V-D; TicTac, section 5.1. Tensors are cut as in Geryon, and the slices for each (server, worker) pair leave in
-forward order (workloads/engines/ordered_transfers.py). Workers compute in a chain, as in Geryon's other contenders.
+Source: Geryon, section V-D; TicTac, section 5.1. Tensors are cut as in Geryon, and the slices for each (server,
+worker) pair leave in forward order (workloads/engines/ordered_transfers.py). Workers compute in a chain, as in
+Geryon's other contenders.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ class TictacSlicingOptions(PartitionOptions):
     """Geryon's slices, and what scheduling them costs."""
 
     scheduling_cost_per_slice: DurationS = Field(0.0, ge=0)
-    """Time that a channel's scheduler takes before it hands a slice over. Geryon's Fig. 10 shows up to 800 ms per iteration with slices
-    of at most 256K parameters: 9.52 ms for each of the 84 that VGG-19 has on a channel of 8 servers here. More slices need more
-    threads, whose coordination costs more; the paper gives no other time."""
+    """Time that a channel's scheduler takes before it hands a slice over. Geryon's Fig. 10 shows up to 800 ms per
+    iteration with slices of at most 256K parameters: 9.52 ms for each of the 84 that VGG-19 has on a channel of 8
+    servers here. More slices need more threads, whose coordination costs more; the paper gives no other time."""
 
 
 def compile_tictac_slicing(job: Job, options: TictacSlicingOptions) -> Mapping[str, Plan]:

@@ -1,7 +1,7 @@
 """Vanilla: TensorFlow's parameter server as it is, the baseline of Geryon and TicTac.
 
-Source: Geryon, section V-A; TicTac, section 2; NetOps, section 3. Whole tensors go round robin over the servers, and each worker pulls
-them in a random order of its own. The iteration: workloads/engines/tensorflow.py.
+Source: Geryon, section V-A; TicTac, section 2; NetOps, section 3. Whole tensors go round robin over the servers, and
+each worker pulls them in a random order of its own. The iteration: workloads/engines/parameter_server.py.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gradwire.datatypes.plan import Plan
+from gradwire.workloads.engines.parameter_server import compile_parameter_server
 from gradwire.workloads.engines.placement import whole_tensors
-from gradwire.workloads.engines.tensorflow import compile_parameter_server
 from gradwire.workloads.job import Job
 from gradwire.workloads.senders import GRPC
 from gradwire.workloads.strategy import Options, Strategy

@@ -1,4 +1,5 @@
-"""Which ops use and change what their ranks hold of a chunk: the sum under way, and the last complete value (see plan.Ledger)."""
+"""Which ops use and change what their ranks hold of a chunk: the sum under way, and the last complete value (see
+plan.Ledger)."""
 
 from __future__ import annotations
 
@@ -77,7 +78,8 @@ def accesses_to_sums(graph: Graph, holdings: Holdings) -> Accesses:
 
 
 def _additions_that_take_time(plan: Plan, arrives: npt.NDArray[np.bool_]) -> Int64:
-    """REDUCEs that wait for what they add: it is in the sum when they end. Others only keep their stream busy, as copies do."""
+    """REDUCEs that wait for what they add: it is in the sum when they end. Others only keep their stream busy, as
+    copies do."""
     ops = plan.ops
     waiting = np.repeat(np.arange(len(ops)), np.diff(plan.dep_start))
     reduces = (

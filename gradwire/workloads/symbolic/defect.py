@@ -41,7 +41,8 @@ def not_held(op: int, iteration: int, chunk: int, held: int) -> Defect:
 
 
 def wrongly_added(op: int, iteration: int, *, empty: bool, added: int, total: int) -> Defect:
-    """It adds nothing, or what its rank has, or what comes too late: contributions of an iteration to a sum of another one."""
+    """It adds nothing, or what its rank has, or what comes too late: contributions of an iteration to a sum of another
+    one."""
     what = "carries no contribution" if empty else "would count twice or too late"
     return Defect(op, iteration, f"its message {what}: of iteration {added}, on a sum of iteration {total}")
 

@@ -13,7 +13,8 @@ from gradwire.workloads.symbolic.orders import ORDERS
 from gradwire.workloads.symbolic.races import race
 
 MOST_OPS_IN_PYTHON = 15_000
-"""Larger plans are executed by machine code. Loading that takes half a second, in which Python executes a plan of so many ops."""
+"""Larger plans are executed by machine code. Loading that takes half a second, in which Python executes a plan of so
+many ops."""
 
 
 def defects(plan: Plan) -> Iterator[Defect]:

@@ -1,5 +1,5 @@
-"""Executes a plan in one order after the other, op by op: all ops that are ready and most urgent take what they need, then send, then
-receive, then produce.
+"""Executes a plan in one order after the other, op by op: all ops that are ready and most urgent take what they need,
+then send, then receive, then produce.
 
 Small plans are executed by Python, 2 to 3 us per op and iteration; large ones by machine code, a tenth of a microsecond
 (workloads/symbolic/loops.py).
@@ -32,7 +32,8 @@ _LOOPS = Loops()
 class _Code(NamedTuple):
     """What does not change while a plan is executed. Pairs of an op are in compressed rows, as its successors are.
 
-    Sets of workers are of `words` words each, one set behind the other. All columns are arrays for machine code, and lists for Python.
+    Sets of workers are of `words` words each, one set behind the other. All columns are arrays for machine code, and
+    lists for Python.
     """
 
     does: UInt8
@@ -79,13 +80,15 @@ class Execution(NamedTuple):
 
     #: The first one.
     defect: Defect | None
-    #: By node, what the messages of SENDs carry: an iteration, and a set of workers unless it is to be copied. Up to the defect, if any.
+    #: By node, what the messages of SENDs carry: an iteration, and a set of workers unless it is to be copied. Up to
+    #: the defect, if any.
     sent_iteration: Int8
     sent_workers: UInt64
 
 
 def executions(graph: Graph, urgencies: Sequence[Int64], holdings: Holdings, *, in_code: bool) -> Iterator[Execution]:
-    """Executes a plan once for each order. `holdings.summed` learns which sums become complete. in_code: by machine code."""
+    """Executes a plan once for each order. `holdings.summed` learns which sums become complete. in_code: by machine
+    code."""
     code = _code(graph, holdings, in_code=in_code)
     if not in_code:
         # Python reads a number from a list in a third of the time.
@@ -183,7 +186,8 @@ def _rows(op: Int64, count: int, *, in_code: bool) -> tuple[Int64, Int64]:
 
 @_LOOPS
 def _sort(keys: Int64, upcoming: Int64, order: Int64) -> None:
-    """Fills `order` with the places of equal keys side by side, in their order. upcoming: where the next one of each key goes."""
+    """Fills `order` with the places of equal keys side by side, in their order. upcoming: where the next one of each
+    key goes."""
     for place in range(len(keys)):
         order[upcoming[keys[place]]] = place
         upcoming[keys[place]] += 1
@@ -193,8 +197,8 @@ def _sort(keys: Int64, upcoming: Int64, order: Int64) -> None:
 def _execute(code: _Code, state: _State, urgency: Int32, words: int, iterations: int) -> tuple[int, int, int, int]:
     """Executes all nodes that ever become ready. Returns what it finds, at which node, and two numbers more:
 
-    NOT_HELD: the pair of consumes and needs, and the iteration that is held instead. EMPTY and NOT_ADDABLE: the iterations of what is
-    added and of the sum.
+    NOT_HELD: the pair of consumes and needs, and the iteration that is held instead. EMPTY and NOT_ADDABLE: the
+    iterations of what is added and of the sum.
     """
     count = len(code.does)
     for node in range(len(state.waits_for)):

@@ -66,7 +66,8 @@ class Graph:
         return successors[first + np.arange(int(lengths.sum()))], lengths
 
     def dead_ends(self) -> npt.NDArray[np.bool_]:
-        """Whether each op is a dead end, for which only other dead ends wait. If a dependency is missing, the race is lost there."""
+        """Whether each op is a dead end, for which only other dead ends wait. If a dependency is missing, the race is
+        lost there."""
         waiting = np.bincount(self.source, minlength=self.count)
         by_target = np.argsort(self.target, kind="stable")
         sources = self.source[by_target]

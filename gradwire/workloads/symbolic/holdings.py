@@ -12,8 +12,8 @@ UInt64 = npt.NDArray[np.uint64]
 
 
 class Holdings:
-    """What every rank may hold of every chunk, by the rules of gradwire.datatypes.plan.Ledger. A row is a (rank, chunk) that some op
-    touches."""
+    """What every rank may hold of every chunk, by the rules of gradwire.datatypes.plan.Ledger. A row is a (rank,
+    chunk) that some op touches."""
 
     def __init__(self, plan: Plan) -> None:
         ops, chunks = plan.ops, max(1, len(plan.chunk_bytes))

@@ -1,7 +1,7 @@
 """Loops over arrays from one source, run in two ways: by Python, or compiled to machine code by numba.
 
-To load numba and machine code takes a second, which small plans do not need. Compiling takes some seconds of one core, once; numba keeps
-the machine code beside the source, or in its own cache.
+To load numba and machine code takes a second, which small plans do not need. Compiling takes some seconds of one core,
+once; numba keeps the machine code beside the source, or in its own cache.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Loops:
-    """The loops of a module, which may call each other. They use arrays, tuples of arrays and numbers, and make no array."""
+    """The loops of a module, which may call each other. They use arrays, tuples of arrays and numbers, and make no
+    array."""
 
     def __init__(self) -> None:
         self._functions: list[FunctionType] = []
@@ -33,7 +34,8 @@ class Loops:
         return cast(Function, self._compiled[function.__name__])
 
     def _compile(self) -> None:
-        """In machine code, the functions know each other in that form alone: they have the module's names, but for their own."""
+        """In machine code, the functions know each other in that form alone: they have the module's names, but for
+        their own."""
         names = dict(self._functions[0].__globals__)
         for function in self._functions:
             copy = FunctionType(function.__code__, names, function.__name__)
@@ -44,8 +46,8 @@ def _in_code(function: FunctionType) -> Any:
     import numba  # noqa: PLC0415 (a second that few plans need)
     from numba.core.cpu import CPUTargetOptions  # noqa: PLC0415
 
-    # No counting of references to arrays, which no function here makes or drops: whatever is passed on would cost ten times as much.
-    # numba does not document the option.
+    # No counting of references to arrays, which no function here makes or drops: whatever is passed on would cost ten
+    # times as much. numba does not document the option.
     options: dict[str, Any] = {"_nrt": False} if hasattr(CPUTargetOptions, "_nrt") else {}
     try:
         return numba.njit(cache=True, **options)(function)

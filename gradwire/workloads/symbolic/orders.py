@@ -43,7 +43,7 @@ ORDERS: tuple[Urgency, ...] = (
     _ahead(lambda rank, ranks: rank < ranks // 2),
     _ahead(lambda rank, ranks: rank >= ranks // 2),
 )
-"""The first order puts receives as early and sends as late as possible; the second does the opposite, with receives that nothing waits for
-last of all. The others let some ranks run as far ahead of the rest as messages permit: every second rank, and one half of them (in a
-parameter server's plan, the workers or the servers). Executing one rank after the other would pull more apart, but takes almost as many
-steps as there are ops."""
+"""The first order puts receives as early and sends as late as possible; the second does the opposite, with receives
+that nothing waits for last of all. The others let some ranks run as far ahead of the rest as messages permit: every
+second rank, and one half of them (in a parameter server's plan, the workers or the servers). Executing one rank after
+the other would pull more apart, but takes almost as many steps as there are ops."""

@@ -1,4 +1,5 @@
-"""What comes before what in a graph without cycles, in whatever order its nodes are taken: for small graphs, in Python's long integers."""
+"""What comes before what in a graph without cycles, in whatever order its nodes are taken: for small graphs, in
+Python's long integers."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ Bool = npt.NDArray[np.bool_]
 
 
 class Precedence(Protocol):
-    """Tells of pairs of nodes whether the first always comes before the second. All questions go by the places of nodes in one order."""
+    """Tells of pairs of nodes whether the first always comes before the second. All questions go by the places of
+    nodes in one order."""
 
     #: Place of each node in an order that the edges permit.
     place: Int32

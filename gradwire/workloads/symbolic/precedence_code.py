@@ -1,7 +1,8 @@
-"""What comes before what in a graph without cycles, as in workloads/symbolic/precedence.py, for large graphs: compiled with numba.
+"""What comes before what in a graph without cycles, as in workloads/symbolic/precedence.py, for large graphs: compiled
+with numba.
 
-Most pairs are a few edges apart, and found by a short search. For the others, sets of bits spread along the edges: one bit for each place
-from which, or to which, many pairs lead.
+Most pairs are a few edges apart, and found by a short search. For the others, sets of bits spread along the edges: one
+bit for each place from which, or to which, many pairs lead.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from gradwire.workloads.symbolic.precedence import Bool
 
 MOST_VISITED = 24
 MOST_FOLLOWED = 512
-"""Nodes that a short search visits from either end, and edges that it follows. Most pairs of the catalogue's strategies are closer."""
+"""Nodes that a short search visits from either end, and edges that it follows. Most pairs of the catalogue's
+strategies are closer."""
 MOST_WORDS = 8
 """Words of bits that spread at once: a line of a processor's cache."""
 SPREAD_BYTES = 1 << 27
@@ -121,7 +123,8 @@ def _sort(keys: Int32, values: Int32, upcoming: Int64, sorted_values: Int32) -> 
 
 @_LOOPS
 def _in_order(start: Int64, after: Int32, waits_for: Int64, order: Int32) -> int:
-    """Fills `order` with nodes, each behind those that come before it; returns how many, which is all but those in and behind circles."""
+    """Fills `order` with nodes, each behind those that come before it; returns how many, which is all but those in and
+    behind circles."""
     ready = 0
     for node in range(len(order)):
         if waits_for[node] == 0:

@@ -1,13 +1,14 @@
 """Races: what a plan yields depends on which of two ops comes first, and nothing holds them in order.
 
-A plan without races yields the same in whatever order its ops are taken, so that executing it once tells what it yields. Of two accesses
-to what a rank holds of a chunk, one must always come before the other, unless both only use it, or both add to the same iteration's sum. So
-the accesses are put in an order that dependencies permit, and cut into runs of those that may come in any order among themselves; then all
-of a run must come before all of the next one (workloads/symbolic/runs.py). Whether it does is a question of the graph alone, however long
-the way from one to the other (workloads/symbolic/precedence.py).
+A plan without races yields the same in whatever order its ops are taken, so that executing it once tells what it
+yields. Of two accesses to what a rank holds of a chunk, one must always come before the other, unless both only use
+it, or both add to the same iteration's sum. So the accesses are put in an order that dependencies permit, and cut into
+runs of those that may come in any order among themselves; then all of a run must come before all of the next one
+(workloads/symbolic/runs.py). Whether it does is a question of the graph alone, however long the way from one to the
+other (workloads/symbolic/precedence.py).
 
-A sum replaces the complete value when the last addition makes it complete. Whoever uses that value must come after all additions; and
-whoever uses the value before it, before at least one of them, whichever it is.
+A sum replaces the complete value when the last addition makes it complete. Whoever uses that value must come after all
+additions; and whoever uses the value before it, before at least one of them, whichever it is.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class _Pairs(NamedTuple):
 def race(graph: Graph, holdings: Holdings, *, in_code: bool) -> Defect | None:
     """The first race that is found in a graph without cycles.
 
-    holdings: of a plan that has been executed, which tells where sums become complete. in_code: by machine code, for large graphs.
+    holdings: of a plan that has been executed, which tells where sums become complete. in_code: by machine code, for
+    large graphs.
     """
     return _Races(graph, holdings, in_code=in_code).first()
 
@@ -66,7 +68,8 @@ class _Races:
         group = completing.iteration.astype(np.int64) * len(self.summed) + np.searchsorted(self.summed, completing.row)
         #: What makes each sum complete, by iteration and row. A node behind those of the graph comes after any of it.
         self.completing = Groups.of(group, completing.node, self.joins)
-        # Where additions take time, the messages that bring them complete the sum, which may be before that time has passed.
+        # Where additions take time, the messages that bring them complete the sum, which may be before that time has
+        # passed.
         brings = graph.plan.ops.kind[completing.node % graph.count] != OpKind.REDUCE
         brought, brought_to = completing.of(brings), group[brings]
         source, target = graph.unrolled()
@@ -135,7 +138,8 @@ class _Races:
                 yield from self._pairs_of(runs)
 
     def _pairs_of(self, runs: Neighbours) -> Iterator[_Pairs]:
-        """Where all ways on from a node lead through another one, that one stands for it: many pairs thereby become the same."""
+        """Where all ways on from a node lead through another one, that one stands for it: many pairs thereby become
+        the same."""
         place, first, then = self.place, runs.first, runs.then
         limit = np.minimum.reduceat(self.earliest[then], runs.begins(runs.then_pair)) if len(then) else then
         on = self.after_alone[first]

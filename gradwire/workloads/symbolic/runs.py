@@ -1,4 +1,5 @@
-"""Runs of accesses to one thing that may come in any order among themselves, and what must come before what between runs."""
+"""Runs of accesses to one thing that may come in any order among themselves, and what must come before what between
+runs."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ class Neighbours:
     row: Int32
     first_does: UInt8
     then_does: UInt8
-    #: Nodes of the runs that come first, and the pair that each belongs to, in order; and the same of those that come then.
+    #: Nodes of the runs that come first, and the pair that each belongs to, in order; and the same of those that come
+    #: then.
     first: Int32
     first_pair: Int64
     then: Int32
@@ -55,9 +57,9 @@ class Groups:
 def neighbours(accesses: Accesses, moments: Int64, completing: Groups, joins_from: int) -> Iterator[Neighbours]:
     """Pairs of runs, in portions.
 
-    moments: of each access, in an order that all edges of the graph permit. completing: what completes a sum; group i has the node
-    `joins_from` + i, which comes after any of them: whatever must come before the sum is complete, must come before that node, and what
-    comes behind it must come after all of the group.
+    moments: of each access, in an order that all edges of the graph permit. completing: what completes a sum; group i
+    has the node `joins_from` + i, which comes after any of them: whatever must come before the sum is complete, must
+    come before that node, and what comes behind it must come after all of the group.
     """
     order = np.lexsort((moments, accesses.row))
     row = accesses.row[order]
@@ -107,7 +109,8 @@ def distinct(group: Int64, node: Int32, nodes: int) -> Int64:
 
 
 def products(first_group: Int64, then_group: Int64, groups: int) -> Iterator[tuple[Int64, Int64, Int64]]:
-    """Every pair of a member of a group and one of the group's other side, in portions: group, and place on either side."""
+    """Every pair of a member of a group and one of the group's other side, in portions: group, and place on either
+    side."""
     sizes, other_sizes = (np.bincount(group, minlength=groups) for group in (first_group, then_group))
     begins, other_begins = (np.cumsum(of) - of for of in (sizes, other_sizes))
     pairs = sizes * other_sizes

@@ -1,1 +1,2 @@
-"""Traces of training jobs that others recorded: read in several formats, judged, and kept as a workload that plans replay."""
+"""Traces of training jobs that others recorded: read in several formats, judged, and kept as a workload that plans
+replay."""

@@ -1,7 +1,7 @@
 """Puts what the files of several ranks say together into one workload: who takes part in what, and who is missing.
 
-Of each group, the first call of every member is one collective, the second the next, and so on, as communication libraries match them;
-messages between two ranks with the same tag likewise. Kinds and sizes must agree.
+Of each group, the first call of every member is one collective, the second the next, and so on, as communication
+libraries match them; messages between two ranks with the same tag likewise. Kinds and sizes must agree.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ def _world(by_rank: dict[int, RankRecord], reading: Reading, findings: Findings)
 
 
 def _filled(by_rank: dict[int, RankRecord], world: int, findings: Findings) -> list[RankRecord]:
-    """A record for every rank. Those without a file get another's, if all communication of that one is among all ranks alike."""
+    """A record for every rank. Those without a file get another's, if all communication of that one is among all ranks
+    alike."""
     missing = [rank for rank in range(world) if rank not in by_rank]
     if not missing:
         return [by_rank[rank] for rank in range(world)]
@@ -318,7 +319,8 @@ class _Assembly:
         self._calls += tasks.shape[1]
 
     def _with_parts(self, tasks: Int64) -> Int64:
-        """The all-to-alls in which a rank has parts of different sizes, whose parts are noted. Refuses those that do not agree."""
+        """The all-to-alls in which a rank has parts of different sizes, whose parts are noted. Refuses those that do
+        not agree."""
         has_parts = np.isin(tasks, list(self._parts)).any(axis=0) if self._parts else np.zeros(tasks.shape[1], np.bool_)
         found = np.flatnonzero(has_parts & (self._kind[tasks] == Kind.ALL_TO_ALL).all(axis=0))
         for call in found.tolist():
@@ -396,7 +398,8 @@ class _Assembly:
         return column
 
     def _refuse_circles(self, workload: Workload) -> None:
-        """Refuses tasks that wait for one another, also across ranks: a collective ends nowhere before it has begun everywhere."""
+        """Refuses tasks that wait for one another, also across ranks: a collective ends nowhere before it has begun
+        everywhere."""
         count = len(workload.tasks)
         collective = (workload.tasks.group >= 0) & (workload.tasks.call >= 0)
         node = np.where(collective, count + workload.tasks.call, np.arange(count))

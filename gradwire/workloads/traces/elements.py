@@ -12,7 +12,8 @@ ELEMENT_BYTES = {
     "uint32": 4, "long": 8, "longint": 8, "int64": 8, "uint64": 8, "complexhalf": 4, "complexfloat": 8, "complex64": 8,
     "complexdouble": 16, "complex128": 16, "float8e4m3fn": 1, "float8e5m2": 1, "float8e4m3fnuz": 1, "float8e5m2fnuz": 1,
 }  # fmt: skip
-"""Bytes of an element by the names of c10/core/ScalarType.h in PyTorch, and by those of NumPy and C; without punctuation, in lower case."""
+"""Bytes of an element by the names of c10/core/ScalarType.h in PyTorch, and by those of NumPy and C; without
+punctuation, in lower case."""
 
 KINDS = {
     "allreduce": Kind.ALL_REDUCE,

@@ -1,4 +1,5 @@
-"""What an import found in traces: what its reading rests on, and what it refuses because the result would be a guess."""
+"""What an import found in traces: what its reading rests on, and what it refuses because the result would be a
+guess."""
 
 from __future__ import annotations
 

@@ -1,14 +1,18 @@
 """A recorded job on more ranks: copies of it side by side, joined by the groups that grow, as data parallelism does.
 
-Rank r of copy c becomes rank c * recorded + r, and does what rank r does. A group that grows has the ranks of all copies, and each of its
-calls is one call of all of them; its root, where it has one, is that of the first copy. All other groups, and messages, are copied with
-each copy. What becomes of a call's size in a group that grows follows from what data parallelism divides:
+Rank r of copy c becomes rank c * recorded + r, and does what rank r does. A group that grows has the ranks of all
+copies, and each of its calls is one call of all of them; its root, where it has one, is that of the first copy. All
+other groups, and messages, are copied with each copy. What becomes of a call's size in a group that grows follows from
+what data parallelism divides:
 
-- An all-reduce, reduction, broadcast or reduce-scatter keeps its buffer: gradients and parameters are as large on any number of ranks.
-- An all-to-all keeps what a rank puts in, and a gathering or scattering keeps a rank's amount: samples of a rank are as many as before.
-- An all-gather in a group that also has reduce-scatters is of divided state, as in ZeRO and FSDP (Rajbhandari et al., "ZeRO: Memory
-  Optimizations Toward Training Trillion Parameter Models", 2020, section 5): what comes out stays as large, so a rank puts in less by the
-  number of copies, rounded up to whole elements. In any other group it keeps what a rank puts in.
+- An all-reduce, reduction, broadcast or reduce-scatter keeps its buffer: gradients and parameters are as large on any
+  number of ranks.
+- An all-to-all keeps what a rank puts in, and a gathering or scattering keeps a rank's amount: samples of a rank are
+  as many as before.
+- An all-gather in a group that also has reduce-scatters is of divided state, as in ZeRO and FSDP (Rajbhandari et al.,
+  "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", 2020, section 5): what comes out stays as
+  large, so a rank puts in less by the number of copies, rounded up to whole elements. In any other group it keeps what
+  a rank puts in.
 """
 
 from __future__ import annotations
@@ -30,7 +34,8 @@ MOST_NAMED = 8
 
 
 def growing_groups(workload: Workload, wanted: Iterable[str | int]) -> tuple[int, ...]:
-    """The numbers of the groups that grow: those named, and for ALL_RANKS those of all recorded ranks. Raises InputFault."""
+    """The numbers of the groups that grow: those named, and for ALL_RANKS those of all recorded ranks. Raises
+    InputFault."""
     everyone = set(range(workload.ranks))
     found: set[int] = set()
     for each in wanted:
@@ -116,7 +121,8 @@ class _Growth:
         )
 
     def _grown_groups(self) -> Iterator[tuple[int, ...]]:
-        """The recorded groups by their numbers, those that grow with all copies' ranks; then the further copies of the others."""
+        """The recorded groups by their numbers, those that grow with all copies' ranks; then the further copies of the
+        others."""
         recorded = self._of.ranks
         for number, ranks in enumerate(self._of.groups):
             over = range(self._copies) if self._grows[number] else range(1)

@@ -21,7 +21,8 @@ VERDICT_FILE, VERDICT_VERSION = "verdict.json", 1
 TAR_MAGIC_AT, TAR_MAGIC = 257, b"ustar"
 """Where a tar archive has its mark (POSIX.1-1988)."""
 BEGINNING_BYTES = 16 << 20
-"""What precedes a profile's events: device properties, and the ranks of all process groups, which are megabytes for thousands of ranks."""
+"""What precedes a profile's events: device properties, and the ranks of all process groups, which are megabytes for
+thousands of ranks."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ class Imported:
 
 
 def import_traces(paths: Sequence[Path], name: str, reading: Reading, watch: Watch) -> Imported:
-    """Reads the traces of a job's ranks. Raises InputFault for a file that cannot be read, with its name and the place."""
+    """Reads the traces of a job's ranks. Raises InputFault for a file that cannot be read, with its name and the
+    place."""
     records = []
     for path in paths:
         try:

@@ -21,11 +21,13 @@ MOST_RANKS = 65_536
 MOST_TASKS = 50_000_000
 """Of all ranks together: columns of 8 bytes each then take 4 GB. Ranks that are filled in count as well."""
 MOST_FILLED_TASKS = 4_000_000
-"""Of ranks that are filled in, together: twice as many ops are as many as plans have, and a small file should not take gigabytes."""
+"""Of ranks that are filled in, together: twice as many ops are as many as plans have, and a small file should not take
+gigabytes."""
 MOST_LISTED_RANKS = 64 * MOST_RANKS
 """Of all process groups of a file together, where a small file may speak of many large groups."""
 COMPUTE_STREAM, HOST_STREAM, MEMORY_STREAM, POINT_STREAM = 0, 2, 3, 4
-"""Serial streams of a rank; the last for points in time, which must not wait for what computes. Additions have stream 1 in plans."""
+"""Serial streams of a rank; the last for points in time, which must not wait for what computes. Additions have stream
+1 in plans."""
 
 Watch = Callable[[Path, int, int], None]
 """Hears how many bytes of a file have been read, and how many there are."""
@@ -109,15 +111,16 @@ class RankRecord:
                 self.groups[name] = ranks
 
     def learn_given(self, reading: Reading) -> None:
-        """Takes in the groups that a user gives. Of a name for several, the one that the rank is in; without its rank, the first, until
-        `settle` says which."""
+        """Takes in the groups that a user gives. Of a name for several, the one that the rank is in; without its rank,
+        the first, until `settle` says which."""
         self.learn_groups(reading.groups)
         for name, groups in reading.several_groups.items():
             own = [ranks for ranks in groups if self.rank in ranks]
             self.learn_groups({name: (own or groups)[0]})
 
     def settle(self, rank: int, reading: Reading) -> None:
-        """Takes of each name for several groups the one that a rank is in, once it is known which rank the file is of."""
+        """Takes of each name for several groups the one that a rank is in, once it is known which rank the file is
+        of."""
         for name, groups in reading.several_groups.items():
             if self.groups.get(name) in groups:
                 self.groups[name] = next((ranks for ranks in groups if rank in ranks), self.groups[name])

@@ -1,7 +1,9 @@
-"""All-to-alls whose parts differ in size, as PyTorch records them: how much a rank puts in for each member, and gets from each.
+"""All-to-alls whose parts differ in size, as PyTorch records them: how much a rank puts in for each member, and gets
+from each.
 
-Lists of splits count rows of the first dimension, or elements where tensors are in lists; either way a part has the same share of the
-rank's bytes as its number has of the sum. What one rank says that it gets from another has to be what that one says that it puts in.
+Lists of splits count rows of the first dimension, or elements where tensors are in lists; either way a part has the
+same share of the rank's bytes as its number has of the sum. What one rank says that it gets from another has to be
+what that one says that it puts in.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ def is_uneven(split: str) -> bool:
 
 
 def part_sizes(split: str, members: int, size_bytes: int) -> tuple[int, ...]:
-    """Bytes of each part, given the recorded list, which is empty where parts are alike. Raises ValueError, with what is wrong."""
+    """Bytes of each part, given the recorded list, which is empty where parts are alike. Raises ValueError, with what
+    is wrong."""
     counts = [int(number) for number in re.findall(r"\d+", split)] or [1] * members
     if CUT_SHORT in split:
         raise ValueError(f"the list of their sizes is cut short ('{CUT_SHORT}')")

@@ -1,4 +1,5 @@
-"""What an imported workload consists of: calls and bytes by kind and group, computation, and exposed communication as recorded."""
+"""What an imported workload consists of: calls and bytes by kind and group, computation, and exposed communication as
+recorded."""
 
 from __future__ import annotations
 

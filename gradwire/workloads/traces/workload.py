@@ -1,7 +1,8 @@
-"""An imported trace as frozen data: a task graph per rank in columns, and the file that keeps it. docs/traces.md describes the file.
+"""An imported trace as frozen data: a task graph per rank in columns, and the file that keeps it. docs/traces.md
+describes the file.
 
-A task is a computation of known duration, one rank's part in a collective, or one end of a message. Tasks that belong together on several
-ranks have the same `call`. What a size counts depends on the kind (`Kind`).
+A task is a computation of known duration, one rank's part in a collective, or one end of a message. Tasks that belong
+together on several ranks have the same `call`. What a size counts depends on the kind (`Kind`).
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from gradwire.regular_files import IrregularFileError
 
 FORMAT = "gradwire trace workload"
 VERSION, WITH_PRIORITIES, WITH_SPLITS = 1, 2, 3
-"""Of the file: 2 has the column of priorities; 3 has parts of different sizes and, where any is recorded, priorities. What is not recorded
-is left out, so that older versions of gradwire can read the file."""
+"""Of the file: 2 has the column of priorities; 3 has parts of different sizes and, where any is recorded, priorities.
+What is not recorded is left out, so that older versions of gradwire can read the file."""
 FILE_NAME = "workload.npz"
 
 Int64 = npt.NDArray[np.int64]
@@ -104,7 +105,8 @@ class Tasks:
     stream: Int64
     #: How urgent a communication was when it was recorded, the larger the more; of no length where none has a priority.
     priority: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
-    #: Of an all-to-all whose parts differ, where the rank's begin in `Workload.splits`; of no length where there is none.
+    #: Of an all-to-all whose parts differ, where the rank's begin in `Workload.splits`; of no length where there is
+    #: none.
     split: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __len__(self) -> int:
@@ -288,7 +290,8 @@ def _defect(workload: Workload) -> str:
 
 
 def _defect_of_calls(workload: Workload) -> str:
-    """What is wrong with calls, or "": a collective has every member of its group once, and a message a sender and a receiver."""
+    """What is wrong with calls, or "": a collective has every member of its group once, and a message a sender and a
+    receiver."""
     tasks = workload.tasks
     communicates = tasks.kind != Kind.COMPUTE
     if (tasks.duration_ns[~communicates] < 0).any():
@@ -314,7 +317,8 @@ def _defect_of_calls(workload: Workload) -> str:
 
 
 def _fit_parts(workload: Workload, together: Int64) -> bool:
-    """Whether the tasks of a call are an all-to-all, each of which has a part for every one of them, together as large as itself."""
+    """Whether the tasks of a call are an all-to-all, each of which has a part for every one of them, together as large
+    as itself."""
     tasks, first = workload.tasks, workload.tasks.split[together]
     if (first < 0).any() or (first + len(together) > len(workload.splits)).any():
         return False

@@ -33,8 +33,9 @@ def _groups(value: Any) -> Any:
 
 
 LOWEST_RATE_BPS, HIGHEST_RATE_BPS = 10e6, 10e12
-"""Line rates that are accepted: from the first Ethernet's to six times that of the fastest (1.6 Tbit/s, IEEE P802.3dj). At 3 Mbit/s a
-burst of 64 KiB takes so long that the probe of the rates is 8 % off; at both ends of the range it is within the verdict's limit."""
+"""Line rates that are accepted: from the first Ethernet's to six times that of the fastest (1.6 Tbit/s, IEEE
+P802.3dj). At 3 Mbit/s a burst of 64 KiB takes so long that the probe of the rates is 8 % off; at both ends of the
+range it is within the verdict's limit."""
 LONGEST_S = 1e7
 """The longest duration accepted, four months: ops are timed in nanoseconds, in 64 bits."""
 LARGEST_TENSOR_BYTES = 2**40
@@ -42,8 +43,8 @@ MOST_SAMPLES = 10**9
 LARGEST_RATIO = 1e6
 """The largest factor between two speeds, and its inverse the smallest."""
 MOST_WORKERS = 1024
-"""Workers of a cluster, and servers beside them. A network of 1,024 hosts was built in the kernel's default memory, half a minute after its
-boot; 2,000 workers in a ring take gigabytes and minutes to compile."""
+"""Workers of a cluster, and servers beside them. A network of 1,024 hosts was built in the kernel's default memory,
+half a minute after its boot; 2,000 workers in a ring take gigabytes and minutes to compile."""
 OF_ETHERNET = Because("from the slowest Ethernet to beyond the fastest")
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Groups = Annotated[

@@ -1,4 +1,5 @@
-"""Quantities with units as written in scenario files: 10gbit, 64KiB, 2GB/s, 4.4us, and the other usual spellings of each."""
+"""Quantities with units as written in scenario files: 10gbit, 64KiB, 2GB/s, 4.4us, and the other usual spellings of
+each."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _BITS = re.compile(r"([kKmMgGtT]?)(?:(?i:bits?)|b)(?i:/s(?:ec)?|ps)?")
 """Bits are spelled in full or with a small b: a capital B is bytes."""
 _ETHERNET = re.compile(r"([kKmMgGtT])(?i:b?e)?")
 _OPERATIONS = re.compile(r"(?P<prefix>[kMGTPE]?)(?P<unit>FLOPs?|MACs?)")
-"""A small s is a plural; FLOPS with a capital S is a rate to many, and MAC is a multiply-add, which is two operations."""
+"""A small s is a plural; FLOPS with a capital S is a rate to many, and MAC is a multiply-add, which is two
+operations."""
 _OCTETS = re.compile(r"(?P<prefix>[kmgt]i?|)(?P<unit>b|bytes?)", re.IGNORECASE)
 _SECOND_WORDS = {
     **dict.fromkeys(("sec", "second", "seconds"), "s"),
@@ -150,8 +152,8 @@ def duration_text(duration_s: float) -> str:
 def exact_text(value: float, kind: Quantity, units: Sequence[str]) -> str:
     """A value in the one of these units that takes the fewest digits, to be read back as the very same number.
 
-    The first is the base unit, in which every number can be written. Among units that take equally many digits, one with a number of 1
-    to 1000 is preferred.
+    The first is the base unit, in which every number can be written. Among units that take equally many digits, one
+    with a number of 1 to 1000 is preferred.
     """
     written = [f"{value / factor!r} {unit}".replace(".0 ", " ") for unit in units if (factor := kind.factor(unit))]
     return min((text for text in written if kind.parse(text) == value), key=_effort, default=written[0])

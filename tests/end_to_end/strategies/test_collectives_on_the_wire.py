@@ -14,7 +14,7 @@ from gradwire.datatypes.fabric import Fabric, MulticastGroup, Topology
 from gradwire.runs.compiling.ideal_times import fluid_times
 from gradwire.runs.replay import replay_plans
 from gradwire.workloads.engines.collectives.choice import PIECE_BYTES
-from gradwire.workloads.engines.collectives.contract import Collective
+from gradwire.workloads.engines.collectives.schedule import Collective
 from tests.unit.workloads.engines.collectives.test_algorithms import replayed
 from tests.unit.workloads.engines.collectives.test_rules import one_bucket
 

@@ -1,4 +1,5 @@
-"""Transmit timestamps on real loopback connections: a message is done when the kernel says that it has left, and not before."""
+"""Transmit timestamps on real loopback connections: a message is done when the kernel says that it has left, and not
+before."""
 
 from __future__ import annotations
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from gradwire.workloads.engines.collectives.choice import ALGORITHMS, TABLE, Row
+from gradwire.workloads.engines.collectives.choice import ALGORITHMS, TABLE, TableRow
 from gradwire.workloads.values.units import size_text
 from tests.shared.snippets import ROOT
 
 PAGE = (ROOT / "docs" / "collectives.md").read_text()
 
 
-def shown(row: Row) -> str:
+def shown(row: TableRow) -> str:
     where = [
         *(["a power of two"] if row.power_of_two else []),
         *([f"up to {row.most_members} members"] if row.most_members else []),

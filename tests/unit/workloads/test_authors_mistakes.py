@@ -1,4 +1,5 @@
-"""What an author of a strategy is told of a mistake: the file of docs/adding-a-strategy.md with one thing in it wrong."""
+"""What an author of a strategy is told of a mistake: the file of docs/adding-a-strategy.md with one thing in it
+wrong."""
 
 from __future__ import annotations
 

@@ -226,7 +226,8 @@ def test_rejects_a_broken_plan(change: Callable[[Plan, int], Plan], job: Job, ch
 
 
 def test_the_servers_update_is_implied_by_the_global_barrier() -> None:
-    """A pull's dependency on the update of the iteration before is redundant: the request only comes after the barrier."""
+    """A pull's dependency on the update of the iteration before is redundant: the request only comes after the
+    barrier."""
     profile = profile_of([(LayerKind.CONV, [10]), (LayerKind.FC, [20])])
     plan = compiled(job_of(profile, Cluster(2, 2)), "vanilla", {})["vanilla"]
     pulls = set(sends_of(plan, Role.SERVER))
@@ -234,7 +235,8 @@ def test_the_servers_update_is_implied_by_the_global_barrier() -> None:
 
 
 def test_every_single_missing_receive_is_found_whatever_the_order() -> None:
-    """Several chunks a layer and several layers: whichever receive forward passes forget, some order of arrival shows it."""
+    """Several chunks a layer and several layers: whichever receive forward passes forget, some order of arrival shows
+    it."""
     profile = profile_of([(LayerKind.CONV, [5, 7]), (LayerKind.FC, [9, 6]), (LayerKind.FC, [8, 3])])
     plan = compiled(job_of(profile, Cluster(2, 2)), "partition-slicing", {"slice_parameters": 3})["partition-slicing"]
     for pick in range(len(sends_of(plan, Role.SERVER))):

@@ -1,6 +1,7 @@
 """Plans that are as they were: the digests of a small job by every strategy that has no groups.
 
-A digest that changes makes every stored point of the strategy run again. Where that is meant, the new digest belongs here.
+A digest that changes makes every stored point of the strategy run again. Where that is meant, the new digest belongs
+here.
 """
 
 from __future__ import annotations

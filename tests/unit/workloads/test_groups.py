@@ -1,4 +1,5 @@
-"""Plans of several groups and kinds of message: what is stated of each chunk is checked, and kept by the ledger that agents have."""
+"""Plans of several groups and kinds of message: what is stated of each chunk is checked, and kept by the ledger that
+agents have."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ class _Iteration:
             self.builder.depend(self.ends[rank], send)
 
     def copy(self, name: str, src: int, receivers: Sequence[int]) -> None:
-        """One rank's chunk goes to others in the same iteration: an allgather's part, or to one receiver, a point-to-point message."""
+        """One rank's chunk goes to others in the same iteration: an allgather's part, or to one receiver, a
+        point-to-point message."""
         chunk = self._chunk(name, [src], receivers)
         self.builder.produces(self.begins[src], chunk)
         for dst in receivers:
@@ -70,7 +72,8 @@ class _Iteration:
 
 
 def mixed() -> Plan:
-    """A reduction in each group, an allgather's part in each, an all-to-all of the first group, and a message from group to group."""
+    """A reduction in each group, an allgather's part in each, an all-to-all of the first group, and a message from
+    group to group."""
     parts = _Iteration()
     for group in (LEFT, RIGHT):
         parts.reduce_to_first(group)

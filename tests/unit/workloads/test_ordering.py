@@ -146,7 +146,8 @@ def test_equation_6_never_chooses_the_longer_makespan_of_two_branches(times: tup
 
 
 def test_figure_4b_goes_by_impending_communication() -> None:
-    """One op needs A and B, a later one C as well, the last D: wherever they stand in creation order, A and B come first."""
+    """One op needs A and B, a later one C as well, the last D: wherever they stand in creation order, A and B come
+    first."""
     for names in itertools.permutations("ABCD"):
         at = {name: number for number, name in enumerate(names)}
         graph = OperationGraph(
@@ -206,7 +207,8 @@ def test_a_models_graph_has_its_branches() -> None:
 
 
 def test_orders_of_real_models() -> None:
-    """A chain is received in forward order; in Inception, branches interleave; the backward pass needs everything and changes nothing."""
+    """A chain is received in forward order; in Inception, branches interleave; the backward pass needs everything and
+    changes nothing."""
 
     def order(name: str, training: bool) -> list[int]:
         profile = model(name)

@@ -16,7 +16,7 @@ from gradwire.scenario.loading import resolve
 from gradwire.scenario.resolution.compilation import Compiled, compile_point
 from gradwire.scenario.settings import apply_setting
 from gradwire.workloads.checker import check
-from gradwire.workloads.engines.allreduce_load import allreduce_load
+from gradwire.workloads.engines.allreduce_buckets import allreduce_load
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.stand_in import Load, StandIn
 from tests.shared.small_allreduces import one_tensor, plan_of, sent_bytes
@@ -54,7 +54,8 @@ def compiled(*changes: str) -> Compiled:
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds that an iteration's allreduce spends in latencies, on the busiest ports and links, and adding, counted op by op."""
+    """Seconds that an iteration's allreduce spends in latencies, on the busiest ports and links, and adding, counted
+    op by op."""
 
     latency_s: float
     network_s: float

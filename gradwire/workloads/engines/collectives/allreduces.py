@@ -1,22 +1,33 @@
-"""Allreduces that are rings, exchanges of pairs, or both in two levels.
+"""Allreduces by rings, by exchanges of pairs, in two levels or by trees, and broadcasts and reductions from and to one
+rank.
 
-Sources: ring and hierarchical ring: GradientFlow, section 2.4 and Fig. 7. Ring over whole parameters ("without messaging") and
-butterfly: NetOps, sections 3.3.2, 8.2.1, 8.2.2. Halving-doubling: Rabenseifner's algorithm, which NetOps names in section 1.
+Sources: ring and hierarchical ring: GradientFlow, section 2.4 and Fig. 7. Ring over whole parameters ("without
+messaging") and butterfly: NetOps, sections 3.3.2, 8.2.1, 8.2.2. Halving-doubling: Rabenseifner's algorithm, which
+NetOps names in section 1. Two trees: Sanders, Speck and Träff, Two-tree algorithms for full bandwidth broadcast,
+reduction and scan, Parallel Computing 35, 2009, with the trees that NCCL has built since version 2.4 (`ncclGetDtree`,
+src/graph/trees.cc, where ranks of one machine form a chain). Binomial trees, and a scatter followed by an allgather:
+Thakur, Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH, International Journal of
+High Performance Computing Applications 19, 2005. Several rings at once are NCCL's channels: each takes its share of
+the data around, in its own order and over its own connections.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
 
 from gradwire.datatypes.plan import Combine
 from gradwire.faults import InputFault
-from gradwire.workloads.engines.collectives.schedule import Row, Schedule, schedule_of
+from gradwire.workloads.engines.collectives.schedule import Collective, Row, Schedule, schedule_of
 
 
 def around(
     members: Sequence[int], blocks: Sequence[Sequence[int]], combine: Combine, step: int, phase: int = 0
 ) -> Iterator[Row]:
-    """One turn of a ring, len(members) - 1 steps: reduce-scatter (ADD) or allgather (COPY) of one block of parts per member.
+    """One turn of a ring, len(members) - 1 steps: reduce-scatter (ADD) or allgather (COPY) of one block of parts per
+    member.
 
     After the reduce-scatter, member i holds block i + 1, which the allgather starts from.
     """
@@ -44,7 +55,8 @@ def ring_among(members: Sequence[int], ranks: int) -> Schedule:
 
 
 def whole_ring(ranks: int, first: int) -> Schedule:
-    """Ring without messaging: the whole bucket goes from rank `first` twice around, sum first: 2 (N - 1) steps one after the other."""
+    """Ring without messaging: the whole bucket goes from rank `first` twice around, sum first: 2 (N - 1) steps one
+    after the other."""
 
     def rows() -> Iterator[Row]:
         for step in range(2 * (ranks - 1)):
@@ -55,7 +67,8 @@ def whole_ring(ranks: int, first: int) -> Schedule:
 
 
 def butterfly(ranks: int) -> Schedule:
-    """Recursive doubling: log2(N) steps, in each of which a rank exchanges the whole bucket with another. Raises InputFault."""
+    """Recursive doubling: log2(N) steps, in each of which a rank exchanges the whole bucket with another. Raises
+    InputFault."""
     _expect_power_of_two(ranks, "butterfly")
 
     def rows() -> Iterator[Row]:
@@ -69,7 +82,8 @@ def butterfly(ranks: int) -> Schedule:
 def halving_doubling(ranks: int) -> Schedule:
     """Rabenseifner: recursive halving (reduce-scatter), then recursive doubling (allgather). Raises InputFault.
 
-    2 log2(N) steps; as many bytes as a ring. A step is one message and ends before the next starts, as MPI's send-receive does.
+    2 log2(N) steps; as many bytes as a ring. A step is one message and ends before the next starts, as MPI's
+    send-receive does.
     """
     _expect_power_of_two(ranks, "halving-doubling")
     levels = ranks.bit_length() - 1
@@ -93,12 +107,14 @@ def halving_doubling(ranks: int) -> Schedule:
 
 
 def hierarchical_ring(ranks: int, group: int, *, scatter: bool = False) -> Schedule:
-    """Groups of `group` neighbouring ranks reduce among themselves, rings join the groups, and the groups spread the result.
+    """Groups of `group` neighbouring ranks reduce among themselves, rings join the groups, and the groups spread the
+    result.
 
-    As GradientFlow defines it (`scatter` False): a chain in each group sums the whole bucket up at its master, the masters
-    form one ring, and a chain in each group hands the result down. With `scatter`, a group reduce-scatters, every rank
-    forms a ring with its counterparts in the other groups for its share, and the group allgathers: optimal inside as well.
-    The three are calls one after the other, as NCCL-H makes them. Raises InputFault if groups do not come out even.
+    As GradientFlow defines it (`scatter` False): a chain in each group sums the whole bucket up at its master, the
+    masters form one ring, and a chain in each group hands the result down. With `scatter`, a group reduce-scatters,
+    every rank forms a ring with its counterparts in the other groups for its share, and the group allgathers: optimal
+    inside as well. The three are calls one after the other, as NCCL-H makes them. Raises InputFault if groups do not
+    come out even.
     """
     if group < 1 or ranks % group:
         raise InputFault(f"strategy.options.group = {group}: must divide cluster.workers = {ranks}")
@@ -124,7 +140,8 @@ def _master_rows(groups: int, size: int) -> Iterator[Row]:
 
 
 def two_level(machines: Sequence[Sequence[int]]) -> Schedule:
-    """A reduce-scatter inside each machine, a ring among members in the same place of all machines (their rail), an allgather inside.
+    """A reduce-scatter inside each machine, a ring among members in the same place of all machines (their rail), an
+    allgather inside.
 
     machines: members of each, equally many. Every member has its share on a rail of its own.
     """
@@ -149,3 +166,187 @@ def _expect_power_of_two(ranks: int, name: str) -> None:
             f"cluster.workers = {ranks}: {name} pairs workers and needs a power of two, "
             f"like {1 << (ranks.bit_length() - 1)} or {1 << ranks.bit_length()}; ring takes any number"
         )
+
+
+NONE = -1
+
+
+def parents(count: int) -> list[int]:
+    """The parent of each place in a binary tree of so many places, whose root is place 0 and has one child; NONE for
+    the root.
+
+    Places are in inorder from 1 on, so that odd ones are leaves: what a place is numbered is in the middle of what is
+    below it. Where its parent would be beyond the last place, the parent's parent takes its place.
+    """
+    found = [NONE]
+    for place in range(1, count):
+        lowest = place & -place
+        above = (place ^ lowest) | (lowest << 1)
+        found.append(above if above < count else place ^ lowest)
+    return found
+
+
+def second_parents(count: int) -> list[int]:
+    """The second tree, in which what is a leaf in the first is not: its mirror image or, for odd numbers, the same
+    shifted by one.
+
+    Only the first tree's root may have something below it in both.
+    """
+    first = parents(count)
+    if count % 2:
+        return [
+            NONE if above == NONE else (above + 1) % count for above in (first[place - 1] for place in range(count))
+        ]
+    return [NONE if above == NONE else count - 1 - above for above in reversed(first)]
+
+
+def double_tree(machines: Sequence[Sequence[int]]) -> Schedule:
+    """Half of the data goes up and down each of two binary trees of machines, inside which members form a chain.
+
+    machines: members of each, numbered from 0 on over all of them. In the second tree a machine's chain runs the other
+    way, so that another member is the one that talks to other machines. Each pair of ranks has a connection of its
+    own. `segmented` pipelines.
+    """
+    members = sum(len(own) for own in machines)
+    if members == 1:
+        return schedule_of(1, 2, ())
+    chains = [list(own) for own in machines]
+    first = _parents_of_members(chains, parents(len(machines)))
+    second = _parents_of_members([own[::-1] for own in chains], second_parents(len(machines)))
+    rows = [row for part, above in enumerate((first, second)) for row in (*_up(above, part), *_down(above, part))]
+    return schedule_of(members, 2, rows).connected()
+
+
+def _parents_of_members(chains: Sequence[Sequence[int]], above: Sequence[int]) -> list[int]:
+    found = [NONE] * sum(len(own) for own in chains)
+    for own, parent in zip(chains, above, strict=True):
+        found[own[0]] = NONE if parent == NONE else chains[parent][0]
+        for before, member in pairwise(own):
+            found[member] = before
+    return found
+
+
+def _depths(above: Sequence[int]) -> list[int]:
+    def depth(member: int) -> int:
+        far = 0
+        while above[member] != NONE:
+            member, far = above[member], far + 1
+        return far
+
+    return [depth(member) for member in range(len(above))]
+
+
+def _up(above: Sequence[int], part: int) -> Iterator[Row]:
+    """From the deepest members to the root, as sums."""
+    depths = _depths(above)
+    deepest = max(depths)
+    for member in sorted(range(len(above)), key=lambda member: -depths[member]):
+        if above[member] != NONE:
+            yield member, above[member], part, deepest - depths[member], Combine.ADD, 0, 1
+
+
+def _down(above: Sequence[int], part: int) -> Iterator[Row]:
+    """From the root to all, when `_up` is over."""
+    depths = _depths(above)
+    deepest = max(depths)
+    for member in sorted(range(len(above)), key=lambda member: depths[member]):
+        if above[member] != NONE:
+            yield above[member], member, part, deepest + depths[member] - 1, Combine.COPY, 0, 1
+
+
+def chain(members: int, root: int, combine: Combine) -> Schedule:
+    """A broadcast (COPY) or a reduction (ADD) along a ring that is open at the root, as NCCL's; `segmented` pipelines
+    it."""
+    from_root = [(root + place) % members for place in range(members)]
+    hops = list(pairwise(from_root))
+    if combine == Combine.ADD:
+        hops = [(far, near) for near, far in reversed(hops)]
+    return schedule_of(members, 1, ((src, dst, 0, step, combine, 0, 1) for step, (src, dst) in enumerate(hops)))
+
+
+def binomial(members: int, root: int, combine: Combine) -> Schedule:
+    """A broadcast (COPY) or a reduction (ADD) along a binomial tree: log2(N) steps, each of the whole buffer."""
+    steps = (members - 1).bit_length()
+    rows: list[Row] = []
+    for step in range(steps):
+        for near in range(min(1 << step, members - (1 << step))):
+            src, dst = (root + near) % members, (root + near + (1 << step)) % members
+            if combine == Combine.COPY:
+                rows.append((src, dst, 0, step, combine, 0, 1))
+            else:
+                rows.append((dst, src, 0, steps - 1 - step, combine, 0, 1))
+    return schedule_of(members, 1, rows)
+
+
+def direct(members: int, root: int, combine: Combine) -> Schedule:
+    """The root to everybody (COPY), or everybody to the root (ADD), at once."""
+    others = [(root + offset) % members for offset in range(1, members)]
+    pairs = [(root, other) if combine == Combine.COPY else (other, root) for other in others]
+    return schedule_of(members, 1, ((src, dst, 0, 0, combine, 0, 1) for src, dst in pairs))
+
+
+def scatter_gather(members: int, root: int, combine: Combine) -> Schedule:
+    """A broadcast (COPY) as a scatter along a binomial tree and an allgather around a ring; a reduction (ADD) is the
+    same backwards.
+
+    About twice the buffer from or to each member, however many there are. Part p is what the p-th member from the root
+    on gets of it.
+    """
+    order = [(root + place) % members for place in range(members)]
+    blocks = [[(place - 1) % members] for place in range(members)]
+    tree = list(_halves(order))
+    steps = (members - 1).bit_length()
+    if combine == Combine.COPY:
+        scatter = ((near, far, part, step, Combine.COPY, 0, opens) for near, far, part, step, opens in tree)
+        return schedule_of(members, members, (*scatter, *around(order, blocks, Combine.COPY, steps)))
+    gather = (
+        (far, near, part, members - 1 + steps - 1 - step, Combine.COPY, 0, opens)
+        for near, far, part, step, opens in reversed(tree)
+    )
+    return schedule_of(members, members, (*around(order, blocks, Combine.ADD, 0), *gather))
+
+
+def _halves(order: Sequence[int]) -> Iterator[tuple[int, int, int, int, int]]:
+    """Who hands which part to whom in a binomial scatter, in which step, and whether the part is the message's
+    first."""
+    count = len(order)
+    for step, distance in enumerate(1 << bit for bit in reversed(range((count - 1).bit_length()))):
+        for near in range(0, count, 2 * distance):
+            far = near + distance
+            for part in range(far, min(far + distance, count)):
+                yield order[near], order[far], part, step, int(part == far)
+
+
+def channelled_ring(kind: Collective, machines: Sequence[int], channels: int) -> Schedule:
+    """An all-reduce, all-gather or reduce-scatter around `channels` rings. Part c * N + i is member i's in channel c.
+
+    machines: the machine of each member, in the order of the ring. The order of a further channel has another member
+    of each machine in each place, so that other pairs of members connect the machines.
+    """
+    count = len(machines)
+    rows: list[Row] = []
+    number: list[int] = []
+    for channel in range(channels):
+        order = _order(machines, channel)
+        blocks = [[channel * count + order[place - 1]] for place in range(count)]
+        own: list[Row] = []
+        if kind is not Collective.ALL_GATHER:
+            own += around(order, blocks, Combine.ADD, 0)
+        if kind is not Collective.REDUCE_SCATTER:
+            own += around(order, blocks, Combine.COPY, count - 1 if own else 0)
+        rows += own
+        number += [channel] * len(own)
+    whole = schedule_of(count, count * channels, rows)
+    return Schedule(count, count * channels, whole.rows, np.array(number, np.int64))
+
+
+def _order(machines: Sequence[int], channel: int) -> list[int]:
+    """Members in the order of a channel's ring: each one's place is taken by the `channel`-th next of its machine."""
+    beside: dict[int, list[int]] = {}
+    for member, machine in enumerate(machines):
+        beside.setdefault(machine, []).append(member)
+    place = {member: at for own in beside.values() for at, member in enumerate(own)}
+    return [
+        own[(place[member] + channel) % len(own)]
+        for member, own in ((member, beside[machine]) for member, machine in enumerate(machines))
+    ]

@@ -1,10 +1,11 @@
 """Which algorithms each kind of collective has, and which one `auto` takes.
 
-What `auto` takes is TABLE's first row that fits. Its sizes are MPICH's: Thakur, Rabenseifner and Gropp, Optimization of Collective
-Communication Operations in MPICH, International Journal of High Performance Computing Applications 19, 2005. Assumed, where
-MPICH has an algorithm that is not here: double-tree for short all-reduces, and rings for short all-gathers, among members whose number is
-not a power of two; and direct for the shortest all-to-alls. Assumed as well: where machines have several members each, what is larger goes
-in two levels, because a network's port is slower than a machine's own link.
+What `auto` takes is TABLE's first row that fits. Its sizes are MPICH's: Thakur, Rabenseifner and Gropp, Optimization
+of Collective Communication Operations in MPICH, International Journal of High Performance Computing Applications 19,
+2005. Assumed, where MPICH has an algorithm that is not here: double-tree for short all-reduces, and rings for short
+all-gathers, among members whose number is not a power of two; and direct for the shortest all-to-alls. Assumed as
+well: where machines have several members each, what is larger goes in two levels, because a network's port is slower
+than a machine's own link.
 """
 
 from __future__ import annotations
@@ -16,12 +17,16 @@ from functools import cache
 
 from gradwire.datatypes.plan import Combine
 from gradwire.faults import InputFault
-from gradwire.workloads.engines.collectives import exchanges, in_network, trees
-from gradwire.workloads.engines.collectives.allreduces import butterfly, halving_doubling, ring, two_level
-from gradwire.workloads.engines.collectives.channels import channelled_ring
-from gradwire.workloads.engines.collectives.contract import Collective
+from gradwire.workloads.engines.collectives import allreduces, exchanges, in_network
+from gradwire.workloads.engines.collectives.allreduces import (
+    butterfly,
+    channelled_ring,
+    halving_doubling,
+    ring,
+    two_level,
+)
 from gradwire.workloads.engines.collectives.in_network import Switches, Tree
-from gradwire.workloads.engines.collectives.schedule import Schedule
+from gradwire.workloads.engines.collectives.schedule import Collective, Schedule
 
 AUTO = "auto"
 IN_NETWORK = "in-network"
@@ -41,7 +46,8 @@ class Layout:
     pieces: int = 1
     #: Rings at once.
     channels: int = 1
-    #: Leaf of each member's port, and the network's leaves and spines; empty: all members are at one switch, the only one.
+    #: Leaf of each member's port, and the network's leaves and spines; empty: all members are at one switch, the only
+    #: one.
     leaf_of: tuple[int, ...] = ()
     leaves: int = 1
     spines: int = 0
@@ -137,10 +143,10 @@ def _aggregated(build: Callable[[Layout], Schedule], parts: Callable[[Tree], int
 
 def _one_to_all(combine: Combine) -> dict[str, Algorithm]:
     return {
-        "tree": _rooted(trees.binomial, combine),
-        "direct": _rooted(trees.direct, combine),
-        "ring": _rooted(trees.chain, combine, pipelined_parts=1),
-        "scatter-gather": _rooted(trees.scatter_gather, combine),
+        "tree": _rooted(allreduces.binomial, combine),
+        "direct": _rooted(allreduces.direct, combine),
+        "ring": _rooted(allreduces.chain, combine, pipelined_parts=1),
+        "scatter-gather": _rooted(allreduces.scatter_gather, combine),
         IN_NETWORK: Algorithm(lambda layout: in_network.broadcast(layout.by_machine, layout.root))
         if combine == Combine.COPY
         else _aggregated(lambda layout: in_network.reduction(layout.tree, layout.root), lambda tree: tree.trees),
@@ -151,7 +157,8 @@ ALGORITHMS: Mapping[Collective, Mapping[str, Algorithm]] = {
     Collective.ALL_REDUCE: {
         "ring": _ring(Collective.ALL_REDUCE, ring),
         "double-tree": Algorithm(
-            lambda layout: trees.double_tree(layout.by_machine).segmented(layout.pieces), pipelined_parts=lambda _: 2
+            lambda layout: allreduces.double_tree(layout.by_machine).segmented(layout.pieces),
+            pipelined_parts=lambda _: 2,
         ),
         "halving-doubling": _paired(halving_doubling),
         "butterfly": _paired(butterfly),
@@ -193,7 +200,7 @@ ALGORITHMS: Mapping[Collective, Mapping[str, Algorithm]] = {
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A row of the table: an algorithm, and for what `auto` takes it."""
 
     kind: Collective
@@ -223,36 +230,36 @@ LONG_BYTES = 512 << 10
 MEDIUM_PART_BYTES = 32 << 10
 ASSUMED, THAKUR = "assumed", "Thakur et al."
 
-TABLE: tuple[Row, ...] = (
-    Row(Collective.ALL_REDUCE, "butterfly", THAKUR, SHORT_REDUCTION_BYTES, power_of_two=True),
-    Row(Collective.ALL_REDUCE, "double-tree", ASSUMED, SHORT_REDUCTION_BYTES),
-    Row(Collective.ALL_REDUCE, "two-level", ASSUMED, rails=True),
-    Row(Collective.ALL_REDUCE, "halving-doubling", THAKUR, power_of_two=True),
-    Row(Collective.ALL_REDUCE, "ring", ASSUMED),
-    Row(Collective.ALL_GATHER, "recursive-doubling", THAKUR, LONG_BYTES - 1, power_of_two=True),
-    Row(Collective.ALL_GATHER, "two-level", ASSUMED, rails=True),
-    Row(Collective.ALL_GATHER, "ring", THAKUR),
-    Row(Collective.REDUCE_SCATTER, "recursive-halving", THAKUR, LONG_BYTES - 1, power_of_two=True),
-    Row(Collective.REDUCE_SCATTER, "two-level", ASSUMED, rails=True),
-    Row(Collective.REDUCE_SCATTER, "pairwise", THAKUR),
-    Row(Collective.ALL_TO_ALL, "two-level", ASSUMED, MEDIUM_PART_BYTES, rails=True),
-    Row(Collective.ALL_TO_ALL, "direct", THAKUR, MEDIUM_PART_BYTES),
-    Row(Collective.ALL_TO_ALL, "pairwise", THAKUR),
-    Row(Collective.BROADCAST, "tree", THAKUR, SHORT_BROADCAST_BYTES),
-    Row(Collective.BROADCAST, "tree", THAKUR, most_members=FEW_MEMBERS),
-    Row(Collective.BROADCAST, "scatter-gather", THAKUR),
-    Row(Collective.REDUCE, "tree", THAKUR, SHORT_REDUCTION_BYTES),
-    Row(Collective.REDUCE, "scatter-gather", THAKUR),
-    Row(Collective.GATHER, "direct", "the only one"),
-    Row(Collective.SCATTER, "direct", "the only one"),
-    Row(Collective.BARRIER, "dissemination", "the only one"),
+TABLE: tuple[TableRow, ...] = (
+    TableRow(Collective.ALL_REDUCE, "butterfly", THAKUR, SHORT_REDUCTION_BYTES, power_of_two=True),
+    TableRow(Collective.ALL_REDUCE, "double-tree", ASSUMED, SHORT_REDUCTION_BYTES),
+    TableRow(Collective.ALL_REDUCE, "two-level", ASSUMED, rails=True),
+    TableRow(Collective.ALL_REDUCE, "halving-doubling", THAKUR, power_of_two=True),
+    TableRow(Collective.ALL_REDUCE, "ring", ASSUMED),
+    TableRow(Collective.ALL_GATHER, "recursive-doubling", THAKUR, LONG_BYTES - 1, power_of_two=True),
+    TableRow(Collective.ALL_GATHER, "two-level", ASSUMED, rails=True),
+    TableRow(Collective.ALL_GATHER, "ring", THAKUR),
+    TableRow(Collective.REDUCE_SCATTER, "recursive-halving", THAKUR, LONG_BYTES - 1, power_of_two=True),
+    TableRow(Collective.REDUCE_SCATTER, "two-level", ASSUMED, rails=True),
+    TableRow(Collective.REDUCE_SCATTER, "pairwise", THAKUR),
+    TableRow(Collective.ALL_TO_ALL, "two-level", ASSUMED, MEDIUM_PART_BYTES, rails=True),
+    TableRow(Collective.ALL_TO_ALL, "direct", THAKUR, MEDIUM_PART_BYTES),
+    TableRow(Collective.ALL_TO_ALL, "pairwise", THAKUR),
+    TableRow(Collective.BROADCAST, "tree", THAKUR, SHORT_BROADCAST_BYTES),
+    TableRow(Collective.BROADCAST, "tree", THAKUR, most_members=FEW_MEMBERS),
+    TableRow(Collective.BROADCAST, "scatter-gather", THAKUR),
+    TableRow(Collective.REDUCE, "tree", THAKUR, SHORT_REDUCTION_BYTES),
+    TableRow(Collective.REDUCE, "scatter-gather", THAKUR),
+    TableRow(Collective.GATHER, "direct", "the only one"),
+    TableRow(Collective.SCATTER, "direct", "the only one"),
+    TableRow(Collective.BARRIER, "dissemination", "the only one"),
 )
 """Of the rows of a kind, the first that fits is taken."""
 
 
 def compared_bytes(kind: Collective, members: int, size_bytes: int) -> float:
-    """What a row's size is compared with, as in MPICH: all that a member gets of an allgather, the part for one receiver of an all-to-all,
-    and otherwise the size as the kind counts it.
+    """What a row's size is compared with, as in MPICH: all that a member gets of an allgather, the part for one
+    receiver of an all-to-all, and otherwise the size as the kind counts it.
     """
     if kind is Collective.ALL_GATHER:
         return size_bytes * members
@@ -293,12 +300,14 @@ def schedule_for(
     key: str = "algorithm",
     switches: Switches | None = None,
 ) -> Schedule:
-    """The schedule of a collective among ranks, by an algorithm of ALGORITHMS or by "auto". Rows name ranks, parts are those of `promise`.
+    """The schedule of a collective among ranks, by an algorithm of ALGORITHMS or by "auto". Rows name ranks, parts are
+    those of `promise`.
 
-    members: ranks in the order of the group. machine_of: the machine of every rank. size_bytes: as the kind counts it (`Collective`).
-    root: of the members, the rank that the collective is from or to. piece_bytes: what trees and chains pass on at a time. channels: rings
-    at once. switches: those of the network, which "in-network" gives ranks behind those of all workers; None: it has one switch. Members of
-    a group in the same places of other machines have the same schedule with other names (`Schedule.among`).
+    members: ranks in the order of the group. machine_of: the machine of every rank. size_bytes: as the kind counts it
+    (`Collective`). root: of the members, the rank that the collective is from or to. piece_bytes: what trees and
+    chains pass on at a time. channels: rings at once. switches: those of the network, which "in-network" gives ranks
+    behind those of all workers; None: it has one switch. Members of a group in the same places of other machines have
+    the same schedule with other names (`Schedule.among`).
 
     Raises InputFault, which begins with `key`, for an algorithm that does not exist or does not suit the members.
     """
@@ -318,7 +327,8 @@ def member_schedule(
     channels: int,
     key: str,
 ) -> Schedule:
-    """The same, in whose rows members have their places as numbers: one object for all collectives that have the same schedule."""
+    """The same, in whose rows members have their places as numbers: one object for all collectives that have the same
+    schedule."""
     name = picked(kind, layout, size_bytes) if algorithm == AUTO else algorithm
     there = ALGORITHMS[kind]
     if name not in there:

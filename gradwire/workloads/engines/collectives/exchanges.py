@@ -1,9 +1,11 @@
-"""Collectives in which every member has a part of its own: allgathers, reduce-scatters, all-to-alls, gathers and scatters; and barriers.
+"""Collectives in which every member has a part of its own: allgathers, reduce-scatters, all-to-alls, gathers and
+scatters; and barriers.
 
-Part i is what member i puts in, or gets; of an all-to-all, part i * N + j is what goes from i to j. Sources: Thakur, Rabenseifner and
-Gropp, Optimization of Collective Communication Operations in MPICH, 2005 (rings, recursive doubling and halving, pairwise
-exchange); Hensgen, Finkel and Manber, Two algorithms for barrier synchronization, 1988 (dissemination); NCCL's PXN (version 2.12), by
-which what is for another machine goes first to the GPU on the receiver's rail.
+Part i is what member i puts in, or gets; of an all-to-all, part i * N + j is what goes from i to j. Sources: Thakur,
+Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH, 2005 (rings, recursive doubling
+and halving, pairwise exchange); Hensgen, Finkel and Manber, Two algorithms for barrier synchronization, 1988
+(dissemination); NCCL's PXN (version 2.12), by which what is for another machine goes first to the GPU on the
+receiver's rail.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ def _own(members: Sequence[int]) -> list[list[int]]:
 
 
 def to_all(members: int, combine: Combine) -> Schedule:
-    """An allgather (COPY) or a reduce-scatter (ADD) in one step: everybody to everybody, and nobody first where another is first."""
+    """An allgather (COPY) or a reduce-scatter (ADD) in one step: everybody to everybody, and nobody first where
+    another is first."""
     pairs = _shifted(members)
     own = combine == Combine.COPY
     return schedule_of(members, members, ((src, dst, src if own else dst, 0, combine, 0, 1) for src, dst, _ in pairs))
@@ -42,7 +45,8 @@ def direct_all_reduce(members: int) -> Schedule:
 
 
 def recursive(members: int, combine: Combine) -> Schedule:
-    """An allgather by recursive doubling (COPY), or a reduce-scatter by recursive halving (ADD): log2(N) steps, for powers of two.
+    """An allgather by recursive doubling (COPY), or a reduce-scatter by recursive halving (ADD): log2(N) steps, for
+    powers of two.
 
     A step is one message, and ends before the next starts.
     """
@@ -60,9 +64,11 @@ def recursive(members: int, combine: Combine) -> Schedule:
 
 
 def two_level(machines: Sequence[Sequence[int]], combine: Combine) -> Schedule:
-    """An allgather (COPY) or a reduce-scatter (ADD) in two rings: among members in the same place of all machines, and inside each machine.
+    """An allgather (COPY) or a reduce-scatter (ADD) in two rings: among members in the same place of all machines, and
+    inside each machine.
 
-    machines: members of each, equally many. What crosses the network crosses it once for each other machine, on every rail as much.
+    machines: members of each, equally many. What crosses the network crosses it once for each other machine, on every
+    rail as much.
     """
     members, size = sum(map(len, machines)), len(machines[0])
     rails = [[own[place] for own in machines] for place in range(size)]
@@ -80,14 +86,16 @@ def two_level(machines: Sequence[Sequence[int]], combine: Combine) -> Schedule:
 
 
 def pairwise_reduce_scatter(members: int) -> Schedule:
-    """Each member sends one receiver after the other its own share of the receiver's part: N - 1 steps, each over before the next."""
+    """Each member sends one receiver after the other its own share of the receiver's part: N - 1 steps, each over
+    before the next."""
     pairs = _shifted(members)
     rows = ((src, dst, dst, offset - 1, Combine.ADD, offset - 1, 1) for src, dst, offset in pairs)
     return schedule_of(members, members, rows)
 
 
 def all_to_all(members: int, *, pairwise: bool) -> Schedule:
-    """Each part straight to its receiver: all at once or, pairwise, to one receiver after the other, in step with the sender before it."""
+    """Each part straight to its receiver: all at once or, pairwise, to one receiver after the other, in step with the
+    sender before it."""
     pairs = _shifted(members)
     return schedule_of(
         members,
@@ -108,7 +116,8 @@ def all_to_all(members: int, *, pairwise: bool) -> Schedule:
 
 
 def two_level_all_to_all(machines: Sequence[Sequence[int]]) -> Schedule:
-    """What is for another machine goes first to the member in the receiver's place, which sends all that it has for that receiver as one.
+    """What is for another machine goes first to the member in the receiver's place, which sends all that it has for
+    that receiver as one.
 
     machines: members of each, equally many.
     """
@@ -147,5 +156,6 @@ def dissemination(members: int) -> Schedule:
 
 
 def _shifted(members: int) -> list[tuple[int, int, int]]:
-    """All pairs and their distance, such that in each portion of one distance everybody sends once and receives once."""
+    """All pairs and their distance, such that in each portion of one distance everybody sends once and receives
+    once."""
     return [(src, (src + offset) % members, offset) for offset in range(1, members) for src in range(members)]

@@ -1,14 +1,16 @@
 """Collectives in which switches take part: they add what members send up, and copy what one member sends to many.
 
-All-reduces, reduce-scatters and reductions: each switch has a member of the schedule that adds (Role.AGGREGATOR). What members at a leaf
-send is added there; where members are at several leaves, a spine adds what the leaves pass on. An all-reduce's sum comes back the same way,
-down the tree, and that of a reduce-scatter's part goes to its receiver alone, who adds its own. So every line carries a part once in each
-direction. Source: Graham et al., Scalable Hierarchical Aggregation Protocol (SHArP): A Hardware Architecture for Efficient Data Reduction,
-COMHPC 2016. All-gathers and broadcasts: a member multicasts what it has to all on other machines, so that every line carries it once.
+All-reduces, reduce-scatters and reductions: each switch has a member of the schedule that adds (Role.AGGREGATOR). What
+members at a leaf send is added there; where members are at several leaves, a spine adds what the leaves pass on. An
+all-reduce's sum comes back the same way, down the tree, and that of a reduce-scatter's part goes to its receiver
+alone, who adds its own. So every line carries a part once in each direction. Source: Graham et al., Scalable
+Hierarchical Aggregation Protocol (SHArP): A Hardware Architecture for Efficient Data Reduction, COMHPC 2016.
+All-gathers and broadcasts: a member multicasts what it has to all on other machines, so that every line carries it
+once.
 
-Members of one machine share its ports. They divide an all-reduce among themselves: each adds its part for all of them, sends that up, and
-passes the sum on inside. Assumed, as in workloads/engines/aggregation.py: switches add at line rate, have memory for all that is under way,
-and send without software latency.
+Members of one machine share its ports. They divide an all-reduce among themselves: each adds its part for all of them,
+sends that up, and passes the sum on inside. Assumed, as in workloads/engines/aggregation.py: switches add at line
+rate, have memory for all that is under way, and send without software latency.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ ADDED_INSIDE, TO_LEAF, TO_SPINE, FROM_SPINE, FROM_LEAF, PASSED_ON = range(6)
 class Switches:
     """The switches of a network, as members of collectives: each has a rank behind those of the workers, leaves first.
 
-    A rank holds one sum of a chunk. Where groups sum the same chunk apart, each has a set of such ranks, one set behind the other.
+    A rank holds one sum of a chunk. Where groups sum the same chunk apart, each has a set of such ranks, one set
+    behind the other.
     """
 
     #: Leaf of each worker's port.
@@ -104,7 +107,8 @@ class Tree:
 
 
 def all_reduce(tree: Tree) -> Schedule:
-    """Part p goes by place p modulo the places of a machine, and by the next spine each time all places had their turn."""
+    """Part p goes by place p modulo the places of a machine, and by the next spine each time all places had their
+    turn."""
     places = tree.places
 
     def rows() -> Iterator[Row]:

@@ -1,13 +1,17 @@
-"""A collective as a schedule: who sends which part to whom, in which step, and what the receiver does with it.
+"""Collectives as schedules, and what each kind of collective promises.
 
-One shape serves every kind, from an all-reduce to a barrier, among any members. A schedule knows no sizes and no time, so that one serves
+A schedule says who sends which part to whom, in which step, and what the receiver does with it. One shape serves every
+kind, from an all-reduce to a barrier, among any members. A schedule knows no sizes and no time, so that one serves
 every bucket or call that is alike; `Transfers` (workloads/engines/allreduce_transfers.py) makes the messages of it.
+
+A `Promise` says whose contributions a part has, and who receives it. The plan's checker holds schedules to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property
 from itertools import groupby
 
@@ -15,6 +19,93 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.datatypes.plan import Combine, Int64
+
+
+class Collective(StrEnum):
+    """A kind of collective. For each, the text says which bytes its size counts."""
+
+    ALL_REDUCE = "all-reduce"
+    """The buffer that is reduced."""
+    REDUCE = "reduce"
+    """The buffer that is reduced."""
+    BROADCAST = "broadcast"
+    """The buffer that is sent to all."""
+    ALL_GATHER = "all-gather"
+    """What one member puts in; it gets that times the number of members."""
+    REDUCE_SCATTER = "reduce-scatter"
+    """What one member puts in; it gets that over the number of members."""
+    ALL_TO_ALL = "all-to-all"
+    """What one member puts in, its own share included."""
+    GATHER = "gather"
+    """What one member puts in."""
+    SCATTER = "scatter"
+    """What one member gets."""
+    BARRIER = "barrier"
+    """Of no size."""
+
+
+PER_MEMBER = (Collective.ALL_GATHER, Collective.GATHER, Collective.SCATTER)
+"""Kinds whose size is that of one block; of the others, it is that of all blocks that one member has."""
+Members = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Promise:
+    """Contributors and receivers of each block of the data. Part p of a schedule is of block p modulo the number of
+    blocks."""
+
+    contributors: tuple[Members, ...]
+    receivers: tuple[Members, ...]
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        return len(self.receivers)
+
+
+def promise(kind: Collective, members: int, root: int = 0) -> Promise:
+    """What a kind promises to so many members. A barrier has no data, and so no blocks.
+
+    root: the member that a broadcast, reduction, gather or scatter is from or to.
+    """
+    everybody = tuple(range(members))
+    each = tuple((member,) for member in everybody)
+    promises: dict[Collective, Callable[[], Promise]] = {
+        Collective.ALL_REDUCE: lambda: Promise((everybody,), (everybody,)),
+        Collective.REDUCE: lambda: Promise((everybody,), ((root,),)),
+        Collective.BROADCAST: lambda: Promise(((root,),), (everybody,)),
+        Collective.ALL_GATHER: lambda: Promise(each, (everybody,) * members),
+        Collective.REDUCE_SCATTER: lambda: Promise((everybody,) * members, each),
+        Collective.ALL_TO_ALL: lambda: Promise(tuple(one for one in each for _ in each), each * members),
+        Collective.GATHER: lambda: Promise(each, ((root,),) * members),
+        Collective.SCATTER: lambda: Promise(((root,),) * members, each),
+        Collective.BARRIER: lambda: Promise((), ()),
+    }
+    return promises[kind]()
+
+
+def part_bytes(kind: Collective, members: int, parts: int, size_bytes: int, element_bytes: int = 1) -> Int64:
+    """Bytes of each part of a schedule: whole elements, as even as they come; 0 where there are fewer elements than
+    parts.
+
+    What a member sends itself in an all-to-all has size 0.
+    """
+    width = element_bytes if size_bytes % element_bytes == 0 else 1
+    values = size_bytes // width
+    if kind in (Collective.ALL_REDUCE, Collective.REDUCE, Collective.BROADCAST):
+        return _even(np.array([values]), parts) * width
+    blocks = _even(np.array([values]), members) if kind not in PER_MEMBER else np.full(members, values, np.int64)
+    if kind is Collective.ALL_TO_ALL:
+        blocks = np.where(np.eye(members, dtype=np.bool_), 0, blocks[None, :]).ravel()
+    return _even(blocks, parts // len(blocks)) * width
+
+
+def _even(values: Int64, slices: int) -> Int64:
+    """Each of `values` cut into slices: all first slices, then all second ones."""
+    number = np.arange(slices)[:, None]
+    cut: Int64 = (values[None, :] // slices + (number < values[None, :] % slices)).ravel()
+    return cut
+
 
 Row = tuple[int, int, int, int, int, int, int]
 """One transfer: src, dst, part, step, combine, phase, opens."""
@@ -24,12 +115,13 @@ Row = tuple[int, int, int, int, int, int, int]
 class Order:
     """What follows what at a rank, in indices of rows."""
 
-    #: Pairs, shape (n, 2): a row's send passes on what has come by the arrival of the other row, which is of the same phase.
+    #: Pairs, shape (n, 2): a row's send passes on what has come by the arrival of the other row, which is of the same
+    #: phase.
     passed_on: Int64
     #: Rows whose send passes on nothing: it starts with what the rank has when the phase starts.
     starting: Int64
-    #: Pairs: a row's arrival is added when the receiver itself has sent the other row. In an exchange, what it sends must not contain what
-    #: it gets.
+    #: Pairs: a row's arrival is added when the receiver itself has sent the other row. In an exchange, what it sends
+    #: must not contain what it gets.
     exchanged: Int64
     #: Rows whose arrival waits for no sending of the receiver's.
     unexchanged: Int64
@@ -38,7 +130,8 @@ class Order:
     last_is_send: npt.NDArray[np.bool_]
 
     def repeated(self, copies: int) -> Order:
-        """The order of as many copies, which know nothing of one another; row i becomes rows i * copies and following."""
+        """The order of as many copies, which know nothing of one another; row i becomes rows i * copies and
+        following."""
 
         def of(rows: Int64) -> Int64:
             shifts = np.arange(copies).reshape(1, -1, *[1] * (rows.ndim - 1))
@@ -59,19 +152,20 @@ class Order:
 class Schedule:
     """A collective among ranks below `ranks` of data that are cut into `parts` parts, one row per transfer.
 
-    step: a rank passes on in a step what it has received in earlier ones. combine: ADD or COPY; CONTROL for tokens. phase: a rank starts a
-    phase when it has sent and received everything of the phase before; within a phase, each part moves on by itself. opens: 1 for
-    the first part of what is one message in the algorithm, which alone pays the latency.
+    step: a rank passes on in a step what it has received in earlier ones. combine: ADD or COPY; CONTROL for tokens.
+    phase: a rank starts a phase when it has sent and received everything of the phase before; within a phase, each
+    part moves on by itself. opens: 1 for the first part of what is one message in the algorithm, which alone pays the
+    latency.
     """
 
     ranks: int
     parts: int
     rows: Int64
-    #: By row, the number of its connection where each pair of ranks has connections of its own, as in NCCL's channels; None where all
-    #: that a rank sends to other hosts takes turns.
+    #: By row, the number of its connection where each pair of ranks has connections of its own, as in NCCL's channels;
+    #: None where all that a rank sends to other hosts takes turns.
     channel: Int64 | None = None
-    #: By row, the number of the multicast that it is a copy of, and -1 of none; None where there is none at all. Copies have their sender,
-    #: part and step in common: it hands them over once, and switches copy it.
+    #: By row, the number of the multicast that it is a copy of, and -1 of none; None where there is none at all.
+    #: Copies have their sender, part and step in common: it hands them over once, and switches copy it.
     copies: Int64 | None = None
     #: What this is made of by `segmented`, and of how many copies: its order need not be found again.
     origin: tuple[Schedule, int] | None = None
@@ -142,7 +236,8 @@ class Schedule:
         return Schedule(self.ranks, self.parts * segments, rows, channel, numbers, (self, segments))
 
     def only(self, combine: Combine) -> Schedule:
-        """The rows that ADD, or those that COPY, as a schedule of its own: of a ring, its reduce-scatter or its allgather."""
+        """The rows that ADD, or those that COPY, as a schedule of its own: of a ring, its reduce-scatter or its
+        allgather."""
         chosen = self.combine == combine
         channel, copies = (None if column is None else column[chosen] for column in (self.channel, self.copies))
         return Schedule(self.ranks, self.parts, self.rows[chosen], channel, copies)
@@ -211,7 +306,8 @@ class _Ordering:
         self._open[place] = [*((row, True) for row in before if rows[row][5] == rows[i][5]), (i, True)]
 
     def _arrive(self, i: int, rows: list[list[int]], sent: dict[tuple[int, int], list[int]]) -> None:
-        """An arrival that is added waits for what the place has sent. One that is copied is the whole, so all else went before it."""
+        """An arrival that is added waits for what the place has sent. One that is copied is the whole, so all else
+        went before it."""
         _, dst, part, _, combine, phase, _ = rows[i]
         place = dst, part
         self._exchanged[i] = sent[place] if combine == Combine.ADD else []

@@ -1,12 +1,13 @@
 """How replicas sum the gradients of what they have in common, and update it.
 
-Sources: Narayanan et al., SC 2021 (an allreduce when a batch's passes are over); megatron/core/distributed in Megatron-LM
-(`overlap_grad_reduce`, `bucket_size`, `use_distributed_optimizer`).
+Sources: Narayanan et al., SC 2021 (an allreduce when a batch's passes are over); megatron/core/distributed in
+Megatron-LM (`overlap_grad_reduce`, `bucket_size`, `use_distributed_optimizer`).
 
-Gradients are there when the last microbatch's backward pass has gone through a segment. Without overlap, they are summed when all passes of
-the worker are over, as one; with it, in buckets of segments, each as soon as its last segment is there, one after the other. With a divided
-optimizer, sums go to one member each by reduce-scatters, every member updates its part when all its sums are there, and an allgather of
-each bucket, in the opposite order, brings updated parameters to all before the iteration ends.
+Gradients are there when the last microbatch's backward pass has gone through a segment. Without overlap, they are
+summed when all passes of the worker are over, as one; with it, in buckets of segments, each as soon as its last
+segment is there, one after the other. With a divided optimizer, sums go to one member each by reduce-scatters, every
+member updates its part when all its sums are there, and an allgather of each bucket, in the opposite order, brings
+updated parameters to all before the iteration ends.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from gradwire.datatypes.plan import Combine
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.allreduce_transfers import GATE_LANE
 from gradwire.workloads.engines.parallel.division import Division
-from gradwire.workloads.engines.parallel.programs import GroupCollectives, Note, Program, Series
 from gradwire.workloads.engines.parallel.segments import Segment
+from gradwire.workloads.engines.parallel.worker_programs import GroupCollectives, Note, Program, Series
 
 Ready = Mapping[tuple[int, Segment], int]
 """By rank and segment: the last op of its last backward pass."""
@@ -61,7 +62,8 @@ class Replicas:
                 self.late[rank].append(done)
 
     def _buckets(self, segments: Sequence[Segment], shares: int, replicas: int) -> list[list[Segment]]:
-        """Segments as the backward pass yields their gradients, as many to a bucket as fill it; each bucket in forward order."""
+        """Segments as the backward pass yields their gradients, as many to a bucket as fill it; each bucket in forward
+        order."""
         limit = self.division.bucket_values(replicas)
         found: list[list[Segment]] = [[]]
         for segment in reversed(segments):
@@ -81,7 +83,8 @@ class Replicas:
         return gates
 
     def _summed(self, held: list[tuple[int, int]]) -> Note:
-        """What is noted of a sum that a rank needs: who updates its part needs it at once, and otherwise the next iteration does."""
+        """What is noted of a sum that a rank needs: who updates its part needs it at once, and otherwise the next
+        iteration does."""
         return (lambda *what: held.append(what)) if self.division.sharded_optimizer else self._next_needs
 
     def _next_needs(self, rank: int, chunk: int) -> None:

@@ -1,12 +1,15 @@
-"""Context parallelism: workers that divide a sample's tokens hand keys and values around a ring while they attend to those that they have.
+"""Context parallelism: workers that divide a sample's tokens hand keys and values around a ring while they attend to
+those that they have.
 
-Sources: Liu, Zaharia and Abbeel, Ring Attention with Blockwise Transformers for Near-Infinite Context, 2023; Megatron-LM's
-`--context-parallel-size`. Of N workers, each has an N-th of the tokens, and attends to its own keys and values first, then to those of the
-worker before it, and so on: N slices of equal time. A block of keys and values goes from each worker to the next, and on from there as soon
-as it has arrived, beside computation. In the backward pass they go around once more, and behind them the gradients of each block, to which
-every worker adds its own when its slice is over, until they are at the block's owner.
+Sources: Liu, Zaharia and Abbeel, Ring Attention with Blockwise Transformers for Near-Infinite Context, 2023;
+Megatron-LM's `--context-parallel-size`. Of N workers, each has an N-th of the tokens, and attends to its own keys and
+values first, then to those of the worker before it, and so on: N slices of equal time. A block of keys and values goes
+from each worker to the next, and on from there as soon as it has arrived, beside computation. In the backward pass
+they go around once more, and behind them the gradients of each block, to which every worker adds its own when its
+slice is over, until they are at the block's owner.
 
-Assumed: tokens are dealt so that causal masks leave all slices as long (Megatron-LM gives each worker two pieces, one from either end).
+Assumed: tokens are dealt so that causal masks leave all slices as long (Megatron-LM gives each worker two pieces, one
+from either end).
 """
 
 from __future__ import annotations
@@ -82,7 +85,8 @@ class Rings:
                 builder.needs(turn.slices[place][step], chunk)
 
     def add_up(self, turn: Turn, name: str) -> list[tuple[int, int]]:
-        """Gradients of keys and values, each block's on its way to the owner; returns the message and the chunk that each member awaits."""
+        """Gradients of keys and values, each block's on its way to the owner; returns the message and the chunk that
+        each member awaits."""
         builder, members, count = self.builder, turn.members, len(turn.members)
         tensor = builder.tensor(name)
         awaited = []

@@ -1,4 +1,5 @@
-"""A transformer cut as tensor and pipeline parallelism cut it: into the halves of its blocks, between which workers exchange activations.
+"""A transformer cut as tensor and pipeline parallelism cut it: into the halves of its blocks, between which workers
+exchange activations; and how many of the tokens the experts of each worker get.
 
 Sources: Shoeybi et al., Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism, 2019;
 Lepikhin et al., GShard, 2020 (experts on different workers, with an all-to-all before and behind them).
@@ -27,10 +28,12 @@ class Segment:
     layers: tuple[int, ...]
     #: Number of parameters.
     values: int
-    #: Whether workers that share the layers sum its outputs in the forward pass, and the gradients of its inputs in the backward pass.
+    #: Whether workers that share the layers sum its outputs in the forward pass, and the gradients of its inputs in
+    #: the backward pass.
     sums_outputs: bool = True
     sums_gradients: bool = True
-    #: Values of one sample's tokens that are brought to the experts of the segment, and back; 0 if it has no experts to bring them to.
+    #: Values of one sample's tokens that are brought to the experts of the segment, and back; 0 if it has no experts
+    #: to bring them to.
     routed_values: int = 0
     #: Experts of the segment, and how many of them a token goes to; 0 if it has none to bring tokens to.
     experts: int = 0
@@ -41,7 +44,8 @@ class Segment:
 
 @dataclass(frozen=True)
 class Cut:
-    """A model in segments, by stage. Where stages have chunks, stages take turns: first the first chunk of each, then the second."""
+    """A model in segments, by stage. Where stages have chunks, stages take turns: first the first chunk of each, then
+    the second."""
 
     stages: tuple[tuple[Segment, ...], ...]
     #: Values that one sample's activations have between segments; 0 if the model is one segment.
@@ -55,15 +59,17 @@ def uncut(profile: Profile) -> Cut:
 
 
 def cut(profile: Profile, stages: int, experts: int = 1, chunks: int = 1) -> Cut:
-    """Halves of blocks, with what is before the first block (the embedding) and behind the last one (the output) as segments of their own.
+    """Halves of blocks, with what is before the first block (the embedding) and behind the last one (the output) as
+    segments of their own.
 
-    With `experts`, the workers that experts are divided among, the experts of a mixture are a segment of their own between the router and
-    whatever follows. With `chunks`, each stage has so many pieces of the model, a round of stages apart: the cut is in `stages` times
-    `chunks` pieces. Blocks are divided evenly; the first piece has the embedding as well and the last one the output. Workers that share
-    the embedding sum its outputs, and those that share the output its inputs' gradients.
+    With `experts`, the workers that experts are divided among, the experts of a mixture are a segment of their own
+    between the router and whatever follows. With `chunks`, each stage has so many pieces of the model, a round of
+    stages apart: the cut is in `stages` times `chunks` pieces. Blocks are divided evenly; the first piece has the
+    embedding as well and the last one the output. Workers that share the embedding sum its outputs, and those that
+    share the output its inputs' gradients.
 
-    Raises InputFault for a model that is not a transformer, or without experts if they are to be divided, and for blocks or experts that do
-    not divide.
+    Raises InputFault for a model that is not a transformer, or without experts if they are to be divided, and for
+    blocks or experts that do not divide.
     """
     matches = [HALF.match(layer.name) for layer in profile.layers]
     blocks = sorted({int(match[2]) for match in matches if match})
@@ -105,7 +111,8 @@ def cut(profile: Profile, stages: int, experts: int = 1, chunks: int = 1) -> Cut
 
 
 def _around_experts(profile: Profile, segment: Segment, workers: int) -> list[Segment]:
-    """A segment in up to three: up to the router, the experts, and the rest. Raises InputFault if the workers do not divide the experts."""
+    """A segment in up to three: up to the router, the experts, and the rest. Raises InputFault if the workers do not
+    divide the experts."""
     at = [layer for layer in segment.layers if profile.layers[layer].name.endswith("/experts")]
     if not at:
         return [segment]
@@ -140,3 +147,33 @@ def _activation_values(profile: Profile) -> int:
     return next(
         round(layer.flops) for layer in profile.layers if HALF.match(layer.name) and layer.name.endswith("/add")
     )
+
+
+def shares_of_workers(segment: Segment, workers: int, skew: float | None) -> list[float] | None:
+    """The share of the tokens' choices that falls on each of the workers that have a segment's experts; None: all
+    shares are the same.
+
+    skew: the share that falls on the first expert, the hottest; the others get the same of what is left. So the first
+    worker is the hottest one, in every block and microbatch, whichever worker the tokens come from.
+
+    Raises InputFault for a share that is less than an even one, or more than one expert can get when a token goes to
+    several.
+    """
+    if skew is None:
+        return None
+    count = segment.experts
+    if not 1 / count <= skew <= 1 / segment.per_token:
+        raise InputFault(
+            f"strategy.options.token_skew = {skew:g}: must be from 1/{count} (all {count} experts get as much) to 1/{segment.per_token} "
+            f"(each token goes to {segment.per_token}, and each time to the hottest)"
+        )
+    other = (1 - skew) / (count - 1) if count > 1 else 0.0
+    each = count // workers
+    return [skew + (each - 1) * other, *[each * other] * (workers - 1)]
+
+
+def least_share(segment: Segment, workers: int, skew: float | None) -> float:
+    """The smallest of the workers' shares, as a multiple of an even one; 1 for a segment without experts that tokens
+    are brought to."""
+    shares = shares_of_workers(segment, workers, skew) if segment.routed_values else None
+    return min(shares) * workers if shares else 1.0

@@ -1,11 +1,38 @@
-"""Sharded data parallelism: parameters are gathered before a unit computes, and gradients scattered as sums after it.
+"""Data parallelism whose state is divided among workers: optimizer states and gradients (ZeRO's stages 1 and 2), or
+parameters too (FSDP).
+
+Optimizer states and gradients: `compile_partitioned`
+=====================================================
+
+Everyone has all parameters, and each worker updates a part of them.
+
+Source: Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, SC 2020: stage 1
+(optimizer states) and stage 2 (gradients as well, in buckets). An iteration of N workers:
+
+1. The backward pass yields gradients, which fill buckets. A bucket's gradients are summed so that each worker has the
+   sum of its part: by a reduce-scatter, or by an allreduce, of which a worker uses its part and drops the rest. That
+   happens as buckets fill up, beside the backward pass, or after it.
+2. When all buckets are summed, each worker updates its part of every bucket's parameters.
+3. An allgather of each bucket brings the updated parameters to all, in the order in which the next forward pass uses
+   them. That begins when all of them are there, or else each bucket's layers wait for their own.
+
+Collectives go around a ring, one after the other, as on the one stream of a process group. Assumed: each bucket is cut
+evenly, padded to a multiple of the workers, as Megatron-LM's distributed optimizer has it (in ZeRO's own, a worker's
+part is a stretch of all parameters, so that a bucket may belong to few of the workers); filling a bucket costs no
+copy, and an update no time.
+
+Parameters too: `compile_sharded`
+=================================
+
+Sharded data parallelism: parameters are gathered before a unit computes, and gradients scattered as sums after it.
 
 Sources: Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, SC 2020; Zhao et al.,
 PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel, VLDB 2023. Of each unit of layers, each of N workers
 keeps one of N shards, parameters, gradients and optimizer's state alike. An iteration of a worker:
 
-1. Before a unit's forward pass, an allgather collects its parameters from the owners of the shards; after it, all but the own shard is
-   forgotten. The root, which has the layers outside all other units, stays whole until the backward pass is over.
+1. Before a unit's forward pass, an allgather collects its parameters from the owners of the shards; after it, all but
+   the own shard is forgotten. The root, which has the layers outside all other units, stays whole until the backward
+   pass is over.
 2. Before a unit's backward pass, its parameters are gathered once more.
 3. After a unit's backward pass, a reduce-scatter leaves each worker the sum of its own shard's gradients.
 4. The optimizer updates the shards; the next iteration gathers what comes of that.
@@ -13,11 +40,12 @@ keeps one of N shards, parameters, gradients and optimizer's state alike. An ite
 With groups smaller than all (hybrid sharding), neighbours share: steps 1 to 3 happen in each group, and behind
 step 3 the owners of a shard, one in each group, sum it by an allreduce.
 
-Allgathers go one after the other in the order in which their units compute, each as early as `prefetch` lets it. So do reduce-scatters,
-beside them, and the allreduces of shards beside both, as on the three streams of PyTorch's FSDP2
-(torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, `foreach_reduce`). All go around a ring by default. In the plan, a shard of a
-unit is up to three chunks (datatypes/plan.py), or more where its allreduce cuts it further: the gradients, to which all contribute and
-which the owners receive; and the parameters of either pass, to which a group's owner contributes and which its group receives.
+Allgathers go one after the other in the order in which their units compute, each as early as `prefetch` lets it. So do
+reduce-scatters, beside them, and the allreduces of shards beside both, as on the three streams of PyTorch's FSDP2
+(torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, `foreach_reduce`). All go around a ring by default. In the
+plan, a shard of a unit is up to three chunks (datatypes/plan.py), or more where its allreduce cuts it further: the
+gradients, to which all contribute and which the owners receive; and the parameters of either pass, to which a group's
+owner contributes and which its group receives.
 """
 
 from __future__ import annotations
@@ -27,14 +55,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from gradwire.datatypes.plan import Plan, Role
+from gradwire.datatypes.plan import Combine, Plan, Role
 from gradwire.faults import InputFault
 from gradwire.workloads.builder import PlanBuilder
+from gradwire.workloads.engines.allreduce_buckets import Bucket
+from gradwire.workloads.engines.allreduce_transfers import GATE_LANE, add_gates
+from gradwire.workloads.engines.collectives import ring_among
 from gradwire.workloads.engines.collectives.choice import IN_NETWORK
 from gradwire.workloads.engines.collectives.in_network import Switches
-from gradwire.workloads.engines.parallel.collective import NO_CHUNK, Collective, Collectives
-from gradwire.workloads.engines.parallel.group_rings import (
+from gradwire.workloads.engines.parallel.group_collectives import (
+    NO_CHUNK,
     Algorithm,
+    Collectives,
+    PlannedCollective,
     Way,
     allgathers,
     allreduces_of_shares,
@@ -44,6 +77,116 @@ from gradwire.workloads.engines.parallel.group_rings import (
 from gradwire.workloads.engines.worker import add_passes
 from gradwire.workloads.job import Job
 from gradwire.workloads.models.profile import Profile
+
+
+@dataclass(frozen=True)
+class Partition:
+    """What travels, and when."""
+
+    #: Size of a parameter on the wire.
+    parameter_bytes: int
+    #: Size of a gradient on the wire.
+    gradient_bytes: int
+    #: Step 1: whether by a reduce-scatter; otherwise by an allreduce.
+    scatter: bool
+    #: Step 1: whether beside the backward pass.
+    overlap: bool
+    #: Step 3: whether layers wait for their own parameters alone.
+    overlap_gather: bool
+
+
+def compile_partitioned(job: Job, name: str, buckets: Sequence[Bucket], partition: Partition) -> Plan:
+    """Compiles an iteration with these buckets, in the order in which the backward pass fills them."""
+    return _PartitionedPlan(job, name, buckets, partition).compile()
+
+
+class _PartitionedPlan:
+    """The plan under construction. Arrays of ops have an axis for ranks."""
+
+    def __init__(self, job: Job, name: str, buckets: Sequence[Bucket], partition: Partition) -> None:
+        self.job, self.buckets, self.partition = job, buckets, partition
+        self.builder = PlanBuilder(name)
+        cluster = job.cluster
+        self.ranks = [self.builder.rank(Role.WORKER, cluster.worker_host(worker)) for worker in range(cluster.workers)]
+        self.passes = [add_passes(self.builder, job, rank) for rank in self.ranks]
+        self.collectives = Collectives(self.builder, job)
+        self.tensors = [self.builder.tensor(bucket.name) for bucket in buckets]
+        #: Step 2, of each worker.
+        self.updates = add_gates(self.builder, [0.0], len(self.ranks), GATE_LANE)[0]
+
+    def compile(self) -> Plan:
+        """Builds everything."""
+        whole = ring_among(self.ranks, len(self.ranks))
+        summing = whole.only(Combine.ADD) if self.partition.scatter else whole
+        sums = [self.collectives.add(bucket.ready_layer, summing) for bucket in self.buckets]
+        gathers = [
+            self.collectives.add(bucket.ready_layer, whole.only(Combine.COPY)) for bucket in reversed(self.buckets)
+        ]
+        self._wait(sums, gathers)
+        self._gradients(sums)
+        self._parameters(gathers)
+        queues = self.collectives.queues()
+        self.collectives.transfer(queues, [*sums, *gathers])
+        self._boundaries(gathers)
+        return self.builder.build(self.job.compute_s, self.job.samples)
+
+    def _wait(self, sums: Sequence[PlannedCollective], gathers: Sequence[PlannedCollective]) -> None:
+        """Sums, then updates, then gathers, each in their order."""
+        builder = self.builder
+        for each, bucket in zip(sums, self.buckets, strict=True):
+            ready = bucket.ready_layer if self.partition.overlap else 0
+            builder.depend_columns(each.started, [own.backward[ready] for own in self.passes])
+        for before, each in pairwise(sums):
+            builder.depend_columns(each.started, before.done)
+        builder.depend_columns(self.updates, sums[-1].done)
+        builder.depend_columns(self.updates, [own.backward[0] for own in self.passes])
+        builder.depend_columns(gathers[0].started, self.updates)
+        for before, each in pairwise(gathers):
+            builder.depend_columns(each.started, before.done)
+
+    def _gradients(self, sums: Sequence[PlannedCollective]) -> None:
+        """Chunks of gradients, to which all contribute, and which whoever updates the part needs; all do after an
+        allreduce."""
+        builder = self.builder
+        for each, bucket, tensor in zip(sums, self.buckets, self.tensors, strict=True):
+            size_bytes = self._part_values(bucket) * self.partition.gradient_bytes
+            for part in range(len(self.ranks)):
+                receivers = [owner(self.ranks, part)] if self.partition.scatter else self.ranks
+                chunk = builder.chunk(tensor, size_bytes, receivers=receivers)
+                for own in self.passes:
+                    builder.produces(own.backward[bucket.ready_layer], chunk)
+                for rank in receivers:
+                    builder.needs(int(self.updates[rank]), chunk)
+                each.chunks.append(chunk)
+
+    def _parameters(self, gathers: Sequence[PlannedCollective]) -> None:
+        """Chunks of updated parameters, which their owners have, and which all need in the next iteration."""
+        builder = self.builder
+        for each, bucket, tensor in zip(gathers, reversed(self.buckets), reversed(self.tensors), strict=True):
+            size_bytes = self._part_values(bucket) * self.partition.parameter_bytes
+            for part in range(len(self.ranks)):
+                has = owner(self.ranks, part)
+                chunk = builder.chunk(tensor, size_bytes, contributors=[has])
+                builder.produces(int(self.updates[has]), chunk)
+                for own in self.passes:
+                    builder.consumes(own.forward[bucket.ready_layer], chunk)
+                each.chunks.append(chunk)
+
+    def _part_values(self, bucket: Bucket) -> int:
+        return -(-bucket.values // len(self.ranks))
+
+    def _boundaries(self, gathers: Sequence[PlannedCollective]) -> None:
+        """What the next iteration waits for."""
+        builder, late = self.builder, self.partition.overlap_gather
+        for rank, own in enumerate(self.passes):
+            end = builder.compute(rank)
+            builder.depend(end, own.backward[0], int(self.updates[rank]))
+            builder.depend(own.begin, end, lag=1)
+            for each, bucket in zip(gathers, reversed(self.buckets), strict=True):
+                waiting, lag = (own.forward[bucket.ready_layer], 1) if late else (end, 0)
+                builder.depend(waiting, int(each.done[rank]), lag=lag)
+            builder.iteration(rank, own.begin, end)
+
 
 ROOT = "root"
 BLOCK = re.compile(r"block\d+(/unit\d+)?(?=/)")
@@ -71,7 +214,8 @@ class Sharding:
     gradient_bytes: int
     #: Allgathers that may be under way, or done and unused, while a unit computes.
     prefetch: int
-    #: Step 2: whether parameters are forgotten after the forward pass; otherwise they stay for the backward pass (ZeRO's stage 2).
+    #: Step 2: whether parameters are forgotten after the forward pass; otherwise they stay for the backward pass
+    #: (ZeRO's stage 2).
     reshard: bool
     #: Workers that share a unit; None: all.
     group: int | None = None
@@ -80,7 +224,8 @@ class Sharding:
 
 
 def units_of(profile: Profile) -> list[Unit]:
-    """The root first, and then each block of the model, in forward order. Layers that belong to no block are the root's."""
+    """The root first, and then each block of the model, in forward order. Layers that belong to no block are the
+    root's."""
     names = [match[0] if (match := BLOCK.match(layer.name)) else ROOT for layer in profile.layers]
     members = {name: tuple(i for i, own in enumerate(names) if own == name) for name in dict.fromkeys([ROOT, *names])}
     units = [
@@ -92,10 +237,10 @@ def units_of(profile: Profile) -> list[Unit]:
 
 def compile_sharded(job: Job, name: str, sharding: Sharding) -> Plan:
     """Compiles an iteration. Raises InputFault if groups do not come out even."""
-    return _Compiler(job, name, sharding).compile()
+    return _ShardedPlan(job, name, sharding).compile()
 
 
-class _Compiler:
+class _ShardedPlan:
     """The plan under construction. Arrays of ops have an axis for ranks."""
 
     def __init__(self, job: Job, name: str, sharding: Sharding) -> None:
@@ -112,8 +257,8 @@ class _Compiler:
         self.units = units_of(job.profile)
         self.tensors = {unit: self.builder.tensor(unit.name) for unit in self.units}
         self.uses = self._uses()
-        #: In the order in which gradients are there: the blocks from the last to the first, and then the root, whose first layer is the
-        #: last of the backward pass.
+        #: In the order in which gradients are there: the blocks from the last to the first, and then the root, whose
+        #: first layer is the last of the backward pass.
         self.yields = self.units[::-1]
 
     def compile(self) -> Plan:
@@ -143,14 +288,16 @@ class _Compiler:
         return [own.forward[unit.layers[0]] if forward else own.backward[unit.layers[-1]] for own in self.passes]
 
     def _ends(self, unit: Unit, forward: bool) -> list[int]:
-        """The last op of a use of a unit. The root's use only begins with the forward pass, so that it ends with its first layer."""
+        """The last op of a use of a unit. The root's use only begins with the forward pass, so that it ends with its
+        first layer."""
         if forward:
             last = unit.layers[0] if unit.name == ROOT else unit.layers[-1]
             return [own.forward[last] for own in self.passes]
         return [own.backward[unit.layers[0]] for own in self.passes]
 
-    def _wait_for_gathers(self, gathers: Sequence[Collective]) -> None:
-        """A unit computes when it is gathered; a gather follows the one before, and the use that is `prefetch` and one before its own."""
+    def _wait_for_gathers(self, gathers: Sequence[PlannedCollective]) -> None:
+        """A unit computes when it is gathered; a gather follows the one before, and the use that is `prefetch` and one
+        before its own."""
         builder = self.builder
         builder.depend_columns(gathers[0].started, [own.begin for own in self.passes])
         for before, gather in pairwise(gathers):
@@ -161,13 +308,13 @@ class _Compiler:
             if used >= 0:
                 builder.depend_columns(gather.started, self._ends(*self.uses[used]))
 
-    def _wait_for_backward(self, scatters: Sequence[Collective]) -> None:
+    def _wait_for_backward(self, scatters: Sequence[PlannedCollective]) -> None:
         for scatter, unit in zip(scatters, self.yields, strict=True):
             self.builder.depend_columns(scatter.started, self._ends(unit, False))
         for before, scatter in pairwise(scatters):
             self.builder.depend_columns(scatter.started, before.done)
 
-    def _parameters(self, gathers: Sequence[Collective]) -> None:
+    def _parameters(self, gathers: Sequence[PlannedCollective]) -> None:
         """Chunks of parameters, and who has and needs them when."""
         builder, alone = self.builder, len(self.groups) == 1
         for gather, (unit, forward) in zip(gathers, self.uses, strict=True):
@@ -182,7 +329,7 @@ class _Compiler:
                         builder.needs(begins[rank], chunk)
                     gather.chunks.append(chunk)
 
-    def _gradients(self, scatters: Sequence[Collective], gathers: Sequence[Collective]) -> None:
+    def _gradients(self, scatters: Sequence[PlannedCollective], gathers: Sequence[PlannedCollective]) -> None:
         """Chunks of gradients, which every owner of a shard needs before it offers what the optimizer made of them."""
         builder, pieces = self.builder, len(self.groups)
         first_gather = {unit: gather for gather, (unit, _) in reversed(list(zip(gathers, self.uses, strict=True)))}
@@ -202,7 +349,7 @@ class _Compiler:
                         builder.consumes(int(first_gather[unit].started[rank]), chunk)
                     scatter.chunks.append(chunk)
 
-    def _sums(self, scatters: Sequence[Collective]) -> list[Collective]:
+    def _sums(self, scatters: Sequence[PlannedCollective]) -> list[PlannedCollective]:
         """An allreduce among groups behind each reduce-scatter."""
         schedule = allreduces_of_shares(self.groups, self.way)
         sums = [self.collectives.add(scatter.layer, schedule) for scatter in scatters]
@@ -214,10 +361,11 @@ class _Compiler:
         return sums
 
     def _shard_values(self, unit: Unit) -> int:
-        """Values of a shard: the unit's, padded to a multiple of the workers that share it, as FSDP's flat parameter is."""
+        """Values of a shard: the unit's, padded to a multiple of the workers that share it, as FSDP's flat parameter
+        is."""
         return -(-unit.values // len(self.groups[0]))
 
-    def _boundaries(self, collectives: Sequence[Collective]) -> None:
+    def _boundaries(self, collectives: Sequence[PlannedCollective]) -> None:
         """The optimizer steps when all gradients are reduced, and the next iteration follows."""
         for rank, own in enumerate(self.passes):
             end = self.builder.compute(rank)

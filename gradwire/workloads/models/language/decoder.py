@@ -1,8 +1,9 @@
 """Language models that read from left to right (decoders), from their shapes: Llama, GPT-3, and mixtures of experts.
 
-A sample is a sequence. Counts follow the public checkpoints: one tensor per matrix, and per matrix of each expert. Operations are those
-of a forward pass in which every token looks at every other, for a causal mask is not deducted, as in Narayanan et al. 2021. Of a mixture,
-only the experts that a token goes through cost operations; that all experts get as many tokens is assumed.
+A sample is a sequence. Counts follow the public checkpoints: one tensor per matrix, and per matrix of each expert.
+Operations are those of a forward pass in which every token looks at every other, for a causal mask is not deducted, as
+in Narayanan et al. 2021. Of a mixture, only the experts that a token goes through cost operations; that all experts
+get as many tokens is assumed.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class Experts:
 
 @dataclass(frozen=True)
 class Latent:
-    """Multi-head latent attention (DeepSeek-V2, 2024, section 2.1): queries, and keys with values, come from low-rank products."""
+    """Multi-head latent attention (DeepSeek-V2, 2024, section 2.1): queries, and keys with values, come from low-rank
+    products."""
 
     query_rank: int
     key_value_rank: int
@@ -107,7 +109,8 @@ def _attend(net: Network, x: Node, shape: Decoder, at: str) -> Node:
 
 
 def _attend_latently(net: Network, x: Node, shape: Decoder, at: str) -> Node:
-    """Queries, and keys with values, each by two products with a normalisation between; the rotary keys of all heads are the same."""
+    """Queries, and keys with values, each by two products with a normalisation between; the rotary keys of all heads
+    are the same."""
     latent = shape.latent
     assert latent is not None  # the caller has looked
     kind, keys = LayerKind.ATTENTION, latent.plain + latent.rotary

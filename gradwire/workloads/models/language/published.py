@@ -46,7 +46,8 @@ GPT3_175B = Decoder(
     norm=LAYER_NORM,
     tied=True,
 )
-"""Brown et al. 2020, Table 2.1, with GPT-2's vocabulary and tied output. Its layers with sparse attention count as dense here."""
+"""Brown et al. 2020, Table 2.1, with GPT-2's vocabulary and tied output. Its layers with sparse attention count as
+dense here."""
 MIXTRAL_8X7B = Decoder(
     words=32000,
     tokens=8192,
@@ -58,7 +59,8 @@ MIXTRAL_8X7B = Decoder(
     head_width=128,
     experts=Experts(count=8, per_token=2, ffn=14336),
 )
-"""Jiang et al. 2024, Table 1. Sequences of 8192 tokens are this project's choice, as for Llama 3; the paper prints the context, 32768."""
+"""Jiang et al. 2024, Table 1. Sequences of 8192 tokens are this project's choice, as for Llama 3; the paper prints the
+context, 32768."""
 DEEPSEEK_V3 = Decoder(
     words=129280,
     tokens=4096,
@@ -71,8 +73,9 @@ DEEPSEEK_V3 = Decoder(
     experts=Experts(count=256, per_token=8, ffn=2048, shared=1, dense_blocks=3),
     latent=Latent(query_rank=1536, key_value_rank=512, plain=128, rotary=64, value=128),
 )
-"""DeepSeek-V3 Technical Report 2024, section 4.2, without the module that predicts a second token. Vocabulary and dense width: the public
-checkpoint's configuration. The biases that balance the router are set by a rule and have no gradient, so they are left out."""
+"""DeepSeek-V3 Technical Report 2024, section 4.2, without the module that predicts a second token. Vocabulary and
+dense width: the public checkpoint's configuration. The biases that balance the router are set by a rule and have no
+gradient, so they are left out."""
 
 _LLAMA = "The Llama 3 Herd of Models 2024, Table 3; public checkpoint"
 LANGUAGE_MODELS: Mapping[str, Callable[[], Profile]] = {

@@ -45,7 +45,8 @@ def shortened_time(time: ComputeTime, profile: Profile, blocks: int) -> ComputeT
 
 
 def kept_layers(profile: Profile, blocks: int) -> list[int]:
-    """Numbers of the layers that are in no block, or in one that is kept. Raises InputFault if there are not as many blocks."""
+    """Numbers of the layers that are in no block, or in one that is kept. Raises InputFault if there are not as many
+    blocks."""
     found = _blocks(profile)
     if not 1 <= blocks <= len(found):
         has = f"has {len(found)} blocks" if found else "has no blocks of attention and feed-forward layers"

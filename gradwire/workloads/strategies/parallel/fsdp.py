@@ -1,13 +1,16 @@
-"""PyTorch's Fully Sharded Data Parallel (FSDP), which is ZeRO's stage 3: the iteration is that of workloads/engines/parallel/sharded.py.
+"""PyTorch's Fully Sharded Data Parallel (FSDP), which is ZeRO's stage 3: the iteration is that of
+workloads/engines/parallel/sharded.py.
 
-Sources: Zhao et al., PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel, VLDB 2023; Rajbhandari et al., ZeRO, SC 2020. Units
-are the model's blocks, which is how transformers are wrapped, and a root with all other layers (embeddings, last normalisation, output).
+Sources: Zhao et al., PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel, VLDB 2023; Rajbhandari et al.,
+ZeRO, SC 2020. Units are the model's blocks, which is how transformers are wrapped, and a root with all other layers
+(embeddings, last normalisation, output).
 
-With `shard`, groups of that many workers hold the model between them, and the groups are replicas of one another (hybrid sharding, HSDP:
-Zhao et al.). Neighbours are a group, as with the mesh `(replicate, shard)` that PyTorch documents for it.
+With `shard`, groups of that many workers hold the model between them, and the groups are replicas of one another
+(hybrid sharding, HSDP: Zhao et al.). Neighbours are a group, as with the mesh `(replicate, shard)` that PyTorch
+documents for it.
 
-Assumed where the sources are silent: the update of a shard takes no time; a unit's parameters and gradients are one flat tensor, padded to
-a multiple of the workers that share it; activations are kept, not computed again.
+Assumed where the sources are silent: the update of a shard takes no time; a unit's parameters and gradients are one
+flat tensor, padded to a multiple of the workers that share it; activations are kept, not computed again.
 """
 
 from __future__ import annotations
@@ -18,9 +21,9 @@ from typing import Literal
 from pydantic import Field
 
 from gradwire.datatypes.plan import Plan
-from gradwire.workloads.engines.allreduce import BYTES_ON_WIRE
+from gradwire.workloads.engines.allreduce_plan import BYTES_ON_WIRE
 from gradwire.workloads.engines.collectives.choice import IN_NETWORK
-from gradwire.workloads.engines.parallel.group_rings import Algorithm
+from gradwire.workloads.engines.parallel.group_collectives import Algorithm
 from gradwire.workloads.engines.parallel.sharded import Sharding, compile_sharded
 from gradwire.workloads.job import Job
 from gradwire.workloads.strategy import STATE_BYTES, Options, Strategy
@@ -36,11 +39,11 @@ class FsdpOptions(Options):
     prefetch: int = Field(1, ge=0, le=1000)
     """Units that are gathered ahead of the one that computes; 0: communication and forward pass take turns."""
     reshard_after_forward: bool = True
-    """Whether parameters are forgotten after the forward pass and gathered again for the backward pass (ZeRO's stage 3); otherwise they
-    are gathered once, and kept (its stage 2)."""
+    """Whether parameters are forgotten after the forward pass and gathered again for the backward pass (ZeRO's stage
+    3); otherwise they are gathered once, and kept (its stage 2)."""
     shard: int | None = Field(None, ge=1, le=10_000)
-    """Workers that hold a model between them, which are neighbours; groups of so many are replicas, which sum the gradients of their shards
-    (hybrid sharding). Unset: all workers are one group."""
+    """Workers that hold a model between them, which are neighbours; groups of so many are replicas, which sum the
+    gradients of their shards (hybrid sharding). Unset: all workers are one group."""
     algorithm: Algorithm = "ring"
     """Of allgathers, reduce-scatters, and the allreduces of hybrid sharding (docs/collectives.md)."""
 

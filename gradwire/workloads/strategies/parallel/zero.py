@@ -1,14 +1,15 @@
 """ZeRO's stages 1 and 2: data parallelism in which each worker updates a part of the parameters, which all then gather.
 
 Sources: Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, SC 2020; DeepSpeed's
-deepspeed/runtime/zero/config.py and stage_1_and_2.py. The iteration, and what it assumes, are in workloads/engines/parallel/partitioned.py;
-stage 3 is `fsdp`.
+deepspeed/runtime/zero/config.py and stage_1_and_2.py. The iteration, and what it assumes, are in
+workloads/engines/parallel/sharded.py; stage 3 is `fsdp`.
 
-Stage 1 divides the optimizer's states, and stage 2 the gradients as well. So in stage 1, gradients may stay until the backward pass is
-over, when DeepSpeed sums them (`reduce_gradients`); in stage 2, they are summed and dropped as the backward pass yields them. Both sum by
-reduce-scatters, which is what the paper counts, unless told otherwise: DeepSpeed's default sums buckets of several owners by allreduces
-(`use_multi_rank_bucket_allreduce`), and PyTorch's ZeroRedundancyOptimizer stands behind DistributedDataParallel, which does as well. A
-worker then sends as much as with data parallelism, and the allgather on top.
+Stage 1 divides the optimizer's states, and stage 2 the gradients as well. So in stage 1, gradients may stay until the
+backward pass is over, when DeepSpeed sums them (`reduce_gradients`); in stage 2, they are summed and dropped as the
+backward pass yields them. Both sum by reduce-scatters, which is what the paper counts, unless told otherwise:
+DeepSpeed's default sums buckets of several owners by allreduces (`use_multi_rank_bucket_allreduce`), and PyTorch's
+ZeroRedundancyOptimizer stands behind DistributedDataParallel, which does as well. A worker then sends as much as with
+data parallelism, and the allgather on top.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from typing import Literal
 from pydantic import Field
 
 from gradwire.datatypes.plan import Plan
-from gradwire.workloads.engines.allreduce import BYTES_ON_WIRE
 from gradwire.workloads.engines.allreduce_buckets import backward_order, buffer_fused, fused
-from gradwire.workloads.engines.parallel.partitioned import Partition, compile_partitioned
+from gradwire.workloads.engines.allreduce_plan import BYTES_ON_WIRE
+from gradwire.workloads.engines.parallel.sharded import Partition, compile_partitioned
 from gradwire.workloads.job import Job
 from gradwire.workloads.strategy import Options, Strategy
 
@@ -37,15 +38,19 @@ class Zero1Options(Options):
     parameters: Format = "bf16"
     """Format in which updated parameters are gathered."""
     gradients: Format = "bf16"
-    """Format in which gradients are summed (DeepSpeed's `communication_data_type`, by default that of the parameters)."""
+    """Format in which gradients are summed (DeepSpeed's `communication_data_type`, by default that of the
+    parameters)."""
     bucket_parameters: int = Field(BUCKET_PARAMETERS, ge=1)
-    """Parameters that a bucket has room for, as DeepSpeed's `reduce_bucket_size` counts them; a larger tensor goes alone."""
+    """Parameters that a bucket has room for, as DeepSpeed's `reduce_bucket_size` counts them; a larger tensor goes
+    alone."""
     sum_by: Literal["reduce-scatter", "all-reduce"] = "reduce-scatter"
     """How gradients are summed. With "all-reduce", workers get the sums of all gradients and use their own part."""
     overlap: bool = False
-    """Whether a bucket is summed while the backward pass goes on; otherwise all are summed behind it (`overlap_comm`)."""
+    """Whether a bucket is summed while the backward pass goes on; otherwise all are summed behind it
+    (`overlap_comm`)."""
     overlap_gather: bool = False
-    """Whether the next forward pass begins at once, and layers wait for their own parameters; otherwise it waits for all of them."""
+    """Whether the next forward pass begins at once, and layers wait for their own parameters; otherwise it waits for
+    all of them."""
 
 
 class Zero2Options(Zero1Options):

@@ -1,17 +1,20 @@
 """Chakra execution traces: a graph of nodes in protobuf, one file per rank. https://github.com/mlcommons/chakra
 
-A file is GlobalMetadata and then Nodes, each behind its length as a varint (src/third_party/utils/protolib.py there). A node may start
-when all nodes of its ctrl_deps and data_deps have ended; but the converter from PyTorch keeps a node's caller in ctrl_deps, and all order
-in data_deps (convert_ctrl_dep_to_data_dep in src/converter/pytorch_converter.py). `comm_size` counts what a rank puts in; whether in bytes
-or in elements depends on who wrote the file:
+A file is GlobalMetadata and then Nodes, each behind its length as a varint (src/third_party/utils/protolib.py there).
+A node may start when all nodes of its ctrl_deps and data_deps have ended; but the converter from PyTorch keeps a
+node's caller in ctrl_deps, and all order in data_deps (convert_ctrl_dep_to_data_dep in
+src/converter/pytorch_converter.py). `comm_size` counts what a rank puts in; whether in bytes or in elements depends on
+who wrote the file:
 
-- the converter from PyTorch sums up elements times their bytes (src/converter/pytorch_node.py), and ASTRA-sim takes bytes;
+- the converter from PyTorch sums up elements times their bytes (src/converter/pytorch_node.py), and ASTRA-sim takes
+  bytes;
 - STAGE, symbolic_tensor_graph, writes counts of elements, and calls its schema symbolic_tensor_network.
 
 Where nodes have the tensors that they are called with, these decide.
 
-`comm_priority` is an integer, 0 where it is left out (src/feeder there). Of ASTRA-sim's collectives that wait for their turn, one of a
-larger priority goes first (`Sys::insert_stream` in astra-sim/system/Sys.cc; with the scheduling policy EXPLICIT, it is the node's).
+`comm_priority` is an integer, 0 where it is left out (src/feeder there). Of ASTRA-sim's collectives that wait for
+their turn, one of a larger priority goes first (`Sys::insert_stream` in astra-sim/system/Sys.cc; with the scheduling
+policy EXPLICIT, it is the node's).
 """
 
 from __future__ import annotations
@@ -88,7 +91,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int] | None:
 
 
 def messages(path: Path, file: IO[bytes], watch: Watch) -> Iterator[tuple[int, bytes]]:
-    """Yields the messages of a file, each with the byte that it begins at. Raises InputFault where the file is cut off or damaged."""
+    """Yields the messages of a file, each with the byte that it begins at. Raises InputFault where the file is cut off
+    or damaged."""
     total, base, data, at = path.stat().st_size, 0, b"", 0
     while True:
         head = _varint(data, at)

@@ -1,9 +1,10 @@
 """Chakra execution traces in JSON, one file per rank, in either of the two forms that its tools have.
 
-- chakra_jsonizer (src/jsonizer/jsonizer.py of mlcommons/chakra) writes protobuf's JSON of the metadata and of each node, one object right
-  behind the other.
-- The feeder that simulators read traces with (src/feeder/JSONNode.cpp there) takes an object with a list `workload_graph` of nodes, whose
-  attributes are keys of the nodes. Their `runtime` is in microseconds, as a node's duration is.
+- chakra_jsonizer (src/jsonizer/jsonizer.py of mlcommons/chakra) writes protobuf's JSON of the metadata and of each
+  node, one object right behind the other.
+- The feeder that simulators read traces with (src/feeder/JSONNode.cpp there) takes an object with a list
+  `workload_graph` of nodes, whose attributes are keys of the nodes. Their `runtime` is in microseconds, as a node's
+  duration is.
 
 Either is read as the nodes that it stands for (workloads/traces/formats/chakra.py).
 """

@@ -1,7 +1,8 @@
 """The messages of Chakra's schema that gradwire reads and writes, described for protobuf.
 
-Source: mlcommons/chakra, schema/protobuf/et_def.proto, whose numbers of fields these are. What is left out is skipped when it is read.
-Described here rather than generated: generated code demands the version of protobuf that it was made with, or a newer one.
+Source: mlcommons/chakra, schema/protobuf/et_def.proto, whose numbers of fields these are. What is left out is skipped
+when it is read. Described here rather than generated: generated code demands the version of protobuf that it was made
+with, or a newer one.
 """
 
 from __future__ import annotations

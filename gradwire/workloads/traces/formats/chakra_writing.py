@@ -1,8 +1,10 @@
-"""What a run measured, as a Chakra trace: a graph of computations and messages, each with its start and duration, in a file per rank.
+"""What a run measured, as a Chakra trace: a graph of computations and messages, each with its start and duration, in a
+file per rank.
 
-Chakra counts whole microseconds. What a rank waits for from the iteration before is not in the file, for it has one iteration. A collective
-appears as the messages that it is made of: a plan knows nothing else. Points in time, such as the beginning of an iteration, are metadata.
-Traffic classes are `comm_priority`, the larger the more urgent (see chakra.py); a plan of one class has none.
+Chakra counts whole microseconds. What a rank waits for from the iteration before is not in the file, for it has one
+iteration. A collective appears as the messages that it is made of: a plan knows nothing else. Points in time, such as
+the beginning of an iteration, are metadata. Traffic classes are `comm_priority`, the larger the more urgent (see
+chakra.py); a plan of one class has none.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ UNSEEN = -1
 def write_chakra(folder: Path, plan: Plan, log: OpLog, iteration: int) -> list[Path]:
     """Writes `rank.N.et` for each rank of an iteration; returns the files.
 
-    Raises InputFault for a plan with multicast messages, which Chakra has no node for, and for an iteration that the log lacks a part of.
+    Raises InputFault for a plan with multicast messages, which Chakra has no node for, and for an iteration that the
+    log lacks a part of.
     """
     if (plan.ops.group == 1).any():
         raise InputFault("Chakra has no node for a message to several ranks, which this strategy sends")

@@ -1,9 +1,10 @@
-"""Execution traces of PyTorch: what torch.profiler.ExecutionTraceObserver writes, one file per rank. They have no times.
+"""Execution traces of PyTorch: what torch.profiler.ExecutionTraceObserver writes, one file per rank. They have no
+times.
 
-Source: torch/csrc/profiler/standalone/execution_trace_observer.cpp of PyTorch. A `record_param_comms` has inputs that end in the number of
-the call, the group, the rank (of a broadcast: its root), the collective's name, both lists of splits, and, from torch 2.2 on, the group's
-first rank, stride and size. From schema 1.1.0 on it also has attributes, with sizes as counts of elements. A `wait` has the number of the
-call that it is for.
+Source: torch/csrc/profiler/standalone/execution_trace_observer.cpp of PyTorch. A `record_param_comms` has inputs that
+end in the number of the call, the group, the rank (of a broadcast: its root), the collective's name, both lists of
+splits, and, from torch 2.2 on, the group's first rank, stride and size. From schema 1.1.0 on it also has attributes,
+with sizes as counts of elements. A `wait` has the number of the call that it is for.
 """
 
 from __future__ import annotations
@@ -140,7 +141,8 @@ class _Reader:
             raise InputFault(f"{self._record.path}: node {node.id} ({node.name}): {error}") from error
 
     def fill(self) -> None:
-        """Adds the calls in the order of their numbers, each after the one before on its group; `wait`s hold up what follows."""
+        """Adds the calls in the order of their numbers, each after the one before on its group; `wait`s hold up what
+        follows."""
         record, waited = self._record, []
         last = record.compute(0)
         before: dict[str, int] = {}
@@ -166,7 +168,8 @@ class _Reader:
             record.compute(0, after=[last, *waited])
 
     def _is_nested(self, number: int) -> bool:
-        """Whether a call is within another: torch from 2.4 on records it at two levels. Raises InputFault for a circle."""
+        """Whether a call is within another: torch from 2.4 on records it at two levels. Raises InputFault for a
+        circle."""
         at, seen = self._parents.get(number), {number}
         while at is not None and at in self._parents:
             if at in seen:
@@ -237,7 +240,8 @@ class _Reader:
 
 
 def _last_inputs(values: Any) -> list[Any] | None:
-    """The inputs behind a call's tensors, of which the collective's name tells how many they are; None if there are too few."""
+    """The inputs behind a call's tensors, of which the collective's name tells how many they are; None if there are
+    too few."""
     if not isinstance(values, list):
         return None
     older = values[-OLDER_LAST_INPUTS:]

@@ -1,8 +1,9 @@
-"""Reads JSON files of gigabytes whose bulk is one list, a block at a time: `{..., "traceEvents": [{...}, ...], ...}`, plain or gzipped.
+"""Reads JSON files of gigabytes whose bulk is one list, a block at a time: `{..., "traceEvents": [{...}, ...], ...}`,
+plain or gzipped.
 
-A block of text is cut behind an item, and msgspec decodes what is before the cut. Where an item ends is not searched for by counting
-brackets: a cut is right if and only if the text before it is a complete list, which the decoder finds out in any case. So a wrong guess
-costs time and nothing else.
+A block of text is cut behind an item, and msgspec decodes what is before the cut. Where an item ends is not searched
+for by counting brackets: a cut is right if and only if the text before it is a complete list, which the decoder finds
+out in any case. So a wrong guess costs time and nothing else.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from gradwire.workloads.traces.record import Watch
 BLOCK_BYTES = 4 << 20
 """Larger blocks are no faster, and their decoded items take about ten times their size."""
 MOST_ITEM_BYTES = 64 << 20
-"""No event of a real trace comes near; without a limit, a broken file would be read whole into memory to look for an end."""
+"""No event of a real trace comes near; without a limit, a broken file would be read whole into memory to look for an
+end."""
 CUTS = 64
 """Places from a block's end backwards at which an item may end. In real traces the first or second is right."""
 MOST_ENDS = 1000
@@ -64,8 +66,8 @@ def _read(path: Path, file: IO[bytes], size_bytes: int) -> bytes:
 class JsonItems(Generic[Item, Head]):
     """The items of the list at `key` of a JSON object, one after the other, and then what stands beside the list.
 
-    item, head: types that msgspec decodes items, and the object without its list, into. Iterating raises InputFault, with the file and the
-    number of the item, for what is not valid, and for a file that ends early.
+    item, head: types that msgspec decodes items, and the object without its list, into. Iterating raises InputFault,
+    with the file and the number of the item, for what is not valid, and for a file that ends early.
     """
 
     def __init__(self, path: Path, key: str, item: type[Item], head: type[Head], watch: Watch) -> None:

@@ -78,7 +78,8 @@ def _chosen(events: KinetoEvents, record: RankRecord, reading: Reading) -> tuple
 
 
 def _calls(host_calls: list[HostCall], record: RankRecord) -> tuple[list[Call], list[HostCall], list[HostCall]]:
-    """The communications, the events that they come from, and the waits. A call in a call of the same kind and size is the same one."""
+    """The communications, the events that they come from, and the waits. A call in a call of the same kind and size is
+    the same one."""
     calls: list[Call] = []
     listed: list[HostCall] = []
     waits: list[HostCall] = []

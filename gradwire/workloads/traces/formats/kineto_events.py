@@ -108,7 +108,8 @@ class KinetoEvents:
 
     #: In the order of their beginning.
     calls: list[HostCall]
-    #: Kernels, copies and fills of the GPU that compute; `correlation` names the call of the runtime that launched each.
+    #: Kernels, copies and fills of the GPU that compute; `correlation` names the call of the runtime that launched
+    #: each.
     work: Columns
     #: Kernels of NCCL (or RCCL).
     nccl: Columns

@@ -1,16 +1,18 @@
 """From the times of a Kineto profile to what a rank does between its communications.
 
-A rank is a chain of what it starts and what it waits for, in the order in which its host did so. Between two of these lies the recorded
-time, with all kernels and all idling in it, except for what the GPU spent waiting for a communication: that is what a replay measures anew.
+A rank is a chain of what it starts and what it waits for, in the order in which its host did so. Between two of these
+lies the recorded time, with all kernels and all idling in it, except for what the GPU spent waiting for a
+communication: that is what a replay measures anew.
 
-- A call may start when the GPU has ended what the host had launched before the call, and the host has come to it. (ProcessGroupNCCL.cpp of
-  PyTorch has the stream of NCCL wait for the current stream.)
-- A wait is a `wait` of record_param_comms, or a cudaStreamWaitEvent outside of all of those, as DDP's reducer makes them. It is for the
-  oldest call that none has waited for, and it holds up the first kernel that is launched after it. If that kernel began before the call
-  had ended, the two do not belong together, and no wait of the file is believed.
+- A call may start when the GPU has ended what the host had launched before the call, and the host has come to it.
+  (ProcessGroupNCCL.cpp of PyTorch has the stream of NCCL wait for the current stream.)
+- A wait is a `wait` of record_param_comms, or a cudaStreamWaitEvent outside of all of those, as DDP's reducer makes
+  them. It is for the oldest call that none has waited for, and it holds up the first kernel that is launched after it.
+  If that kernel began before the call had ended, the two do not belong together, and no wait of the file is believed.
 - What nothing waits for must have ended at the end of the recorded time.
-- A step of the host begins on the GPU when that has ended what was launched before, and ends when it has ended what was launched in it. How
-  far the GPU is behind the host is not computation: what the host launches in a step may run long after it.
+- A step of the host begins on the GPU when that has ended what was launched before, and ends when it has ended what
+  was launched in it. How far the GPU is behind the host is not computation: what the host launches in a step may run
+  long after it.
 """
 
 from __future__ import annotations
@@ -80,15 +82,16 @@ class _Gpu:
         return max(int(self.ended_before[at]), host_ns)
 
     def comes_to(self, host_ns: int) -> int:
-        """When the GPU comes to what the host launches from a time on. If nothing that was launched before is recorded, as in a profile's
-        first step, it is as far behind then as with the first that is."""
+        """When the GPU comes to what the host launches from a time on. If nothing that was launched before is
+        recorded, as in a profile's first step, it is as far behind then as with the first that is."""
         at = int(np.searchsorted(self.launched, host_ns))
         if at or not len(self.launched):
             return self.free_at(host_ns)
         return host_ns + int(self.begin[0] - self.launched[0])
 
     def held_up(self, host_ns: int) -> tuple[int, int] | None:
-        """For the first kernel launched after a time: when it could have begun, and when it did; None if there is none."""
+        """For the first kernel launched after a time: when it could have begun, and when it did; None if there is
+        none."""
         at = int(np.searchsorted(self.launched, host_ns))
         if at == len(self.launched):
             return None
@@ -108,7 +111,8 @@ def launch_times(events: KinetoEvents, columns: Columns) -> Int64:
 def timeline(
     events: KinetoEvents, calls: list[HostCall], waits: list[HostCall], window: tuple[int, int], *, of_host: bool
 ) -> Timeline:
-    """The chain of a rank from the beginning to the end of `window`; of_host: of what its host did then, which is a step."""
+    """The chain of a rank from the beginning to the end of `window`; of_host: of what its host did then, which is a
+    step."""
     gpu = _Gpu(events)
     begins, ends, stream, stray = _kernels(events, calls)
     waited = _host_waits(events, calls, waits)

@@ -1,7 +1,8 @@
-"""What PyTorch records of a communication (`record_param_comms`), in profiles and in execution traces alike, and what it means.
+"""What PyTorch records of a communication (`record_param_comms`), in profiles and in execution traces alike, and what
+it means.
 
-Source: torch/csrc/distributed/c10d/ParamCommsUtils.hpp and torch/csrc/profiler/util.cpp (saveNcclMeta) of PyTorch. Sizes are counts of
-elements, of what the rank puts in and of what it gets.
+Source: torch/csrc/distributed/c10d/ParamCommsUtils.hpp and torch/csrc/profiler/util.cpp (saveNcclMeta) of PyTorch.
+Sizes are counts of elements, of what the rank puts in and of what it gets.
 """
 
 from __future__ import annotations
@@ -207,8 +208,8 @@ def _group_of(arguments: CallArguments, place: str, record: RankRecord) -> str |
 
 
 def configured_groups(config: Any, world: int | None, room: int) -> dict[str, tuple[int, ...]]:
-    """Ranks by name, or by number before there were names, of the groups that a `pg_config` or a `process_group:init` lists; all ranks
-    where its list is empty.
+    """Ranks by name, or by number before there were names, of the groups that a `pg_config` or a `process_group:init`
+    lists; all ranks where its list is empty.
 
     room: how many ranks there may be in lists that are empty, together; groups beyond that are left out.
     """

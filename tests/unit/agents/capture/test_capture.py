@@ -1,4 +1,5 @@
-"""Capture files: what they hold by scapy's reader, and that every message written with little of each packet is read again."""
+"""Capture files: what they hold by scapy's reader, and that every message written with little of each packet is read
+again."""
 
 from __future__ import annotations
 
@@ -64,7 +65,8 @@ def test_a_port_without_a_limit_has_no_speed() -> None:
 
 
 def test_every_message_is_in_the_file_wherever_packets_cut_it(tmp_path: Path) -> None:
-    """Bursts of 5000 bytes, messages of 0 to 20,000: most headers are beyond the kept bytes, some begin in the packet before."""
+    """Bursts of 5000 bytes, messages of 0 to 20,000: most headers are beyond the kept bytes, some begin in the packet
+    before."""
     path = tmp_path / "h1-eth0.pcapng"
     heads = [header(op, 137 * op * op % 20_000, iteration=op // 30) for op in range(90)]
     outbound, inbound = (

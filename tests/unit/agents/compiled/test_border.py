@@ -1,4 +1,5 @@
-"""What the compiled agent shares with Python is said once; the compiler or the loading of the agent refuses whatever differs."""
+"""What the compiled agent shares with Python is said once; the compiler or the loading of the agent refuses whatever
+differs."""
 
 from __future__ import annotations
 

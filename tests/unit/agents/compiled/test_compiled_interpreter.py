@@ -1,4 +1,5 @@
-"""The compiled agent's interpreter does the same as the one in Python: on a simulated network, the same log to the nanosecond."""
+"""The compiled agent's interpreter does the same as the one in Python: on a simulated network, the same log to the
+nanosecond."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The compiled agent over loopback connections: whole plans, messages of all sizes, and connections that break or lose their framing."""
+"""The compiled agent over loopback connections: whole plans, messages of all sizes, and connections that break or lose
+their framing."""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ from gradwire.workloads.builder import PlanBuilder
 
 
 def test_a_message_belongs_to_the_recv_of_the_rank_that_it_reaches() -> None:
-    """Of a message to a group each member has its own RECV, and an agent may have several members; of others there is one."""
+    """Of a message to a group each member has its own RECV, and an agent may have several members; of others there is
+    one."""
     builder = PlanBuilder("to a group and to one")
     source, *members = (builder.rank(Role.WORKER, host) for host in range(4))
     queue = builder.queue(source)
@@ -29,7 +30,8 @@ def test_a_message_belongs_to_the_recv_of_the_rank_that_it_reaches() -> None:
 
 
 def test_what_waits_for_an_op_is_known_with_how_many_iterations_later_it_is() -> None:
-    """And how much an op waits for, in the first iteration, which has none before it, and in later ones; a RECV waits for its message."""
+    """And how much an op waits for, in the first iteration, which has none before it, and in later ones; a RECV waits
+    for its message."""
     builder = PlanBuilder("there and back")
     worker, other = builder.rank(Role.WORKER, 0), builder.rank(Role.SERVER, 1)
     compute = builder.compute(worker, 1e-3)

@@ -64,7 +64,8 @@ def test_agents_that_share_the_hosts_do_the_same_as_one(job: Job, choice: tuple[
 
 
 def test_an_iteration_takes_what_one_counts_by_hand() -> None:
-    """One worker, one server on another host, one layer: request, pull, forward 1 ms, backward 2 ms, push, sum, token."""
+    """One worker, one server on another host, one layer: request, pull, forward 1 ms, backward 2 ms, push, sum,
+    token."""
     profile = profile_of([(LayerKind.CONV, [250])])
     costs = Costs(aggregation_bytes_per_s=1e6, message_latency_s=5e-6)
     plan = compiled(job_of(profile, Cluster(1, 1, colocated=False), costs=costs), "vanilla", {})["vanilla"]

@@ -59,7 +59,8 @@ def test_a_queue_serves_as_it_came_or_by_iteration_and_then_by_priority(
 
 
 def test_a_queue_that_counts_waits_for_whatever_is_next_in_this_iteration() -> None:
-    """Messages 1 and 2 of each of two iterations: what is ready before its turn waits, be it of the same iteration or of the next."""
+    """Messages 1 and 2 of each of two iterations: what is ready before its turn waits, be it of the same iteration or
+    of the next."""
     queue = SendQueue(Discipline.COUNTER, [LESS, URGENT])
     queue.push(10, URGENT, 1, 4)
     assert queue.pop() is None, "of the next iteration"

@@ -51,7 +51,8 @@ def test_a_fault_of_an_iteration_counts_from_the_first_op_that_the_rank_begins_t
 
 
 def test_the_second_iteration_begins_later_than_the_run() -> None:
-    """A fault of the first counts from the begin of the run, as one of no iteration does; of the second, from that iteration's."""
+    """A fault of the first counts from the begin of the run, as one of no iteration does; of the second, from that
+    iteration's."""
     for iteration, end_ns in ((-1, 500 + 2 * 50), (0, 500 + 2 * 50), (1, 500 + 10 + 2 * 40)):
         pace = Pace([slow(10, 1000, iteration=iteration)], [0])
         assert pace.end_ns(0, 1, 500, 50) == end_ns

@@ -70,7 +70,8 @@ def test_partitioned_places_every_parameter_once(tensors: list[int], servers: in
 @quick
 @given(tensors=sizes, servers=st.integers(1, 9))
 def test_small_tensors_favour_no_server(tensors: list[int], servers: int) -> None:
-    """However many tensors are smaller than the number of servers, their parameters differ by at most one over servers."""
+    """However many tensors are smaller than the number of servers, their parameters differ by at most one over
+    servers."""
     profile = profile_of([(LayerKind.FC, [size % servers + 1]) for size in tensors])
     load = Counter(dict.fromkeys(range(servers), 0))
     for piece in partitioned(profile, servers):
@@ -144,7 +145,8 @@ def test_kernels_are_cut_along_their_height_alone() -> None:
 
 
 def test_geryons_slice_arithmetic_for_vgg19() -> None:
-    """Eight servers at 1,024K: FC6 and FC7 are cut into 13 and 2 slices a server, 120 in all; nothing else is sliced."""
+    """Eight servers at 1,024K: FC6 and FC7 are cut into 13 and 2 slices a server, 120 in all; nothing else is
+    sliced."""
     profile = model("vgg19")
     pieces = in_rows(profile, 8, strategy("partition-slicing").options().model_dump()["slice_parameters"])
     weights = {layer.name: layer.tensors[0].name for layer in profile.layers if layer.kind is LayerKind.FC}
@@ -225,8 +227,8 @@ def test_the_papers_rule_is_coarse_or_a_search_by_the_model() -> None:
 def test_netops_table_7(name: str, servers: int, least: float, most: float) -> None:
     """Shares of the bytes, moving averages included; printed minima have one digit.
 
-    NetOps prints 0.22 and 0.451 for the most of the fourth and the fifth row. Those are the shares of the second fullest server (0.219
-    and 0.452); Table 1's times fit the fullest.
+    NetOps prints 0.22 and 0.451 for the most of the fourth and the fifth row. Those are the shares of the second
+    fullest server (0.219 and 0.452); Table 1's times fit the fullest.
     """
     profile = model(name)
     held = [0] * servers

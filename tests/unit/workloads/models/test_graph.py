@@ -23,7 +23,8 @@ def readers(profile: Profile) -> list[list[int]]:
 
 @pytest.mark.parametrize("name", model_names() + SYNTHETIC)
 def test_graph_is_topological_and_connected(name: str) -> None:
-    """Inputs come earlier, none twice, only embeddings and first layers read samples, and every layer but the last is read."""
+    """Inputs come earlier, none twice, only embeddings and first layers read samples, and every layer but the last is
+    read."""
     profile = model(name)
     assert all(max(layer.inputs, default=-1) < index for index, layer in enumerate(profile.layers))
     assert all(len(set(layer.inputs)) == len(layer.inputs) for layer in profile.layers)

@@ -1,4 +1,5 @@
-"""Models and devices of installed packages: found by name, imported when they are named, and refused with their package's name."""
+"""Models and devices of installed packages: found by name, imported when they are named, and refused with their
+package's name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Strategies that a notebook registers: found by name, replaced by a later one, refused where the name is somebody else's."""
+"""Strategies that a notebook registers: found by name, replaced by a later one, refused where the name is somebody
+else's."""
 
 from __future__ import annotations
 

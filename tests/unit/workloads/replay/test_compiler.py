@@ -12,8 +12,8 @@ from gradwire.analysis.fluid.estimate import estimate
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.workloads.checker import check
-from gradwire.workloads.engines.collectives.contract import Collective
 from gradwire.workloads.engines.collectives.routes import option_of
+from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.replay.compiler import busiest_s, compile_workload
 from gradwire.workloads.replay.strategy import ReplayOptions, routes_of

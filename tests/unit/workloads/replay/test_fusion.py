@@ -1,4 +1,5 @@
-"""Neighbouring all-reduces become one where nothing forbids it: the same bytes, and everything waits for at least what it waited for."""
+"""Neighbouring all-reduces become one where nothing forbids it: the same bytes, and everything waits for at least what
+it waited for."""
 
 from __future__ import annotations
 

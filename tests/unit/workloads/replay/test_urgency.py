@@ -66,7 +66,8 @@ def backward_pass(folder: Path) -> Workload:
 
 
 def test_slack_by_hand(tmp_path: Path) -> None:
-    """The last bucket is waited for at once; the second begins at 200 us and is needed at 330 us; the first at 100 us, needed at 370 us."""
+    """The last bucket is waited for at once; the second begins at 200 us and is needed at 330 us; the first at 100 us,
+    needed at 370 us."""
     assert slacks_ns(backward_pass(tmp_path)).tolist() == [270_000, 130_000, 0]
 
 
@@ -80,7 +81,8 @@ def test_calls_are_divided_by_their_slack(tmp_path: Path, classes: int, expected
 
 
 def test_urgency_is_passed_on_through_calls_and_points_in_time(tmp_path: Path) -> None:
-    """The first call holds up the second, which a computation waits for; and a call that nobody waits for has until the end."""
+    """The first call holds up the second, which a computation waits for; and a call that nobody waits for has until
+    the end."""
     nodes = [
         chakra_node(1, chakra.COMP, duration_us=10),
         reduction(2, [1]),
@@ -94,7 +96,8 @@ def test_urgency_is_passed_on_through_calls_and_points_in_time(tmp_path: Path) -
 
 
 def test_the_latest_rank_starts_a_call_and_the_soonest_waits(tmp_path: Path) -> None:
-    """Rank 0 comes at 10 us and waits at 60 us; rank 1 comes at 30 us and waits at 230 us. A message is its sender's from the start."""
+    """Rank 0 comes at 10 us and waits at 60 us; rank 1 comes at 30 us and waits at 230 us. A message is its sender's
+    from the start."""
     nodes = {
         rank: [
             chakra_node(1, chakra.COMP, duration_us=10 + 20 * rank),
@@ -113,7 +116,8 @@ def test_the_latest_rank_starts_a_call_and_the_soonest_waits(tmp_path: Path) -> 
 
 
 def test_a_stream_computes_one_task_at_a_time(tmp_path: Path) -> None:
-    """Three kernels of 100 us that wait for nothing take 300 us on one stream: the last, which waits for the call, begins at 200 us."""
+    """Three kernels of 100 us that wait for nothing take 300 us on one stream: the last, which waits for the call,
+    begins at 200 us."""
     nodes = [
         reduction(1, []),
         chakra_node(2, chakra.COMP, duration_us=100),
@@ -189,7 +193,8 @@ def test_ranks_that_differ_on_a_priority_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_plans_classes_are_written_as_priorities_and_come_back(tmp_path: Path) -> None:
-    """Geryon's coarse rule has two classes, and control messages a third: after an import, as many, in the same order."""
+    """Geryon's coarse rule has two classes, and control messages a third: after an import, as many, in the same
+    order."""
     job = job_of(profile_of([("fc", [3000]), ("conv", [500])]), Cluster(2, 2))  # type: ignore[list-item]
     plan: Plan = next(iter(compiled(job, "geryon", {"slice_parameters": 0, "rule": "coarse"}).values()))
     used = sorted(set(plan.ops.traffic_class[plan.ops.kind == OpKind.SEND].tolist()))
@@ -226,7 +231,8 @@ def scenario(tmp_path: Path) -> Path:
     ("words_of", "classes"), [(["priorities=recorded"], 2), (["priorities=needed-first", "classes=5"], 5)]
 )
 def test_a_scenario_has_the_classes_that_its_trace_needs(scenario: Path, words_of: list[str], classes: int) -> None:
-    """In one queue, the 5 MB that are needed first are through when all 25 MB are; served first, they are 20 MB sooner."""
+    """In one queue, the 5 MB that are needed first are through when all 25 MB are; served first, they are 20 MB
+    sooner."""
     plain = compile_point(load_scenario(scenario).points[0].section)
     point = compile_point(load_scenario(scenario, [f"strategy.options.{word}" for word in words_of]).points[0].section)
     assert (plain.fabric.classes, point.fabric.classes) == (1, classes)

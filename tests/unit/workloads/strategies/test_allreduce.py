@@ -92,7 +92,8 @@ def test_paired_exchanges_send_what_their_closed_forms_say(workers: int) -> None
 def test_a_hierarchical_ring_sends_a_ring_of_machines_and_all_twice_inside(
     inside: str, machines: int, per_host: int
 ) -> None:
-    """A chain hands the whole bucket on G - 1 times each way, a ring's 2 (G - 1) steps move 1/G of it at each of G ranks."""
+    """A chain hands the whole bucket on G - 1 times each way, a ring's 2 (G - 1) steps move 1/G of it at each of G
+    ranks."""
     values = machines * per_host * 12
     job = one_tensor(values, machines * per_host, per_host=per_host)
     plan = plan_of(job, "hierarchical-ring", {"inside": inside})
@@ -131,7 +132,8 @@ def test_without_messaging_whole_parameters_go_twice_around_from_different_worke
     ],
 )
 def test_critical_paths_of_one_tensor(name: str, options: Mapping[str, Any], times_bucket: float, steps: int) -> None:
-    """NetOps, section 8.2.1: 2 (W - 1) times the parameter without messaging, 2 (W - 1) / W with it; log2(W) for a butterfly.
+    """NetOps, section 8.2.1: 2 (W - 1) times the parameter without messaging, 2 (W - 1) / W with it; log2(W) for a
+    butterfly.
 
     A critical path sees one of the parts that halving-doubling sends in a step: six eighths.
     """
@@ -143,7 +145,8 @@ def test_critical_paths_of_one_tensor(name: str, options: Mapping[str, Any], tim
 
 
 def spans_ns(plan: Plan, rank: int) -> dict[int, tuple[int, int]]:
-    """Of each tensor: from the first to the last message that a rank sends of it, in iteration 1 of a simulated replay."""
+    """Of each tensor: from the first to the last message that a rank sends of it, in iteration 1 of a simulated
+    replay."""
     when = times(replay(plan, 2))
     ops = plan.ops
     spans: dict[int, tuple[int, int]] = {}
@@ -183,7 +186,8 @@ def test_overlap_starts_with_the_first_gradient_and_its_absence_with_the_last() 
 
 
 def test_each_layer_or_the_whole_model_is_waited_for() -> None:
-    """With a large first gradient that holds the others up, and a layer of its own to wait for it, passes may begin early."""
+    """With a large first gradient that holds the others up, and a layer of its own to wait for it, passes may begin
+    early."""
     job = job_of(profile_of([(LayerKind.FC, [4]), (LayerKind.FC, [4]), (LayerKind.FC, [400_000])]), Cluster(2))
 
     def forward_ns(options: Mapping[str, Any]) -> list[int]:

@@ -23,7 +23,8 @@ from tests.shared.small_jobs import job_of, profile_of
 
 RECORDED = [2_049_000, 7_875_584, 6_563_840, 6_637_568, 2_431_040]
 """Elements of the five allreduces of an iteration of torchvision's resnet50 under DDP, alike in two recorded traces:
-facebookresearch/HolisticTraceAnalysis, tests/data/nccl_parser_config, and facebookresearch/param, et_replay/tests/inputs."""
+facebookresearch/HolisticTraceAnalysis, tests/data/nccl_parser_config, and facebookresearch/param,
+et_replay/tests/inputs."""
 
 
 def resnet50(workers: int) -> Job:
@@ -37,7 +38,8 @@ def test_resnet50_has_the_buckets_of_recorded_traces() -> None:
 
 
 def test_tensorflows_order_gives_other_buckets() -> None:
-    """It creates the shortcut of a unit before its convolutions, so that the same tensors fill buckets in another order."""
+    """It creates the shortcut of a unit before its convolutions, so that the same tensors fill buckets in another
+    order."""
     profile = model("resnet50")
     job = Job(profile, compute_time(profile, "v100"), Cluster(2), profile.batch)
     found = [bucket.values for bucket in ddp_buckets(job, DdpOptions())]
@@ -47,7 +49,8 @@ def test_tensorflows_order_gives_other_buckets() -> None:
 
 
 def test_a_trace_of_two_ranks_is_the_plan_of_two_workers() -> None:
-    """Around a ring of two, each worker sends each half of a bucket once to be added and once to be copied: 4 bytes per value in all."""
+    """Around a ring of two, each worker sends each half of a bucket once to be added and once to be copied: 4 bytes
+    per value in all."""
     plan = plan_of(resnet50(2), "ddp")
     check(plan)
     ops = plan.ops
@@ -73,14 +76,16 @@ def test_the_tensor_that_reaches_the_cap_closes_the_bucket(sizes: list[int], fir
 
 
 def test_a_cap_that_is_reached_exactly_closes_the_bucket() -> None:
-    """PyTorch 2.2 puts tensors of 1 MiB, 2 KiB, 1 MiB, 2 KiB, 1 MiB and 2 KiB with caps of 1 MiB into buckets of 1, 2, 2 and 1."""
+    """PyTorch 2.2 puts tensors of 1 MiB, 2 KiB, 1 MiB, 2 KiB, 1 MiB and 2 KiB with caps of 1 MiB into buckets of 1, 2,
+    2 and 1."""
     mib, kib2 = (1 << 20) // 4, 2048 // 4
     gradients = [Gradient(str(i), size, 0) for i, size in enumerate([mib, kib2] * 3)]
     assert [len(group) for group in cap_filled(gradients, mib, mib)] == [1, 2, 2, 1]
 
 
 def test_the_first_bucket_leaves_while_the_backward_pass_goes_on() -> None:
-    """The last layer's gradient is there after a forward pass of 6 ms and 6 ms of the backward pass; the whole pass ends at 18 ms."""
+    """The last layer's gradient is there after a forward pass of 6 ms and 6 ms of the backward pass; the whole pass
+    ends at 18 ms."""
     job = one_tensor(100, 2, layers=3)
     assert first_send_ns(plan_of(job, "ddp", {"first_bucket_cap": "400B"})) == 12_000_000
     assert first_send_ns(plan_of(job, "ddp", {"first_bucket_cap": "401B"})) == 16_000_000

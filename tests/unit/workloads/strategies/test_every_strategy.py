@@ -1,4 +1,5 @@
-"""Whatever the catalogue holds: plans are accepted, and refused when an op goes missing, comes twice, or waits for its own result."""
+"""Whatever the catalogue holds: plans are accepted, and refused when an op goes missing, comes twice, or waits for its
+own result."""
 
 from __future__ import annotations
 
@@ -51,8 +52,9 @@ def plan_of(name: str, cluster: Cluster, chosen: list[tuple[LayerKind, list[int]
 
 
 def needed(plan: Plan) -> Int64:
-    """All ops but those that only wait: timers on a stream of their own, and ends of a step that take no time. Without one, a plan is
-    another plan, not a broken one: who holds all of a tensor of two parameters need not wait for a message without any.
+    """All ops but those that only wait: timers on a stream of their own, and ends of a step that take no time. Without
+    one, a plan is another plan, not a broken one: who holds all of a tensor of two parameters need not wait for a
+    message without any.
     """
     ops, named = plan.ops, np.concatenate([plan.begin_op, plan.end_op, plan.produces[:, 0], plan.consumes[:, 0]])
     computes = ops.kind == OpKind.COMPUTE

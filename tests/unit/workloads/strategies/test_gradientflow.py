@@ -59,7 +59,8 @@ def test_a_cycle_a_copy_and_a_conversion_delay_the_first_message() -> None:
 def test_the_first_rank_reads_a_report_of_every_rank_for_every_tensor(
     overlap: bool, free_ns: int, read_ns: int
 ) -> None:
-    """3 tensors of 4 ranks at 50 us a report are 0.6 ms, after the whole backward pass at 18 ms; a third, after the first tensor at 12."""
+    """3 tensors of 4 ranks at 50 us a report are 0.6 ms, after the whole backward pass at 18 ms; a third, after the
+    first tensor at 12."""
     job = one_tensor(100, 4, layers=3)
     options = {"cycle_s": 0, "overlap": overlap, "buffer_bytes": 400}
     assert first_send_ns(plan_of(job, "horovod", options)) == free_ns
@@ -67,7 +68,8 @@ def test_the_first_rank_reads_a_report_of_every_rank_for_every_tensor(
 
 
 def test_reading_takes_one_cycle_after_the_other_and_delays_no_cycle() -> None:
-    """Cycles at 15 and 20 ms find one and two gradients (12; 16 and 18 ms), each read in 6 ms: from 15 to 21, and from 21 to 33."""
+    """Cycles at 15 and 20 ms find one and two gradients (12; 16 and 18 ms), each read in 6 ms: from 15 to 21, and from
+    21 to 33."""
     job = one_tensor(100, 2, layers=3)
     plan = plan_of(job, "horovod", {"cycle_s": 5e-3, "report_s": 3e-3})
     when = times(replay(plan, 1))

@@ -1,4 +1,5 @@
-"""The parameter servers of P3, MXNet and NetOps: placement, order, what waits for what, and bytes against closed forms."""
+"""The parameter servers of P3, MXNet and NetOps: placement, order, what waits for what, and bytes against closed
+forms."""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ def test_every_plan_is_accepted(job: Job, choice: tuple[str, dict[str, Any]]) ->
 def test_each_parameter_goes_to_a_server_and_back_once_for_each_worker(
     job: Job, choice: tuple[str, dict[str, Any]]
 ) -> None:
-    """Data bytes: W times the model up and as much down, whatever the placement; those between ranks of one host stay off the network."""
+    """Data bytes: W times the model up and as much down, whatever the placement; those between ranks of one host stay
+    off the network."""
     plan = only(compiled(job, *choice))
     ops = plan.ops
     data = (ops.kind == OpKind.SEND) & (ops.chunk >= 0)
@@ -162,7 +164,8 @@ def test_shares_come_out_to_the_parameter(sizes: list[int], weights: list[int]) 
 
 
 def test_netops_table_7_leaves_the_largest_tensor_whole() -> None:
-    """VGG-16 on 4 servers: 0.918 on the fullest and 4e-5 on the emptiest; FC6 (0.827) fits on the fullest in one piece."""
+    """VGG-16 on 4 servers: 0.918 on the fullest and 4e-5 on the emptiest; FC6 (0.827) fits on the fullest in one
+    piece."""
     profile = model("vgg16-299")
     shares = [0.918, 0.04098, 0.04098, 4e-5]
     pieces = by_shares(profile, 4, shares)
@@ -269,7 +272,8 @@ def test_kvstore_asks_for_a_split_tensor_once_all_its_servers_have_notified() ->
         for request in requests
     }
     servers = {int(ops.order[request]): names for request, names in heard.items()}
-    # Keys 0 and 2 go whole to servers 0 and 0 (key * 9973 mod 2), the two parts of tensor 1 to servers 0 and 1 (ranks 1 and 2).
+    # Keys 0 and 2 go whole to servers 0 and 0 (key * 9973 mod 2), the two parts of tensor 1 to servers 0 and 1 (ranks
+    # 1 and 2).
     assert [servers[place] for place in sorted(servers)] == [{1}, {1, 2}, {1, 2}, {1}]
 
 
@@ -337,7 +341,8 @@ def test_a_p3_server_that_falls_behind_adds_the_most_urgent_slice_first() -> Non
 
 
 def test_a_kvstore_server_copies_its_answers_in_the_thread_that_adds() -> None:
-    """Two workers: two additions and two copies a key, at 4e6 and 1e6 bytes per second. P3's server sends without a copy."""
+    """Two workers: two additions and two copies a key, at 4e6 and 1e6 bytes per second. P3's server sends without a
+    copy."""
     costs = Costs(aggregation_bytes_per_s=4e6, copy_bytes_per_s=1e6)
     job = job_of(fc_profile([1000, 500]), Cluster(2, 1, colocated=False), costs=costs)
     for name, expected_ms in (("kvstore", {(0, 1.0): 2, (0, 4.0): 2, (1, 0.5): 2, (1, 2.0): 2}), ("p3", None)):

@@ -1,4 +1,5 @@
-"""TicTac's plans: accepted by the checker whatever the model, in the order that was asked for, and refused once broken."""
+"""TicTac's plans: accepted by the checker whatever the model, in the order that was asked for, and refused once
+broken."""
 
 from __future__ import annotations
 
@@ -254,7 +255,8 @@ def test_tac_weighs_transfers_by_the_link_rate() -> None:
     layers = tuple(Layer(name, LayerKind.FC, (Tensor(name, size),), 1.0, ()) for name, size in sizes.items())
     job = rated(Profile("two", layers, 4, "made up"), Cluster(1, 1, False), 1, Costs())
     assert operation_graph(job, timed=True, inference=True).recv_ns == (800_000, 3_200_000)
-    # Fast: work hides either transfer, so the sooner it begins the better. Slow: whatever comes last has its work exposed.
+    # Fast: work hides either transfer, so the sooner it begins the better. Slow: whatever comes last has its work
+    # exposed.
     assert transfer_orders(replace(job, rate_bps=1e9), "tac", inference=True)[0] == [0, 1]
     assert transfer_orders(replace(job, rate_bps=1e4), "tac", inference=True)[0] == [1, 0]
     delayed = replace(job, costs=Costs(message_latency_s=1e-3))

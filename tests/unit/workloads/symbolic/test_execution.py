@@ -1,4 +1,5 @@
-"""Executing a plan finds what a Ledger says of each op: the same in Python and in machine code, which are the same loops."""
+"""Executing a plan finds what a Ledger says of each op: the same in Python and in machine code, which are the same
+loops."""
 
 from __future__ import annotations
 

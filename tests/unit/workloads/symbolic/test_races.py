@@ -1,4 +1,5 @@
-"""Races are found whatever the order: by what waits for what, alike in Python and in machine code, and never in a plan that has none."""
+"""Races are found whatever the order: by what waits for what, alike in Python and in machine code, and never in a plan
+that has none."""
 
 from __future__ import annotations
 
@@ -63,8 +64,8 @@ def without(plan: Plan, number: int) -> Plan:
 
 
 def summed_by_one(*, waits_for: str) -> Plan:
-    """Three workers' gradients of one chunk are added by the first, which sends the result to the others once the additions' "recv" or
-    "reduce" has ended."""
+    """Three workers' gradients of one chunk are added by the first, which sends the result to the others once the
+    additions' "recv" or "reduce" has ended."""
     builder = PlanBuilder("owner")
     ranks = [builder.rank(Role.WORKER, host) for host in range(3)]
     chunk = builder.chunk(builder.tensor("weights"), 8)
@@ -108,7 +109,8 @@ def test_an_addition_that_takes_time_is_there_when_it_has_ended(
 def test_a_worker_that_goes_on_before_its_own_sum_is_complete(
     most_in_python: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a ring's owner, which passes on what it has summed up: no order that is tried lets its last message come that late."""
+    """Of a ring's owner, which passes on what it has summed up: no order that is tried lets its last message come that
+    late."""
     monkeypatch.setattr(choosing, "MOST_OPS_IN_PYTHON", most_in_python)
     broken = goes_on_before_its_own_part_is_complete(plan_of_base("ring"))
     assert is_sound(executed(broken)[2])

@@ -1,4 +1,5 @@
-"""Random small workloads: ranks that compute, and communicate in groups of every kind, in an order that all of them share."""
+"""Random small workloads: ranks that compute, and communicate in groups of every kind, in an order that all of them
+share."""
 
 from __future__ import annotations
 

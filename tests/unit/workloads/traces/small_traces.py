@@ -119,7 +119,8 @@ def ddp_step(rank: int | None = 0) -> KinetoFile:
 
 
 def execution_trace(path: Path, calls: Iterable[dict[str, Any]], *, ranks: list[int] | None = None) -> Path:
-    """A PyTorch execution trace of schema 1.1.0, of rank 1 of 2, with these calls: each a collective's name and its elements."""
+    """A PyTorch execution trace of schema 1.1.0, of rank 1 of 2, with these calls: each a collective's name and its
+    elements."""
     group = {"pg_name": "0", "pg_desc": "default_pg", "ranks": ranks or [], "group_size": 2}
     nodes: list[dict[str, Any]] = [
         {"id": 1, "name": "[pytorch|profiler|execution_trace|process]", "ctrl_deps": 1},
@@ -147,8 +148,8 @@ def execution_trace(path: Path, calls: Iterable[dict[str, Any]], *, ranks: list[
 
 
 def older_execution_trace(path: Path, calls: Iterable[dict[str, Any]]) -> Path:
-    """The same of schema 1.0.1, as torch wrote it before 2.2: no attributes, inputs in a list of their own, and calls that do not say their
-    group's ranks. Groups have numbers."""
+    """The same of schema 1.0.1, as torch wrote it before 2.2: no attributes, inputs in a list of their own, and calls
+    that do not say their group's ranks. Groups have numbers."""
     document = json.loads(execution_trace(path, calls).read_text())
     document["schema"] = "1.0.1"
     for node in document["nodes"]:

@@ -1,4 +1,5 @@
-"""Traces on more ranks than were recorded: every copy does what was recorded, and groups that grow are those of all copies."""
+"""Traces on more ranks than were recorded: every copy does what was recorded, and groups that grow are those of all
+copies."""
 
 from __future__ import annotations
 
@@ -80,7 +81,8 @@ def test_a_grown_workload_is_a_workload_of_copies(
 
 
 def test_data_parallelism_of_two_groups_and_none_of_the_others(tmp_path: Path) -> None:
-    """Tensor-parallel groups stay as they are; what they reduce is on no other rank's wire. Rings of N carry 2 (N - 1) / N of a buffer."""
+    """Tensor-parallel groups stay as they are; what they reduce is on no other rank's wire. Rings of N carry 2 (N - 1)
+    / N of a buffer."""
     paths = []
     for rank in range(4):
         nodes = [
@@ -100,7 +102,8 @@ def test_data_parallelism_of_two_groups_and_none_of_the_others(tmp_path: Path) -
 
 
 def test_sharded_state_shrinks_and_other_gathers_do_not(tmp_path: Path) -> None:
-    """FSDP on two ranks: 1,001 elements a rank of two bytes; with four copies a rank has 250.25 of them, which is 251."""
+    """FSDP on two ranks: 1,001 elements a rank of two bytes; with four copies a rank has 250.25 of them, which is
+    251."""
     paths = []
     for rank in range(2):
         nodes = [
@@ -206,7 +209,8 @@ def test_no_group_of_all_ranks(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not REAL, reason="GRADWIRE_REAL_TRACES names no folder of recorded traces")
 def test_resnet50_of_two_ranks_on_eight(tmp_path: Path) -> None:
-    """DDP's all-reduces of 306.7 MB in three steps: a ring of eight carries 7/8 of them twice, and one of two half of them twice."""
+    """DDP's all-reduces of 306.7 MB in three steps: a ring of eight carries 7/8 of them twice, and one of two half of
+    them twice."""
     source = imported(Path(REAL) / "hta_ddp_rank0of2_kineto.json.gz").workload
     assert source is not None
     reduced = int(source.tasks.size_bytes[(source.tasks.kind == Kind.ALL_REDUCE) & (source.tasks.rank == 0)].sum())

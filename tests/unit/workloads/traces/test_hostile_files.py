@@ -1,4 +1,5 @@
-"""Files that are cut off, damaged or made to hurt: one message with the file and the place, soon, and never a wrong number."""
+"""Files that are cut off, damaged or made to hurt: one message with the file and the place, soon, and never a wrong
+number."""
 
 from __future__ import annotations
 
@@ -148,7 +149,8 @@ def test_a_node_that_is_no_message(tmp_path: Path) -> None:
 
 
 def test_events_across_many_blocks_arrive_once_and_in_order(tmp_path: Path) -> None:
-    """Names hold what looks like the end of an event, and arguments are nested, so that most places to cut at are wrong ones."""
+    """Names hold what looks like the end of an event, and arguments are nested, so that most places to cut at are
+    wrong ones."""
     trace = ddp_step()
     for number in range(30_000):
         trace.event(

@@ -1,8 +1,8 @@
 """Traces that others recorded and published, where they lie: GRADWIRE_REAL_TRACES names the folder.
 
 Wanted there, from three repositories: hta_ddp_rank0of2_kineto.json.gz (facebookresearch/HolisticTraceAnalysis,
-tests/data/nccl_parser_config), param_resnet50_2gpu_pytorch_et.json.gz (facebookresearch/param, et_replay/tests/inputs) and
-chakra_feeder_et.tar.gz (mlcommons/chakra, tests/data).
+tests/data/nccl_parser_config), param_resnet50_2gpu_pytorch_et.json.gz (facebookresearch/param, et_replay/tests/inputs)
+and chakra_feeder_et.tar.gz (mlcommons/chakra, tests/data).
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def test_three_steps_of_resnet50_in_ddps_five_buckets(outcome: object) -> None:
 
 
 def test_a_step_of_the_profile_waits_where_ddp_does() -> None:
-    """All five waits are behind the last all-reduce's start, in order; the two broadcasts are waited for before the first."""
+    """All five waits are behind the last all-reduce's start, in order; the two broadcasts are waited for before the
+    first."""
     outcome = kineto()
     assert outcome.workload is not None
     tasks = outcome.workload.tasks

@@ -1,4 +1,5 @@
-"""Quantities: every usual spelling is read alike, what could mean two things is refused, and what is shown can be read again."""
+"""Quantities: every usual spelling is read alike, what could mean two things is refused, and what is shown can be read
+again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every algorithm of every kind delivers what its kind promises: everybody's contribution exactly once, and no byte more."""
+"""Every algorithm of every kind delivers what its kind promises: everybody's contribution exactly once, and no byte
+more."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from gradwire.datatypes.plan import Combine, Plan
 from gradwire.faults import InputFault
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.engines.collectives import Schedule, choice, routes
+from gradwire.workloads.engines.collectives.allreduces import NONE, parents, second_parents
 from gradwire.workloads.engines.collectives.choice import (
     ALGORITHMS,
     TABLE,
@@ -21,9 +23,8 @@ from gradwire.workloads.engines.collectives.choice import (
     picked,
     schedule_for,
 )
-from gradwire.workloads.engines.collectives.contract import PER_MEMBER, Collective, part_bytes, promise
 from gradwire.workloads.engines.collectives.routes import ONLY, option_of
-from gradwire.workloads.engines.collectives.trees import NONE, parents, second_parents
+from gradwire.workloads.engines.collectives.schedule import PER_MEMBER, Collective, part_bytes, promise
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.replay.job import recorded_profile, recorded_times
 from gradwire.workloads.replay.strategy import REPLAY, ReplayOptions, compile_replay
@@ -95,7 +96,8 @@ def test_nobody_leaves_a_barrier_before_everybody_is_there(members: int) -> None
 
 @pytest.mark.parametrize("members", MEMBERS)
 def test_a_barrier_has_no_more_steps_than_it_needs_and_each_member_one_token_in_each(members: int) -> None:
-    """Whoever knows of n members after a step can know of 2 n after the next: the logarithm of the members, rounded up."""
+    """Whoever knows of n members after a step can know of 2 n after the next: the logarithm of the members, rounded
+    up."""
     schedule = built(Collective.BARRIER, "dissemination", Layout((0,) * members))
     steps = next(count for count in range(members) if 2**count >= members)
     assert (schedule.ranks, schedule.parts, schedule.steps) == (members, 1, steps)
@@ -150,7 +152,8 @@ def test_bytes_and_steps_are_those_of_the_closed_forms(members: int) -> None:
 
 @pytest.mark.parametrize("members", MEMBERS)
 def test_two_trees_carry_what_a_ring_carries_in_logarithmically_many_hops(members: int) -> None:
-    """Each tree's edges carry half of the data up and down: as many bytes as a ring's. No member sends more than twice the data."""
+    """Each tree's edges carry half of the data up and down: as many bytes as a ring's. No member sends more than twice
+    the data."""
     layout = Layout(tuple(range(members)))
     sent = sent_bytes(Collective.ALL_REDUCE, "double-tree", layout)
     assert sum(sent) == 2 * SIZE * (members - 1)

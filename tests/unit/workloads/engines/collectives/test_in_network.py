@@ -1,4 +1,5 @@
-"""Switches that add and copy: every strategy's plans by them are sound, and take as long and send as much as can be said by hand."""
+"""Switches that add and copy: every strategy's plans by them are sound, and take as long and send as much as can be
+said by hand."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from gradwire.datatypes.plan import OpKind, Plan, Role
 from gradwire.faults import InputFault
 from gradwire.runs.compiling.ideal_times import fluid_times
 from gradwire.workloads.checker import check
-from gradwire.workloads.engines.collectives.contract import Collective
 from gradwire.workloads.engines.collectives.in_network import Tree, all_reduce
+from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.job import Costs, Job
 from gradwire.workloads.registry import strategy
 from tests.shared.small_jobs import dependencies
@@ -66,7 +67,8 @@ def test_strategies_on_switches_are_sound(name: str, options: dict[str, Any], fa
 
 @pytest.mark.parametrize(("spines", "beside"), [(2, 2), (4, 2), (2, 4), (3, 2)])
 def test_every_place_of_a_machine_sends_by_every_spine(spines: int, beside: int) -> None:
-    """Four machines on two leaves. A part for each place and spine together, and as many of them past each spine and from each member."""
+    """Four machines on two leaves. A part for each place and spine together, and as many of them past each spine and
+    from each member."""
     members = 4 * beside
     machines = [range(first, first + beside) for first in range(0, members, beside)]
     tree = Tree(machines, tuple(member // (2 * beside) for member in range(members)), leaves=2, spines=spines)
@@ -112,7 +114,8 @@ def test_every_line_carries_a_part_once(kind: Collective, sent: int, busiest: in
 
 @pytest.mark.parametrize("per_host", [1, 2, 4])
 def test_members_of_a_machine_send_no_more_than_one_would(per_host: int) -> None:
-    """They add up inside, and divide what goes up among them: the machine's port carries the buffer once, whoever shares it."""
+    """They add up inside, and divide what goes up among them: the machine's port carries the buffer once, whoever
+    shares it."""
     fabric = on(ONE_SWITCH, per_host)
     hosts = WORKERS // per_host
     plan = replayed(Collective.ALL_REDUCE, NAME, WORKERS, per_machine=per_host, fabric=fabric, size=SIZE)
@@ -133,7 +136,8 @@ def test_machines_of_different_numbers_of_members_take_part(kind: Collective) ->
 
 
 def test_a_switch_begins_a_sum_when_it_has_passed_on_the_one_before() -> None:
-    """A member that has its own part may begin the next iteration before others have sent what the switch still adds up."""
+    """A member that has its own part may begin the next iteration before others have sent what the switch still adds
+    up."""
     plan = replayed(Collective.REDUCE_SCATTER, NAME, WORKERS, fabric=ONE_SWITCH)
     ops = plan.ops
     at_switch = plan.rank_role[ops.rank] == Role.AGGREGATOR

@@ -1,4 +1,5 @@
-"""Rules name an algorithm for each size; what is taken in the end is told; and DDP has the same choice for its buckets."""
+"""Rules name an algorithm for each size; what is taken in the end is told; and DDP has the same choice for its
+buckets."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault
 from gradwire.workloads.checker import check
 from gradwire.workloads.engines.collectives.choice import PIECE_BYTES
-from gradwire.workloads.engines.collectives.contract import Collective
-from gradwire.workloads.engines.collectives.rules import rule_of
+from gradwire.workloads.engines.collectives.routes import rule_of
+from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.devices import ComputeTime
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
@@ -106,14 +107,16 @@ def test_ddp_refuses_channels_of_what_has_none() -> None:
 
 
 def test_a_double_tree_pays_the_latency_of_its_depth_and_a_ring_that_of_all_members() -> None:
-    """Of 8, the deepest is three hops from the root: six one after the other, and fourteen in a ring, whatever its channels."""
+    """Of 8, the deepest is three hops from the root: six one after the other, and fourteen in a ring, whatever its
+    channels."""
     for options, messages in (({"algorithm": "double-tree"}, 6), ({}, 14), ({"channels": 2}, 14)):
         spent_s = moved_s(one_bucket(16, 8, options, latency_s=LATENCY_S), 8)
         assert spent_s == pytest.approx(messages * LATENCY_S, rel=0.01)
 
 
 def test_large_buckets_take_what_their_busiest_port_takes() -> None:
-    """A member passes on half of the data in one tree, up and down to two, and in the other sends it up: twice the data in all."""
+    """A member passes on half of the data in one tree, up and down to two, and in the other sends it up: twice the
+    data in all."""
     values = 8 * 16 * PIECE_BYTES // 4
     fabric = Fabric(hosts=8, rate_bps=RATE_BPS)
     whole_s = values * 4 * 8 / (RATE_BPS * fabric.goodput_share())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradwire.workloads.engines.parallel.schedules import Pass, PipelineSchedule, passes_of_stage
+from gradwire.workloads.engines.parallel.division import Pass, PipelineSchedule, passes_of_stage
 
 schedules: st.SearchStrategy[PipelineSchedule] = st.sampled_from(["gpipe", "1f1b"])
 
@@ -55,7 +55,8 @@ def test_interleaved_each_chunk_passes_each_microbatch_once(
 
 
 def test_the_interleaved_order_of_the_first_of_two_stages() -> None:
-    """As Narayanan et al., Fig. 4, with two stages of two chunks: 2 (p - 1) + (v - 1) p = 4 passes go ahead on the first, 2 on the last."""
+    """As Narayanan et al., Fig. 4, with two stages of two chunks: 2 (p - 1) + (v - 1) p = 4 passes go ahead on the
+    first, 2 on the last."""
 
     def said(stage: int) -> str:
         order = passes_of_stage("1f1b", 2, stage, 4, 2)

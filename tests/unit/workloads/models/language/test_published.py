@@ -1,4 +1,5 @@
-"""Language models from their shapes: parameters of the public checkpoints, and operations by the papers' closed forms."""
+"""Language models from their shapes: parameters of the public checkpoints, and operations by the papers' closed
+forms."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ def test_public_checkpoints_to_the_parameter_and_the_tensor(name: str, parameter
 
 
 def test_gpt3_has_the_parameters_of_table_d1() -> None:
-    """Brown et al. 2020, Table D.1: 174,600 million. Narayanan et al. 2021, equation 2, is an approximation: 12 l h^2 (1 + 13 / 12h +
-    (V + s) / 12 l h)."""
+    """Brown et al. 2020, Table D.1: 174,600 million. Narayanan et al. 2021, equation 2, is an approximation: 12 l h^2
+    (1 + 13 / 12h + (V + s) / 12 l h)."""
     profile, shape = model("gpt3-175b"), GPT3_175B
     assert profile.parameters / 1e6 == pytest.approx(174_600, abs=50)
     width, blocks, ends = shape.width, shape.blocks, shape.words + shape.tokens
@@ -46,7 +47,8 @@ def test_gpt3_has_the_parameters_of_table_d1() -> None:
 
 
 def test_a_training_step_of_gpt3_has_the_operations_of_megatrons_formula() -> None:
-    """Korthikanti et al. 2022, equation 7: 72 B l s h^2 (1 + s / 6h + V / 12 h l), whose products are all but normalisations and sums."""
+    """Korthikanti et al. 2022, equation 7: 72 B l s h^2 (1 + s / 6h + V / 12 h l), whose products are all but
+    normalisations and sums."""
     profile, shape = model("gpt3-175b"), GPT3_175B
     width, blocks, tokens = shape.width, shape.blocks, shape.tokens
     closed = 72 * blocks * tokens * width**2 * (1 + tokens / (6 * width) + shape.words / (12 * width * blocks))
@@ -66,13 +68,15 @@ def test_llama_405b_was_trained_with_the_operations_that_its_paper_prints() -> N
     [("mixtral-8x7b", MIXTRAL_8X7B.tokens, 13e9), ("deepseek-v3", DEEPSEEK_V3.tokens, 37e9)],
 )
 def test_a_token_costs_two_operations_for_each_parameter_that_it_uses(name: str, tokens: int, active: float) -> None:
-    """13 B of Mixtral (Jiang et al. 2024, section 1) and 37 B of DeepSeek-V3 (abstract); tables of words cost no operations."""
+    """13 B of Mixtral (Jiang et al. 2024, section 1) and 37 B of DeepSeek-V3 (abstract); tables of words cost no
+    operations."""
     profile = model(name)
     assert (profile.flops - scores_flops(profile)) / 2 / tokens == pytest.approx(active, rel=0.025)
 
 
 def test_deepseek_v3_has_671_billion_parameters() -> None:
-    """The public checkpoint has 671,026,419,200 without its further prediction module: ours, and a bias for each expert to balance them."""
+    """The public checkpoint has 671,026,419,200 without its further prediction module: ours, and a bias for each
+    expert to balance them."""
     profile, experts = model("deepseek-v3"), DEEPSEEK_V3.experts
     assert experts is not None
     biases = experts.count * (DEEPSEEK_V3.blocks - experts.dense_blocks)

@@ -1,4 +1,5 @@
-"""Ring attention: bytes of keys, values and their gradients in closed form, what hides behind slices, and what the checker refuses."""
+"""Ring attention: bytes of keys, values and their gradients in closed form, what hides behind slices, and what the
+checker refuses."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ def sent(plan: Plan, kind: str) -> list[int]:
 
 @pytest.mark.parametrize("context", [2, 4])
 def test_keys_and_values_go_around_twice_and_their_gradients_once(context: int) -> None:
-    """Of llama3-8b, 2 x 1024 features of a token, of which each worker has its share and sends it N - 1 times, in each of 32 blocks."""
+    """Of llama3-8b, 2 x 1024 features of a token, of which each worker has its share and sends it N - 1 times, in each
+    of 32 blocks."""
     plan = divided(llama(context), {"context": context})
     check(plan)
     block = (context - 1) * LLAMA_TOKENS // context * 2 * 1024 * 2
@@ -89,7 +91,8 @@ def test_keys_and_values_are_as_wide_as_their_models_have_them(name: str, featur
 
 
 def test_other_messages_are_of_a_workers_tokens() -> None:
-    """Activations from stage to stage and of a tensor group are divided, too, and gradients are summed among all that have the same."""
+    """Activations from stage to stage and of a tensor group are divided, too, and gradients are summed among all that
+    have the same."""
     options = {"tensor": 2, "stages": 2}
     job = attention(8, batch=2)
     before, plan = (divided(job, {**options, "context": context}) for context in (1, 2))
@@ -109,8 +112,9 @@ def test_where_the_network_is_fast_workers_compute_as_long_as_alone() -> None:
 
 
 def test_a_slice_waits_for_its_block_and_the_backward_pass_for_its_gradients() -> None:
-    """Two workers, a block of 128 x 2 bytes at 100 kB/s: 2.56 ms. Forward, it hides behind a slice of 0.25 ms, backward behind one of
-    0.5 ms; the gradients, which come of the last slice, hide behind nothing. What a pass has to wait for is on the path."""
+    """Two workers, a block of 128 x 2 bytes at 100 kB/s: 2.56 ms. Forward, it hides behind a slice of 0.25 ms,
+    backward behind one of 0.5 ms; the gradients, which come of the last slice, hide behind nothing. What a pass has to
+    wait for is on the path."""
     rate = replace(FAST, rate_bps=8e5 / FAST.goodput_share())
     job = attention(2, batch=2)
     plan = divided(job, {"context": 2, "replica_batch": 2})

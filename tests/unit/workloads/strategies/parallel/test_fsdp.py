@@ -1,4 +1,5 @@
-"""Fully sharded data parallelism: number and size of its collectives in closed form, what overlaps, and what the checker refuses."""
+"""Fully sharded data parallelism: number and size of its collectives in closed form, what overlaps, and what the
+checker refuses."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def job_of_model(name: str, workers: int) -> Job:
 
 
 def blocks(count: int, workers: int, *, root_values: int = 0, values: int = BLOCK_VALUES) -> Job:
-    """Blocks that each take 10 ms forward and 20 ms back, behind a root layer that takes no time, if it has any parameters."""
+    """Blocks that each take 10 ms forward and 20 ms back, behind a root layer that takes no time, if it has any
+    parameters."""
     named = [(f"block{number}/ffn", values) for number in range(count)]
     if root_values:
         named.insert(0, ("embeddings", root_values))
@@ -55,7 +57,8 @@ def collectives(plan: Plan) -> Counter[Combine]:
 
 
 def test_llama_70b_has_161_allgathers_and_81_reduce_scatters_of_these_sizes() -> None:
-    """80 blocks are gathered twice and the root once; all are reduced once. Widths as The Llama 3 Herd of Models, Table 3, has them."""
+    """80 blocks are gathered twice and the root once; all are reduced once. Widths as The Llama 3 Herd of Models,
+    Table 3, has them."""
     workers, width, ffn, words, keys = 8, 8192, 28672, 128256, 1024
     block = 2 * width * (width + keys) + 3 * width * ffn + 2 * width
     root = 2 * words * width + width
@@ -71,7 +74,8 @@ def test_llama_70b_has_161_allgathers_and_81_reduce_scatters_of_these_sizes() ->
 @pytest.mark.parametrize("workers", [2, 3, 4])
 @pytest.mark.parametrize(("reshard", "times"), [(True, 1.5), (False, 1.0)])
 def test_the_volume_is_that_of_zeros_stages(workers: int, reshard: bool, times: float) -> None:
-    """Rajbhandari et al. 2020, section 7: 3 times the model in stage 3 and twice in stage 2, as data parallelism has."""
+    """Rajbhandari et al. 2020, section 7: 3 times the model in stage 3 and twice in stage 2, as data parallelism
+    has."""
     job = blocks(3, workers, values=12_000)
     options = {"parameters": "fp32", "gradients": "fp32", "reshard_after_forward": reshard}
     sharded, replicated = plan_of(job, "fsdp", options), plan_of(job, "ddp")
@@ -79,7 +83,8 @@ def test_the_volume_is_that_of_zeros_stages(workers: int, reshard: bool, times: 
 
 
 def test_shards_are_padded_to_the_same_size() -> None:
-    """10 values on 4 workers are shards of 3, of which a worker sends 3 to be gathered, in each pass, and 3 to be reduced."""
+    """10 values on 4 workers are shards of 3, of which a worker sends 3 to be gathered, in each pass, and 3 to be
+    reduced."""
     plan = plan_of(blocks(1, 4, values=10), "fsdp")
     check(plan)
     assert sent_bytes(plan).tolist() == [3 * 3 * (2 + 2 + 4)] * 4
@@ -99,8 +104,8 @@ def test_units_are_blocks_and_the_root_has_the_rest() -> None:
 @pytest.mark.parametrize("workers", [2, 4])
 @pytest.mark.parametrize("prefetch", [0, 1, 2])
 def test_prefetching_hides_all_gathers_but_the_first(workers: int, prefetch: int) -> None:
-    """4 blocks of 10 and 20 ms; shards of 720 and 1440 kB / N take less than a pass. Without prefetch, the forward pass waits for each
-    gather, and so does the backward pass. The last reduction follows the last pass."""
+    """4 blocks of 10 and 20 ms; shards of 720 and 1440 kB / N take less than a pass. Without prefetch, the forward
+    pass waits for each gather, and so does the backward pass. The last reduction follows the last pass."""
     plan = plan_of(blocks(4, workers), "fsdp", {"prefetch": prefetch})
     step_s = BLOCK_VALUES / workers / GOODPUT_BYTES_PER_S * (workers - 1)
     gather_s, reduce_s = 2 * step_s, 4 * step_s
@@ -111,7 +116,8 @@ def test_prefetching_hides_all_gathers_but_the_first(workers: int, prefetch: int
 
 
 def test_at_the_turn_the_last_block_is_gathered_behind_its_own_forward_pass() -> None:
-    """With one block and a prefetch, its second gather goes while its forward pass computes: it needs no other block to hide behind."""
+    """With one block and a prefetch, its second gather goes while its forward pass computes: it needs no other block
+    to hide behind."""
     plan = plan_of(blocks(1, 2), "fsdp")
     step_s = BLOCK_VALUES / 2 / GOODPUT_BYTES_PER_S
     assert critical_path_s(plan, FABRIC) == pytest.approx(3 * FORWARD_S + 2 * step_s + 4 * step_s, rel=1e-6)
@@ -165,8 +171,8 @@ def hybrid(workers: int, shard: int, **options: Any) -> Plan:
 
 @pytest.mark.parametrize(("workers", "shard"), [(4, 2), (8, 2), (8, 4), (6, 3), (6, 2), (4, 1), (4, 4)])
 def test_groups_gather_their_own_and_sum_their_shards_with_the_others(workers: int, shard: int) -> None:
-    """Zhao et al. 2023, section 3.2: of P values, S of W workers exchange (S - 1) / S in both passes' gathers and the reduce-scatter, and
-    the W / S replicas sum P / S by an allreduce."""
+    """Zhao et al. 2023, section 3.2: of P values, S of W workers exchange (S - 1) / S in both passes' gathers and the
+    reduce-scatter, and the W / S replicas sum P / S by an allreduce."""
     plan = hybrid(workers, shard)
     check(plan)
     values, replicas = 3 * 12_000, workers // shard
@@ -206,8 +212,8 @@ def test_gradients_need_everybodys_contribution_and_parameters_their_groups_owne
 
 
 def test_the_allreduce_of_a_shard_hides_behind_the_backward_pass_beside_the_next_reduce_scatter() -> None:
-    """But for the last one: of 4 blocks of 10 and 20 ms, the first gather, the last reduce-scatter and the last allreduce show.
-    The pieces of a reduce-scatter go side by side on a critical path, which knows no queues."""
+    """But for the last one: of 4 blocks of 10 and 20 ms, the first gather, the last reduce-scatter and the last
+    allreduce show. The pieces of a reduce-scatter go side by side on a critical path, which knows no queues."""
     plan = plan_of(blocks(4, 4), "fsdp", {"shard": 2})
     shard_s = BLOCK_VALUES / 2 / GOODPUT_BYTES_PER_S
     expected_s = 4 * 3 * FORWARD_S + 2 * shard_s + 4 * shard_s / 2 + 2 * 4 * shard_s / 2

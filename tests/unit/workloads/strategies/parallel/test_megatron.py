@@ -1,4 +1,5 @@
-"""Megatron's parallelism: how many messages of which size there are, the pipeline's bubble, and what the checker refuses."""
+"""Megatron's parallelism: how many messages of which size there are, the pipeline's bubble, and what the checker
+refuses."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.faults import InputFault
 from gradwire.workloads.checker import PlanError, check
-from gradwire.workloads.engines.parallel.grid import Grid
+from gradwire.workloads.engines.parallel.division import Grid
 from gradwire.workloads.engines.parallel.segments import cut
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models import model
@@ -78,8 +79,8 @@ def shared(plan: Plan) -> Counter[str]:
 
 @pytest.mark.parametrize("tensor", [2, 4])
 def test_a_tensor_group_sums_activations_four_times_a_block(tensor: int) -> None:
-    """Shoeybi et al. 2019, Fig. 4: twice in a block's forward pass and twice in its backward pass, b s h values each; once more each for
-    the embedding's outputs and for the gradients of the output's inputs."""
+    """Shoeybi et al. 2019, Fig. 4: twice in a block's forward pass and twice in its backward pass, b s h values each;
+    once more each for the embedding's outputs and for the gradients of the output's inputs."""
     job = llama(tensor)
     plan = divided(job, {"tensor": tensor})
     check(plan)
@@ -98,7 +99,8 @@ def test_a_share_of_the_work_takes_its_share_of_the_time() -> None:
 
 
 def test_a_replica_has_the_samples_that_its_workers_would_have_alone() -> None:
-    """So that an iteration is of as many samples as with data parallelism, and computes for as long where stages are alike."""
+    """So that an iteration is of as many samples as with data parallelism, and computes for as long where stages are
+    alike."""
     job = small_transformer(4, 8, batch=3)
     plan = divided(job, {"tensor": 2, "stages": 2, "replica_batch": None})
     check(plan)
@@ -223,8 +225,8 @@ def of_kind(plan: Plan, kind: str) -> list[int]:
 
 @pytest.mark.parametrize(("workers", "experts", "tensor"), [(2, 2, 1), (4, 4, 1), (8, 4, 1), (4, 2, 2), (8, 2, 2)])
 def test_tokens_go_to_their_experts_and_back_in_both_passes(workers: int, experts: int, tensor: int) -> None:
-    """Lepikhin et al. 2020, section 3.2: two all-to-alls each way in each of 2 blocks. 16 tokens of 8 values go to 2 experts each; a
-    tensor group's workers send their share. Each keeps what is for its own experts."""
+    """Lepikhin et al. 2020, section 3.2: two all-to-alls each way in each of 2 blocks. 16 tokens of 8 values go to 2
+    experts each; a tensor group's workers send their share. Each keeps what is for its own experts."""
     plan = divided(mixture(workers), {"experts": experts, "tensor": tensor})
     check(plan)
     ops, tokens = plan.ops, of_kind(plan, "tokens")
@@ -235,7 +237,8 @@ def test_tokens_go_to_their_experts_and_back_in_both_passes(workers: int, expert
 
 
 def test_replicas_with_other_experts_sum_all_but_their_experts() -> None:
-    """4 replicas, 2 of which have the same half of the experts: a ring of 4 for what all have, and one of 2 for the experts."""
+    """4 replicas, 2 of which have the same half of the experts: a ring of 4 for what all have, and one of 2 for the
+    experts."""
     job = mixture(4)
     plan = divided(job, {"experts": 2})
     check(plan)
@@ -247,7 +250,8 @@ def test_replicas_with_other_experts_sum_all_but_their_experts() -> None:
 
 
 def test_the_experts_of_public_mixtures_are_found_as_they_are_printed() -> None:
-    """Mixtral sends a token of 4096 values to 2 experts, and DeepSeek-V3 one of 7168 to 8, in all blocks but the first three."""
+    """Mixtral sends a token of 4096 values to 2 experts, and DeepSeek-V3 one of 7168 to 8, in all blocks but the first
+    three."""
     for name, experts, mixtures, routed in (
         ("mixtral-8x7b", 8, 32, 2 * 8192 * 4096),
         ("deepseek-v3", 64, 58, 8 * 4096 * 7168),
@@ -303,7 +307,8 @@ def test_a_pass_that_does_not_wait_for_its_activations_is_refused() -> None:
 
 
 def test_inside_a_host_activations_take_the_machines_own_link() -> None:
-    """Two shares on one host: nothing crosses the network, and an allreduce of 24 bytes at 1 kB/s takes 12 ms in each of two steps."""
+    """Two shares on one host: nothing crosses the network, and an allreduce of 24 bytes at 1 kB/s takes 12 ms in each
+    of two steps."""
     job = replace(small_transformer(1, 2, per_host=2, ends=False), costs=Costs(local_bytes_per_s=1e3))
     plan = divided(job, {"tensor": 2})
     assert sent_bytes(plan).sum() == 0
@@ -322,7 +327,8 @@ def test_messages_inside_a_host_have_a_latency_of_their_own() -> None:
 def test_stages_of_one_machine_hand_on_by_its_own_link_and_others_by_the_network(
     per_host: int, latency_s: float
 ) -> None:
-    """24 bytes of activations one way and of gradients back, at 100 kB/s inside the machine; on the network they take no time."""
+    """24 bytes of activations one way and of gradients back, at 100 kB/s inside the machine; on the network they take
+    no time."""
     costs = Costs(message_latency_s=1e-3, local_latency_s=1e-6, local_bytes_per_s=1e5)
     job = replace(small_transformer(2, 2, per_host=per_host), costs=costs)
     plan = divided(job, {"stages": 2})

@@ -1,4 +1,5 @@
-"""Sequence parallelism, recomputation, interleaved pipelines, uneven experts and divided optimizers: what each changes, in closed form."""
+"""Sequence parallelism, recomputation, interleaved pipelines, uneven experts and divided optimizers: what each
+changes, in closed form."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def halves(plan: Plan) -> Counter[Combine]:
 
 @pytest.mark.parametrize("tensor", [2, 4])
 def test_sequence_parallelism_sends_the_bytes_of_tensor_parallelism(tensor: int) -> None:
-    """Korthikanti et al. 2022, section 4.2.2: a reduce-scatter and an allgather in place of each of the 4 x 32 + 2 allreduces."""
+    """Korthikanti et al. 2022, section 4.2.2: a reduce-scatter and an allgather in place of each of the 4 x 32 + 2
+    allreduces."""
     plan, before = (divided(llama(tensor), {"tensor": tensor, "sequence_parallel": on}) for on in (True, False))
     check(plan)
     assert sent_bytes(plan).tolist() == sent_bytes(before).tolist()
@@ -106,7 +108,8 @@ def test_stages_have_every_other_piece_and_sum_all_of_them() -> None:
 
 
 def test_a_block_is_passed_forward_again_before_its_backward_pass() -> None:
-    """Full recomputation: a third more of the blocks' time, and half as much again of their collectives; ends are passed once."""
+    """Full recomputation: a third more of the blocks' time, and half as much again of their collectives; ends are
+    passed once."""
     job = small_transformer(2, 2)
     plan, before = (divided(job, {"tensor": 2, "recompute": how}) for how in ("full", "none"))
     check(plan)
@@ -124,7 +127,8 @@ def test_experts_get_their_tokens_again_too() -> None:
 
 
 def test_the_core_of_attention_alone_has_no_collectives() -> None:
-    """Korthikanti et al. 2022, section 5: scores and weighted sums, whose operations are 4 s^2 h of a sample and block."""
+    """Korthikanti et al. 2022, section 5: scores and weighted sums, whose operations are 4 s^2 h of a sample and
+    block."""
     job = llama(2)
     plan, before = (divided(job, {"tensor": 2, "recompute": how}) for how in ("selective", "none"))
     check(plan)
@@ -137,7 +141,8 @@ def test_the_core_of_attention_alone_has_no_collectives() -> None:
 
 @pytest.mark.parametrize(("workers", "experts", "tensor"), [(2, 2, 1), (4, 4, 1), (4, 2, 2), (8, 4, 2)])
 def test_the_hottest_expert_gets_its_share_and_the_others_the_rest(workers: int, experts: int, tensor: int) -> None:
-    """8 experts, of which the first gets 3 / 10 and each other one 1 / 10 of what 16 tokens of 8 values have for 2 experts each."""
+    """8 experts, of which the first gets 3 / 10 and each other one 1 / 10 of what 16 tokens of 8 values have for 2
+    experts each."""
     job = mixture(workers, experts=8)
     second_s = tuple(1.0 for _ in job.profile.layers)
     plan = divided(
@@ -169,7 +174,8 @@ def test_an_even_skew_is_no_skew() -> None:
 
 @pytest.mark.parametrize("overlap", [False, True])
 def test_a_divided_optimizer_scatters_gradients_and_gathers_parameters(overlap: bool) -> None:
-    """4 replicas: (N - 1) / N of the parameters in fp32 and once more in bf16, where an allreduce has twice that in fp32."""
+    """4 replicas: (N - 1) / N of the parameters in fp32 and once more in bf16, where an allreduce has twice that in
+    fp32."""
     job = small_transformer(4, 4)
     before = divided(job, {})
     plan = divided(job, {"sharded_optimizer": True, "overlap_gradients": overlap, "parameters": "bf16"})

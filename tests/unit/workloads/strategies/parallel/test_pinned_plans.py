@@ -1,4 +1,5 @@
-"""Plans with groups that are as they were before their strategies had further options, whose defaults must change nothing."""
+"""Plans with groups that are as they were before their strategies had further options, whose defaults must change
+nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""ZeRO's stages 1 and 2: bytes in closed form, what overlaps, whose contributions are where, and what the checker refuses."""
+"""ZeRO's stages 1 and 2: bytes in closed form, what overlaps, whose contributions are where, and what the checker
+refuses."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ each_stage = pytest.mark.parametrize("stage", ["zero1", "zero2"])
 @each_stage
 @pytest.mark.parametrize("workers", [2, 3, 4])
 def test_the_volume_is_that_of_data_parallelism(stage: str, workers: int) -> None:
-    """Rajbhandari et al. 2020, section 7.2.1: a reduce-scatter and an allgather of the model, as an allreduce has it."""
+    """Rajbhandari et al. 2020, section 7.2.1: a reduce-scatter and an allgather of the model, as an allreduce has
+    it."""
     job = blocks(3, workers, values=12_000)
     assert sent_bytes(plan_of(job, stage, FP32)).tolist() == sent_bytes(plan_of(job, "ddp")).tolist()
 
@@ -45,7 +47,8 @@ def test_parameters_and_gradients_have_formats_of_their_own(parameters: str, gra
 
 
 def test_buckets_fill_as_deepspeed_fills_them() -> None:
-    """Blocks of 100, 100 and 100 values and a root of 250 with room for 220: two blocks, one, and the root alone. Parts are padded."""
+    """Blocks of 100, 100 and 100 values and a root of 250 with room for 220: two blocks, one, and the root alone.
+    Parts are padded."""
     plan = plan_of(blocks(3, 2, root_values=250, values=100), "zero2", {"bucket_parameters": 220})
     check(plan)
     assert list(plan.tensors) == [
@@ -57,8 +60,8 @@ def test_buckets_fill_as_deepspeed_fills_them() -> None:
 
 
 def expected_s(stage: str, workers: int) -> float:
-    """4 blocks of 10 and 20 ms, and buckets of a block. In stage 1, all sums follow the backward pass; in stage 2, all but the last hide
-    behind it. Gathers follow."""
+    """4 blocks of 10 and 20 ms, and buckets of a block. In stage 1, all sums follow the backward pass; in stage 2, all
+    but the last hide behind it. Gathers follow."""
     transfer_s = BLOCK_VALUES / workers / GOODPUT_BYTES_PER_S * (workers - 1) * 2
     assert transfer_s < FORWARD_S
     sums = 4 if stage == "zero1" else 1

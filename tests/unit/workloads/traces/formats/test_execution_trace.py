@@ -52,7 +52,8 @@ def test_calls_of_torch_before_2_2_have_their_names_in_their_inputs(tmp_path: Pa
 
 
 def test_roots_and_the_other_ends_of_messages_are_members_of_the_group(tmp_path: Path) -> None:
-    """The files of this test are of rank 1 of its group; here the group's ranks go down, so that its member 1 is rank 0."""
+    """The files of this test are of rank 1 of its group; here the group's ranks go down, so that its member 1 is rank
+    0."""
     path = execution_trace(tmp_path / "et.json", [{"elements": 4, "name": "broadcast"}], ranks=[1, 0])
     outcome = imported(path, reading=Reading(ranks=2))
     assert outcome.workload is not None, words(outcome)

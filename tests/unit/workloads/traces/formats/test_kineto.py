@@ -152,7 +152,8 @@ def test_kernels_of_nccl_without_sizes_are_refused(tmp_path: Path) -> None:
 
 
 def test_how_far_the_gpu_is_behind_the_host_is_no_computation(tmp_path: Path) -> None:
-    """Three steps of 400 us whose work begins 5 ms after the host has launched it: 300 us of kernels, and 100 us of waiting."""
+    """Three steps of 400 us whose work begins 5 ms after the host has launched it: 300 us of kernels, and 100 us of
+    waiting."""
     trace = KinetoFile()
     for step in range(3):
         host, gpu = 400.0 * step, 5000 + 400.0 * step

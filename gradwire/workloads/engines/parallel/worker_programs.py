@@ -14,13 +14,13 @@ from gradwire.workloads.engines.allreduce_transfers import (
     BucketOps,
     Connections,
     Transfers,
-    Workers,
+    WorkerQueues,
     add_switches,
 )
 from gradwire.workloads.engines.collectives import Schedule
-from gradwire.workloads.engines.collectives.among import RING, Halves
 from gradwire.workloads.engines.collectives.choice import IN_NETWORK
 from gradwire.workloads.engines.collectives.in_network import Switches
+from gradwire.workloads.engines.parallel.group_collectives import RING, Halves
 from gradwire.workloads.job import Job
 
 
@@ -68,7 +68,8 @@ class GroupCollectives:
     """Adds series of collectives to a plan."""
 
     def __init__(self, builder: PlanBuilder, job: Job, algorithm: str = RING, chosen_class: int = 0) -> None:
-        """Call when all workers have their ranks. algorithm, chosen_class: of series that are chosen; the others are rings of class 0."""
+        """Call when all workers have their ranks. algorithm, chosen_class: of series that are chosen; the others are
+        rings of class 0."""
         self.builder, self.costs, self.workers = builder, job.costs, job.cluster.workers
         self.hosts = np.array([job.cluster.worker_host(worker) for worker in range(self.workers)], np.int64)
         machines = self.hosts.tolist()
@@ -84,7 +85,8 @@ class GroupCollectives:
     def add(
         self, series: Series, layer: int, tensor: str, share_bytes: int, started: Sequence[int], needed: Note
     ) -> None:
-        """One more, of so many bytes for each member, which it starts after an op of its own. Its last ops are `series.done[-1]`.
+        """One more, of so many bytes for each member, which it starts after an op of its own. Its last ops are
+        `series.done[-1]`.
 
         needed: is called for each member and each part that it receives.
         """
@@ -134,10 +136,10 @@ class GroupCollectives:
             )
             Transfers(self.builder, self.costs, queues, schedule, buckets).build()
 
-    def _queues(self, members: Sequence[int]) -> Workers:
+    def _queues(self, members: Sequence[int]) -> WorkerQueues:
         """A queue for each member to other hosts, and one inside its own."""
         outside, inside = (np.full(self.workers, -1, np.int64) for _ in range(2))
         for rank in members:
             outside[rank], inside[rank] = self.builder.queue(rank), self.builder.queue(rank)
         network = np.repeat(outside[:, None], self.workers, axis=1)
-        return Workers(self.hosts, network, inside)
+        return WorkerQueues(self.hosts, network, inside)

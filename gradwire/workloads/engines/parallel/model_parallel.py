@@ -4,26 +4,31 @@ Sources: Shoeybi et al. 2019; Narayanan et al., SC 2021; Korthikanti et al., Red
 in Large Transformer Models, 2022; Lepikhin et al., GShard, 2020. A replica of the model has `stages`
 times `tensor` times `context` workers and processes a batch in `microbatches`. In an iteration,
 
-1. a stage runs passes in the order of its schedule (workloads/engines/parallel/schedules.py). A forward pass waits for the activations of
-   the stage before, a backward pass for the gradients of the stage behind; they are sent on when the pass ends, beside computation.
-2. Each product is divided among the workers of a tensor group. They sum activations by a ring allreduce behind each half of a block,
-   forward and backward, and wait for it: four in a block and microbatch. With sequence parallelism, what is between the products is divided
-   by tokens: in place of each allreduce, a reduce-scatter leaves each worker its tokens, and an allgather before the next half brings
-   it all of them. Stages then hand on a worker's tokens alone.
-3. Experts are divided among `experts` replicas. Before a block's experts and behind them, forward and backward, each of these sends every
-   other its tokens for the other's experts, all at once (an all-to-all), and waits for theirs.
-4. With `context`, neighbours divide a sample's tokens (workloads/engines/parallel/ring_attention.py). They hold the same parameters.
-5. With `recompute`, a block's forward pass is run again right before its backward pass ("full": with all of its collectives), or that of
-   the core of its attention alone ("selective": scores and weighted sums, which no collective is part of).
+1. a stage runs passes in the order of its schedule (workloads/engines/parallel/division.py). A forward pass waits for
+   the activations of the stage before, a backward pass for the gradients of the stage behind; they are sent on when
+   the pass ends, beside computation.
+2. Each product is divided among the workers of a tensor group. They sum activations by a ring allreduce behind each
+   half of a block, forward and backward, and wait for it: four in a block and microbatch. With sequence parallelism,
+   what is between the products is divided by tokens: in place of each allreduce, a reduce-scatter leaves each worker
+   its tokens, and an allgather before the next half brings it all of them. Stages then hand on a worker's tokens
+   alone.
+3. Experts are divided among `experts` replicas. Before a block's experts and behind them, forward and backward, each
+   of these sends every other its tokens for the other's experts, all at once (an all-to-all), and waits for theirs.
+4. With `context`, neighbours divide a sample's tokens (workloads/engines/parallel/ring_attention.py). They hold the
+   same parameters.
+5. With `recompute`, a block's forward pass is run again right before its backward pass ("full": with all of its
+   collectives), or that of the core of its attention alone ("selective": scores and weighted sums, which no collective
+   is part of).
 6. Workers with the same parameters sum their gradients, and update them (workloads/engines/parallel/gradients.py).
 7. The next iteration follows.
 
-Assumed: every tensor, normalisations too, is divided evenly, and so is every layer's time. Each worker of a tensor group sends activations
-to its counterpart in the next stage whole, unless they are divided by tokens (Narayanan et al. have them cut and gathered),
-and to experts its share of the tokens. Experts get as many tokens each, unless `token_skew` says otherwise
-(workloads/engines/parallel/tokens.py), and a worker computes for as long as its experts' tokens take. With sequence parallelism, a worker
-keeps the whole input of each half for the backward pass: Korthikanti et al. keep a share of it and gather it once more, beside computation.
-The output does not share the embedding's gradients. What the loss needs to be summed is too small to count.
+Assumed: every tensor, normalisations too, is divided evenly, and so is every layer's time. Each worker of a tensor
+group sends activations to its counterpart in the next stage whole, unless they are divided by tokens (Narayanan et al.
+have them cut and gathered), and to experts its share of the tokens. Experts get as many tokens each, unless
+`token_skew` says otherwise (workloads/engines/parallel/segments.py), and a worker computes for as long as its experts'
+tokens take. With sequence parallelism, a worker keeps the whole input of each half for the backward pass: Korthikanti
+et al. keep a share of it and gather it once more, beside computation. The output does not share the embedding's
+gradients. What the loss needs to be summed is too small to count.
 """
 
 from __future__ import annotations
@@ -36,23 +41,20 @@ from gradwire.datatypes.plan import Combine, Plan, Role
 from gradwire.faults import InputFault
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.engines.allreduce_transfers import GATE_LANE
-from gradwire.workloads.engines.parallel.division import Division
+from gradwire.workloads.engines.parallel.division import Division, Grid, Pass, passes_of_stage
 from gradwire.workloads.engines.parallel.gradients import Replicas
-from gradwire.workloads.engines.parallel.grid import Grid
-from gradwire.workloads.engines.parallel.programs import GroupCollectives, Program, Series
 from gradwire.workloads.engines.parallel.ring_attention import CORE, Rings, Turn, key_value_values
-from gradwire.workloads.engines.parallel.schedules import Pass, passes_of_stage
-from gradwire.workloads.engines.parallel.segments import Cut, Segment, cut, uncut
-from gradwire.workloads.engines.parallel.tokens import least_share, shares_of_workers
+from gradwire.workloads.engines.parallel.segments import Cut, Segment, cut, least_share, shares_of_workers, uncut
+from gradwire.workloads.engines.parallel.worker_programs import GroupCollectives, Program, Series
 from gradwire.workloads.job import Job
 
 
 def compile_megatron(job: Job, name: str, division: Division) -> Plan:
     """Compiles an iteration. Raises InputFault if workers, model or microbatches do not divide as asked."""
-    return _Compiler(job, name, division).compile()
+    return _ModelParallelPlan(job, name, division).compile()
 
 
-class _Compiler:
+class _ModelParallelPlan:
     """The plan under construction."""
 
     def __init__(self, job: Job, name: str, division: Division) -> None:
@@ -82,7 +84,8 @@ class _Compiler:
         self.yielded: dict[tuple[int, Segment], int] = {}
 
     def _expect_whole_groups(self) -> None:
-        """Raises InputFault for samples, experts or tokens that do not divide, and for a model without what is to be run again."""
+        """Raises InputFault for samples, experts or tokens that do not divide, and for a model without what is to be
+        run again."""
         division, job = self.division, self.job
         if self.batch % division.microbatches:
             raise InputFault(
@@ -290,7 +293,8 @@ class _Compiler:
         return sum(times_s[layer] for layer in segment.layers)
 
     def _collect(self, series: list[Series], segment: Segment, what: str) -> None:
-        """A collective of activations, or of their gradients, in each tensor group; its workers go on when they have what they need."""
+        """A collective of activations, or of their gradients, in each tensor group; its workers go on when they have
+        what they need."""
         values = -(-self._activation_values() // self.division.tensor)
         for each in series:
             started = [self.programs[rank].last for rank in each.members]
@@ -310,7 +314,8 @@ class _Compiler:
         return -(-self.cut.activation_values * (self.batch // self.division.microbatches) // self.division.context)
 
     def _between_stages(self) -> None:
-        """Activations to the next stage, and gradients to the one before. Behind the last stage comes the next chunk of the first one."""
+        """Activations to the next stage, and gradients to the one before. Behind the last stage comes the next chunk
+        of the first one."""
         values = self._activation_values()
         size_bytes = (
             -(-values // self.division.tensor) if self.division.sequence else values
