@@ -25,7 +25,7 @@ from gradwire.runs.planned import PlannedRun, plan_runs
 from gradwire.runs.protocol import Event
 from gradwire.scenario.loading import Point, load_scenario
 from gradwire.vm.machines import Clock
-from gradwire.workloads.values.units import SHARE
+from gradwire.workloads.units import SHARE
 from tests.shared.random_points import random_points
 
 

@@ -7,7 +7,7 @@ Computation takes no time on the virtual clock, so a training script sends its g
 
 The module then sleeps where a device would compute. A layer sleeps for its forward time when its forward pass has ended, and for its
 backward time before the gradients of its own parameters are there: what the layers above it have yielded is on its way meanwhile, as
-on a real device. The times are those of gradwire's plans (workloads/models/devices.py): of the device's facts or rate, divided among
+on a real device. The times are those of gradwire's plans (workloads/models/compute_times.py): of the device's facts or rate, divided among
 the layers in proportion to their FLOPs, which torch counts during the first pass.
 
 A script's own Python needs torch and at least version 3.11; `gradwire exec` puts this package, and nothing beside it, on its path.
@@ -29,7 +29,7 @@ from torch.utils.flop_counter import flop_registry
 
 from gradwire.faults import InputFault
 from gradwire.workloads.models.catalogue import BUILT_IN
-from gradwire.workloads.models.devices import TRAINING_PER_FORWARD, compute_time
+from gradwire.workloads.models.compute_times import TRAINING_PER_FORWARD, compute_time
 
 LATENESS_NS = 2000
 """A computation that begins this long after the end of the one before, or less, begins at that end: the process woke up late. Of 2,000

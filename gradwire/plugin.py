@@ -33,14 +33,13 @@ from gradwire.workloads.engines.collectives import Schedule
 from gradwire.workloads.engines.parameter_server import ParameterServer, compile_parameter_server
 from gradwire.workloads.engines.placement import Piece, in_messages, partitioned, whole_tensors
 from gradwire.workloads.engines.worker import Passes, Workers, add_graph_passes, add_passes
+from gradwire.workloads.fields import DurationS, SizeBytes
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.device_facts import Device, Fact
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.models.shapes import Network, Node
-from gradwire.workloads.registry.registered import register
-from gradwire.workloads.senders import Senders
-from gradwire.workloads.strategy import Options, Strategy
-from gradwire.workloads.values.fields import DurationS, SizeBytes
+from gradwire.workloads.strategy import Options, Senders, Strategy
+from gradwire.workloads.strategy_registry import register
 
 __all__ = [
     "AllreduceOptions",

@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.fitting.fit_compute_time import efficiency, fit, iteration_time
 from gradwire.scenario.loading import load_scenario
 from gradwire.workloads.models import model
-from gradwire.workloads.models.devices import compute_time
+from gradwire.workloads.models.compute_times import compute_time
 
 SCENARIO = Path(__file__).resolve().parents[2] / "scenarios" / "geryon-table2.toml"
 PREDICTED = ("partition-slicing", "geryon")

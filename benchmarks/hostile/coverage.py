@@ -71,8 +71,8 @@ def pcapng(data: bytes) -> object:
 
 def chakra(data: bytes) -> object:
     """A Chakra trace."""
-    from gradwire.workloads.traces.importing import import_traces
     from gradwire.workloads.traces.record import Reading
+    from gradwire.workloads.traces.trace_import import import_traces
 
     return import_traces([_file(data, "rank0.et")], "hostile", Reading(), lambda *_: None)
 

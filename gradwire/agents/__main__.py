@@ -16,10 +16,21 @@ from pathlib import Path
 
 import numpy as np
 
+from gradwire.agents.compiled.compiled_replay import CompiledReplay, can_replay
 from gradwire.agents.compiled.library import load as load_compiled
-from gradwire.agents.compiled.replay import CompiledReplay, can_replay
-from gradwire.agents.connections import HostEntry, SocketOptions, connect, join, listen
+from gradwire.agents.connections import (
+    HostEntry,
+    SocketOptions,
+    Windows,
+    congestion_of,
+    connect,
+    join,
+    listen,
+    raise_file_limit,
+    window_states,
+)
 from gradwire.agents.departures import Line
+from gradwire.agents.interpreter import Interpreter
 from gradwire.agents.loop import ReplayLoop
 from gradwire.agents.messages import (
     AgentSettings,
@@ -40,12 +51,9 @@ from gradwire.agents.messages import (
     read_settings,
     say,
 )
-from gradwire.agents.multicast.sockets import Multicast
-from gradwire.agents.open_files import raise_file_limit
+from gradwire.agents.multicast_sockets import Multicast
+from gradwire.agents.pace import Pace
 from gradwire.agents.perils import Interrupted, Perils
-from gradwire.agents.replay.interpreter import Interpreter
-from gradwire.agents.replay.pace import Pace
-from gradwire.agents.tcp_state import Windows, congestion_of, window_states
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import COMPILED, IN_PYTHON, NOT_SERVED, AgentSummary

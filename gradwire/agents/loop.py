@@ -11,9 +11,9 @@ from collections.abc import Callable
 import numpy as np
 
 from gradwire.agents.departures import ErrorQueue, Line
-from gradwire.agents.multicast.sockets import FlowSender, Multicast, interest
+from gradwire.agents.interpreter import Interpreter, Outgoing
+from gradwire.agents.multicast_sockets import FlowSender, Multicast, interest
 from gradwire.agents.perils import Interrupted, Perils
-from gradwire.agents.replay.interpreter import Interpreter, Outgoing
 from gradwire.agents.timer import Timer
 from gradwire.agents.transfer import Receiver, Sender, payload_file
 from gradwire.datatypes.plan import Int64, Plan

@@ -29,7 +29,7 @@ class LoggedOps:
     #: End, as logged.
     end: Int64
     #: When ops that wait for this one could go on: the end of a message, the nominal end of a timed op. Agents pass on nominal times so
-    #: that waking up late never adds up (agents/replay/interpreter.py).
+    #: that waking up late never adds up (agents/interpreter.py).
     finish: Int64
     #: Flat indices (iteration * ops + op) in the order of the log.
     in_turn: Int64

@@ -19,13 +19,11 @@ from gradwire.faults import InputFault
 from gradwire.files import replace_text
 from gradwire.regular_files import MESSAGE_BYTES, read_bytes
 from gradwire.runs.launch.out_paths import refuse_unusable, writing
-from gradwire.workloads.traces.findings import Finding
-from gradwire.workloads.traces.importing import VERDICT_FILE, Imported
-from gradwire.workloads.traces.importing import import_traces as read_traces
-from gradwire.workloads.traces.record import Reading, Watch
-from gradwire.workloads.traces.summary import Summary
+from gradwire.workloads import units
+from gradwire.workloads.traces.record import Finding, Reading, Watch
+from gradwire.workloads.traces.trace_import import VERDICT_FILE, Imported, Summary
+from gradwire.workloads.traces.trace_import import import_traces as read_traces
 from gradwire.workloads.traces.workload import FILE_NAME
-from gradwire.workloads.values import units
 
 FOLDER = Path("traces")
 MOST_REASONS = 40

@@ -30,15 +30,14 @@ from gradwire.scenario.reference import (
     sections,
 )
 from gradwire.scenario.sections.defined import DefinedSection
+from gradwire.workloads.installed_packages import DEVICES, GRADWIRE, MODELS
 from gradwire.workloads.models.catalogue import BUILT_IN, Catalogue
 from gradwire.workloads.models.device_facts import GIB, Device
 from gradwire.workloads.models.profile import Profile
-from gradwire.workloads.registry import strategy, strategy_names, strategy_origins
-from gradwire.workloads.registry.plugins import DEVICES, GRADWIRE, MODELS
-from gradwire.workloads.replay.strategy import REPLAY
-from gradwire.workloads.senders import AS_THEY_LEAVE
-from gradwire.workloads.strategy import Strategy
-from gradwire.workloads.values.units import byte_rate_text
+from gradwire.workloads.strategy import AS_THEY_LEAVE, Strategy
+from gradwire.workloads.strategy_registry import strategy, strategy_names, strategy_origins
+from gradwire.workloads.trace_replay.replay_strategy import REPLAY
+from gradwire.workloads.units import byte_rate_text
 
 Thing = TypeVar("Thing")
 

@@ -26,8 +26,8 @@ from gradwire.runs.terminal.progress import kernel_progress
 from gradwire.vm.doctor import diagnose
 from gradwire.vm.kernel import build_kernel, cache_folder, cached_kernel
 from gradwire.vm.machines import MEASURED
-from gradwire.workloads.values.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
-from gradwire.workloads.values.units import rate_bps, rate_text
+from gradwire.workloads.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
+from gradwire.workloads.units import rate_bps, rate_text
 
 
 def kernel(*, force: bool, check: bool) -> None:

@@ -15,7 +15,7 @@ from gradwire.runs.stored.run_folder import RUNS
 from gradwire.runs.terminal.plan_listing import plan_lines, settings_lines, shared_settings
 from gradwire.scenario.loading import Scenario
 from gradwire.scenario.program_scenarios import ProgramScenario
-from gradwire.workloads.values.units import rate_text
+from gradwire.workloads.units import rate_text
 
 
 def plan(scenario: Scenario | ProgramScenario, draw: Path | None = None) -> None:

@@ -41,7 +41,7 @@ from gradwire.runs.launch.other_user import OtherUser, going_on_as
 from gradwire.runs.launch.out_paths import refuse_unusable, writing
 from gradwire.runs.stored.run_folder import RUNS
 from gradwire.vm.code_digest import RUN_MODULES
-from gradwire.workloads.values.units import rate_text
+from gradwire.workloads.units import rate_text
 
 NOT_CARRIED = "The network did not carry all that it was given:"
 BUSIEST_SHOWN = 8

@@ -44,11 +44,11 @@ from gradwire.vm.code_digest import plan_digest, run_digest, sources_digest
 from gradwire.vm.kernel import cache_folder, cached_kernel
 from gradwire.vm.machines import Clock
 from gradwire.workloads.checker import check
-from gradwire.workloads.replay.job import trace_of
-from gradwire.workloads.scaling import MOST_CAPACITY_BPS, scaled_fabric, scaled_plan, virtual_scale
+from gradwire.workloads.stand_in import MOST_CAPACITY_BPS, scaled_fabric, scaled_plan, virtual_scale
+from gradwire.workloads.trace_replay.recorded_job import trace_of
 
 LOGGED_BYTES = 2 * 5 * 8
-"""What an op's row in the log takes: five columns of 64 bits (agents/replay/oplog.py), copied once at the end."""
+"""What an op's row in the log takes: five columns of 64 bits (agents/op_state.py), copied once at the end."""
 LOGS_SHARE = 0.5
 """Of the machine's memory; the rest is for the network and the plan."""
 BESIDE_MODULES = ("gradwire.programs.inside.beside", "gradwire.devices")

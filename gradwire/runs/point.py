@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gradwire.agents.agent_processes import UNHARMED, AgentGroup, Mishaps
 from gradwire.agents.connections import HostEntry, SocketOptions
-from gradwire.agents.process import UNHARMED, AgentGroup, Mishaps
 from gradwire.analysis.iterations import iteration_times_s
 from gradwire.analysis.transfers import steady_flow_time_s
 from gradwire.controller.process import ControllerProcess

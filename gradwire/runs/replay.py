@@ -34,7 +34,7 @@ from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.vm.machine import COMPILED_AGENT
 from gradwire.vm.machines import Clock, run_job
 from gradwire.vm.owners import temporary_folder
-from gradwire.workloads.scaling import scaled_fabric, scaled_plan
+from gradwire.workloads.stand_in import scaled_fabric, scaled_plan
 
 TIME_LIMIT_S = 1800.0
 LAST_LINES = 10

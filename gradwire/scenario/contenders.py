@@ -24,9 +24,9 @@ from gradwire.scenario.settings import flattened
 from gradwire.workloads.engines.collectives.choice import ALGORITHMS, AUTO
 from gradwire.workloads.engines.collectives.routes import ONLY, option_of
 from gradwire.workloads.engines.collectives.schedule import Collective
-from gradwire.workloads.registry import strategy, strategy_names
-from gradwire.workloads.replay.strategy import NAME, ReplayOptions
-from gradwire.workloads.replay.strategy import NAME as REPLAY
+from gradwire.workloads.strategy_registry import strategy, strategy_names
+from gradwire.workloads.trace_replay.replay_strategy import NAME, ReplayOptions
+from gradwire.workloads.trace_replay.replay_strategy import NAME as REPLAY
 from gradwire.workloads.traces.workload import Kind, Workload
 
 ORIGIN = "gradwire compare"

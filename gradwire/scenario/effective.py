@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 from gradwire.scenario.options import KEY
 from gradwire.scenario.schema import PointSection
+from gradwire.workloads.fields import ValueKind, kind_at
 from gradwire.workloads.strategy import Options
-from gradwire.workloads.values.expectations import Kind, kind_at
 
 UNSET = "unset"
 
@@ -41,7 +41,7 @@ def _settings(section: BaseModel, prefix: str) -> Iterator[tuple[str, str]]:
             yield f"{prefix}{name}", value_text(value, kind_at(type(section), [name]))
 
 
-def value_text(value: Any, kind: Kind | None) -> str:
+def value_text(value: Any, kind: ValueKind | None) -> str:
     """A value as a scenario may say it; UNSET for None."""
     if value is None:
         return UNSET

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from gradwire.scenario.schema import PointTables
 from gradwire.validation import reason_of
-from gradwire.workloads.values.expectations import Kind, kind_at
+from gradwire.workloads.fields import ValueKind, kind_at
 
 MOST_HINTS = 3
 """With more candidates than this, no key is suggested."""
@@ -48,7 +48,7 @@ def explain(kind: type[BaseModel], defect: Any, document: Mapping[str, Any], pre
     ]
 
 
-def requirement(expected: Kind | None, defect: Any, value: Any, *, may_be_swept: bool) -> str:
+def requirement(expected: ValueKind | None, defect: Any, value: Any, *, may_be_swept: bool) -> str:
     """What a value must be, without its key.
 
     `may_be_swept` says whether the key may be swept, in which case a list means several values.

@@ -27,7 +27,7 @@ from gradwire.scenario.sections.defined import DefinedSection
 from gradwire.scenario.sections.fault import named_faults
 from gradwire.scenario.settings import apply_setting, flattened, setting_words
 from gradwire.workloads.models.synthetic import base_name
-from gradwire.workloads.values.units import rate_text
+from gradwire.workloads.units import rate_text
 
 GIVEN = "scenario"
 """The origin of a scenario that is not a file, for messages."""

@@ -15,8 +15,8 @@ from gradwire.scenario.explanations import validated, value_at
 from gradwire.scenario.file_references import is_file
 from gradwire.scenario.options import KEY, option_defects
 from gradwire.scenario.sections.defined import DefinedSection
-from gradwire.workloads.registry import strategy
 from gradwire.workloads.strategy import Strategy
+from gradwire.workloads.strategy_registry import strategy
 
 
 def name_defects(parts: Sequence[Part], points: Sequence[Mapping[str, Any]]) -> Iterator[str]:

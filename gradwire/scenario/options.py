@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from gradwire.faults import InputFault
 from gradwire.scenario.explanations import close, requirement, shown, validated
 from gradwire.validation import reason_of
+from gradwire.workloads.fields import kind_at
 from gradwire.workloads.strategy import Options, Strategy
-from gradwire.workloads.values.expectations import kind_at
 
 KEY = "strategy.options"
 

@@ -27,8 +27,8 @@ from gradwire.scenario.schema import (
 from gradwire.scenario.sections.fabric import FabricSection
 from gradwire.scenario.sections.program import ProgramSection, hosts_of, program_defects
 from gradwire.scenario.settings import apply_setting, setting_words
-from gradwire.workloads.values.fields import DurationS, Names, Section
-from gradwire.workloads.values.units import rate_text
+from gradwire.workloads.fields import DurationS, Names, Section
+from gradwire.workloads.units import rate_text
 
 
 class HostsSection(Section):

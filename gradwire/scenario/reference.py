@@ -16,8 +16,8 @@ from gradwire.scenario.options import KEY as OPTIONS
 from gradwire.scenario.program_scenarios import ProgramFileSection, ProgramPointSection
 from gradwire.scenario.reading import key_by_first_names
 from gradwire.scenario.schema import AboutSection, FileSection, PointSection
+from gradwire.workloads.fields import ValueKind
 from gradwire.workloads.strategy import Options, Strategy
-from gradwire.workloads.values.expectations import Kind
 
 REQUIRED = "required"
 
@@ -57,7 +57,7 @@ def sections() -> Iterator[SectionFacts]:
 
 def _table_of(name: str, field: FieldInfo) -> tuple[str, type[BaseModel]]:
     """A table of a point, by its name and field: what it is called, and its keys."""
-    kind = Kind(field.annotation, field.metadata)
+    kind = ValueKind(field.annotation, field.metadata)
     inner = kind.element.section if kind.is_table else kind.section
     assert inner is not None, "a point consists of tables"
     return f"{name}.NAME" if kind.is_table else name, inner
@@ -74,7 +74,7 @@ def program_sections() -> Iterator[SectionFacts]:
 def _tables(parent: type[BaseModel], prefix: str) -> Iterator[SectionFacts]:
     """The tables inside a table."""
     for name, field in parent.model_fields.items():
-        kind = Kind(field.annotation, field.metadata)
+        kind = ValueKind(field.annotation, field.metadata)
         inner = kind.element.section if kind.is_list or kind.is_table else kind.section
         if inner is not None:
             place = f"{prefix}{name}{'[]' if kind.is_list else '.NAME' if kind.is_table else ''}"
@@ -95,7 +95,7 @@ def option_facts(options: type[Options]) -> tuple[KeyFacts, ...]:
 
 
 def _facts(name: str, field: FieldInfo) -> KeyFacts:
-    kind = Kind(field.annotation, field.metadata)
+    kind = ValueKind(field.annotation, field.metadata)
     default = field.get_default(call_default_factory=True)
     return KeyFacts(
         name,
@@ -105,7 +105,7 @@ def _facts(name: str, field: FieldInfo) -> KeyFacts:
     )
 
 
-def _default(value: Any, kind: Kind) -> str:
+def _default(value: Any, kind: ValueKind) -> str:
     return '""' if value == "" else value_text(value, kind)
 
 

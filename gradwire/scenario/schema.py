@@ -12,14 +12,12 @@ from gradwire.scenario.sections.defined import DefinedSection
 from gradwire.scenario.sections.fabric import FabricSection
 from gradwire.scenario.sections.fault import FaultSection
 from gradwire.scenario.sections.program import ProgramSection
-from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.senders import UNSENT_BYTES, Senders
-from gradwire.workloads.values.expectations import Because
-from gradwire.workloads.values.fields import (
+from gradwire.workloads.fields import (
     LARGEST_RATIO,
     LARGEST_TENSOR_BYTES,
     MOST_SAMPLES,
     MOST_WORKERS,
+    Because,
     BytesPerS,
     DurationS,
     Groups,
@@ -28,6 +26,8 @@ from gradwire.workloads.values.fields import (
     Share,
     SizeBytes,
 )
+from gradwire.workloads.models.profile import LayerKind
+from gradwire.workloads.strategy import UNSENT_BYTES, Senders
 
 LARGEST_SOCKET_BYTES = 2**31 - 1
 """The largest socket buffer accepted: the kernel takes these sizes as ints."""

@@ -26,7 +26,7 @@ mount -t tmpfs tmpfs /dev/shm || fail "cannot mount /dev/shm"
 # To the host this is the folder in which the kernel was started. mount(8) before 2.39 hands the path over bare, later ones want its name.
 mount -t hostfs -o /proc/self/cwd/. job /run/job 2>/dev/null ||
     mount -t hostfs -o hostfs=/proc/self/cwd/. job /run/job || fail "cannot mount the job's folder"
-# Pages that are freed go back to their neighbours at once, so that what a process gets next is one stretch: see agents/replay/graph.py. Without it
+# Pages that are freed go back to their neighbours at once, so that what a process gets next is one stretch: see agents/op_state.py. Without it
 # an agent had 490 MB at the machine's limit of mappings, with it 1,140.
 echo 1000000 >/proc/sys/vm/percpu_pagelist_high_fraction || fail "cannot set vm.percpu_pagelist_high_fraction"
 ip link set lo up || fail "cannot raise the loopback interface"

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from gradwire.datatypes.plan import Combine, Discipline, Int64, OpKind, Plan
 from gradwire.faults import InternalFault
-from gradwire.workloads.symbolic.defects import defects
+from gradwire.workloads.symbolic.verification import defects
 
 FEW_STREAMS = 16
 """Streams are numbered below the number of ops, or below this: a replay has streams of its own behind those that a

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from gradwire.datatypes.fabric import Fabric
 from gradwire.faults import InputFault
-from gradwire.workloads.models.devices import ComputeTime
+from gradwire.workloads.models.compute_times import ComputeTime
 from gradwire.workloads.models.profile import Profile
 from gradwire.workloads.traces.workload import Workload
 

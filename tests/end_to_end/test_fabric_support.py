@@ -20,9 +20,9 @@ from gradwire.runs.replay import Replayed, replay_plans
 from gradwire.vm.kernel import cached_kernel
 from gradwire.workloads.checker import check
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
-from gradwire.workloads.models.devices import ComputeTime
+from gradwire.workloads.models.compute_times import ComputeTime
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
-from gradwire.workloads.registry import strategy
+from gradwire.workloads.strategy_registry import strategy
 
 pytestmark = pytest.mark.kernel
 

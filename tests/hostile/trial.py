@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gradwire.faults import InputFault
-from gradwire.workloads.traces.importing import Imported, import_traces
+from gradwire.workloads.traces.trace_import import Imported, import_traces
 from gradwire.workloads.traces.workload import FILE_NAME, Workload
 from tests.hostile.inputs import HostileInput
 from tests.hostile.limits import LONGEST_LINE, MOST_S, Outcome, TookTooLongError, limited_time

@@ -7,11 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import gradwire.agents.connections
+from gradwire.agents.interpreter import Interpreter, Outgoing
 from gradwire.agents.loop import ReplayLoop
-from gradwire.agents.replay.graph import RankGraph
-from gradwire.agents.replay.interpreter import Interpreter, Outgoing
-from gradwire.agents.replay.lanes import SendQueue, Stream
-from gradwire.agents.replay.oplog import OpLogger
+from gradwire.agents.op_state import OpLogger, RankGraph, SendQueue, Stream
 from gradwire.agents.transfer import Sender
 from gradwire.datatypes.fabric import socket_priority
 from gradwire.datatypes.plan import Contributions, Discipline, OpKind, Plan

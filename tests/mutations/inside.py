@@ -1,6 +1,6 @@
 """A point's job inside the machine, with a fault: `python -m tests.mutations.inside FOLDER`, like gradwire.runs.point.
 
-Faults of agents and of the controller are put into these processes (process.py), which are started through it.
+Faults of agents and of the controller are put into these processes (agent_processes.py), which are started through it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO
 
-import gradwire.agents.process
+import gradwire.agents.agent_processes
 import gradwire.controller.process
 from gradwire import child_process
 from gradwire.runs.point import run_inside, run_point
@@ -20,7 +20,7 @@ from tests.mutations.fault import FAMILIES, NOTHING, Place, faults_of
 FAULT_FILE = "fault.txt"
 """Two lines: the fault's family and its name."""
 STARTERS: dict[Place, tuple[ModuleType, str]] = {
-    Place.AGENTS: (gradwire.agents.process, "gradwire.agents"),
+    Place.AGENTS: (gradwire.agents.agent_processes, "gradwire.agents"),
     Place.CONTROLLER: (gradwire.controller.process, "gradwire.controller"),
 }
 

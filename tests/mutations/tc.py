@@ -10,7 +10,7 @@ from typing import Any
 
 import gradwire.runs.point
 import gradwire.topo.network
-from gradwire.agents.process import AgentGroup
+from gradwire.agents.agent_processes import AgentGroup
 from gradwire.network_namespace import network_namespace
 from gradwire.runs.protocol import PointTask
 from gradwire.topo.command import run

@@ -11,7 +11,7 @@ from typing import Any
 from gradwire.faults import InputFault
 from gradwire.scenario.loading import Point, resolve
 from gradwire.scenario.resolution.compilation import compile_point
-from gradwire.workloads.registry.built_in import BUILT_IN
+from gradwire.workloads.strategy_registry import BUILT_IN
 
 TODAYS = ("ddp", "fsdp", "megatron", "zero1", "zero2")
 """Drawn from numbers of their own, so that the other points of a seed stay the same."""

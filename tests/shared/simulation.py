@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from gradwire.agents.replay.interpreter import Interpreter, Outgoing
+from gradwire.agents.interpreter import Interpreter, Outgoing
 from gradwire.datatypes.plan import Contributions, Plan
 from gradwire.datatypes.records import OpLog
 

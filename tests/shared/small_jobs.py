@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from gradwire.datatypes.plan import OP_DTYPES, Ops, Plan
 from gradwire.workloads.job import Cluster, Costs, Job
-from gradwire.workloads.models.devices import ComputeTime
+from gradwire.workloads.models.compute_times import ComputeTime
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
-from gradwire.workloads.registry import strategy
+from gradwire.workloads.strategy_registry import strategy
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "vanilla": [{}],

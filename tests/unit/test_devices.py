@@ -14,7 +14,7 @@ import pytest
 
 from gradwire.faults import InputFault
 from gradwire.workloads.models.catalogue import BUILT_IN
-from gradwire.workloads.models.devices import compute_time
+from gradwire.workloads.models.compute_times import compute_time
 from tests.shared.snippets import ROOT
 
 torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[torch]'")

@@ -26,8 +26,8 @@ import msgspec
 
 from gradwire.agents.capture import pcapng
 from gradwire.agents.capture.packet_ring import SETTLE_S, Packet, PacketRing
+from gradwire.agents.connections import raise_file_limit
 from gradwire.agents.messages import Captured, Listening, say
-from gradwire.agents.open_files import raise_file_limit
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES
 from gradwire.datatypes.records import CaptureRecord
 from gradwire.datatypes.wire.datagrams import DATA

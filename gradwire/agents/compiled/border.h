@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* Of the rest of this file: compared when the agent is loaded */
-#define BORDER_DIGEST UINT64_C(0x3141f10141e40165)
+#define BORDER_DIGEST UINT64_C(0xa4f0948d1cda48e2)
 
 /* What Python found where */
 #define SIZED(type, size_bytes) _Static_assert(sizeof(type) == (size_bytes), #type " has another size in Python")
@@ -35,7 +35,7 @@
 #define AT_ONCE 8
 #define CONTROL_BYTES 112
 
-/* agents/replay/oplog.py, whose columns are those of OpLog */
+/* agents/op_state.py, whose columns are those of OpLog */
 #define LOG_COLUMNS 5
 #define LOG_ITERATION 0
 #define LOG_OP 1
@@ -120,7 +120,7 @@ enum what {
 	FAILED = 3,
 };
 
-/* agents/compiled/failures.py */
+/* agents/compiled/structures.py */
 enum failure {
 	BROKEN_WHILE_SENDING = 1,
 	BROKEN = 2,
@@ -218,7 +218,7 @@ SIZED(struct contradictory, 16);
 PLACED(struct contradictory, iteration, 0);
 PLACED(struct contradictory, op, 8);
 
-/* An op begins that needs the chunk in a slot of the ledger to be complete of an iteration, and it is of another one. */
+/* An op begins that needs the chunk in a slot of the ledger whole from one iteration, and it is from another. */
 struct not_complete {
 	int64_t iteration;
 	int64_t op;

@@ -23,9 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from gradwire.agents import departures, transfer
-from gradwire.agents.compiled.failures import FAILURES, AnyDetails, c_name
-from gradwire.agents.compiled.structures import SHARED, What
-from gradwire.agents.replay.oplog import COLUMNS
+from gradwire.agents.compiled.structures import FAILURES, SHARED, AnyDetails, What, c_name
+from gradwire.agents.op_state import COLUMNS
 from gradwire.datatypes.plan import Combine, Discipline, OpKind
 from gradwire.datatypes.records import OpLog
 from gradwire.datatypes.wire import framing
@@ -53,7 +52,7 @@ _CONSTANTS: dict[str, dict[str, int]] = {
         "AT_ONCE": departures.AT_ONCE,
         "CONTROL_BYTES": departures.ANCILLARY.size,
     },
-    "agents/replay/oplog.py, whose columns are those of OpLog": {
+    "agents/op_state.py, whose columns are those of OpLog": {
         "LOG_COLUMNS": COLUMNS,
         **{f"LOG_{field.name.upper()}": place for place, field in enumerate(fields(OpLog))},
     },
@@ -156,7 +155,7 @@ def _failures() -> str:
     of_each = [_structure(c_name(kind), kind) for kind in FAILURES]
     members = "".join(f"\tstruct {c_name(kind)} {c_name(kind)};\n" for kind in FAILURES)
     union = f"union details {{\n{members}}};\n{_size('union details', AnyDetails)}"
-    return "\n".join([_enum("failure", "agents/compiled/failures.py", numbers), *of_each, union])
+    return "\n".join([_enum("failure", "agents/compiled/structures.py", numbers), *of_each, union])
 
 
 def _structure(name: str, kind: type[ctypes.Structure]) -> str:

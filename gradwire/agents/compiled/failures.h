@@ -1,4 +1,4 @@
-/* Notes why a replay cannot go on: failures.py. Only the first reason counts. */
+/* Notes why a replay cannot go on: structures.py. Only the first reason counts. */
 #pragma once
 
 #include "border.h"

@@ -1,4 +1,4 @@
-/* replay/interpreter.py, whose docstring says what the states of an op are, and how it keeps its times. */
+/* interpreter.py, whose docstring says what the states of an op are, and how it keeps its times. */
 #include "interpreter.h"
 
 #include "arithmetic.h"

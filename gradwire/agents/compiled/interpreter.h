@@ -1,4 +1,4 @@
-/* What has begun and not ended, and what is to be told of: replay/interpreter.py. */
+/* What has begun and not ended, and what is to be told of: interpreter.py. */
 #pragma once
 
 #include <stdint.h>

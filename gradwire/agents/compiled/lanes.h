@@ -1,4 +1,4 @@
-/* What waits for a stream or a send queue, in the order in which it is served: replay/lanes.py. */
+/* What waits for a stream or a send queue, in the order in which it is served: op_state.py. */
 #pragma once
 
 #include <stdint.h>

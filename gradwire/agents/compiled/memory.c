@@ -8,7 +8,7 @@
 
 /*
  * Memory comes from the kernel in large pieces, and small parts are cut from the last one: each piece is a mapping of the host, of which a
- * process may have 65,530 (replay/graph.py). A larger part has a piece of its own.
+ * process may have 65,530 (op_state.py). A larger part has a piece of its own.
  */
 #define PIECE_BYTES ((size_t)1 << 22)
 #define OUT_OF_MEMORY 3

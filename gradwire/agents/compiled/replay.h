@@ -1,5 +1,5 @@
 /*
- * A replay of a plan for the ranks of some hosts: replay/interpreter.py and loop.py, in C. Those two say what is done and why, and this does
+ * A replay of a plan for the ranks of some hosts: interpreter.py and loop.py, in C. Those two say what is done and why, and this does
  * the same in the same order, so that both write the same log to the nanosecond (tests/end_to_end/machine/test_compiled_agents.py).
  */
 #pragma once

@@ -1,4 +1,4 @@
-"""When computation ends on workers that a fault slows down: the agents' rule (agents/replay/pace.py), for all ops of a log at once."""
+"""When computation ends on workers that a fault slows down: the agents' rule (agents/pace.py), for all ops of a log at once."""
 
 from __future__ import annotations
 

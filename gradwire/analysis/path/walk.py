@@ -1,7 +1,7 @@
 """Walks back from the end of an iteration along what ended last, and attributes every nanosecond to a kind of time.
 
 The walk goes from an op to whatever ended last of the things that it waited for: a dependency, the message of a RECV, or the op before it
-on its stream or send queue. In between lies the op's own time. The log makes this exact (agents/replay/interpreter.py): timed ops start at
+on its stream or send queue. In between lies the op's own time. The log makes this exact (agents/interpreter.py): timed ops start at
 the nominal end of what they waited for; a SEND starts in the turn in which its last dependency was acted on or its queue's last message was
 handed over, plus its latency; a RECV ends in the turn in which its message is complete or its last dependency is acted on.
 

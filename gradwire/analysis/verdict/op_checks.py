@@ -1,6 +1,6 @@
 """Checks that ops ran as the plan says, by the run's own log: after what they wait for, one at a time, in turn, and for as long as planned.
 
-Computation has nominal times, which agents compute and never read off a clock (agents/replay/interpreter.py), so these checks are exact to
+Computation has nominal times, which agents compute and never read off a clock (agents/interpreter.py), so these checks are exact to
 the nanosecond. Where an agent acts on what it sees, it may do so before a SEND's last packet has left the line, and as late as its timers.
 """
 
@@ -171,7 +171,7 @@ def _is_counted(schedule: Schedule) -> Bool:
 
 
 def _rank_in_lane(schedule: Schedule, flat: Int64) -> Int64:
-    """The place that each op has by its lane's discipline (agents/replay/lanes.py): lower goes first."""
+    """The place that each op has by its lane's discipline (agents/op_state.py): lower goes first."""
     ops = schedule.plan.ops
     iteration, op = np.divmod(flat, len(ops))
     ready, order, kind = schedule.ready.reshape(-1)[flat], ops.order[op], ops.kind[op]

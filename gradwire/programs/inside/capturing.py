@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gradwire.topo.network import Network
 
 if TYPE_CHECKING:
-    from gradwire.agents.capture.process import CaptureProcess
+    from gradwire.agents.capture.capture_process import CaptureProcess
 
 
 def capturing(
@@ -23,7 +23,7 @@ def capturing(
     ports = network.fabric.ports_named(names)
     if not ports:
         return nullcontext()
-    from gradwire.agents.capture.process import CaptureProcess  # noqa: PLC0415 (numpy: half a second without need)
+    from gradwire.agents.capture.capture_process import CaptureProcess  # noqa: PLC0415 (numpy: half a second without need)
     from gradwire.agents.capture.recorder import CaptureSettings, PortEntry  # noqa: PLC0415
     from gradwire.datatypes.records import CAPTURE_FOLDER  # noqa: PLC0415
 

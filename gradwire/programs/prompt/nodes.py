@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gradwire.datatypes.fabric import Fabric
-from gradwire.workloads.values.units import rate_text
+from gradwire.workloads.units import rate_text
 
 
 def nodes(fabric: Fabric) -> str:

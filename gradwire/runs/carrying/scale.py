@@ -17,7 +17,7 @@ from gradwire.runs.replay import DEFAULT_SOCKETS
 from gradwire.vm.code_digest import RUN_MODULES
 from gradwire.vm.machines import Clock, run_job
 from gradwire.vm.owners import temporary_folder
-from gradwire.workloads.scaling import scaled_fabric
+from gradwire.workloads.stand_in import scaled_fabric
 
 FIRST_BPS = 2e10
 """All hosts together, to begin with: more than two cores carry through a switch in the kernel."""

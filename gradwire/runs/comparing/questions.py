@@ -27,9 +27,9 @@ from gradwire.scenario.schema import PointSection
 from gradwire.scenario.sections.defined import DefinedSection
 from gradwire.scenario.settings import apply_setting
 from gradwire.workloads.models.catalogue import Catalogue
-from gradwire.workloads.models.language.shortened import block_count
-from gradwire.workloads.replay.job import trace_of
-from gradwire.workloads.values.units import byte_rate_text, rate_text
+from gradwire.workloads.models.shortened import block_count
+from gradwire.workloads.trace_replay.recorded_job import trace_of
+from gradwire.workloads.units import byte_rate_text, rate_text
 
 GIVEN = "given"
 """Name of the device where the iteration time is given."""

@@ -27,7 +27,7 @@ from gradwire.runs.protocol import built_fabric, decoded
 from gradwire.runs.stored.spines import Spines
 from gradwire.vm.code_digest import sources_digest
 from gradwire.vm.kernel import cache_folder
-from gradwire.workloads.scaling import scaled_fabric
+from gradwire.workloads.stand_in import scaled_fabric
 
 MESSAGE_BYTES = 24 + 2 * (ETHERNET_HEADER_BYTES + IP_TCP_HEADER_BYTES + PREAMBLE_FCS_GAP_BYTES)
 """What a message has beside its payload: its own header (agents/wire), that of its last segment, which is not full, and an ACK."""

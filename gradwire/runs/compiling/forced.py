@@ -26,7 +26,7 @@ from gradwire.runs.compiling.fidelity import Division, header_share, kept_divisi
 from gradwire.runs.compiling.ideal_times import ideal_times
 from gradwire.runs.protocol import built_fabric
 from gradwire.runs.stored.spines import Spines
-from gradwire.workloads.scaling import scaled_fabric
+from gradwire.workloads.stand_in import scaled_fabric
 
 
 def forced_division(

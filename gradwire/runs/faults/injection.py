@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from gradwire.agents.agent_processes import AgentDied
 from gradwire.agents.connections import HostEntry, SocketOptions
-from gradwire.agents.process import AgentDied
 from gradwire.agents.tenant import Tenant
 from gradwire.controller.process import ControllerProcess
 from gradwire.datatypes.fabric import Link, band_of_class

@@ -11,9 +11,9 @@ from gradwire.faults import InputFault
 from gradwire.runs.launch.scenario_files import read_scenario
 from gradwire.scenario.contenders import LEAVES, SPINES
 from gradwire.scenario.program_scenarios import ProgramScenario
-from gradwire.workloads.scaling import VIRTUAL_CAPACITY_BPS
-from gradwire.workloads.values.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
-from gradwire.workloads.values.units import DURATION, SIZE, rate_bps, rate_text
+from gradwire.workloads.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS
+from gradwire.workloads.stand_in import VIRTUAL_CAPACITY_BPS
+from gradwire.workloads.units import DURATION, SIZE, rate_bps, rate_text
 
 WALL_LIMIT_S = 1800.0
 LEAST_MEMORY_MB = 512

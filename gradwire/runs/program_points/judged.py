@@ -19,7 +19,7 @@ from gradwire.runs.stored.files import fitting, read_message, reading, refuse_ch
 from gradwire.runs.stored.soundness.ranges import refuse_outside
 from gradwire.runs.stored.stored_run import COMPLETION_FILE, VERDICT_FILE
 from gradwire.scenario.program_scenarios import ProgramPoint
-from gradwire.workloads.values.fields import LONGEST_S
+from gradwire.workloads.fields import LONGEST_S
 
 MEANING = "A program failed and the others were ended, or one never ran."
 ENDED, READABLE = "programs", "figures"

@@ -35,7 +35,7 @@ from gradwire.runs.stored.soundness.records import (
 from gradwire.runs.stored.soundness.tasks import LARGEST_SCALE, refuse_unsound_task, sound_fabric
 from gradwire.runs.stored.spines import Spines
 from gradwire.scenario.loading import Point
-from gradwire.workloads.values.fields import LONGEST_S
+from gradwire.workloads.fields import LONGEST_S
 
 COMPLETION_FILE = "completed.json"
 RECORD_FILE = "record.json"

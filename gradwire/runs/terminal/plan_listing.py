@@ -12,8 +12,8 @@ from gradwire.runs.planned import PlannedRun
 from gradwire.scenario.effective import common_settings, used_settings
 from gradwire.scenario.loading import Point, origin_named
 from gradwire.scenario.resolution.compilation import ResolvedPoint
-from gradwire.workloads.summary import summary_lines
-from gradwire.workloads.values.units import SIZE
+from gradwire.workloads.plan_summary import summary_lines
+from gradwire.workloads.units import SIZE
 
 
 def shared_settings(points: Sequence[Point]) -> dict[str, str]:

@@ -25,12 +25,12 @@ from gradwire.scenario.sections.defined import (
     ModelFile,
     PeakDefinition,
 )
+from gradwire.workloads.fields import kind_at
+from gradwire.workloads.installed_packages import installed
 from gradwire.workloads.models.catalogue import Catalogue
 from gradwire.workloads.models.device_facts import Device, Fact
 from gradwire.workloads.models.profile import Layer, Profile, Tensor
-from gradwire.workloads.registry.catalogue import installed
-from gradwire.workloads.values.expectations import kind_at
-from gradwire.workloads.values.units import DURATION, SIZE, exact_text
+from gradwire.workloads.units import DURATION, SIZE, exact_text
 
 
 def catalogue_of(defined: DefinedSection) -> Catalogue:

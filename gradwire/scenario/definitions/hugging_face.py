@@ -20,7 +20,7 @@ from gradwire.faults import InputFault
 from gradwire.scenario.explanations import explain, validated
 from gradwire.scenario.reading import file_text
 from gradwire.scenario.sections.defined import name_defect
-from gradwire.workloads.models.language.decoder import LAYER_NORM, Decoder, Experts, Latent, decoder_profile
+from gradwire.workloads.models.decoders import LAYER_NORM, Decoder, Experts, Latent, decoder_profile
 from gradwire.workloads.models.profile import Profile
 
 MOST_TOKENS = 8192

@@ -22,11 +22,10 @@ from gradwire.scenario.file_references import TABLES, TRACE, is_file, strategy_r
 from gradwire.scenario.limits import listed
 from gradwire.scenario.reading import read_document
 from gradwire.scenario.sections.defined import DeviceDefinition, DeviceFile, ModelDefinition, ModelFile, name_defect
+from gradwire.workloads.installed_packages import installed
 from gradwire.workloads.models.catalogue import BUILT_IN
-from gradwire.workloads.registry import strategy_names
-from gradwire.workloads.registry.built_in import BUILT_IN as BUILT_IN_STRATEGIES
-from gradwire.workloads.registry.catalogue import installed
-from gradwire.workloads.registry.strategy_files import allow, strategy_in
+from gradwire.workloads.strategy_registry import BUILT_IN as BUILT_IN_STRATEGIES
+from gradwire.workloads.strategy_registry import allow, strategy_in, strategy_names
 
 NOUNS = {"models": "model", "devices": "device", "strategies": "strategy"}
 

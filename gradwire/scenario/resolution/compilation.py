@@ -27,15 +27,15 @@ from gradwire.scenario.sections.program import class_beside, program_defects
 from gradwire.workloads.called_strategy import classes_of_strategy, has_aggregators, plans_of_strategy
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.catalogue import Catalogue
-from gradwire.workloads.models.devices import ComputeTime, compute_time, with_modules_of
-from gradwire.workloads.models.language.shortened import shortened, shortened_time
+from gradwire.workloads.models.compute_times import ComputeTime, compute_time, with_modules_of
 from gradwire.workloads.models.profile import Profile
+from gradwire.workloads.models.shortened import shortened, shortened_time
 from gradwire.workloads.models.synthetic import base_name
-from gradwire.workloads.registry import strategy
-from gradwire.workloads.replay.job import recorded_profile, recorded_times, replaying, trace_of
-from gradwire.workloads.replay.strategy import REPLAY, classes_of
 from gradwire.workloads.stand_in import StandIn
 from gradwire.workloads.strategy import Options, Strategy
+from gradwire.workloads.strategy_registry import strategy
+from gradwire.workloads.trace_replay.recorded_job import recorded_profile, recorded_times, replaying, trace_of
+from gradwire.workloads.trace_replay.replay_strategy import REPLAY, classes_of
 
 Part = TypeVar("Part")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gradwire.faults import InputFault
 from gradwire.scenario.schema import LayerSection, ModelSection
 from gradwire.workloads.job import BYTES_PER_PARAMETER
-from gradwire.workloads.models.devices import ComputeTime
+from gradwire.workloads.models.compute_times import ComputeTime
 from gradwire.workloads.models.profile import Layer, Profile, Tensor
 
 

@@ -6,7 +6,7 @@ from gradwire.datatypes.delays import LARGEST_WINDOW_BYTES, enough_buffer_bytes,
 from gradwire.datatypes.fabric import Fabric
 from gradwire.scenario.resolution.planned_faults import planned_faults
 from gradwire.scenario.schema import PointSection
-from gradwire.workloads.values.units import SIZE
+from gradwire.workloads.units import SIZE
 
 BURST_MEMORY_BYTES = 1280
 """What a burst under way takes of the machine's memory, beside its payload, of which there is one copy for all: the kernel's

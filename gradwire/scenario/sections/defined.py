@@ -8,17 +8,17 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.values.expectations import InWords
-from gradwire.workloads.values.fields import (
+from gradwire.workloads.fields import (
     MOST_SAMPLES,
     BytesPerS,
     DurationS,
     Flops,
     FlopsPerS,
+    InWords,
     Section,
     SizeBytes,
 )
+from gradwire.workloads.models.profile import LayerKind
 
 MOST_PARAMETERS = 10**12
 """Of one tensor."""

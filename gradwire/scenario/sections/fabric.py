@@ -7,8 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from gradwire.datatypes.fabric import ETHERNET_HEADER_BYTES, MAX_BANDS, MAX_GSO_BYTES, Topology
-from gradwire.workloads.values.expectations import Because
-from gradwire.workloads.values.fields import LARGEST_RATIO, MOST_WORKERS, RateBps, Section, SizeBytes
+from gradwire.workloads.fields import LARGEST_RATIO, MOST_WORKERS, Because, RateBps, Section, SizeBytes
 
 LARGEST_LOSS = 0.1
 """TCP waits for a timer that doubles with each loss. Two workers that exchange 320 KiB at 1 Gbit/s took 1.5 % more than without losses at a

@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gradwire.workloads.values.expectations import Because
-from gradwire.workloads.values.fields import DurationS, RateBps, Section
+from gradwire.workloads.fields import Because, DurationS, RateBps, Section
 
 FaultKind = Literal[
     "link-down",

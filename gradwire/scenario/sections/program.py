@@ -9,8 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from gradwire.datatypes.fabric import MAX_BANDS
-from gradwire.workloads.values.expectations import InWords
-from gradwire.workloads.values.fields import DurationS, Names, Section
+from gradwire.workloads.fields import DurationS, InWords, Names, Section
 
 EVERY_HOST = ("all",)
 RESERVED = "GRADWIRE_"

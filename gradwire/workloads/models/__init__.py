@@ -7,38 +7,38 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from gradwire.faults import InputFault
-from gradwire.workloads.models import alexnet, inception, resnet, sockeye, synthetic, transformer, vgg, yolo
-from gradwire.workloads.models.language.published import LANGUAGE_MODELS
+from gradwire.workloads.models import convolutional, inception, sequences, synthetic
+from gradwire.workloads.models.decoders import LANGUAGE_MODELS
 from gradwire.workloads.models.profile import Profile
 
 _MODELS: dict[str, Callable[[], Profile]] = {
-    "alexnet": alexnet.alexnet,
-    "alexnet-bn": alexnet.alexnet_bn,
-    "alexnet-v2": alexnet.alexnet_v2,
-    "vgg16": vgg.vgg16,
-    "vgg16-299": vgg.vgg16_299,
-    "vgg19": vgg.vgg19,
+    "alexnet": convolutional.alexnet,
+    "alexnet-bn": convolutional.alexnet_bn,
+    "alexnet-v2": convolutional.alexnet_v2,
+    "vgg16": convolutional.vgg16,
+    "vgg16-299": convolutional.vgg16_299,
+    "vgg19": convolutional.vgg19,
     "inception-v1": inception.inception_v1,
     "inception-v2": inception.inception_v2,
     "inception-v3": inception.inception_v3,
     "inception-v3-mxnet": inception.inception_v3_mxnet,
     "inception-v3-netops": inception.inception_v3_netops,
     "inception-v3-with-head": inception.inception_v3_with_head,
-    "resnet50": resnet.resnet50,
-    "resnet50-gf": resnet.resnet50_gradientflow,
-    "resnet50-slim": resnet.resnet50_slim,
-    "resnet50-torchvision": resnet.resnet50_torchvision,
-    "resnet50-v2": resnet.resnet50_v2,
-    "resnet101": resnet.resnet101,
-    "resnet101-netops": resnet.resnet101_netops,
-    "resnet101-v2": resnet.resnet101_v2,
-    "resnet152-v2": resnet.resnet152_v2,
-    "resnet200": resnet.resnet200,
-    "yolo-v1": yolo.yolo_v1,
-    "sockeye": sockeye.sockeye,
-    "bert-large": transformer.bert_large,
-    "gpt2-xl": transformer.gpt2_xl,
-    "vit-l16": transformer.vit_l16,
+    "resnet50": convolutional.resnet50,
+    "resnet50-gf": convolutional.resnet50_gradientflow,
+    "resnet50-slim": convolutional.resnet50_slim,
+    "resnet50-torchvision": convolutional.resnet50_torchvision,
+    "resnet50-v2": convolutional.resnet50_v2,
+    "resnet101": convolutional.resnet101,
+    "resnet101-netops": convolutional.resnet101_netops,
+    "resnet101-v2": convolutional.resnet101_v2,
+    "resnet152-v2": convolutional.resnet152_v2,
+    "resnet200": convolutional.resnet200,
+    "yolo-v1": convolutional.yolo_v1,
+    "sockeye": sequences.sockeye,
+    "bert-large": sequences.bert_large,
+    "gpt2-xl": sequences.gpt2_xl,
+    "vit-l16": sequences.vit_l16,
     **LANGUAGE_MODELS,
 }
 

@@ -1,2 +1,2 @@
 """Published communication strategies, a file each. Every module lists what it declares in STRATEGIES
-(workloads/registry)."""
+(workloads/strategy_registry.py)."""

@@ -31,10 +31,10 @@ from gradwire.workloads.engines.allreduce_plan import (
     compile_by_algorithm,
 )
 from gradwire.workloads.engines.collectives.choice import AUTO, IN_NETWORK
+from gradwire.workloads.fields import SizeBytes
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from gradwire.workloads.stand_in import Load
 from gradwire.workloads.strategy import Strategy
-from gradwire.workloads.values.fields import SizeBytes
 
 CAP_BYTES = 25 << 20
 """`bucket_cap_mb` of DistributedDataParallel."""

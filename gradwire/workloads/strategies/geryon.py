@@ -23,8 +23,7 @@ from gradwire.workloads.engines.parameter_server import ClassOfLayer, compile_pa
 from gradwire.workloads.engines.placement import in_rows, whole_tensors
 from gradwire.workloads.job import Job
 from gradwire.workloads.models.profile import LayerKind, Profile
-from gradwire.workloads.senders import GRPC
-from gradwire.workloads.strategy import Options, Strategy
+from gradwire.workloads.strategy import GRPC, Options, Strategy
 
 SLICE_PARAMETERS = 1024 * 1024
 """Geryon's default slicing threshold, "1,024K" parameters (section V-B): slice counts 320, 440, 680 fit parameters,

@@ -24,8 +24,7 @@ from gradwire.datatypes.plan import Plan
 from gradwire.workloads.engines.keywise import Exchange, Updates, compile_keywise
 from gradwire.workloads.engines.placement import kvstore_keys
 from gradwire.workloads.job import Job
-from gradwire.workloads.senders import PS_LITE
-from gradwire.workloads.strategy import Options, Strategy
+from gradwire.workloads.strategy import PS_LITE, Options, Strategy
 
 SPLIT_PARAMETERS = 1_000_000
 """Default of MXNET_KVSTORE_BIGARRAY_BOUND."""

@@ -14,7 +14,7 @@ workloads/engines/aggregation.py), 9.1 (placement), 9.2 (messages), 9.3 (barrier
    each layer's own parameters).
 
 Where the paper is silent: a worker on a server's own host exchanges data with it through memory and is not a member of
-its group; multicast is made reliable by negative acknowledgements (agents/multicast/protocol.py), "since one has time
+its group; multicast is made reliable by negative acknowledgements (agents/multicast_protocol.py), "since one has time
 to identify and recover from errors".
 """
 
@@ -33,8 +33,7 @@ from gradwire.workloads.engines.parameter_server import ParameterServer
 from gradwire.workloads.engines.placement import Piece, greedy_by_size, in_messages, in_turn, partitioned, whole_tensors
 from gradwire.workloads.job import Job
 from gradwire.workloads.models.profile import Profile
-from gradwire.workloads.senders import SIMULATED
-from gradwire.workloads.strategy import Options, Strategy
+from gradwire.workloads.strategy import SIMULATED, Options, Strategy
 
 Placement = Literal["whole", "greedy", "split"]
 PLACE: Mapping[Placement, Callable[[Profile, int], list[Piece]]] = {

@@ -24,8 +24,7 @@ from gradwire.workloads.engines.parameter_server import Flows
 from gradwire.workloads.engines.placement import Piece, in_messages, partitioned, whole_tensors
 from gradwire.workloads.engines.worker import Workers
 from gradwire.workloads.job import Job
-from gradwire.workloads.senders import SIMULATED
-from gradwire.workloads.strategy import Options, Strategy
+from gradwire.workloads.strategy import SIMULATED, Options, Strategy
 
 
 class RingMulticastOptions(Options):

@@ -45,8 +45,7 @@ from gradwire.workloads.engines.placement import (
     whole_variables,
 )
 from gradwire.workloads.job import Job
-from gradwire.workloads.senders import SIMULATED
-from gradwire.workloads.strategy import Options, Strategy
+from gradwire.workloads.strategy import SIMULATED, Options, Strategy
 
 
 class NetOpsOptions(Options):

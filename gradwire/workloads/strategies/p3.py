@@ -16,7 +16,7 @@ Where the paper is silent:
 Blocking sends: the paper says that the thread goes at the speed of the network, which is what transport.send_ends =
 "departure" does. In its implementation a thread returns from a send when the socket has room, not when the data has
 left, and what waits in the socket is beyond the reach of any priority. So by default sends are "buffered" and one
-slice may wait for each connection (workloads/senders.py); transport.unsent sets another bound, such as one burst,
+slice may wait for each connection (workloads/strategy.py); transport.unsent sets another bound, such as one burst,
 "64KB". Below that TCP's small queues keep about a millisecond of data in the host's own port: in Fig. 4's example,
 with one server, 10 Gbit/s and "64KB", an urgent slice waits 1.3 ms longer than on paper.
 """
@@ -31,8 +31,7 @@ from gradwire.datatypes.plan import Plan
 from gradwire.workloads.engines.keywise import Delivery, Exchange, Updates, compile_keywise
 from gradwire.workloads.engines.placement import full_slices
 from gradwire.workloads.job import Job
-from gradwire.workloads.senders import P3_CONSUMER
-from gradwire.workloads.strategy import Options, Strategy
+from gradwire.workloads.strategy import P3_CONSUMER, Options, Strategy
 
 SLICE_PARAMETERS = 50_000
 """P3, section 5.6: throughput is highest there (MXNet's P3Store later took 40,000)."""

@@ -1,27 +1,206 @@
 """TicTac: parameter servers that send each worker its parameters in the order in which its computation can use them.
 
 Source: TicTac, sections 3 to 6. The iteration, and how an order is enforced: workloads/engines/ordered_transfers.py.
-The orders TIC and TAC: workloads/ordering.py.
 
 Where the paper is silent: tensors are placed whole, round robin over the servers (TensorFlow's default); the time
 oracle gives a transfer its time alone at line rate, without headers, and takes every server to be remote.
+
+The orders TIC and TAC
+======================
+
+They are derived from the graph of a worker's operations, by the rules of sections 3.1 (partitioned graph, time
+oracle), 4.1 (op properties, Algorithm 1), 4.2 (TIC) and 4.3 (TAC). The graph has a recv op for each parameter tensor
+and a compute op for each layer and pass. Recv ops are its roots. Times are whole nanoseconds, so that equal times
+compare equal.
+
+Where the paper is silent or errs:
+
+- Algorithm 3 prints the comparison reversed; this module follows Equation 6, which the text derives.
+- Ties are broken by the order in which tensors were created. TIC gives all tensors of a layer the same priority, and
+  also the first two layers of a chain, since an op with a single outstanding recv does not enter M+.
+- A recv that no op with several recvs needs keeps M+ = infinity: it comes last in TIC, and loses ties in TAC.
+- The paper calls the comparator transitive. It is not where Equation 6 ties: recvs with (M, P) = (3, 2), (2, 2), (2,
+  3) and rising M+ precede one another in a circle. "The minimum" is therefore the recv that one pass over the
+  outstanding recvs in creation order ends with.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from gradwire.datatypes.plan import Plan
+import numpy as np
+import numpy.typing as npt
+
+from gradwire.datatypes.plan import Int64, Plan
 from gradwire.faults import InputFault
 from gradwire.workloads.engines.ordered_transfers import Enforcement, compile_ordered
 from gradwire.workloads.engines.placement import whole_tensors
 from gradwire.workloads.job import Job
-from gradwire.workloads.ordering import OperationGraph, model_graph, tac, tic
-from gradwire.workloads.senders import GRPC
-from gradwire.workloads.strategy import Options, Strategy
+from gradwire.workloads.models.profile import Profile
+from gradwire.workloads.strategy import GRPC, Options, Strategy
+
+Bool = npt.NDArray[np.bool_]
+
+INFINITE = int(np.iinfo(np.int64).max)
+"""M+ of a recv that no op with several outstanding recvs needs."""
+
+
+@dataclass(frozen=True)
+class ComputeOp:
+    """A computation."""
+
+    time_ns: int
+    #: Recv ops that it reads itself.
+    recvs: tuple[int, ...]
+    #: Compute ops, all earlier ones, whose results it reads.
+    inputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class OperationGraph:
+    """A worker's partition of the graph."""
+
+    #: Time of each recv op.
+    recv_ns: tuple[int, ...]
+    #: Compute ops in topological order.
+    compute: tuple[ComputeOp, ...]
+
+
+@dataclass(frozen=True)
+class Properties:
+    """Results of Algorithm 1 in ns, arrays of shape (recvs,). For recvs that are not outstanding, P is 0 and M+ is
+    INFINITE."""
+
+    #: M: the recv's communication time.
+    transfer_ns: Int64
+    #: P: computation that waits for this recv alone.
+    load_ns: Int64
+    #: M+: the least communication, the recv's own included, that lets an op with several outstanding recvs start.
+    impending_ns: Int64
+
+
+def model_graph(
+    profile: Profile, recv_ns: Sequence[int], forward_s: Sequence[float], backward_s: Sequence[float] = ()
+) -> OperationGraph:
+    """Builds the graph of a model: a recv for each tensor, a forward op for each layer and, in training, a backward op
+    as well.
+
+    `recv_ns` has the time of each tensor in creation order; `forward_s` and `backward_s` have the seconds of each
+    layer. Without `backward_s`, the graph is that of inference. A backward op reads the gradients of the layers that
+    read its layer. Those of output layers read the loss, which all outputs feed.
+    """
+    layers = profile.layers
+    own: list[list[int]] = [[] for _ in layers]
+    for tensor, layer in enumerate(profile.tensor_layer):
+        own[layer].append(tensor)
+    compute = [
+        ComputeOp(round(seconds * 1e9), tuple(own[number]), layer.inputs)
+        for number, (layer, seconds) in enumerate(zip(layers, forward_s, strict=True))
+    ]
+    if backward_s:
+        readers = readers_of(profile)
+        outputs = tuple(number for number, read_by in enumerate(readers) if not read_by)
+        for number in reversed(range(len(layers))):
+            inputs = tuple(2 * len(layers) - 1 - reader for reader in readers[number]) or outputs
+            compute.append(ComputeOp(round(backward_s[number] * 1e9), (), inputs))
+    return OperationGraph(tuple(recv_ns), tuple(compute))
+
+
+def readers_of(profile: Profile) -> list[list[int]]:
+    """Lists, for each layer, the layers that read it."""
+    readers: list[list[int]] = [[] for _ in profile.layers]
+    for number, layer in enumerate(profile.layers):
+        for read in layer.inputs:
+            readers[read].append(number)
+    return readers
+
+
+def tic(graph: OperationGraph) -> list[int]:
+    """Timing-independent order (Algorithm 2): recv ops by rising M+, where each transfer lasts 1 and computation lasts
+    0."""
+    untimed = OperationGraph((1,) * len(graph.recv_ns), tuple(replace(op, time_ns=0) for op in graph.compute))
+    outstanding = np.ones(len(graph.recv_ns), dtype=np.bool_)
+    order: list[int] = np.argsort(properties(untimed, outstanding).impending_ns, kind="stable").tolist()
+    return order
+
+
+def tac(graph: OperationGraph) -> list[int]:
+    """Timing-aware order (Algorithm 3 with Equation 6): repeatedly picks the recv op that precedes all other
+    outstanding ones."""
+    needs = _needs(graph)
+    outstanding = np.ones(len(graph.recv_ns), dtype=np.bool_)
+    order: list[int] = []
+    while outstanding.any():
+        now = _properties(needs, graph, outstanding)
+        first, *others = np.flatnonzero(outstanding).tolist()
+        for other in others:
+            if precedes(now, other, first):
+                first = other
+        outstanding[first] = False
+        order.append(first)
+    return order
+
+
+def precedes(recvs: Properties, a: int, b: int) -> bool:
+    """Whether recv a should come before recv b: by Equation 6, and by the smaller M+ where that ties."""
+    a_first = min(recvs.load_ns[b], recvs.transfer_ns[a])
+    b_first = min(recvs.load_ns[a], recvs.transfer_ns[b])
+    if a_first != b_first:
+        return bool(a_first < b_first)
+    return bool(recvs.impending_ns[a] < recvs.impending_ns[b])
+
+
+def properties(graph: OperationGraph, outstanding: Bool) -> Properties:
+    """Computes the properties of the recv ops (Algorithm 1). `outstanding`, of shape (recvs,), marks those not yet
+    transferred."""
+    return _properties(_needs(graph), graph, outstanding)
+
+
+@dataclass(frozen=True)
+class _Needs:
+    """Sets of recv ops that compute ops depend on, directly or indirectly, each set once.
+
+    P and M+ need no more than this, and deep models have a few sets for thousands of ops.
+    """
+
+    #: Members of each set, shape (sets, recvs).
+    recvs: Bool
+    #: Time of all compute ops that depend on the set, together.
+    time_ns: Int64
+
+
+def _needs(graph: OperationGraph) -> _Needs:
+    """Collects the communication dependencies (op.dep), passing bit sets on from inputs to readers."""
+    needed_by_op: list[int] = []
+    time_ns: dict[int, int] = {}
+    for op in graph.compute:
+        needed = 0
+        for recv in op.recvs:
+            needed |= 1 << recv
+        for earlier in op.inputs:
+            needed |= needed_by_op[earlier]
+        needed_by_op.append(needed)
+        time_ns[needed] = time_ns.get(needed, 0) + op.time_ns
+    count = len(graph.recv_ns)
+    rows = [[bool(needed >> recv & 1) for recv in range(count)] for needed in time_ns]
+    return _Needs(np.array(rows, dtype=np.bool_).reshape(-1, count), np.array(list(time_ns.values()), dtype=np.int64))
+
+
+def _properties(needs: _Needs, graph: OperationGraph, outstanding: Bool) -> Properties:
+    transfer_ns = np.array(graph.recv_ns, dtype=np.int64)
+    awaited = needs.recvs & outstanding
+    awaited_count = awaited.sum(axis=1)
+    alone = awaited_count == 1
+    load_ns = (awaited[alone] * needs.time_ns[alone, np.newaxis]).sum(axis=0, dtype=np.int64)
+    several = awaited[awaited_count > 1]
+    total_ns = (several * transfer_ns).sum(axis=1, dtype=np.int64)
+    impending_ns = np.where(several, total_ns[:, np.newaxis], INFINITE).min(axis=0, initial=INFINITE)
+    return Properties(transfer_ns, load_ns, impending_ns.astype(np.int64))
+
 
 Order = Literal["tic", "tac", "layer", "reverse", "random", "shared-random"]
 

@@ -15,11 +15,10 @@ from gradwire.datatypes.plan import Plan
 from gradwire.workloads.engines.ordered_transfers import compile_ordered
 from gradwire.workloads.engines.placement import in_rows
 from gradwire.workloads.engines.worker import add_passes
+from gradwire.workloads.fields import DurationS
 from gradwire.workloads.job import Job
-from gradwire.workloads.senders import GRPC
 from gradwire.workloads.strategies.geryon import PartitionOptions
-from gradwire.workloads.strategy import Strategy
-from gradwire.workloads.values.fields import DurationS
+from gradwire.workloads.strategy import GRPC, Strategy
 
 
 class TictacSlicingOptions(PartitionOptions):

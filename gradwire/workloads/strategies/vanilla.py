@@ -12,8 +12,7 @@ from gradwire.datatypes.plan import Plan
 from gradwire.workloads.engines.parameter_server import compile_parameter_server
 from gradwire.workloads.engines.placement import whole_tensors
 from gradwire.workloads.job import Job
-from gradwire.workloads.senders import GRPC
-from gradwire.workloads.strategy import Options, Strategy
+from gradwire.workloads.strategy import GRPC, Options, Strategy
 
 
 def compile_vanilla(job: Job, _: Options) -> Mapping[str, Plan]:

@@ -1,28 +1,60 @@
-"""What executing a plan in several orders shows, and what no order needs to show."""
+"""What can be wrong with an op, in words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 
-from gradwire.datatypes.plan import Plan
-from gradwire.workloads.symbolic.defect import Defect
-from gradwire.workloads.symbolic.execution import executions
-from gradwire.workloads.symbolic.graph import Graph
-from gradwire.workloads.symbolic.holdings import Holdings
-from gradwire.workloads.symbolic.orders import ORDERS
-from gradwire.workloads.symbolic.races import race
+from gradwire.workloads.symbolic.accesses import Access
 
-MOST_OPS_IN_PYTHON = 15_000
-"""Larger plans are executed by machine code. Loading that takes half a second, in which Python executes a plan of so
-many ops."""
+DOES = {
+    Access.USES_SUM: "sends",
+    Access.ADDS: "adds to",
+    Access.STARTS_SUM: "yields",
+    Access.USES: "uses",
+    Access.REPLACES: "replaces",
+    Access.COMPLETES: "completes",
+}
+"""What an op does with a chunk, in words."""
 
 
-def defects(plan: Plan) -> Iterator[Defect]:
-    """Yields, for each of ORDERS, the first defect that it shows, if any; if there is none, the first race, if any."""
-    graph, holdings = Graph(plan), Holdings(plan)
-    in_code = graph.count > MOST_OPS_IN_PYTHON
-    shown = [run.defect for run in executions(graph, [order(graph) for order in ORDERS], holdings, in_code=in_code)]
-    found = [defect for defect in shown if defect]
-    yield from found
-    if not found and (racing := race(graph, holdings, in_code=in_code)):
-        yield racing
+@dataclass(frozen=True)
+class Defect:
+    """Something wrong with an op of the plan."""
+
+    op: int
+    #: The iteration in which it is wrong; -1 for all of them.
+    iteration: int
+    #: With "{other}" in the place of another op's description, if there is one.
+    what: str
+    other: int = -1
+
+
+def never_ready(op: int, iteration: int) -> Defect:
+    """It waits for something that never happens."""
+    what = "never becomes ready: the plan has a cycle, or waits for something that never happens"
+    return Defect(op, iteration or -1, what)
+
+
+def not_held(op: int, iteration: int, chunk: int, held: int) -> Defect:
+    """Its rank has another iteration's chunk than it needs."""
+    return Defect(op, iteration, f"needs chunk {chunk}, but holds that of iteration {held}")
+
+
+def wrongly_added(op: int, iteration: int, *, empty: bool, added: int, total: int) -> Defect:
+    """It adds nothing, or what its rank has, or what comes too late: contributions of an iteration to a sum of another
+    one."""
+    what = "carries no contribution" if empty else "would count twice or too late"
+    return Defect(op, iteration, f"its message {what}: of iteration {added}, on a sum of iteration {total}")
+
+
+def racing(op: int, other: int, does: Access, other_does: Access, chunk: int, later: int) -> Defect:
+    """It and another op both have to do with a chunk of their rank, and nothing says which comes first.
+
+    later: the other op's iteration less its own.
+    """
+    when = {-1: " of the iteration before", 0: "", 1: " of the next iteration"}[later]
+    what = (
+        f"{DOES[does]} chunk {chunk}, which {{other}}{when} {DOES[other_does]}, and nothing makes either wait for the other: "
+        "what comes out depends on which is first"
+    )
+    return Defect(op, -1, what, other)

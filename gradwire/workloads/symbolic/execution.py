@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.datatypes.plan import Combine, Int32, Int64, OpKind, UInt8
-from gradwire.workloads.symbolic.defect import Defect, never_ready, not_held, wrongly_added
-from gradwire.workloads.symbolic.graph import ITERATIONS, Graph
-from gradwire.workloads.symbolic.holdings import Holdings, UInt64
+from gradwire.workloads.symbolic.defects import Defect, never_ready, not_held, wrongly_added
+from gradwire.workloads.symbolic.graph import ITERATIONS, Graph, Holdings, UInt64
 from gradwire.workloads.symbolic.loops import Loops
 
 SENDS, RECEIVES, COPIES = 1, 2, 4

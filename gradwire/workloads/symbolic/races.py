@@ -4,7 +4,7 @@ A plan without races yields the same in whatever order its ops are taken, so tha
 yields. Of two accesses to what a rank holds of a chunk, one must always come before the other, unless both only use
 it, or both add to the same iteration's sum. So the accesses are put in an order that dependencies permit, and cut into
 runs of those that may come in any order among themselves; then all of a run must come before all of the next one
-(workloads/symbolic/runs.py). Whether it does is a question of the graph alone, however long the way from one to the
+(workloads/symbolic/accesses.py). Whether it does is a question of the graph alone, however long the way from one to the
 other (workloads/symbolic/precedence.py).
 
 A sum replaces the complete value when the last addition makes it complete. Whoever uses that value must come after all
@@ -19,13 +19,21 @@ from typing import NamedTuple
 import numpy as np
 
 from gradwire.datatypes.plan import Int32, Int64, OpKind, UInt8
-from gradwire.workloads.symbolic.accesses import PHASES, Access, Accesses, accesses_to_sums, accesses_to_values
-from gradwire.workloads.symbolic.defect import Defect, racing
-from gradwire.workloads.symbolic.graph import ITERATIONS, Graph
-from gradwire.workloads.symbolic.holdings import Holdings
-from gradwire.workloads.symbolic.precedence import Bool, Precedence, PrecedenceInPython
-from gradwire.workloads.symbolic.precedence_code import PrecedenceInCode
-from gradwire.workloads.symbolic.runs import Groups, Neighbours, distinct, neighbours, products
+from gradwire.workloads.symbolic.accesses import (
+    PHASES,
+    Access,
+    Accesses,
+    Groups,
+    Neighbours,
+    accesses_to_sums,
+    accesses_to_values,
+    distinct,
+    neighbours,
+    products,
+)
+from gradwire.workloads.symbolic.defects import Defect, racing
+from gradwire.workloads.symbolic.graph import ITERATIONS, Graph, Holdings
+from gradwire.workloads.symbolic.precedence import Bool, Precedence, PrecedenceInCode, PrecedenceInPython
 
 USING = (Access.USES_SUM, Access.USES)
 """What changes nothing."""

@@ -17,9 +17,17 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from gradwire.workloads.traces.findings import Findings
-from gradwire.workloads.traces.record import MOST_FILLED_TASKS, MOST_RANKS, Call, RankRecord, Reading
-from gradwire.workloads.traces.splits import Disagreement, Parts, agreed
+from gradwire.workloads.traces.record import (
+    MOST_FILLED_TASKS,
+    MOST_RANKS,
+    Call,
+    Disagreement,
+    Findings,
+    Parts,
+    RankRecord,
+    Reading,
+    agreed,
+)
 from gradwire.workloads.traces.workload import POINT_TO_POINT, ROOTED, UNKNOWN, Int64, Kind, Tasks, Workload
 
 OF_NAME = re.compile(r"(?:^|[._-])(?:rank|npu|gpu|host|device|r)?[._-]?(\d{1,9})$")

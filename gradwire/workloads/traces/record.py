@@ -1,16 +1,162 @@
-"""What one file says of one rank, before ranks are put together: the common form into which every format is read."""
+"""What one file says of one rank, before ranks are put together: the common form into which every format is read.
+
+With it, what an import found: what its reading rests on, and what it refuses because the result would be a guess.
+
+All-to-alls whose parts differ in size say how much a rank puts in for each member, and gets from each. PyTorch's lists
+of splits count rows of the first dimension, or elements where tensors are in lists; either way a part has the same
+share of the rank's bytes as its number has of the sum. What one rank says that it gets from another has to be what
+that one says that it puts in.
+"""
 
 from __future__ import annotations
 
+import re
 from array import array
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from gradwire.faults import InputFault
-from gradwire.workloads.traces.findings import Findings
-from gradwire.workloads.traces.splits import Parts
-from gradwire.workloads.traces.workload import UNKNOWN, Kind
+from gradwire.workloads.traces.workload import UNKNOWN, Int64, Kind
+
+LONGEST = 600
+"""Characters of what is said of a file: names that it has may be longer, and are cut short."""
+
+
+def cut_short(text: str) -> str:
+    """A text of at most about LONGEST characters: of a longer one, its beginning and its end."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST * 2 // 3]} [...] {text[-LONGEST // 3 :]}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that whoever uses the workload should know."""
+
+    #: File that it is about.
+    file: str
+    #: The first node or event that it is about; "" for the whole file.
+    place: str
+    #: What is the case, and what was made of it.
+    what: str
+    #: Whether no workload is made because of it.
+    refused: bool = False
+    #: How many nodes or events it is about.
+    count: int = 1
+
+    @property
+    def words(self) -> str:
+        """One line."""
+        about = "".join(f"{each}: " for each in (self.file, self.place) if each)
+        more = f" ({self.count:,} in all)" if self.count > 1 else ""
+        return f"{about}{self.what}{more}"
+
+
+class Findings:
+    """Collects findings. Those that say the same of a file are one, with the place of the first."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str, bool], Finding] = {}
+
+    def note(self, file: str, place: str, what: str, count: int = 1) -> None:
+        """Adds what the reading rests on."""
+        self._add(Finding(file, place, what, refused=False, count=count))
+
+    def refuse(self, file: str, place: str, what: str, count: int = 1) -> None:
+        """Adds a reason against making a workload."""
+        self._add(Finding(file, place, what, refused=True, count=count))
+
+    def _add(self, finding: Finding) -> None:
+        finding = replace(finding, what=cut_short(finding.what))
+        key = finding.file, finding.what, finding.refused
+        earlier = self._found.get(key)
+        if earlier is not None:
+            finding = Finding(earlier.file, earlier.place, earlier.what, earlier.refused, earlier.count + finding.count)
+        self._found[key] = finding
+
+    def add_all(self, others: Iterable[Finding]) -> None:
+        """Adds those of others."""
+        for finding in others:
+            self._add(finding)
+
+    @property
+    def all(self) -> tuple[Finding, ...]:
+        """All of them, refusals first."""
+        return tuple(sorted(self._found.values(), key=lambda finding: not finding.refused))
+
+    @property
+    def refused(self) -> bool:
+        """Whether any of them refuses."""
+        return any(finding.refused for finding in self._found.values())
+
+
+CUT_SHORT = "..."
+"""PyTorch writes so behind the first 30 entries of a long list."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Bytes of a rank's parts in one all-to-all, by member of its group."""
+
+    put_in: tuple[int, ...]
+    got: tuple[int, ...]
+
+
+def is_uneven(split: str) -> bool:
+    """Whether a recorded list has different numbers."""
+    return len(set(re.findall(r"\d+", split))) > 1
+
+
+def part_sizes(split: str, members: int, size_bytes: int) -> tuple[int, ...]:
+    """Bytes of each part, given the recorded list, which is empty where parts are alike. Raises ValueError, with what
+    is wrong."""
+    counts = [int(number) for number in re.findall(r"\d+", split)] or [1] * members
+    if CUT_SHORT in split:
+        raise ValueError(f"the list of their sizes is cut short ('{CUT_SHORT}')")
+    if len(counts) != members:
+        raise ValueError(f"{len(counts)} sizes are listed for {members} ranks")
+    total = sum(counts)
+    if total == 0 and size_bytes == 0:
+        return (0,) * members
+    if total == 0 or size_bytes % total:
+        raise ValueError(f"sizes that add up to {total:,} do not divide its {size_bytes:,} bytes")
+    return tuple(count * (size_bytes // total) for count in counts)
+
+
+class Disagreement(ValueError):
+    """Members of a call do not agree on its parts."""
+
+    def __init__(self, member: int, what: str) -> None:
+        super().__init__(what)
+        #: Place of the member in the group.
+        self.member = member
+
+
+def agreed(recorded: Sequence[Parts | None], sizes: Sequence[int]) -> list[Parts]:
+    """The parts of all members of a call, in the order of the group, given what each has recorded and puts in.
+
+    Those of a member that has recorded none are alike. Raises Disagreement.
+    """
+    found = []
+    for member, (parts, size_bytes) in enumerate(zip(recorded, sizes, strict=True)):
+        if parts is None and size_bytes % len(sizes):
+            raise Disagreement(member, f"{size_bytes:,} bytes are not alike for {len(sizes)} ranks")
+        alike = (size_bytes // len(sizes),) * len(sizes)
+        found.append(parts or Parts(alike, alike))
+    put_in, got = (np.array([getattr(each, name) for each in found], np.int64) for name in ("put_in", "got"))
+    for receiver in np.flatnonzero((got != put_in.T).any(axis=1)).tolist():
+        sender = int((put_in[:, receiver] != got[receiver]).argmax())
+        what = f"gets {got[receiver, sender]:,} bytes of a part of {put_in[sender, receiver]:,} bytes"
+        raise Disagreement(receiver, f"an all-to-all in which the rank {what}")
+    return found
+
+
+def matrix(splits: Int64, first: Int64) -> Int64:
+    """Bytes that each member puts in for each, given where the parts of each one begin."""
+    found: Int64 = splits[first[:, None] + np.arange(len(first))]
+    return found
+
 
 MOST_BYTES = 2**50
 """Of one call. More is a damaged file: it would take a day at 100 Gbit/s."""

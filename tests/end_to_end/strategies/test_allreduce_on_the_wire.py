@@ -17,9 +17,9 @@ from gradwire.datatypes.fabric import EXACT_TIMER_BURST_S, Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.runs.replay import Replayed, replay_plans
 from gradwire.workloads.job import Cluster, Costs, Job
-from gradwire.workloads.models.devices import ComputeTime
+from gradwire.workloads.models.compute_times import ComputeTime
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
-from gradwire.workloads.registry import strategy
+from gradwire.workloads.strategy_registry import strategy
 
 pytestmark = pytest.mark.kernel
 

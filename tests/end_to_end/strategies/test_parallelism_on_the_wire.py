@@ -16,9 +16,9 @@ from gradwire.analysis.iterations import iteration_times_s
 from gradwire.datatypes.fabric import Fabric
 from gradwire.runs.replay import Replayed, replay_plans
 from gradwire.workloads.job import Cluster, Job
-from gradwire.workloads.models.devices import ComputeTime
+from gradwire.workloads.models.compute_times import ComputeTime
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
-from gradwire.workloads.registry import strategy
+from gradwire.workloads.strategy_registry import strategy
 
 pytestmark = pytest.mark.kernel
 

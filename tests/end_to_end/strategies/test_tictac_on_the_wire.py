@@ -22,7 +22,7 @@ from gradwire.workloads.engines.ordered_transfers import compile_ordered
 from gradwire.workloads.engines.placement import whole_tensors
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Job
 from gradwire.workloads.models import model
-from gradwire.workloads.models.devices import ComputeTime, compute_time
+from gradwire.workloads.models.compute_times import ComputeTime, compute_time
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
 from gradwire.workloads.patterns import Transfer, compile_transfers
 from gradwire.workloads.strategies.tictac import Order, transfer_orders

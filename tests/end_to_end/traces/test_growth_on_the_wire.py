@@ -13,10 +13,10 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.runs.replay import replay_plans
 from gradwire.workloads.checker import check
 from gradwire.workloads.job import Cluster, Costs
-from gradwire.workloads.replay.compiler import busiest_s, compile_workload
-from gradwire.workloads.replay.strategy import ReplayOptions, routes_of
+from gradwire.workloads.trace_replay.compiler import busiest_s, compile_workload
+from gradwire.workloads.trace_replay.recorded_job import ALL_RANKS, growing_groups, grown
+from gradwire.workloads.trace_replay.replay_strategy import ReplayOptions, routes_of
 from gradwire.workloads.traces.formats import chakra_messages as chakra
-from gradwire.workloads.traces.growth import ALL_RANKS, growing_groups, grown
 from tests.unit.workloads.traces.small_traces import chakra_file, chakra_node, imported
 
 pytestmark = pytest.mark.kernel

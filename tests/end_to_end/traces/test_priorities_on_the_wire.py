@@ -12,9 +12,9 @@ from gradwire.datatypes.fabric import Fabric
 from gradwire.runs.replay import replay_plans
 from gradwire.workloads.checker import check
 from gradwire.workloads.job import Cluster, Costs
-from gradwire.workloads.replay.compiler import busiest_s, compile_workload
-from gradwire.workloads.replay.strategy import ReplayOptions, routes_of
-from gradwire.workloads.replay.urgency import classes_as_recorded, classes_by_need
+from gradwire.workloads.trace_replay.compiler import busiest_s, compile_workload
+from gradwire.workloads.trace_replay.replay_strategy import ReplayOptions, routes_of
+from gradwire.workloads.trace_replay.urgency import classes_as_recorded, classes_by_need
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from tests.unit.workloads.traces.small_traces import chakra_file, chakra_node, imported
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gradwire.agents.tcp_state import Windows, choose_congestion, congestion_of, window_states
+from gradwire.agents.connections import Windows, choose_congestion, congestion_of, window_states
 from gradwire.datatypes.wire.flows import Connection
 from gradwire.faults import MachineFault
 

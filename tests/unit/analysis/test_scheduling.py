@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gradwire.agents.replay.interpreter import Interpreter
+from gradwire.agents.interpreter import Interpreter
 from gradwire.analysis.scheduling import r_squared, schedules, scheduling_efficiency, speedup_bound, straggler_effect
 from gradwire.datatypes.plan import Combine, Plan, Role
 from gradwire.datatypes.records import OpLog

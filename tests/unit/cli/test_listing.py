@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gradwire.workloads.models import model_names
-from gradwire.workloads.registry import strategy_names
+from gradwire.workloads.strategy_registry import strategy_names
 from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
 
 

@@ -18,7 +18,7 @@ from gradwire.workloads.builder import CONTROL_BYTES, PlanBuilder
 from gradwire.workloads.checker import check
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models import model
-from gradwire.workloads.models.devices import compute_time
+from gradwire.workloads.models.compute_times import compute_time
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.patterns import (
     Transfer,
@@ -30,8 +30,8 @@ from gradwire.workloads.patterns import (
     priority_clash,
     ring,
 )
-from gradwire.workloads.scaling import scaled_fabric, scaled_plan
-from gradwire.workloads.summary import summary_lines
+from gradwire.workloads.plan_summary import summary_lines
+from gradwire.workloads.stand_in import scaled_fabric, scaled_plan
 from tests.shared.small_jobs import choices, compiled, dependencies, job_of, jobs, profile_of, with_cell
 
 PROFILE = profile_of([(LayerKind.CONV, [3000, 10]), (LayerKind.OTHER, []), (LayerKind.FC, [40_000])])

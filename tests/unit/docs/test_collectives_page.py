@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gradwire.workloads.engines.collectives.choice import ALGORITHMS, TABLE, TableRow
-from gradwire.workloads.values.units import size_text
+from gradwire.workloads.units import size_text
 from tests.shared.snippets import ROOT
 
 PAGE = (ROOT / "docs" / "collectives.md").read_text()

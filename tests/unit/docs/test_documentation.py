@@ -30,10 +30,10 @@ from gradwire.scenario.reading import has_programs
 from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point
 from gradwire.scenario.sections.defined import DeviceFile, ModelFile
 from gradwire.workloads import models
+from gradwire.workloads.installed_packages import DEVICES as DEVICE_GROUP
+from gradwire.workloads.installed_packages import MODELS, STRATEGIES
 from gradwire.workloads.models.device_facts import DEVICES
-from gradwire.workloads.registry.plugins import DEVICES as DEVICE_GROUP
-from gradwire.workloads.registry.plugins import MODELS, STRATEGIES
-from gradwire.workloads.values.units import rate_bps
+from gradwire.workloads.units import rate_bps
 from reproduction.gathering import wanted_scenarios
 from tests.shared.command_line import gradwire_says
 from tests.shared.snippets import (

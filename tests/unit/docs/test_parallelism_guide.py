@@ -19,13 +19,13 @@ from gradwire.faults import InputFault
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models import model
-from gradwire.workloads.models.devices import compute_time
+from gradwire.workloads.models.compute_times import compute_time
 from tests.shared.command_line import gradwire_says
 from tests.shared.imports import imported_names
 from tests.shared.simulation import replay
 from tests.shared.small_allreduces import sent_bytes
 from tests.shared.snippets import ROOT, shown_file, write_shown_files
-from tests.unit.workloads.strategies.parallel.test_megatron import mixture
+from tests.unit.workloads.strategies.test_megatron import mixture
 
 FILE, SCENARIO = "~/ulysses/ulysses.py", "ulysses/ulysses.toml"
 GUIDE = ROOT / "docs" / "adding-a-parallelism.md"

@@ -22,12 +22,10 @@ from gradwire.scenario.loading import load_scenario
 from gradwire.scenario.resolution.compilation import compile_point
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.engines.allreduce_buckets import Bucket
+from gradwire.workloads.installed_packages import STRATEGIES
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.registry import strategy, strategy_names
-from gradwire.workloads.registry.built_in import BUILT_IN, by_name
-from gradwire.workloads.registry.plugins import STRATEGIES
-from gradwire.workloads.registry.strategy_files import strategies_in
+from gradwire.workloads.strategy_registry import BUILT_IN, by_name, strategies_in, strategy, strategy_names
 from tests.shared.command_line import gradwire_says
 from tests.shared.imports import imported_names
 from tests.shared.simulation import replay

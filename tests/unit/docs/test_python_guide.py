@@ -10,7 +10,7 @@ import pytest
 
 import gradwire
 from gradwire.api.run import Run
-from gradwire.workloads.registry.registered import REGISTERED
+from gradwire.workloads.strategy_registry import REGISTERED
 from tests.shared.command_line import needs_no_kernel
 from tests.shared.snippets import ROOT, snippets
 from tests.unit.runs.test_named_run import replaying_job

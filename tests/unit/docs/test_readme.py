@@ -13,8 +13,8 @@ from gradwire.analysis.printed.tolerances import EFFICIENCY_POINTS, NUMBER_SHARE
 from gradwire.runs.stored.spines import Spines
 from gradwire.scenario.loading import Scenario, resolve
 from gradwire.scenario.resolution.compilation import compile_point
-from gradwire.workloads.registry.built_in import BUILT_IN
-from gradwire.workloads.values.units import rate_text
+from gradwire.workloads.strategy_registry import BUILT_IN
+from gradwire.workloads.units import rate_text
 from tests.shared.snippets import QUESTION, ROOT, Answer, answers, documents, shown_file
 from tests.unit.docs.test_documentation import LINK
 

@@ -20,7 +20,7 @@ from gradwire.scenario.loading import Scenario, resolve
 from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point
 from gradwire.scenario.resolution.windows import buffer_bytes
 from gradwire.scenario.schema import TransportSection
-from gradwire.workloads.registry import strategy_names
+from gradwire.workloads.strategy_registry import strategy_names
 from tests.shared.command_line import needs_no_kernel
 from tests.unit.cli.test_command_line import call as call  # noqa: PLC0414
 from tests.unit.runs.test_named_run import replaying_job

@@ -13,7 +13,7 @@ from gradwire.runs.planned import PlannedRun, plan_runs
 from gradwire.scenario.loading import load_scenario
 from gradwire.vm.machines import Clock
 from gradwire.workloads.job import Cluster
-from gradwire.workloads.registry import strategy as known_strategy
+from gradwire.workloads.strategy_registry import strategy as known_strategy
 from tests.unit.cli.test_command_line import SCENARIO
 
 

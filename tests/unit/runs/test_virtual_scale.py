@@ -7,7 +7,7 @@ import pytest
 from gradwire.datatypes.fabric import Fabric
 from gradwire.runs.planned import scale_warning, virtual_clock
 from gradwire.scenario.loading import Point, resolve
-from gradwire.workloads.scaling import scaled_fabric, virtual_scale
+from gradwire.workloads.stand_in import scaled_fabric, virtual_scale
 
 DOCUMENT = {
     "title": "all hosts send at once",

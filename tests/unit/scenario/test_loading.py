@@ -15,8 +15,8 @@ from gradwire.faults import InputFault
 from gradwire.scenario.loading import Scenario, load_scenario, parameter_names, resolve
 from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_point
 from gradwire.scenario.settings import apply_setting
+from gradwire.workloads import units
 from gradwire.workloads.checker import check
-from gradwire.workloads.values import units
 
 SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"
 MINIMAL = """

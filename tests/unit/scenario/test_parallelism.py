@@ -7,8 +7,8 @@ import pytest
 from gradwire.faults import InputFault
 from gradwire.scenario.options import validated_options
 from gradwire.scenario.parallelism import Parallel, divided, kept_blocks
-from gradwire.workloads.registry import strategy
-from gradwire.workloads.strategies.parallel.megatron import MegatronOptions
+from gradwire.workloads.strategies.megatron import MegatronOptions
+from gradwire.workloads.strategy_registry import strategy
 
 
 def test_groups_multiply() -> None:

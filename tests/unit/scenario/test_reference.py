@@ -13,8 +13,8 @@ import pytest
 from gradwire.faults import InputFault
 from gradwire.scenario.reference import REQUIRED, explained, json_schema, markdown, option_facts, sections
 from gradwire.scenario.schema import FileSection, PointSection
-from gradwire.workloads.registry.built_in import BUILT_IN
-from gradwire.workloads.replay.strategy import REPLAY
+from gradwire.workloads.strategy_registry import BUILT_IN
+from gradwire.workloads.trace_replay.replay_strategy import REPLAY
 from tests.shared.snippets import ROOT
 
 STRATEGIES = [*(BUILT_IN[name] for name in sorted(BUILT_IN)), REPLAY]

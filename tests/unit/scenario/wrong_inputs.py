@@ -12,10 +12,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from gradwire.scenario.schema import FileSection, PointSection
-from gradwire.workloads.registry import strategy
-from gradwire.workloads.registry.built_in import BUILT_IN
-from gradwire.workloads.values.expectations import Kind, kind_at
-from gradwire.workloads.values.units import BYTE_RATE, DURATION, RATE, SHARE, SIZE
+from gradwire.workloads.fields import ValueKind, kind_at
+from gradwire.workloads.strategy_registry import BUILT_IN, strategy
+from gradwire.workloads.units import BYTE_RATE, DURATION, RATE, SHARE, SIZE
 
 RIGHT: dict[str, Any] = {
     "title": "A test",
@@ -88,7 +87,7 @@ def _unknown(base: dict[str, Any], place: Place, mistake: str) -> Wrong:
     return Wrong(mistake, _dotted(place), put(base, place, 1))
 
 
-def _of_key(place: Place, kind: Kind, base: dict[str, Any]) -> Iterator[Wrong]:
+def _of_key(place: Place, kind: ValueKind, base: dict[str, Any]) -> Iterator[Wrong]:
     for value in _of_another_type(kind):
         yield Wrong(f"type {type(value).__name__}", _dotted(place), put(base, place, value))
     if kind.quantity is not None:
@@ -108,7 +107,7 @@ def _of_key(place: Place, kind: Kind, base: dict[str, Any]) -> Iterator[Wrong]:
         yield Wrong("free key", _dotted((*place, "nonsense")), put(base, place, {"nonsense": 1}))
 
 
-def _of_another_type(kind: Kind) -> Iterator[Any]:
+def _of_another_type(kind: ValueKind) -> Iterator[Any]:
     """Values that are none of the kind, with true for numbers and numbers in quotation marks among them."""
     if not kind.words:
         return
@@ -125,7 +124,7 @@ def _of_another_type(kind: Kind) -> Iterator[Any]:
         yield {"nonsense": 8}
 
 
-def _out_of_range(kind: Kind) -> Iterator[Any]:
+def _out_of_range(kind: ValueKind) -> Iterator[Any]:
     least, above, most, below = (kind.bound(name) for name in ("ge", "gt", "le", "lt"))
     values = [
         *([least / 2 if kind.quantity and least else least - 1] if least is not None else []),

@@ -13,7 +13,7 @@ import pytest
 from gradwire.datatypes.fabric import Fabric
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.registry import strategy
+from gradwire.workloads.strategy_registry import strategy
 from tests.shared.small_jobs import compiled, job_of, profile_of
 
 DIGESTS = {

@@ -16,7 +16,7 @@ from gradwire.scenario.loading import resolve
 from gradwire.scenario.resolution.compilation import Compiled, compile_point
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import Cluster
-from gradwire.workloads.summary import summary_lines
+from gradwire.workloads.plan_summary import summary_lines
 
 FABRIC = {"rate": "10gbit", "topology": "leaf-spine", "leaves": 2, "spines": 2}
 

@@ -9,8 +9,8 @@ import pytest
 from gradwire.faults import InputFault
 from gradwire.scenario.loading import load_scenario
 from gradwire.scenario.schema import TransportSection
-from gradwire.workloads.registry.built_in import BUILT_IN
-from gradwire.workloads.senders import AS_THEY_LEAVE, GRPC, P3_CONSUMER, PS_LITE, SIMULATED, UNSENT_BYTES
+from gradwire.workloads.strategy import AS_THEY_LEAVE, GRPC, P3_CONSUMER, PS_LITE, SIMULATED, UNSENT_BYTES
+from gradwire.workloads.strategy_registry import BUILT_IN
 
 SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"
 TENSORFLOW = {"vanilla", "partition-slicing", "geryon", "tictac", "tictac-slicing"}

@@ -16,7 +16,7 @@ from gradwire.scenario.resolution.compilation import ResolvedPoint, compile_poin
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.registry import strategy_names
+from gradwire.workloads.strategy_registry import strategy_names
 from tests.shared.small_jobs import compiled, job_of, profile_of
 
 SHARE = 0.3

@@ -22,9 +22,9 @@ from gradwire.runs.stored.soundness.ranges import (
 from gradwire.scenario.schema import LARGEST_CLUSTER
 from gradwire.workloads.builder import MOST_OPS
 from gradwire.workloads.checker import PlanError, check_references
-from gradwire.workloads.symbolic.defects import MOST_OPS_IN_PYTHON
-from gradwire.workloads.symbolic.precedence_code import has_cycle
-from gradwire.workloads.values.fields import LONGEST_S, MOST_SAMPLES, MOST_WORKERS
+from gradwire.workloads.fields import LONGEST_S, MOST_SAMPLES, MOST_WORKERS
+from gradwire.workloads.symbolic.precedence import has_cycle
+from gradwire.workloads.symbolic.verification import MOST_OPS_IN_PYTHON
 
 MOST_RANKS = 4 * MOST_WORKERS
 """Workers, as many servers, and aggregators on fewer switches than hosts."""

@@ -14,7 +14,7 @@ from gradwire.runs.protocol import PointTask
 from gradwire.runs.stored.soundness.ranges import refuse_absurd, refuse_outside, shown
 from gradwire.scenario.schema import LARGEST_SOCKET_BYTES, MOST_ITERATIONS
 from gradwire.vm.machines import Clock
-from gradwire.workloads.values.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS, MOST_WORKERS
+from gradwire.workloads.fields import HIGHEST_RATE_BPS, LOWEST_RATE_BPS, MOST_WORKERS
 
 PLAN_FILE = re.compile(r"plan-[0-9]{1,6}\.npz")
 CLOCKS = ("virtual", "wall")

@@ -14,8 +14,8 @@ from pydantic import AfterValidator
 
 from gradwire.workloads.engines.collectives.choice import ALGORITHMS, AUTO, PIECE_BYTES, Layout, member_schedule, picked
 from gradwire.workloads.engines.collectives.schedule import Collective, Schedule
-from gradwire.workloads.values.expectations import InWords
-from gradwire.workloads.values.units import size_bytes, size_text
+from gradwire.workloads.fields import InWords
+from gradwire.workloads.units import size_bytes, size_text
 
 ELSE, UP_TO = " else ", " up to "
 EXAMPLE_BYTES = "256KiB"

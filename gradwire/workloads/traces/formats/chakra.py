@@ -30,7 +30,6 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from gradwire.faults import InputFault
-from gradwire.workloads.traces.findings import Findings
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.formats.json_items import opened
 from gradwire.workloads.traces.formats.pytorch_calls import configured_groups
@@ -40,6 +39,7 @@ from gradwire.workloads.traces.record import (
     MEMORY_STREAM,
     POINT_STREAM,
     Call,
+    Findings,
     RankRecord,
     Reading,
     Watch,

@@ -23,11 +23,10 @@ import msgspec
 from google.protobuf import json_format
 
 from gradwire.faults import InputFault
-from gradwire.workloads.traces.findings import Findings
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.formats.chakra import fill
 from gradwire.workloads.traces.formats.json_items import JsonItems, beginning, opened
-from gradwire.workloads.traces.record import RankRecord, Reading, Watch
+from gradwire.workloads.traces.record import Findings, RankRecord, Reading, Watch
 
 NAME = "Chakra execution trace in JSON"
 GRAPH = "workload_graph"

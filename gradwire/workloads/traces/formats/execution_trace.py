@@ -15,11 +15,9 @@ from typing import Any
 import msgspec
 
 from gradwire.faults import InputFault
-from gradwire.workloads.traces.elements import plain
-from gradwire.workloads.traces.findings import Findings
 from gradwire.workloads.traces.formats.json_items import JsonItems
-from gradwire.workloads.traces.formats.pytorch_calls import CallArguments, call_of, configured_groups, is_wait
-from gradwire.workloads.traces.record import RankRecord, Reading, Watch
+from gradwire.workloads.traces.formats.pytorch_calls import CallArguments, call_of, configured_groups, is_wait, plain
+from gradwire.workloads.traces.record import Findings, RankRecord, Reading, Watch
 
 NAME = "PyTorch execution trace"
 PARAM_COMMS = "record_param_comms"

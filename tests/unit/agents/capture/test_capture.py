@@ -14,7 +14,7 @@ import pytest
 from scapy.utils import RawPcapNgReader, RawPcapReader
 
 from gradwire.agents.capture import pcapng
-from gradwire.agents.capture.process import CaptureProcess
+from gradwire.agents.capture.capture_process import CaptureProcess
 from gradwire.agents.capture.recorder import (
     BLOCKS_MAX,
     BLOCKS_MIN,

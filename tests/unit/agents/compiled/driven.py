@@ -6,10 +6,10 @@ import ctypes
 import subprocess
 from pathlib import Path
 
+from gradwire.agents.compiled.compiled_replay import CompiledReplay
 from gradwire.agents.compiled.library import load
-from gradwire.agents.compiled.replay import CompiledReplay
 from gradwire.agents.compiled.structures import Told
-from gradwire.agents.replay.interpreter import Outgoing
+from gradwire.agents.interpreter import Outgoing
 from gradwire.datatypes.plan import Contributions, Plan
 from gradwire.datatypes.records import OpLog
 from gradwire.vm.kernel_source import AGENT, AGENT_FLAGS, agent_sources

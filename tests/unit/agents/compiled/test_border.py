@@ -12,8 +12,7 @@ import pytest
 
 from gradwire.agents import transfer
 from gradwire.agents.compiled import border, library
-from gradwire.agents.compiled.failures import FAILURES, c_name
-from gradwire.agents.compiled.structures import SHARED
+from gradwire.agents.compiled.structures import FAILURES, SHARED, c_name
 from gradwire.datatypes.wire import framing
 from gradwire.faults import InternalFault
 from gradwire.vm.kernel_source import AGENT, AGENT_FLAGS, PATCHES, agent_sources

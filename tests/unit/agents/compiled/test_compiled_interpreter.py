@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gradwire.agents.replay.interpreter import Interpreter, Outgoing
+from gradwire.agents.interpreter import Interpreter, Outgoing
 from gradwire.datatypes.plan import Contributions, Plan
 from gradwire.faults import InternalFault
 from gradwire.workloads.job import Cluster, Costs, Job

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from gradwire.agents.compiled.replay import CompiledReplay
+from gradwire.agents.compiled.compiled_replay import CompiledReplay
 from gradwire.agents.departures import Line, report_departures
 from gradwire.agents.transfer import INLINE_BYTES, LOW_WATER_BYTES, PAYLOAD_FILE_BYTES, READ_BYTES
 from gradwire.datatypes.fabric import Fabric

@@ -6,7 +6,8 @@ import errno
 
 import pytest
 
-from gradwire.agents.compiled.failures import (
+from gradwire.agents.compiled.compiled_replay import fault_of
+from gradwire.agents.compiled.structures import (
     FAILURES,
     AnyDetails,
     Broken,
@@ -20,10 +21,9 @@ from gradwire.agents.compiled.failures import (
     NotComplete,
     TimestampsUnreadable,
     TimestampWithoutNumber,
+    Told,
     c_name,
 )
-from gradwire.agents.compiled.structures import Told
-from gradwire.agents.compiled.words import fault_of
 from gradwire.faults import Fault, InternalFault, MachineFault
 from gradwire.workloads.patterns import Transfer, compile_transfers
 

@@ -18,8 +18,8 @@ from gradwire.datatypes.plan import OpKind, Plan
 from gradwire.faults import InputFault
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.traces.importing import import_traces
 from gradwire.workloads.traces.record import Reading
+from gradwire.workloads.traces.trace_import import import_traces
 from gradwire.workloads.traces.workload import Kind
 from tests.shared.simulation import replay
 from tests.shared.small_jobs import compiled, job_of, profile_of

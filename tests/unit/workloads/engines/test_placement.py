@@ -23,8 +23,8 @@ from gradwire.workloads.engines.placement import (
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.models import model
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
-from gradwire.workloads.registry import strategy
 from gradwire.workloads.strategies.geryon import coarse_rule, suits_coarse_rule, threshold_rule, urgencies
+from gradwire.workloads.strategy_registry import strategy
 from tests.shared.small_jobs import compiled, job_of, profile_of
 
 quick = settings(max_examples=60, deadline=None)

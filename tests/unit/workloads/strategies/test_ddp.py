@@ -14,7 +14,7 @@ from gradwire.workloads.checker import check
 from gradwire.workloads.engines.allreduce_buckets import Gradient, cap_filled
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models import model
-from gradwire.workloads.models.devices import compute_time
+from gradwire.workloads.models.compute_times import compute_time
 from gradwire.workloads.models.profile import LayerKind
 from gradwire.workloads.strategies.ddp import DdpOptions, ddp_buckets
 from tests.shared.simulation import replay, times

@@ -15,7 +15,7 @@ from gradwire.datatypes.plan import Int64, OpKind, Plan
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.registry import strategy, strategy_names
+from gradwire.workloads.strategy_registry import strategy, strategy_names
 from tests.shared.small_jobs import (
     compiled,
     dependencies,

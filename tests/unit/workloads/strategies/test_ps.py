@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from gradwire.agents.replay.interpreter import Interpreter
+from gradwire.agents.interpreter import Interpreter
 from gradwire.datatypes.plan import CONTROL_CLASS, Combine, Contributions, Discipline, OpKind, Plan, Role
 from gradwire.faults import InputFault
 from gradwire.workloads.checker import PlanError, check

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from gradwire.agents.replay.interpreter import Interpreter
+from gradwire.agents.interpreter import Interpreter
 from gradwire.datatypes.plan import Combine, Discipline, Int64, OpKind, Plan, Role
 from gradwire.faults import InputFault
 from gradwire.workloads.builder import PlanBuilder
@@ -21,8 +21,7 @@ from gradwire.workloads.engines.placement import whole_tensors
 from gradwire.workloads.engines.worker import add_graph_passes
 from gradwire.workloads.job import BYTES_PER_PARAMETER, Cluster, Costs, Job
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
-from gradwire.workloads.ordering import tac, tic
-from gradwire.workloads.strategies.tictac import operation_graph, transfer_orders
+from gradwire.workloads.strategies.tictac import operation_graph, tac, tic, transfer_orders
 from tests.shared.simulation import Simulation, all_ranks
 from tests.shared.small_jobs import (
     compiled,

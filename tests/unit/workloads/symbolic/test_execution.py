@@ -14,15 +14,14 @@ from gradwire.datatypes.plan import Combine, Contributions, Int64, Ledger, OpKin
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import Cluster, Job
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.symbolic import defects as choosing
-from gradwire.workloads.symbolic.defect import Defect, never_ready
+from gradwire.workloads.symbolic import verification as choosing
+from gradwire.workloads.symbolic.defects import Defect, never_ready
 from gradwire.workloads.symbolic.execution import executions
-from gradwire.workloads.symbolic.graph import Graph
-from gradwire.workloads.symbolic.holdings import Holdings
-from gradwire.workloads.symbolic.orders import ORDERS
+from gradwire.workloads.symbolic.graph import Graph, Holdings
+from gradwire.workloads.symbolic.verification import ORDERS
 from tests.shared.small_allreduces import allreduces, plan_of
 from tests.shared.small_jobs import dependencies, job_of, profile_of, with_cell, with_dependencies
-from tests.unit.workloads.strategies.parallel.test_megatron import three_ways
+from tests.unit.workloads.strategies.test_megatron import three_ways
 
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -13,16 +13,14 @@ from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.checker import PlanError, check
 from gradwire.workloads.job import Cluster, Costs, Job
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.symbolic import defects as choosing
-from gradwire.workloads.symbolic import runs
-from gradwire.workloads.symbolic.defect import Defect
+from gradwire.workloads.symbolic import accesses
+from gradwire.workloads.symbolic import verification as choosing
+from gradwire.workloads.symbolic.defects import Defect
 from gradwire.workloads.symbolic.execution import Execution, executions
-from gradwire.workloads.symbolic.graph import Graph
-from gradwire.workloads.symbolic.holdings import Holdings
-from gradwire.workloads.symbolic.orders import ORDERS
-from gradwire.workloads.symbolic.precedence import PrecedenceInPython
-from gradwire.workloads.symbolic.precedence_code import PrecedenceInCode, has_cycle
+from gradwire.workloads.symbolic.graph import Graph, Holdings
+from gradwire.workloads.symbolic.precedence import PrecedenceInCode, PrecedenceInPython, has_cycle
 from gradwire.workloads.symbolic.races import race
+from gradwire.workloads.symbolic.verification import ORDERS
 from tests.mutations.bases import plan_of as plan_of_base
 from tests.mutations.plans import goes_on_before_its_own_part_is_complete
 from tests.shared.small_allreduces import allreduces, plan_of
@@ -193,7 +191,7 @@ def test_a_cycle_is_found_either_way(edges: list[tuple[int, int]]) -> None:
 
 @pytest.mark.parametrize(("name", "most"), [("MOST_ACCESSES", 7), ("MOST_PRODUCTS", 3)])
 def test_portions_find_the_same(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, name, most)
+    monkeypatch.setattr(accesses, name, most)
     plan = plan_of(job_of(profile_of([(LayerKind.FC, [64, 8])]), Cluster(4)), "ddp")
     assert race_of(plan) is None
     assert race_of(summed_by_one(waits_for="recv")) is not None

@@ -12,8 +12,8 @@ from google.protobuf import json_format
 
 from gradwire.workloads.traces.formats import chakra_json
 from gradwire.workloads.traces.formats import chakra_messages as chakra
-from gradwire.workloads.traces.importing import Imported, import_traces
 from gradwire.workloads.traces.record import Reading
+from gradwire.workloads.traces.trace_import import Imported, import_traces
 
 WORLD = [0, 1]
 MAIN, AUTOGRAD = 1, 2

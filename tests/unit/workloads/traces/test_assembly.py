@@ -14,12 +14,12 @@ from gradwire.datatypes.plan import OpKind
 from gradwire.faults import InputFault
 from gradwire.workloads.checker import check
 from gradwire.workloads.job import Cluster, Costs
-from gradwire.workloads.replay.compiler import compile_workload
-from gradwire.workloads.replay.strategy import ReplayOptions, routes_of
+from gradwire.workloads.trace_replay.compiler import compile_workload
+from gradwire.workloads.trace_replay.recorded_job import ALL_RANKS, growing_groups, grown
+from gradwire.workloads.trace_replay.replay_strategy import ReplayOptions, routes_of
 from gradwire.workloads.traces.formats import chakra_messages as chakra
-from gradwire.workloads.traces.growth import ALL_RANKS, growing_groups, grown
-from gradwire.workloads.traces.importing import Imported
 from gradwire.workloads.traces.record import Reading
+from gradwire.workloads.traces.trace_import import Imported
 from gradwire.workloads.traces.workload import Workload
 from tests.unit.workloads.traces.small_traces import KinetoFile, chakra_file, chakra_node, ddp_step, imported, words
 

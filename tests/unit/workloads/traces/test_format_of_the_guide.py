@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gradwire.faults import InputFault
-from gradwire.workloads.traces import importing
+from gradwire.workloads.traces import trace_import
 from tests.shared.snippets import shown_file
 from tests.unit.workloads.traces.formats.test_kineto import chain
 from tests.unit.workloads.traces.small_traces import imported
@@ -23,8 +23,8 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(text.splitlines()) < MOST_LINES
     module: dict[str, Any] = {}
     exec(text, module)
-    added = importing.Format(module["NAME"], module["recognises"], module["read"])
-    monkeypatch.setattr(importing, "FORMATS", (*importing.FORMATS, added))
+    added = trace_import.Format(module["NAME"], module["recognises"], module["read"])
+    monkeypatch.setattr(trace_import, "FORMATS", (*trace_import.FORMATS, added))
 
 
 def test_the_guides_format_is_read(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradwire.faults import InputFault
-from gradwire.workloads.traces.findings import LONGEST
 from gradwire.workloads.traces.formats import chakra_messages as chakra
+from gradwire.workloads.traces.record import LONGEST
 from tests.hostile.inputs import FORMATS, HostileInput, hostile_input
 from tests.hostile.limits import Outcome
 from tests.hostile.trial import limited_memory, outcome

@@ -17,10 +17,10 @@ import pytest
 from gradwire.datatypes.plan import OpKind
 from gradwire.workloads.checker import check
 from gradwire.workloads.job import Cluster, Costs
-from gradwire.workloads.replay.compiler import busiest_s, compile_workload
-from gradwire.workloads.replay.strategy import ReplayOptions, routes_of
-from gradwire.workloads.traces.importing import Imported
+from gradwire.workloads.trace_replay.compiler import busiest_s, compile_workload
+from gradwire.workloads.trace_replay.replay_strategy import ReplayOptions, routes_of
 from gradwire.workloads.traces.record import Reading
+from gradwire.workloads.traces.trace_import import Imported
 from gradwire.workloads.traces.workload import Kind
 from tests.unit.workloads.traces.small_traces import imported, words
 

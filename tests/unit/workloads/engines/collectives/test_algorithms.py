@@ -26,8 +26,8 @@ from gradwire.workloads.engines.collectives.choice import (
 from gradwire.workloads.engines.collectives.routes import ONLY, option_of
 from gradwire.workloads.engines.collectives.schedule import PER_MEMBER, Collective, part_bytes, promise
 from gradwire.workloads.job import Cluster, Job
-from gradwire.workloads.replay.job import recorded_profile, recorded_times
-from gradwire.workloads.replay.strategy import REPLAY, ReplayOptions, compile_replay
+from gradwire.workloads.trace_replay.recorded_job import recorded_profile, recorded_times
+from gradwire.workloads.trace_replay.replay_strategy import REPLAY, ReplayOptions, compile_replay
 from gradwire.workloads.traces.workload import Kind, Tasks, Workload
 
 MEMBERS = range(2, 18)

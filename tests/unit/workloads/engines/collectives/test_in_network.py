@@ -17,11 +17,11 @@ from gradwire.workloads.checker import check
 from gradwire.workloads.engines.collectives.in_network import Tree, all_reduce
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.job import Costs, Job
-from gradwire.workloads.registry import strategy
+from gradwire.workloads.strategy_registry import strategy
 from tests.shared.small_jobs import dependencies
 from tests.unit.workloads.engines.collectives.test_algorithms import replayed
-from tests.unit.workloads.strategies.parallel.test_fsdp import blocks
-from tests.unit.workloads.strategies.parallel.test_megatron import small_transformer
+from tests.unit.workloads.strategies.test_fsdp import blocks
+from tests.unit.workloads.strategies.test_megatron import small_transformer
 
 NAME, WORKERS, RATE_BPS = "in-network", 8, 10e9
 SIZE = WORKERS << 20

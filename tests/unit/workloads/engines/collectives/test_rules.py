@@ -16,10 +16,10 @@ from gradwire.workloads.engines.collectives.choice import PIECE_BYTES
 from gradwire.workloads.engines.collectives.routes import rule_of
 from gradwire.workloads.engines.collectives.schedule import Collective
 from gradwire.workloads.job import Cluster, Costs, Job
-from gradwire.workloads.models.devices import ComputeTime
+from gradwire.workloads.models.compute_times import ComputeTime
 from gradwire.workloads.models.profile import Layer, LayerKind, Profile, Tensor
-from gradwire.workloads.registry import strategy
-from gradwire.workloads.replay.strategy import ReplayOptions, routes_of
+from gradwire.workloads.strategy_registry import strategy
+from gradwire.workloads.trace_replay.replay_strategy import ReplayOptions, routes_of
 from tests.unit.workloads.engines.collectives.test_algorithms import SIZE, replayed
 
 NAMES = ("ring", "double-tree")

@@ -14,8 +14,8 @@ from gradwire.faults import InputFault
 from gradwire.workloads.checker import check
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.models.profile import LayerKind
-from gradwire.workloads.replay.compiler import busiest_s, compile_workload
-from gradwire.workloads.replay.strategy import ReplayOptions, routes_of
+from gradwire.workloads.trace_replay.compiler import busiest_s, compile_workload
+from gradwire.workloads.trace_replay.replay_strategy import ReplayOptions, routes_of
 from gradwire.workloads.traces.formats.chakra_writing import write_chakra
 from gradwire.workloads.traces.workload import Kind
 from tests.shared.simulation import replay

@@ -1,1 +1,0 @@
-"""Reliable multicast over UDP: its protocol, without I/O, and its sockets."""

@@ -1,1 +1,0 @@
-"""Decoders from their shapes, and the published ones."""

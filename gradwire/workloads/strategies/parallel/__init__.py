@@ -1,1 +1,0 @@
-"""Training whose state or layers are divided among workers: one file per published family."""

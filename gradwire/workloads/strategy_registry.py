@@ -1,0 +1,212 @@
+"""Strategies by name: those that gradwire comes with, those that installed packages add, and those that a program
+registers.
+
+`strategy(name)` looks one up; `strategy_names()` lists them all. gradwire's own are whatever the modules of
+workloads/strategies list as their STRATEGIES. Packages add theirs through the entry-point group `gradwire.strategies`
+(workloads/installed_packages.py), each entry a `Strategy`; a notebook registers a strategy for its process
+(`register`).
+
+Strategies in users' files
+==========================
+
+Looking one up runs the file's code. So a file is run for those alone who gave a scenario that names it (`allow`): to
+`gradwire run`, `plan`, `estimate` and the like. What reads a run folder, which may be somebody else's, has a scenario
+as well, and allows nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib
+import pkgutil
+import sys
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from gradwire.faults import Fault, InputFault, InternalFault
+from gradwire.regular_files import MESSAGE_BYTES, read_text
+from gradwire.workloads import strategies
+from gradwire.workloads.installed_packages import STRATEGIES
+from gradwire.workloads.strategy import Strategy
+from gradwire.workloads.trace_replay.replay_strategy import REPLAY
+
+_ALLOWED: set[str] = set()
+"""Paths of files, as scenarios name them, that this process may run."""
+
+
+def allow(path: str) -> None:
+    """Lets `allowed_strategy` run a file, which a scenario names that was given to be compiled."""
+    _ALLOWED.add(path)
+
+
+def allowed_strategy(path: str, name: str) -> Strategy:
+    """The strategy of that name in a file. Raises InputFault as `strategy_in`, and without running the file if nobody
+    allowed that."""
+    if path not in _ALLOWED:
+        raise InputFault(
+            f"strategy '{name}': its file {path} is not run, since what only reads a run folder runs no code that the folder names; "
+            "`gradwire run`, `plan` and `estimate` of the scenario run it"
+        )
+    return strategy_in(Path(path), name)
+
+
+def strategy_in(path: Path, name: str | None = None) -> Strategy:
+    """The strategy of that name in a file, or its only one. Raises InputFault if the file does not run, or has no such
+    strategy."""
+    declared = strategies_in(path)
+    if name is None and len(declared) > 1:
+        first = declared[0].name
+        names = ", ".join(each.name for each in declared)
+        raise InputFault(f"{path}: has several strategies ({names}): say which, like {path.name}:{first}")
+    found = [each for each in declared if name in (None, each.name)]
+    if not found:
+        raise InputFault(
+            f"{path}: has no strategy '{name}'; its STRATEGIES: {', '.join(each.name for each in declared)}"
+        )
+    return found[0]
+
+
+def strategies_in(path: Path) -> tuple[Strategy, ...]:
+    """What a file lists in STRATEGIES. Raises InputFault if it cannot be read or run, or lists no strategies there."""
+    try:
+        text = read_text(path, MESSAGE_BYTES, follow=True)
+    except FileNotFoundError as error:
+        raise InputFault(f"{path}: no such strategy file") from error
+    except OSError as error:
+        raise InputFault(f"{path}: cannot be read as a strategy file: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputFault(f"{path}: cannot be read as a strategy file: {error}") from error
+    declared = getattr(_module(path, text), "STRATEGIES", None)
+    if declared is None or declared == ():
+        raise InputFault(f"{path}: has no STRATEGIES: end it with a line like STRATEGIES = (STRATEGY,)")
+    if not isinstance(declared, tuple | list) or not declared:
+        raise InputFault(
+            f"{path}: STRATEGIES = {declared!r}: must be a tuple of Strategy: end the file with a line like STRATEGIES = (STRATEGY,)"
+        )
+    for each in declared:
+        if not isinstance(each, Strategy):
+            raise InputFault(f"{path}: STRATEGIES has a {type(each).__name__}: it must be a Strategy (gradwire.plugin)")
+    names = [each.name for each in declared]
+    if len(set(names)) < len(names):
+        raise InputFault(f"{path}: two of its strategies are called '{max(names, key=names.count)}'")
+    return tuple(declared)
+
+
+@cache
+def _module(path: Path, text: str) -> types.ModuleType:
+    """Runs a file's text as a module, once for each text. No byte code is written beside the file."""
+    module = types.ModuleType(f"gradwire_strategy_file_{hashlib.sha256(f'{path} {text}'.encode()).hexdigest()[:16]}")
+    module.__file__ = str(path)
+    # Classes look their module up by its name, as pydantic does to resolve the annotations of options.
+    sys.modules[module.__name__] = module
+    try:
+        exec(compile(text, str(path), "exec", dont_inherit=True), module.__dict__)
+    except Fault as fault:  # of a Strategy whose fields are of the wrong kind
+        del sys.modules[module.__name__]
+        raise InputFault(f"{path}: {fault}") from fault
+    except Exception as error:  # the user's code may raise anything
+        del sys.modules[module.__name__]
+        raise InputFault(f"{path}: cannot be run: {type(error).__name__}: {error}") from error
+    return module
+
+
+def by_name(declared: Iterable[Strategy]) -> Mapping[str, Strategy]:
+    """The strategies by name. Raises InternalFault if two share one."""
+    named: dict[str, Strategy] = {}
+    for strategy in declared:
+        if strategy.name in named:
+            raise InternalFault(f"two strategies of gradwire are called '{strategy.name}': rename one")
+        named[strategy.name] = strategy
+    return named
+
+
+def _declared() -> Iterator[Strategy]:
+    """Imports every strategy module, those of folders included. Raises InternalFault for one without STRATEGIES."""
+    for found in pkgutil.walk_packages(strategies.__path__, f"{strategies.__name__}."):
+        if found.ispkg:
+            continue
+        module = importlib.import_module(found.name)
+        if not hasattr(module, "STRATEGIES"):
+            raise InternalFault(
+                f"{found.name} has no STRATEGIES: list its strategies, or move it out of workloads/strategies"
+            )
+        yield from module.STRATEGIES
+
+
+BUILT_IN = by_name(_declared())
+
+
+REGISTERED: dict[str, Strategy] = {}
+"""By name. A later one of the same name replaces the earlier, so that a notebook's cell can be run again."""
+
+
+def register(strategy: Strategy) -> Strategy:
+    """Makes a strategy known by its name in this process, and returns it; one that was registered by that name before
+    is replaced.
+
+    Plans are compiled in this process and replayed as data, so the strategy need not be importable elsewhere. Raises
+    InputFault if the name belongs to a strategy of gradwire or of an installed package.
+    """
+    if not isinstance(strategy, Strategy):
+        raise InputFault(f"{strategy!r} is a {type(strategy).__name__}: register a Strategy (gradwire.plugin)")
+    owners = STRATEGIES.origins(strategy.name, BUILT_IN)
+    if owners:
+        raise InputFault(
+            f"strategy '{strategy.name}' is already one of {' and of '.join(owners)}: give yours another name"
+        )
+    REGISTERED[strategy.name] = strategy
+    return strategy
+
+
+THIS_PROCESS = "this process, which registered it"
+
+
+def strategy(name: str, files: Mapping[str, str] | None = None) -> Strategy:
+    """The strategy of that name.
+
+    files: paths of strategies' own files by name, which go before what is installed. Only those are run that a
+    scenario names which was given to be compiled.
+
+    Raises InputFault with the known names if there is none, if several packages claim the name, or if its package or
+    file cannot or may not be imported.
+    """
+    if files and name in files:
+        return allowed_strategy(files[name], name)
+    STRATEGIES.refuse_clash(name, BUILT_IN)
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    if name == REPLAY.name:  # not one of `strategy_names`, all of which take any model
+        return REPLAY
+    if name in REGISTERED:
+        return REGISTERED[name]
+    if name in STRATEGIES.entries():
+        return _of_package(name)
+    known = sorted([*strategy_names(), REPLAY.name])
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean '{near[0]}'?" if near else "."
+    raise InputFault(f"strategy '{name}' is unknown{hint} Known: {', '.join(known)}")
+
+
+def _of_package(name: str) -> Strategy:
+    (entry,) = STRATEGIES.entries()[name]
+    loaded = STRATEGIES.loaded(entry)
+    place = STRATEGIES.place(entry)
+    if not isinstance(loaded, Strategy):
+        raise InputFault(f"{place} is a {type(loaded).__name__}: it must be a Strategy (gradwire.plugin)")
+    if loaded.name != name:
+        raise InputFault(f"{place} calls itself '{loaded.name}': give the entry point and the Strategy the same name")
+    return loaded
+
+
+def strategy_origins(name: str) -> list[str]:
+    """Where a strategy of that name comes from: gradwire itself, packages by name and version, or this process.
+    Normally one origin."""
+    return [*STRATEGIES.origins(name, BUILT_IN), *([THIS_PROCESS] if name in REGISTERED else [])]
+
+
+def strategy_names() -> list[str]:
+    """Names of all strategies: built in, installed and registered."""
+    return sorted({*BUILT_IN, *STRATEGIES.entries(), *REGISTERED})

@@ -1,0 +1,196 @@
+"""Reads traces of any known format, and makes a workload of them with a verdict on how they were read.
+
+A workload's summary says what it consists of: calls and bytes by kind and group, computation, and exposed
+communication as recorded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from gradwire.faults import InputFault
+from gradwire.files import replacing
+from gradwire.workloads.traces.assembly import assembled
+from gradwire.workloads.traces.formats import chakra, chakra_json, execution_trace, kineto_profile
+from gradwire.workloads.traces.formats.json_items import beginning
+from gradwire.workloads.traces.record import Finding, Findings, RankRecord, Reading, Watch, cut_short
+from gradwire.workloads.traces.workload import FILE_NAME, Kind, Workload
+
+SHOWN_RANKS = 4
+
+
+@dataclass(frozen=True)
+class CallRow:
+    """Calls of one kind in one group, or messages."""
+
+    kind: str
+    #: The group's number in the workload; None for messages.
+    number: int | None
+    #: The group's ranks, in short.
+    group: str
+    #: Collectives, or messages, each once.
+    calls: int
+    #: Sum of their sizes, each once (see Kind); where ranks put in different sizes, the mean of theirs.
+    size_bytes: int
+    #: Sum of how long they took at the first rank that has them, as recorded; None if that is not known.
+    recorded_s: float | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A workload in numbers."""
+
+    ranks: int
+    rows: tuple[CallRow, ...]
+    #: Least and most that a rank computes; None where the traces have no times.
+    compute_s: tuple[float, float] | None
+    #: By file: seconds of communication during which nothing was computed, as recorded.
+    exposed_s: dict[str, float]
+
+
+def summary_of(workload: Workload, records: Sequence[RankRecord]) -> Summary:
+    """The summary of a workload that these records were made into."""
+    timed = all(record.timed for record in records)
+    exposed = {record.file: record.exposed_s for record in records if record.exposed_s is not None}
+    per_rank = workload.compute_s
+    compute_s = (float(per_rank.min()), float(per_rank.max())) if timed and len(per_rank) else None
+    return Summary(workload.ranks, tuple(_rows(workload)), compute_s, exposed)
+
+
+def _rows(workload: Workload) -> list[CallRow]:
+    tasks = workload.tasks
+    calls, first = np.unique(tasks.call, return_index=True)
+    once = first[calls >= 0]
+    has_call = tasks.call >= 0
+    size_bytes = np.bincount(tasks.call[has_call], tasks.size_bytes[has_call]) / np.maximum(
+        np.bincount(tasks.call[has_call]), 1
+    )
+    kind = np.where(tasks.kind[once] == Kind.RECV, Kind.SEND, tasks.kind[once])
+    pairs = np.unique(np.stack([tasks.group[once], kind], axis=1), axis=0)
+    rows = []
+    for group, of_kind in pairs.tolist():
+        chosen = once[(tasks.group[once] == group) & (kind == of_kind)]
+        durations = tasks.duration_ns[chosen]
+        recorded_s = float(durations.sum()) / 1e9 if (durations >= 0).all() else None
+        ranks = _words(workload.groups[group]) if group >= 0 else "pairs"
+        rows.append(
+            CallRow(
+                Kind(of_kind).words,
+                group if group >= 0 else None,
+                ranks,
+                len(chosen),
+                round(float(size_bytes[tasks.call[chosen]].sum())),
+                recorded_s,
+            )
+        )
+    return rows
+
+
+def _words(ranks: Sequence[int]) -> str:
+    shown = ", ".join(map(str, ranks[:SHOWN_RANKS]))
+    return f"{len(ranks)}: {shown}{', ...' if len(ranks) > SHOWN_RANKS else ''}"
+
+
+VERDICT_FILE, VERDICT_VERSION = "verdict.json", 1
+TAR_MAGIC_AT, TAR_MAGIC = 257, b"ustar"
+"""Where a tar archive has its mark (POSIX.1-1988)."""
+BEGINNING_BYTES = 16 << 20
+"""What precedes a profile's events: device properties, and the ranks of all process groups, which are megabytes for
+thousands of ranks."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of traces: how a file of it is told from its beginning, and what reads one rank's."""
+
+    name: str
+    recognises: Callable[[bytes], bool]
+    read: Callable[[Path, Reading, Watch], RankRecord]
+
+
+MODULES = (execution_trace, kineto_profile, chakra_json, chakra)
+FORMATS = tuple(Format(module.NAME, module.recognises, module.read) for module in MODULES)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file that was read."""
+
+    file: str
+    format: str
+    #: As the file says; None if it does not.
+    rank: int | None
+    calls: int
+
+
+@dataclass(frozen=True)
+class Imported:
+    """The outcome of an import."""
+
+    sources: tuple[Source, ...]
+    findings: tuple[Finding, ...]
+    #: None if it would be a guess: the findings say why.
+    workload: Workload | None
+    summary: Summary | None
+
+    @property
+    def refusals(self) -> tuple[Finding, ...]:
+        """Why there is no workload."""
+        return tuple(finding for finding in self.findings if finding.refused)
+
+    def write(self, folder: Path) -> None:
+        """Writes the workload, if there is one, and the verdict to a folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.workload is None:
+            (folder / FILE_NAME).unlink(missing_ok=True)  # an earlier import's would be taken for this one's
+        else:
+            self.workload.save(folder / FILE_NAME)
+        document = {
+            "format": "gradwire import verdict",
+            "version": VERDICT_VERSION,
+            "sources": [asdict(source) for source in self.sources],
+            "refused": [asdict(finding) for finding in self.refusals],
+            "rests_on": [asdict(finding) for finding in self.findings if not finding.refused],
+            "summary": asdict(self.summary) if self.summary else None,
+        }
+        with replacing(folder / VERDICT_FILE) as partial:
+            partial.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def import_traces(paths: Sequence[Path], name: str, reading: Reading, watch: Watch) -> Imported:
+    """Reads the traces of a job's ranks. Raises InputFault for a file that cannot be read, with its name and the
+    place."""
+    records = []
+    for path in paths:
+        try:
+            records.append(_format_of(path).read(path, reading, watch))
+        except InputFault as fault:
+            raise InputFault(cut_short(str(fault))) from fault
+        watch(path, 1, 1)
+    findings = Findings()
+    workload = assembled(name, records, reading, findings)
+    sources = tuple(Source(record.file, record.format_name, record.rank, len(record.calls)) for record in records)
+    return Imported(sources, findings.all, workload, None if workload is None else summary_of(workload, records))
+
+
+def _format_of(path: Path) -> Format:
+    """Raises InputFault for a file of none of the formats."""
+    start = beginning(path, BEGINNING_BYTES)
+    if not start:
+        raise InputFault(f"{path}: is empty")
+    for known in FORMATS:
+        if known.recognises(start):
+            return known
+    if _is_archive(start):
+        raise InputFault(f"{path}: is an archive of files: unpack it, and give the traces in it")
+    raise InputFault(f"{path}: is none of: {', '.join(known.name for known in FORMATS)}")
+
+
+def _is_archive(start: bytes) -> bool:
+    """Whether a file begins as a tar archive, packed or not, or a zip file does."""
+    return start.startswith(b"PK\x03\x04") or start[TAR_MAGIC_AT:].startswith(TAR_MAGIC)

@@ -1,1 +1,0 @@
-"""Values that files give: quantities with units, fields with ranges, and what a value must be, in words."""

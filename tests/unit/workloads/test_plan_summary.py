@@ -1,0 +1,73 @@
+"""The busiest port of a plan: its time at line rate is the bandwidth bound, on whatever network."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gradwire.analysis.bounds import bounds
+from gradwire.datatypes.fabric import Fabric, Topology
+from gradwire.datatypes.plan import Plan
+from gradwire.workloads.job import Cluster
+from gradwire.workloads.models.profile import LayerKind
+from gradwire.workloads.plan_summary import busiest_port, summary_lines
+from gradwire.workloads.strategy_registry import strategy, strategy_names
+from tests.shared.small_jobs import compiled, job_of, profile_of
+
+PROFILE = profile_of([(LayerKind.CONV, [3000, 10]), (LayerKind.FC, [40_000])])
+SINGLE = Fabric(hosts=4, rate_bps=10e9)
+
+
+def leaf_spine(oversubscription: float) -> Fabric:
+    return replace(SINGLE, topology=Topology.LEAF_SPINE, leaves=2, spines=2, oversubscription=oversubscription)
+
+
+FAT_TREE = replace(SINGLE, topology=Topology.FAT_TREE, leaves=1, spines=1, pods=2, cores=2, core_oversubscription=4.0)
+NETWORKS = {"single": SINGLE, "fat tree": FAT_TREE, **{f"{ratio}:1": leaf_spine(ratio) for ratio in (1, 4, 40)}}
+CLUSTERS = {"four servers": Cluster(4, 4), "one": Cluster(4, 1), "machines": Cluster(8, 2, workers_per_host=2)}
+
+
+def plan_on(fabric: Fabric, name: str, cluster: Cluster) -> tuple[Plan, Fabric]:
+    how = strategy(name)
+    fabric = replace(fabric, aggregators=how.aggregators(how.options()))
+    job = job_of(PROFILE, cluster if how.needs_servers else replace(cluster, servers=0))
+    return next(iter(compiled(replace(job, rate_bps=fabric.rate_bps, fabric=fabric), name, {}).values())), fabric
+
+
+@pytest.mark.parametrize("name", strategy_names())
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+@pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
+def test_it_takes_the_bandwidth_bound(name: str, network: Fabric, cluster: Cluster) -> None:
+    if name == "ring-multicast" and cluster.workers_per_host > 1:
+        pytest.skip("has one worker a host")
+    if strategy(name).aggregators(strategy(name).options()) and network.topology is Topology.FAT_TREE:
+        pytest.skip("knows one or two tiers")
+    plan, fabric = plan_on(network, name, cluster)
+    assert busiest_port(plan, fabric).seconds == pytest.approx(bounds(plan, fabric).bandwidth_s, rel=1e-12)
+
+
+def test_oversubscribed_uplinks_are_named_with_what_they_carry() -> None:
+    plan, fabric = plan_on(leaf_spine(4), "ring", Cluster(4))
+    busiest = busiest_port(plan, fabric)
+    assert busiest.name.startswith("uplinks of leaf ")
+    assert busiest.rate == "2 x 2.5 Gbit/s"
+    assert f"busiest port: {busiest.name}, 0." in summary_lines(plan, fabric)[-1]
+    assert busiest_port(*plan_on(SINGLE, "ring", Cluster(4))).name.startswith("h")
+    busiest = busiest_port(*plan_on(FAT_TREE, "ring", Cluster(4)))
+    assert busiest.name.startswith("uplinks of pod ")
+    assert busiest.rate == "2 x 2.5 Gbit/s"
+
+
+def test_the_network_is_told_in_a_line() -> None:
+    plan, _ = plan_on(SINGLE, "ring", Cluster(4))
+    assert "network: 4 hosts at 10 Gbit/s on one switch" in summary_lines(plan, SINGLE)
+    assert (
+        "network: 4 hosts at 10 Gbit/s on leaf/spine 2 x 2, uplinks at 2.5 Gbit/s (oversubscription 4)"
+        in summary_lines(plan, leaf_spine(4))
+    )
+
+
+def test_a_plan_that_sends_nothing_has_an_idle_port() -> None:
+    plan, fabric = plan_on(replace(SINGLE, hosts=1), "ring", Cluster(1))
+    assert busiest_port(plan, fabric).seconds == 0

@@ -1,0 +1,65 @@
+"""Strategies that a notebook registers: found by name, replaced by a later one, refused where the name is somebody
+else's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from gradwire.faults import InputFault
+from gradwire.plugin import Job, Plan, Strategy, register
+from gradwire.scenario.loading import scenario_of
+from gradwire.workloads.strategy_registry import REGISTERED, THIS_PROCESS, strategy, strategy_names, strategy_origins
+
+CONTENT: dict[str, Any] = {
+    "title": "Mine",
+    "cluster": {"workers": 2},
+    "fabric": {"rate": "10gbit"},
+    "model": {"name": "alexnet", "device": "k40"},
+    "strategy": {"name": "mine"},
+}
+
+
+def compiled(job: Job, options: Any) -> Mapping[str, Plan]:
+    return strategy("ring").compile(job, options)
+
+
+MINE = Strategy(name="mine", summary="a ring", source="here", compile=compiled, needs_servers=False)
+
+
+@pytest.fixture(autouse=True)
+def _forgotten() -> Iterator[None]:
+    """Strategies that a test registers are forgotten after it."""
+    yield
+    REGISTERED.clear()
+
+
+def test_a_registered_strategy_is_one_of_all() -> None:
+    with pytest.raises(InputFault, match="'mine' is unknown"):
+        scenario_of(CONTENT)
+    assert register(MINE) is MINE
+    assert strategy("mine") is MINE
+    assert "mine" in strategy_names()
+    assert strategy_origins("mine") == [THIS_PROCESS]
+    assert scenario_of(CONTENT).points[0].section.strategy.name == "mine"
+
+
+def test_a_later_one_of_the_same_name_takes_its_place() -> None:
+    register(MINE)
+    later = register(replace(MINE, summary="another"))
+    assert strategy("mine") is later
+
+
+@pytest.mark.parametrize("name", ["ring", "geryon"])
+def test_names_of_gradwires_own_strategies_are_refused(name: str) -> None:
+    with pytest.raises(InputFault, match=f"'{name}' is already one of gradwire: give yours another name"):
+        register(replace(MINE, name=name))
+    assert strategy(name).source != "here"
+
+
+def test_what_is_no_strategy_is_refused() -> None:
+    with pytest.raises(InputFault, match="is a function: register a Strategy"):
+        register(cast(Strategy, compiled))
