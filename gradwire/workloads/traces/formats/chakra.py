@@ -31,7 +31,7 @@ from google.protobuf.message import DecodeError
 
 from gradwire.faults import InputFault
 from gradwire.workloads.traces.formats import chakra_messages as chakra
-from gradwire.workloads.traces.formats.json_items import opened
+from gradwire.workloads.traces.formats.json_items import opened, progress
 from gradwire.workloads.traces.formats.pytorch_calls import configured_groups
 from gradwire.workloads.traces.record import (
     COMPUTE_STREAM,
@@ -83,17 +83,17 @@ def recognises(beginning: bytes) -> bool:
 def _varint(data: bytes, at: int) -> tuple[int, int] | None:
     """A number, and where it ends; None if the data ends first or the number is longer than 64 bits."""
     value = 0
-    for place, byte in enumerate(data[at : at + 10]):
-        value |= (byte & 127) << (7 * place)
+    for digit, byte in enumerate(data[at : at + 10]):
+        value |= (byte & 127) << (7 * digit)
         if byte < 128:
-            return value, at + place + 1
+            return value, at + digit + 1
     return None
 
 
 def messages(path: Path, file: IO[bytes], watch: Watch) -> Iterator[tuple[int, bytes]]:
     """Yields the messages of a file, each with the byte that it begins at. Raises InputFault where the file is cut off
     or damaged."""
-    total, base, data, at = path.stat().st_size, 0, b"", 0
+    base, data, at = 0, b"", 0
     while True:
         head = _varint(data, at)
         length, start = head or (0, at)
@@ -108,7 +108,7 @@ def messages(path: Path, file: IO[bytes], watch: Watch) -> Iterator[tuple[int, b
             if not more:
                 raise InputFault(f"{path}: byte {base + at}: the file ends in the middle of a node")
             base, data, at = base + at, data[at:] + more, 0
-            watch(path, min(base, total), total)
+            watch(path, *progress(file))
             continue
         yield base + at, data[start : start + length]
         at = start + length

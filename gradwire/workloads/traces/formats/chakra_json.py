@@ -25,7 +25,7 @@ from google.protobuf import json_format
 from gradwire.faults import InputFault
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.formats.chakra import fill
-from gradwire.workloads.traces.formats.json_items import JsonItems, beginning, opened
+from gradwire.workloads.traces.formats.json_items import JsonItems, beginning, opened, progress
 from gradwire.workloads.traces.record import Findings, RankRecord, Reading, Watch
 
 NAME = "Chakra execution trace in JSON"
@@ -61,7 +61,7 @@ ATTRIBUTES = ("num_ops", "comm_type", "comm_size", "comm_priority", "comm_src", 
 
 
 class Head(msgspec.Struct):
-    """What stands beside a `workload_graph`; nothing of it is read."""
+    """What an object has besides its `workload_graph`; nothing of it is read."""
 
 
 def recognises(beginning: bytes) -> bool:
@@ -114,12 +114,11 @@ def _past_space(text: str, at: int) -> int:
 
 def _blocks(path: Path, watch: Watch) -> Iterator[str]:
     """A file's text in blocks. Raises InputFault."""
-    decode, total = codecs.getincrementaldecoder("utf-8")().decode, path.stat().st_size
+    decode = codecs.getincrementaldecoder("utf-8")().decode
     with opened(path) as file:
-        raw = getattr(file, "fileobj", None) or file
         try:
             while block := file.read(BLOCK_BYTES):
-                watch(path, min(raw.tell(), total), total)
+                watch(path, *progress(file))
                 yield decode(block)
         except (EOFError, OSError, zlib.error) as error:
             raise InputFault(f"{path}: its compressed content is damaged or cut off: {error}") from error

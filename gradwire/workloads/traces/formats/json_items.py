@@ -9,10 +9,13 @@ out in any case. So a wrong guess costs time and nothing else.
 from __future__ import annotations
 
 import gzip
+import io
 import itertools
+import os
 import re
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Generic, TypeVar, cast
 
@@ -22,13 +25,16 @@ from gradwire import regular_files
 from gradwire.faults import InputFault
 from gradwire.workloads.traces.record import Watch
 
+GZIP_MAGIC = b"\x1f\x8b"
+READ_BYTES = 128 << 10
+"""Read from the disk at once."""
 BLOCK_BYTES = 4 << 20
 """Larger blocks are no faster, and their decoded items take about ten times their size."""
 MOST_ITEM_BYTES = 64 << 20
 """No event of a real trace comes near; without a limit, a broken file would be read whole into memory to look for an
 end."""
 CUTS = 64
-"""Places from a block's end backwards at which an item may end. In real traces the first or second is right."""
+"""Positions from a block's end backwards at which an item may end. In real traces the first or second is right."""
 MOST_ENDS = 1000
 """Brackets after the last item but one that are tried for the end of the list."""
 BEHIND_ITEM = re.compile(rb"\}\s*(?=,\s*\{)")
@@ -38,14 +44,29 @@ Item = TypeVar("Item")
 Head = TypeVar("Head")
 
 
-def opened(path: Path) -> IO[bytes]:
-    """The file, uncompressed if its content is gzipped, whatever its name is. Raises InputFault."""
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """The file, uncompressed if its content is gzipped, whatever its name is. Raises InputFault.
+
+    It is opened once, so that what is read is what was found to be a regular file.
+    """
     try:
-        with regular_files.opened(path, None, follow=True) as file:
-            zipped = file.read(2) == b"\x1f\x8b"
-        return cast(IO[bytes], gzip.open(path)) if zipped else path.open("rb")
+        raw = regular_files.opened(path, None, follow=True)
     except OSError as error:
         raise InputFault(f"{path}: {error.strerror or error}") from error
+    with raw, io.BufferedReader(cast(io.RawIOBase, raw), READ_BYTES) as file:
+        if _read(path, file, len(GZIP_MAGIC), peek=True) != GZIP_MAGIC:
+            yield file
+        else:
+            with gzip.GzipFile(fileobj=file) as unzipped:
+                yield cast(IO[bytes], unzipped)
+
+
+def progress(file: IO[bytes]) -> tuple[int, int]:
+    """How many bytes of what `opened` yielded have been read from the disk, and of how many."""
+    on_disk = getattr(file, "fileobj", None) or file
+    total_bytes = os.fstat(on_disk.fileno()).st_size
+    return min(on_disk.tell(), total_bytes), total_bytes
 
 
 def beginning(path: Path, size_bytes: int) -> bytes:
@@ -54,9 +75,13 @@ def beginning(path: Path, size_bytes: int) -> bytes:
         return _read(path, file, size_bytes)
 
 
-def _read(path: Path, file: IO[bytes], size_bytes: int) -> bytes:
+def _read(path: Path, file: IO[bytes], size_bytes: int, *, peek: bool = False) -> bytes:
+    """The next bytes of a file, which are read again later after a peek. Raises InputFault."""
     try:
-        return file.read(size_bytes)
+        content = file.read(size_bytes)
+        if peek:
+            file.seek(0)
+        return content
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputFault(f"{path}: its compressed content is damaged or cut off: {error}") from error
     except OSError as error:
@@ -64,7 +89,7 @@ def _read(path: Path, file: IO[bytes], size_bytes: int) -> bytes:
 
 
 class JsonItems(Generic[Item, Head]):
-    """The items of the list at `key` of a JSON object, one after the other, and then what stands beside the list.
+    """The items of the list at `key` of a JSON object, one after the other, and then what the object has besides the list.
 
     item, head: types that msgspec decodes items, and the object without its list, into. Iterating raises InputFault,
     with the file and the number of the item, for what is not valid, and for a file that ends early.
@@ -74,7 +99,6 @@ class JsonItems(Generic[Item, Head]):
         self._path, self._key, self._watch = path, key, watch
         self._items = msgspec.json.Decoder(list[item])  # type: ignore[valid-type]
         self._head = msgspec.json.Decoder(head)
-        self._total = path.stat().st_size
         self._seen = 0
         self._before = self._after = b""
 
@@ -82,26 +106,25 @@ class JsonItems(Generic[Item, Head]):
         """Yields the items."""
         with opened(self._path) as file:
             rest = self._list_start(file)
-            raw = getattr(file, "fileobj", None) or file
             while True:
                 block = _read(self._path, file, BLOCK_BYTES)
-                self._watch(self._path, min(raw.tell(), self._total), self._total)
+                self._watch(self._path, *progress(file))
                 text = rest + block
-                found, rest = self._whole_items(text) if block else self._last_items(text)
-                self._seen += len(found)
-                yield from found
+                items, rest = self._whole_items(text) if block else self._last_items(text)
+                self._seen += len(items)
+                yield from items
                 if not block:
                     return
                 if len(rest) > MOST_ITEM_BYTES:
                     raise self._fault(f"is larger than {MOST_ITEM_BYTES >> 20} MiB, or its text is damaged")
 
     def head(self) -> Head:
-        """What stands beside the list, once all items have been read. Raises InputFault."""
+        """What the object has besides the list, once all items have been read. Raises InputFault."""
         text = self._before + b"null" + self._after
         try:
             return self._head.decode(text)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            raise InputFault(f"{self._path}: beside its '{self._key}': {_reason(error)}") from error
+            raise InputFault(f"{self._path}: besides its '{self._key}': {_reason(error)}") from error
 
     def _list_start(self, file: IO[bytes]) -> bytes:
         """Reads up to the list; returns what follows its bracket."""
@@ -124,19 +147,19 @@ class JsonItems(Generic[Item, Head]):
         """The items that the text surely has whole, and the rest of it."""
         ends = [match.end() for match in BEHIND_ITEM.finditer(text, max(0, len(text) - BLOCK_BYTES))]
         for end in ends[: -CUTS - 1 : -1]:
-            if (found := self._decoded(text[:end])) is not None:
-                return found, text[end:].lstrip().removeprefix(b",")
+            if (items := self._decoded(text[:end])) is not None:
+                return items, text[end:].lstrip().removeprefix(b",")
         return [], text
 
     def _last_items(self, text: bytes) -> tuple[list[Item], bytes]:
         """The items before the end of the list. What follows it is kept for `head`."""
-        found, text = self._whole_items(text)
-        self._seen += len(found)
+        items, text = self._whole_items(text)
+        self._seen += len(items)
         for match in itertools.islice(BEHIND_LIST.finditer(text), MOST_ENDS):
             if _is_json(b"[" + text[: match.end()]) and _is_json(self._before + b"null" + text[match.end() :]):
                 self._after = text[match.end() :]
-                self._seen -= len(found)
-                return found + (self._decoded(text[: match.start()], last=True) or []), b""
+                self._seen -= len(items)
+                return items + (self._decoded(text[: match.start()], last=True) or []), b""
         raise self._fault(self._what_is_wrong(text))
 
     def _decoded(self, text: bytes, *, last: bool = False) -> list[Item] | None:
@@ -179,7 +202,7 @@ def _is_json(text: bytes) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong with a text, in words of its own."""
+    """What is wrong with a text, in words."""
     if isinstance(error, RecursionError):
         return "is nested too deeply"
     return {"Input data was truncated": "the file ends here, in the middle"}.get(str(error), str(error))

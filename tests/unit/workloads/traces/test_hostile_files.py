@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import pytest
 
+from gradwire import regular_files
 from gradwire.faults import InputFault
 from gradwire.workloads.traces.formats import chakra_messages as chakra
+from gradwire.workloads.traces.formats.json_items import opened, progress
 from gradwire.workloads.traces.workload import FILE_NAME, Workload
 from tests.unit.workloads.traces.small_traces import (
     KinetoFile,
@@ -210,3 +214,21 @@ def test_a_workload_comes_back_as_it_was_written(tmp_path: Path) -> None:
     outcome.write(tmp_path)
     assert outcome.workload is not None
     assert Workload.load(tmp_path).digest() == outcome.workload.digest()
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_what_was_checked_is_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zipped: bool) -> None:
+    path, pipe = tmp_path / "trace", tmp_path / "pipe"
+    path.write_bytes(gzip.compress(b"checked") if zipped else b"checked")
+    os.mkfifo(pipe)
+    open_regular = regular_files.opened
+
+    def open_and_swap(*arguments: Any, **options: Any) -> BinaryIO:
+        file = open_regular(*arguments, **options)
+        pipe.rename(path)  # as whoever has the folder may do between two system calls
+        return file
+
+    monkeypatch.setattr(regular_files, "opened", open_and_swap)
+    with opened(path) as file:
+        assert file.read() == b"checked"
+        assert progress(file)[0] > 0
