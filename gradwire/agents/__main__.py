@@ -101,10 +101,10 @@ class Agent:
         self._log = Path(command.log)
         ranks = {rank for rank, host in enumerate(self._plan.rank_host.tolist()) if host in self._hosts}
         workers = self._plan.workers.tolist()
-        own = [fault for fault in command.faults if workers[fault.worker] in ranks]
-        self._pace = Pace(own, workers) if own else None
-        self._perils = Perils(own, workers, ranks, command.stall_limit_ns) if command.stall_limit_ns else None
-        if self._compiled and can_replay(self._plan) and not own and self._perils is None:
+        faults = [fault for fault in command.faults if workers[fault.worker] in ranks]
+        self._pace = Pace(faults, workers) if faults else None
+        self._perils = Perils(faults, workers, ranks, command.stall_limit_ns) if command.stall_limit_ns else None
+        if self._compiled and can_replay(self._plan) and not faults and self._perils is None:
             self._replay = CompiledReplay(self._compiled, self._plan, ranks, command.iterations)
         else:
             self._replay = None

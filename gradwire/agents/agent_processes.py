@@ -298,7 +298,7 @@ class AgentGroup:
         if not self._cut_short:
             return died
         self._hear([other for other in self._processes if other is not process])
-        awaited = [line for each in self._cut_short for line in each.awaited]
+        awaited = [line for cut_short in self._cut_short for line in cut_short.awaited]
         return AgentDied(str(died), last_words(self._cut_short[0].reason, self._deaths, awaited))
 
     def _hear(self, processes: list[_Process]) -> None:

@@ -78,7 +78,7 @@ class Windows:
         """What became of each socket."""
         self.look()
         living = {number for number, sock in self._sockets.items() if sock.fileno() >= 0}
-        return tuple(self._state(each) for each in connections if each.number in living)
+        return tuple(self._state(connection) for connection in connections if connection.number in living)
 
     def _state(self, connection: Connection) -> SocketState:
         sock = self._sockets[connection.number]
@@ -105,7 +105,11 @@ def window_states(sockets: Mapping[int, socket.socket], connections: Iterable[Co
     A kernel that does not tell the window that a receiver offered gives 0 for it.
     """
     living = {number for number, sock in sockets.items() if sock.fileno() >= 0}
-    return tuple(_window_state(each, sockets[each.number]) for each in connections if each.number in living)
+    return tuple(
+        _window_state(connection, sockets[connection.number])
+        for connection in connections
+        if connection.number in living
+    )
 
 
 def _window_state(connection: Connection, sock: socket.socket) -> WindowState:

@@ -56,7 +56,7 @@ class Pace:
 
     def records(self, end_ns: int) -> tuple[FaultRecord, ...]:
         """What became of the faults of ranks that were here, in a replay that ended at `end_ns`."""
-        return tuple(_record(each, end_ns) for of_rank in self._of_rank.values() for each in of_rank)
+        return tuple(_record(slowness, end_ns) for of_rank in self._of_rank.values() for slowness in of_rank)
 
     def _factor(self, rank: int, now_ns: int) -> float:
         factor = 1.0
@@ -67,7 +67,9 @@ class Pace:
         return factor
 
     def _next_change(self, rank: int, now_ns: int) -> int | None:
-        times = (time_ns for each in self._of_rank.get(rank, ()) for time_ns in (each.begin_ns, each.end_ns))
+        times = (
+            time_ns for slowness in self._of_rank.get(rank, ()) for time_ns in (slowness.begin_ns, slowness.end_ns)
+        )
         return min((time_ns for time_ns in times if time_ns is not None and time_ns > now_ns), default=None)
 
 

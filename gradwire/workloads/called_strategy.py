@@ -117,8 +117,8 @@ def _place(strategy: Strategy, error: Exception) -> str:
     there is none."""
     code = getattr(_unwrapped(strategy.compile), "__code__", None)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _lies_in_package(frame.filename)]
-    own = [frame for frame in frames if code is not None and frame.filename == code.co_filename] or frames
-    return f" at {own[-1].filename}:{own[-1].lineno}, in {own[-1].name}" if own else ""
+    own_frames = [frame for frame in frames if code is not None and frame.filename == code.co_filename] or frames
+    return f" at {own_frames[-1].filename}:{own_frames[-1].lineno}, in {own_frames[-1].name}" if own_frames else ""
 
 
 def _lies_in_package(file: str) -> bool:

@@ -285,8 +285,8 @@ def _members(plan: Plan, sets: Int64) -> Int64:
         [[0], len(plan.workers) + (plan.set_start if len(plan.set_start) else np.zeros(1, np.int64))]
     )
     lengths = np.diff(start)[number + 1]
-    place = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    members: Int64 = ranks[np.repeat(start[number + 1], lengths) + place] * max(1, chunks)
+    position = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    members: Int64 = ranks[np.repeat(start[number + 1], lengths) + position] * max(1, chunks)
     return members + np.repeat(np.arange(chunks), lengths)
 
 

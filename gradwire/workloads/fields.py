@@ -51,7 +51,9 @@ class ValueKind:
             else:
                 break
         self.annotation = annotation
-        self.constraints = [inner for each in constraints for inner in (each, *getattr(each, "metadata", ()))]
+        self.constraints = [
+            inner for constraint in constraints for inner in (constraint, *getattr(constraint, "metadata", ()))
+        ]
 
     @staticmethod
     def _without_none(annotation: Any) -> list[Any]:
@@ -61,7 +63,7 @@ class ValueKind:
     @property
     def quantity(self) -> Quantity | None:
         """The kind of quantity that the value is, if it is written with a unit."""
-        return next((each for each in self.constraints if isinstance(each, Quantity)), None)
+        return next((constraint for constraint in self.constraints if isinstance(constraint, Quantity)), None)
 
     @property
     def of_numbers(self) -> Quantity | None:
@@ -114,17 +116,24 @@ class ValueKind:
     @property
     def because(self) -> str:
         """Why the value has its bounds, in brackets, or "" where that goes without saying."""
-        reason = next((each.reason for each in self.constraints if isinstance(each, Because)), "")
+        reason = next((constraint.reason for constraint in self.constraints if isinstance(constraint, Because)), "")
         return f" ({reason})" if reason else ""
 
     def bound(self, name: str) -> float | None:
         """A bound by pydantic's name for it: gt, ge, lt or le."""
-        return next((getattr(each, name) for each in self.constraints if getattr(each, name, None) is not None), None)
+        return next(
+            (
+                getattr(constraint, name)
+                for constraint in self.constraints
+                if getattr(constraint, name, None) is not None
+            ),
+            None,
+        )
 
     @property
     def told(self) -> str:
         """What the value must be as the field says it itself, or ""."""
-        return next((each.words for each in self.constraints if isinstance(each, InWords)), "")
+        return next((constraint.words for constraint in self.constraints if isinstance(constraint, InWords)), "")
 
     @property
     def words(self) -> str:
@@ -136,11 +145,13 @@ class ValueKind:
         if self.quantity is not None:
             return f"{self.quantity.name}{self._range()}, such as {self.quantity.examples}"
         if self.annotation in PLAIN:
-            is_short = any(getattr(each, "min_length", None) for each in self.constraints)
+            is_short = any(getattr(constraint, "min_length", None) for constraint in self.constraints)
             return f"{PLAIN[self.annotation]}{' that is not empty' if is_short else ''}{self._range()}"
         several = self._without_none(self.annotation)
         return (
-            _alternatives([ValueKind(each).words for each in several]) if len(several) > 1 else self._container_words()
+            _alternatives([ValueKind(alternative).words for alternative in several])
+            if len(several) > 1
+            else self._container_words()
         )
 
     def _container_words(self) -> str:
@@ -171,10 +182,10 @@ class ValueKind:
         return f"{value:g}" if isinstance(value, float) or abs(value) > MOST_WRITTEN_OUT else f"{value}"
 
 
-def kind_at(section: type[BaseModel], place: Sequence[str | int]) -> ValueKind | None:
+def kind_at(section: type[BaseModel], path: Sequence[str | int]) -> ValueKind | None:
     """What the value at a place in a section must be; None if the section does not say."""
     kind = ValueKind(section)
-    for step in place:
+    for step in path:
         if kind.section is not None and step in kind.section.model_fields:
             field = kind.section.model_fields[str(step)]
             kind = ValueKind(field.annotation, field.metadata)

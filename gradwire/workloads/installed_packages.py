@@ -101,14 +101,14 @@ def _model(name: str) -> Profile:
     MODELS.refuse_clash(name, BUILT_IN.models)
     (entry,) = MODELS.entries()[name]
     function = MODELS.loaded(entry)
-    place = MODELS.place(entry)
+    origin = MODELS.place(entry)
     if not callable(function):
-        raise InputFault(f"{place} is a {type(function).__name__}: it must be a function that returns a Profile")
+        raise InputFault(f"{origin} is a {type(function).__name__}: it must be a function that returns a Profile")
     profile = _called(function, entry)
     if not isinstance(profile, Profile):
-        raise InputFault(f"{place} returns a {type(profile).__name__}: it must return a Profile (gradwire.plugin)")
+        raise InputFault(f"{origin} returns a {type(profile).__name__}: it must return a Profile (gradwire.plugin)")
     if profile.name != name:
-        raise InputFault(f"{place} calls itself '{profile.name}': give the entry point and the Profile the same name")
+        raise InputFault(f"{origin} calls itself '{profile.name}': give the entry point and the Profile the same name")
     return profile
 
 

@@ -69,8 +69,8 @@ class Cluster:
 
     def worker_port(self, worker: int) -> int:
         """Host of the fabric that a worker is at: the NIC of its machine that it uses."""
-        machine, place = divmod(worker, self.workers_per_host)
-        return machine * self.nics_per_host + place * self.nics_per_host // self.workers_per_host
+        machine, index = divmod(worker, self.workers_per_host)
+        return machine * self.nics_per_host + index * self.nics_per_host // self.workers_per_host
 
     def server_host(self, server: int) -> int:
         """Index of a server's machine."""

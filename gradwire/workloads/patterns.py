@@ -54,9 +54,9 @@ def probe_phases(fabric: Fabric, size_bytes: int) -> list[tuple[list[Transfer], 
     phases: list[tuple[list[Transfer], float]] = []
     if size > 1:
         around = [
-            Transfer(host, hosts[(place + 1) % size], size_bytes)
+            Transfer(host, hosts[(index + 1) % size], size_bytes)
             for hosts in leaves
-            for place, host in enumerate(hosts)
+            for index, host in enumerate(hosts)
         ]
         phases.append((around, fabric.rate_bps * (1 - fabric.ack_share())))
     if len(leaves) > 1:

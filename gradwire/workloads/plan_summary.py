@@ -99,20 +99,20 @@ def _uplinks(plan: Plan, fabric: Fabric, tier: Tier) -> Iterator[BusyPort]:
 def _parts_of(fabric: Fabric, tier: Tier, endpoints: Int64) -> Int64:
     """Returns the index of the leaf, or pod, that each endpoint is in; -1 for those above."""
     parts = [tier.part_of_switch[fabric.switch_of(endpoint)] for endpoint in range(fabric.endpoints)]
-    found: Int64 = np.array(parts, np.int64)[endpoints]
-    return found
+    of_endpoint: Int64 = np.array(parts, np.int64)[endpoints]
+    return of_endpoint
 
 
-def _busiest(plan: Plan, fabric: Fabric, send: Int64, place: Int64) -> tuple[int, int, float]:
+def _busiest(plan: Plan, fabric: Fabric, send: Int64, port: Int64) -> tuple[int, int, float]:
     """Returns the place with the most bytes on the line, its payload, and its bytes on the line with the overhead of
     full frames."""
     size = plan.ops.size_bytes[send]
     multicast = plan.ops.group[send] == 1
     line = np.bincount(
-        place, size / np.where(multicast, fabric.multicast_goodput_share(), fabric.goodput_share()), minlength=1
+        port, size / np.where(multicast, fabric.multicast_goodput_share(), fabric.goodput_share()), minlength=1
     )
     index = int(line.argmax())
-    return index, int(size[place == index].sum()), float(line[index])
+    return index, int(size[port == index].sum()), float(line[index])
 
 
 def _first_of_each(*keys: npt.NDArray[np.int32] | Int64) -> Int64:
@@ -156,8 +156,8 @@ def _hosts(plan: Plan) -> int:
 
 def _network(fabric: Fabric) -> str:
     machines, nics = fabric.hosts // fabric.nics_per_host, fabric.nics_per_host
-    each = f"with {nics} NICs each " if nics > 1 else ""
-    hosts = f"{machines} host{'s' if machines > 1 else ''} {each}at {fabric.rate_bps / 1e9:g} Gbit/s"
+    per_host = f"with {nics} NICs each " if nics > 1 else ""
+    hosts = f"{machines} host{'s' if machines > 1 else ''} {per_host}at {fabric.rate_bps / 1e9:g} Gbit/s"
     if fabric.topology is Topology.SINGLE_SWITCH:
         return f"{hosts} on one switch"
     rails = f", NICs on {fabric.nics_per_host} rails" if fabric.rails else ""

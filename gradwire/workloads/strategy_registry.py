@@ -59,14 +59,14 @@ def strategy_in(path: Path, name: str | None = None) -> Strategy:
     declared = strategies_in(path)
     if name is None and len(declared) > 1:
         first = declared[0].name
-        names = ", ".join(each.name for each in declared)
+        names = ", ".join(candidate.name for candidate in declared)
         raise InputFault(f"{path}: has several strategies ({names}): say which, like {path.name}:{first}")
-    found = [each for each in declared if name in (None, each.name)]
-    if not found:
+    matching = [candidate for candidate in declared if name in (None, candidate.name)]
+    if not matching:
         raise InputFault(
-            f"{path}: has no strategy '{name}'; its STRATEGIES: {', '.join(each.name for each in declared)}"
+            f"{path}: has no strategy '{name}'; its STRATEGIES: {', '.join(candidate.name for candidate in declared)}"
         )
-    return found[0]
+    return matching[0]
 
 
 def strategies_in(path: Path) -> tuple[Strategy, ...]:
@@ -86,10 +86,12 @@ def strategies_in(path: Path) -> tuple[Strategy, ...]:
         raise InputFault(
             f"{path}: STRATEGIES = {declared!r}: must be a tuple of Strategy: end the file with a line like STRATEGIES = (STRATEGY,)"
         )
-    for each in declared:
-        if not isinstance(each, Strategy):
-            raise InputFault(f"{path}: STRATEGIES has a {type(each).__name__}: it must be a Strategy (gradwire.plugin)")
-    names = [each.name for each in declared]
+    for candidate in declared:
+        if not isinstance(candidate, Strategy):
+            raise InputFault(
+                f"{path}: STRATEGIES has a {type(candidate).__name__}: it must be a Strategy (gradwire.plugin)"
+            )
+    names = [candidate.name for candidate in declared]
     if len(set(names)) < len(names):
         raise InputFault(f"{path}: two of its strategies are called '{max(names, key=names.count)}'")
     return tuple(declared)
@@ -125,13 +127,13 @@ def by_name(declared: Iterable[Strategy]) -> Mapping[str, Strategy]:
 
 def _declared() -> Iterator[Strategy]:
     """Imports every strategy module, those of folders included. Raises InternalFault for one without STRATEGIES."""
-    for found in pkgutil.walk_packages(strategies.__path__, f"{strategies.__name__}."):
-        if found.ispkg:
+    for info in pkgutil.walk_packages(strategies.__path__, f"{strategies.__name__}."):
+        if info.ispkg:
             continue
-        module = importlib.import_module(found.name)
+        module = importlib.import_module(info.name)
         if not hasattr(module, "STRATEGIES"):
             raise InternalFault(
-                f"{found.name} has no STRATEGIES: list its strategies, or move it out of workloads/strategies"
+                f"{info.name} has no STRATEGIES: list its strategies, or move it out of workloads/strategies"
             )
         yield from module.STRATEGIES
 
@@ -193,11 +195,11 @@ def strategy(name: str, files: Mapping[str, str] | None = None) -> Strategy:
 def _of_package(name: str) -> Strategy:
     (entry,) = STRATEGIES.entries()[name]
     loaded = STRATEGIES.loaded(entry)
-    place = STRATEGIES.place(entry)
+    origin = STRATEGIES.place(entry)
     if not isinstance(loaded, Strategy):
-        raise InputFault(f"{place} is a {type(loaded).__name__}: it must be a Strategy (gradwire.plugin)")
+        raise InputFault(f"{origin} is a {type(loaded).__name__}: it must be a Strategy (gradwire.plugin)")
     if loaded.name != name:
-        raise InputFault(f"{place} calls itself '{loaded.name}': give the entry point and the Strategy the same name")
+        raise InputFault(f"{origin} calls itself '{loaded.name}': give the entry point and the Strategy the same name")
     return loaded
 
 

@@ -93,14 +93,14 @@ def header() -> str:
 
 def offsets(layout: struct.Struct, names: Iterable[str]) -> dict[str, tuple[int, int]]:
     """Where each field of a layout without padding begins, and its size; `x` is left out."""
-    found, remaining, at = {}, iter(names), 0
+    fields_at, remaining, at = {}, iter(names), 0
     for count, unit in _UNIT.findall(layout.format):
         size_bytes = struct.calcsize(f"={unit}")
         for _ in range(int(count or 1)):
             if unit != "x":
-                found[next(remaining)] = (at, size_bytes)
+                fields_at[next(remaining)] = (at, size_bytes)
             at += size_bytes
-    return found
+    return fields_at
 
 
 def _text() -> str:
@@ -116,7 +116,7 @@ def _text() -> str:
             "CONTROL",
             offsets(departures.ANCILLARY, departures.ANCILLARY_FIELDS),
         ),
-        *(_enum(name, where, {each.name: each.value for each in kind}) for name, (where, kind) in _ENUMS.items()),
+        *(_enum(name, where, {member.name: member.value for member in kind}) for name, (where, kind) in _ENUMS.items()),
         _failures(),
         *(_structure(name, kind) for name, kind in SHARED.items()),
     ]
@@ -134,13 +134,13 @@ def _number(value: int) -> str:
 
 def _header_fields() -> dict[str, tuple[int, int]]:
     places: Mapping[str, Any] = framing.HEADER_DTYPE.fields or {}
-    return {name: (place[1], place[0].itemsize) for name, place in places.items()}
+    return {name: (field[1], field[0].itemsize) for name, field in places.items()}
 
 
-def _places(what: str, prefix: str, found: Mapping[str, tuple[int, int]]) -> str:
+def _places(what: str, prefix: str, layout: Mapping[str, tuple[int, int]]) -> str:
     lines = [
         f"#define {prefix}_{name.upper()}_AT {at}\n#define {prefix}_{name.upper()}_BYTES {size_bytes}\n"
-        for name, (at, size_bytes) in found.items()
+        for name, (at, size_bytes) in layout.items()
     ]
     return "".join([f"/* {what} */\n", *lines])
 

@@ -132,7 +132,7 @@ def not_complete(iteration: int, op: int, rank: int, chunk: int, held: int, need
 
 def _read(contributions: ContributionSet, workers: int) -> Contributions:
     words = contributions.workers[: (workers + 63) // 64]
-    return Contributions(contributions.iteration, sum(word << 64 * place for place, word in enumerate(words)))
+    return Contributions(contributions.iteration, sum(word << 64 * digit for digit, word in enumerate(words)))
 
 
 Bools = npt.NDArray[np.bool_]
@@ -155,25 +155,25 @@ class Holdings:
     def of(plan: Plan, moves: Bools, is_own: Bools) -> Holdings:
         """Of the ops that move a chunk, and of those that produce, consume or need one."""
         ops, chunks = plan.ops, max(1, len(plan.chunk_bytes))
-        pairs = [each[is_own[each[:, 0]]] for each in (plan.produces, plan.consumes, plan.needs)]
+        pairs = [table[is_own[table[:, 0]]] for table in (plan.produces, plan.consumes, plan.needs)]
         keys = [ops.rank[moves].astype(np.int64) * chunks + ops.chunk[moves]]
-        keys += [ops.rank[each[:, 0]].astype(np.int64) * chunks + each[:, 1] for each in pairs]
+        keys += [ops.rank[table[:, 0]].astype(np.int64) * chunks + table[:, 1] for table in pairs]
         return Holdings(chunks, np.unique(np.concatenate(keys)))
 
     def place(self, ranks: npt.NDArray[np.int32], chunks: npt.NDArray[np.int32] | Int64) -> Int64:
         """The places of pairs of a rank and a chunk."""
         return np.searchsorted(self.keys, ranks.astype(np.int64) * self.chunks + chunks).astype(np.int64)
 
-    def rank_and_chunk(self, place: int) -> tuple[int, int]:
+    def rank_and_chunk(self, slot: int) -> tuple[int, int]:
         """Whose a place is, and of which chunk."""
-        rank, chunk = divmod(int(self.keys[place]), self.chunks)
+        rank, chunk = divmod(int(self.keys[slot]), self.chunks)
         return rank, chunk
 
 
 def sets_of_workers(bits: Sequence[int], workers: int) -> npt.NDArray[np.uint64]:
     """Sets of workers, a row each, in words of 64."""
     words = (workers + 63) // 64
-    return np.frombuffer(b"".join(each.to_bytes(8 * words, "little") for each in bits), "<u8").reshape(-1, words)
+    return np.frombuffer(b"".join(bit_set.to_bytes(8 * words, "little") for bit_set in bits), "<u8").reshape(-1, words)
 
 
 class CompiledReplay:
@@ -281,11 +281,11 @@ class CompiledReplay:
             for ends in (outgoing, incoming)
             for number, sock in ends.items()
         }
-        place = {number: place for place, number in enumerate(outgoing)}
+        position = {number: position for position, number in enumerate(outgoing)}
         sender = np.full(len(self._plan.ops), -1, np.int32)
-        own = [(send, place[number]) for send, number in connection_of_send.items() if number in place]
-        if own:
-            sends, places = np.array(own).T
+        sent_here = [(send, position[number]) for send, number in connection_of_send.items() if number in position]
+        if sent_here:
+            sends, places = np.array(sent_here).T
             sender[sends] = places
         fill(given, self._columns, {"sender": sender})
         given.senders, given.receivers = len(outgoing), len(incoming)

@@ -226,10 +226,10 @@ class Told(ctypes.Structure):
     @property
     def reason(self) -> Details:
         """Why the replay could not go on, after FAILED."""
-        place = self.failure - 1
-        name = AnyDetails._fields_[place][0]
+        index = self.failure - 1
+        name = AnyDetails._fields_[index][0]
         details: Details = getattr(self.details, name)
-        assert type(details) is FAILURES[place]
+        assert type(details) is FAILURES[index]
         return details
 
 

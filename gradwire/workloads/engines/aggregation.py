@@ -76,17 +76,17 @@ class Aggregators:
         cluster, fabric = self._job.cluster, self._fabric
         host = cluster.server_host(piece.server)
         home = fabric.switch_of(cluster.server_port(piece.server))
-        beside = [own for number, own in workers.items() if cluster.worker_host(number) == host]
+        beside = [contribution for number, contribution in workers.items() if cluster.worker_host(number) == host]
         below: dict[int, list[Contribution]] = {}
-        for number, own in workers.items():
+        for number, contribution in workers.items():
             if cluster.worker_host(number) != host:
-                below.setdefault(fabric.switch_of(cluster.worker_port(number)), []).append(own)
+                below.setdefault(fabric.switch_of(cluster.worker_port(number)), []).append(contribution)
         near = below.pop(home, [])
         if below:
             leaves = [self._gather(leaf, contributions, chunk, piece) for leaf, contributions in sorted(below.items())]
             near.append(self._gather(self._spine_of(piece.server), leaves, chunk, piece))
         arriving = [*beside, self._gather(home, near, chunk, piece)] if near else beside
-        return [self._pass_on(own, server, chunk, piece) for own in arriving]
+        return [self._pass_on(contribution, server, chunk, piece) for contribution in arriving]
 
     def _spine_of(self, server: int) -> int:
         return len(self._fabric.leaf_names()) + (self._job.seed + server) % self._fabric.spines
@@ -101,16 +101,18 @@ class Aggregators:
         """The switch's sum of what comes from below."""
         rank = self._rank(switch)
         self._reserve(switch, piece)
-        for own in contributions:
-            own.after += self._token(switch, own.rank)
-        return Contribution(rank, [self._pass_on(own, rank, chunk, piece) for own in contributions], switch)
+        for contribution in contributions:
+            contribution.after += self._token(switch, contribution.rank)
+        return Contribution(
+            rank, [self._pass_on(contribution, rank, chunk, piece) for contribution in contributions], switch
+        )
 
-    def _pass_on(self, own: Contribution, above: int, chunk: int, piece: Piece) -> int:
+    def _pass_on(self, contribution: Contribution, above: int, chunk: int, piece: Piece) -> int:
         """Sends a contribution up; returns its RECV. What leaves a switch frees its memory once it is known to have
         arrived."""
         builder = self._builder
         send, recv = builder.message(
-            self._flows.queue(own.rank, above, 0),
+            self._flows.queue(contribution.rank, above, 0),
             above,
             piece.size_bytes,
             chunk=chunk,
@@ -118,15 +120,15 @@ class Aggregators:
             traffic_class=0,
             order=len(self._job.profile.layers) - piece.layer,
             layer=piece.layer,
-            latency_s=0.0 if own.switch is not None else self._job.costs.message_latency_s,
+            latency_s=0.0 if contribution.switch is not None else self._job.costs.message_latency_s,
         )
-        builder.depend(send, *own.after)
-        if own.switch is not None and self._memory_bytes:
+        builder.depend(send, *contribution.after)
+        if contribution.switch is not None and self._memory_bytes:
             received, freed = builder.message(
-                self._flows.queue(above, own.rank, CONTROL_CLASS), own.rank, CONTROL_BYTES
+                self._flows.queue(above, contribution.rank, CONTROL_CLASS), contribution.rank, CONTROL_BYTES
             )
             builder.depend(received, recv)
-            self._memory[own.switch].held.append((piece.size_bytes, freed))
+            self._memory[contribution.switch].held.append((piece.size_bytes, freed))
         return recv
 
     def _reserve(self, switch: int, piece: Piece) -> None:

@@ -176,7 +176,7 @@ class _AllreducePlan:
         return read
 
     def _backward(self, layer: int) -> list[int]:
-        return [own.backward[layer] for own in self.passes]
+        return [worker.backward[layer] for worker in self.passes]
 
     def _part_bytes(self, schedule: Schedule, numbers: Sequence[int]) -> Int64:
         """Bytes of each part of each bucket: whole gradients, as even as they come; 0 where there are fewer than
@@ -344,9 +344,9 @@ def compile_buckets(
     where they add."""
     converted = [_converted(bucket, options) for bucket in buckets]
     ready = converted if options.overlap else after_backward(converted)
-    each = [schedules] * len(buckets) if isinstance(schedules, Schedule) else schedules
+    of_buckets = [schedules] * len(buckets) if isinstance(schedules, Schedule) else schedules
     communicator = Communicator(BYTES_ON_WIRE[options.wire], options.concurrent, options.forward_waits)
-    return {name: compile_allreduce(job, name, ready, each, communicator, switches)}
+    return {name: compile_allreduce(job, name, ready, of_buckets, communicator, switches)}
 
 
 def _converted(bucket: Bucket, options: AllreduceOptions) -> Bucket:

@@ -58,8 +58,8 @@ class Connections:
         for key in distinct.tolist():
             if key not in self._queues:
                 self._queues[key] = self._builder.queue(key // ranks % ranks)
-        found: Int64 = np.array([self._queues[key] for key in distinct.tolist()], np.int64)[index]
-        return found
+        queue: Int64 = np.array([self._queues[key] for key in distinct.tolist()], np.int64)[index]
+        return queue
 
 
 @dataclass(frozen=True)
@@ -160,8 +160,8 @@ class Transfers:
 
     def _pairs(self, rows: Int64) -> tuple[Int64, Int64]:
         """Buckets, and indices into `rows`, of those that exist."""
-        bucket, place = np.nonzero(self.exists[:, rows])
-        return bucket, place
+        bucket, index = np.nonzero(self.exists[:, rows])
+        return bucket, index
 
     def _messages(self) -> tuple[Int64, Int64]:
         """The SEND and the RECV of each transfer. Copies of a multicast have one SEND in common."""
@@ -172,8 +172,8 @@ class Transfers:
         latency_s = np.where(inside, costs.latency_s(inside=True), costs.message_latency_s) * schedule.opens[row]
         link_s = np.where(inside, self.size / costs.local_bytes_per_s, 0.0)
         tokens = schedule.combine[row] == Combine.CONTROL
-        own = 0 if self.buckets.traffic_class is None else self.buckets.traffic_class[self.bucket]
-        traffic_class = np.where(tokens, CONTROL_CLASS, own)
+        of_bucket = 0 if self.buckets.traffic_class is None else self.buckets.traffic_class[self.bucket]
+        traffic_class = np.where(tokens, CONTROL_CLASS, of_bucket)
         first = self.builder.add_columns(OpKind.SEND, 0).start
         columns: dict[str, Any] = {
             "size_bytes": self.size,
@@ -260,8 +260,8 @@ class Transfers:
             here = gate >= 0
             self.builder.depend_columns(gate[here], gates[-1][here])
             rows = np.flatnonzero(schedule.phase == phase - 1)
-            bucket, place = self._pairs(rows)
-            row = rows[place]
+            bucket, index = self._pairs(rows)
+            row = rows[index]
             self.builder.depend_columns(gate[bucket, schedule.dst[row]], arrival_of[bucket, row])
             self.builder.depend_columns(gate[bucket, schedule.src[row]], send_of[bucket, row])
             gates.append(gate)
@@ -297,8 +297,8 @@ class Transfers:
         depend(send_of[bucket, passed[pair, 0]], arrival_of[bucket, passed[pair, 1]])
         later = np.unique(passed[schedule.phase[passed[:, 0]] > 0, 0])
         for rows in (starting, later):
-            bucket, place = self._pairs(rows)
-            row = rows[place]
+            bucket, index = self._pairs(rows)
+            row = rows[index]
             depend(send_of[bucket, row], gates[schedule.phase[row], bucket, schedule.src[row]])
 
     def _order_arrivals(self, recv_of: Int64, send_of: Int64) -> None:
@@ -309,8 +309,8 @@ class Transfers:
         depend(recv_of[bucket, exchanged[pair, 0]], send_of[bucket, exchanged[pair, 1]])
         adding = schedule.combine[unexchanged] == Combine.ADD
         waiting = unexchanged if self.buckets.taken_in_late else unexchanged[adding]
-        bucket, place = self._pairs(waiting)
-        row = waiting[place]
+        bucket, index = self._pairs(waiting)
+        row = waiting[index]
         started = self.started[bucket, schedule.dst[row]]
         here = started >= 0
         depend(recv_of[bucket, row][here], started[here])
@@ -324,10 +324,10 @@ class Transfers:
             return
         passed = schedule.order.passed_on
         sending, arriving = passed[schedule.combine[passed[:, 0]] == Combine.ADD].T
-        bucket, place = self._pairs(sending)
-        at_switch = self.started[bucket, schedule.src[sending[place]]] < 0
-        bucket, place = bucket[at_switch], place[at_switch]
-        self.builder.depend_columns(recv_of[bucket, arriving[place]], send_of[bucket, sending[place]], lag=1)
+        bucket, index = self._pairs(sending)
+        at_switch = self.started[bucket, schedule.src[sending[index]]] < 0
+        bucket, index = bucket[at_switch], index[at_switch]
+        self.builder.depend_columns(recv_of[bucket, arriving[index]], send_of[bucket, sending[index]], lag=1)
 
     def _finish(self, send_of: Int64, arrival_of: Int64) -> None:
         """A bucket is done at a rank after the last thing that happens there to each of its parts."""

@@ -205,9 +205,9 @@ class ParameterServer(Workers):
         tokens: list[list[int]] = [[] for _ in self.workers]
         for server, rank in enumerate(self.servers):
             finished = self.builder.compute(rank, lane=UPDATE_LANE)
-            own = [self.updated[number] for number, piece in enumerate(self.pieces) if piece.server == server]
+            updated = [self.updated[number] for number, piece in enumerate(self.pieces) if piece.server == server]
             asked = [self.requests[worker, server] for worker in range(len(self.workers))]
-            self.builder.depend(finished, *own, *asked)
+            self.builder.depend(finished, *updated, *asked)
             for worker, dst in enumerate(self.workers):
                 send, recv = self.token(rank, dst)
                 self.builder.depend(send, finished)

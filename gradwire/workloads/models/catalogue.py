@@ -55,10 +55,10 @@ class Catalogue:
         FLOP rate."""
         base = base_name(profile.name)
         listed = dict(self._loadable())
-        own = [name for name, device in listed.items() if any(fact.model == base for fact in device.facts)]
+        with_fact = [name for name, device in listed.items() if any(fact.model == base for fact in device.facts)]
         alike = [name for name, device in listed.items() if base in device.alike]
         rated = [name for name, device in listed.items() if device.flops_per_s]
-        return list(dict.fromkeys([*own, *alike, *rated]))
+        return list(dict.fromkeys([*with_fact, *alike, *rated]))
 
     def _loadable(self) -> Iterator[tuple[str, Device]]:
         for name, make in self.devices.items():

@@ -28,9 +28,9 @@ def shortened(profile: Profile, blocks: int) -> Profile:
     """
     kept = kept_layers(profile, blocks)
     # What read a block that is left out reads what that block read: all of them go along one path.
-    place = (np.searchsorted(kept, np.arange(len(profile.layers)), side="right") - 1).tolist()
+    kept_number = (np.searchsorted(kept, np.arange(len(profile.layers)), side="right") - 1).tolist()
     number_of = {old: new for new, old in enumerate(_blocks(profile, kept))}
-    layers = [_moved(profile.layers[number], place, number_of) for number in kept]
+    layers = [_moved(profile.layers[number], kept_number, number_of) for number in kept]
     return replace(profile, name=f"{profile.name} with {blocks} blocks", layers=tuple(layers))
 
 
@@ -47,11 +47,11 @@ def shortened_time(time: ComputeTime, profile: Profile, blocks: int) -> ComputeT
 def kept_layers(profile: Profile, blocks: int) -> list[int]:
     """Numbers of the layers that are in no block, or in one that is kept. Raises InputFault if there are not as many
     blocks."""
-    found = _blocks(profile)
-    if not 1 <= blocks <= len(found):
-        has = f"has {len(found)} blocks" if found else "has no blocks of attention and feed-forward layers"
+    numbers = _blocks(profile)
+    if not 1 <= blocks <= len(numbers):
+        has = f"has {len(numbers)} blocks" if numbers else "has no blocks of attention and feed-forward layers"
         raise InputFault(f"model.blocks = {blocks}: '{profile.name}' {has}")
-    chosen = {found[(2 * index + 1) * len(found) // (2 * blocks)] for index in range(blocks)}
+    chosen = {numbers[(2 * index + 1) * len(numbers) // (2 * blocks)] for index in range(blocks)}
     matches = [BLOCK.match(layer.name) for layer in profile.layers]
     return [number for number, match in enumerate(matches) if match is None or int(match[1]) in chosen]
 
@@ -62,6 +62,6 @@ def _blocks(profile: Profile, layers: Sequence[int] | None = None) -> list[int]:
     return sorted({int(match[1]) for layer in chosen if (match := BLOCK.match(layer.name))})
 
 
-def _moved(layer: Layer, place: Sequence[int], number_of: Mapping[int, int]) -> Layer:
+def _moved(layer: Layer, kept_number: Sequence[int], number_of: Mapping[int, int]) -> Layer:
     name = BLOCK.sub(lambda match: f"block{number_of[int(match[1])]}/", layer.name)
-    return replace(layer, name=name, inputs=tuple(dict.fromkeys(place[number] for number in layer.inputs)))
+    return replace(layer, name=name, inputs=tuple(dict.fromkeys(kept_number[number] for number in layer.inputs)))

@@ -55,8 +55,8 @@ def compile_ring_multicast(job: Job, options: RingMulticastOptions) -> Mapping[s
     if job.cluster.workers_per_host > 1:
         raise InputFault("strategy 'ring-multicast' has one worker per host: set cluster.workers_per_host = 1")
     count = job.cluster.workers
-    place = partitioned if options.even else whole_tensors
-    pieces = in_messages(place(job.profile, count), options.message_parameters)
+    cut = partitioned if options.even else whole_tensors
+    pieces = in_messages(cut(job.profile, count), options.message_parameters)
     workers = Workers("ring-multicast", job)
     builder, ranks = workers.builder, workers.workers
     groups = [builder.group(other for other in ranks if other != rank) for rank in ranks] if count > 1 else []

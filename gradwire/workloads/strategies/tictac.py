@@ -94,11 +94,11 @@ def model_graph(
     read its layer. Those of output layers read the loss, which all outputs feed.
     """
     layers = profile.layers
-    own: list[list[int]] = [[] for _ in layers]
+    tensors_of: list[list[int]] = [[] for _ in layers]
     for tensor, layer in enumerate(profile.tensor_layer):
-        own[layer].append(tensor)
+        tensors_of[layer].append(tensor)
     compute = [
-        ComputeOp(round(seconds * 1e9), tuple(own[number]), layer.inputs)
+        ComputeOp(round(seconds * 1e9), tuple(tensors_of[number]), layer.inputs)
         for number, (layer, seconds) in enumerate(zip(layers, forward_s, strict=True))
     ]
     if backward_s:

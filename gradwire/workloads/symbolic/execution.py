@@ -128,9 +128,9 @@ def _execution(graph: Graph, holdings: Holdings, code: _Code, urgency: Int64, *,
     return Execution(_defect(graph, finding, state.waits_for), state.sent_iteration, sent_workers)
 
 
-def _defect(graph: Graph, found: tuple[int, int, int, int], waits_for: Int64) -> Defect | None:
+def _defect(graph: Graph, outcome: tuple[int, int, int, int], waits_for: Int64) -> Defect | None:
     """What `_execute` found, or an op that never became ready."""
-    finding, node, one, other = found
+    finding, node, one, other = outcome
     count, plan = graph.count, graph.plan
     iteration, op = divmod(int(node), count)
     if finding == NOT_HELD:
@@ -187,9 +187,9 @@ def _rows(op: Int64, count: int, *, in_code: bool) -> tuple[Int64, Int64]:
 def _sort(keys: Int64, upcoming: Int64, order: Int64) -> None:
     """Fills `order` with the places of equal keys side by side, in their order. upcoming: where the next one of each
     key goes."""
-    for place in range(len(keys)):
-        order[upcoming[keys[place]]] = place
-        upcoming[keys[place]] += 1
+    for index in range(len(keys)):
+        order[upcoming[keys[index]]] = index
+        upcoming[keys[index]] += 1
 
 
 @_LOOPS
@@ -237,13 +237,13 @@ def _release(code: _Code, state: _State, urgency: Int32, iterations: int, node: 
     """Enlists what has waited for a node alone; returns the most urgent level of that."""
     count, most_urgent = len(code.does), len(state.first)
     iteration, op = node // count, node % count
-    for place in range(code.after_start[op], code.after_start[op + 1]):
-        then = iteration + code.after_lag[place]
+    for edge in range(code.after_start[op], code.after_start[op + 1]):
+        then = iteration + code.after_lag[edge]
         if then < iterations:
-            waiting = code.after[place] + then * count
+            waiting = code.after[edge] + then * count
             state.waits_for[waiting] -= 1
             if state.waits_for[waiting] == 0:
-                level = urgency[code.after[place]] * iterations + then
+                level = urgency[code.after[edge]] * iterations + then
                 _enlist(state, level, waiting)
                 most_urgent = min(most_urgent, level)
     return most_urgent

@@ -129,15 +129,17 @@ class Holdings:
         self.rows_key: Int64 = rows
         #: Rows whose sum has become complete at some time, in any order.
         self.summed = np.zeros(len(rows), dtype=np.bool_)
-        own = np.full(len(plan.rank_role), -1, dtype=np.int64)
-        own[plan.workers] = np.arange(len(plan.workers))
-        producer = own[ops.rank[plan.produces[:, 0]]]
+        number_of = np.full(len(plan.rank_role), -1, dtype=np.int64)
+        number_of[plan.workers] = np.arange(len(plan.workers))
+        producer = number_of[ops.rank[plan.produces[:, 0]]]
         #: The contributions that make a chunk complete, by set of contributors; one row if every chunk is everybody's.
         self.wholes: UInt64 = everyone[None, :]
         #: For each row, that of `wholes`.
         self.whole_of_row = np.zeros(len(rows), dtype=np.int64)
         if len(plan.chunk_contributors):
-            of_set = [self._bits(own[plan.set_ranks(i)], words).sum(axis=0) for i in range(-1, len(plan.set_start) - 1)]
+            of_set = [
+                self._bits(number_of[plan.set_ranks(i)], words).sum(axis=0) for i in range(-1, len(plan.set_start) - 1)
+            ]
             self.wholes = np.array(of_set, dtype=np.uint64)
             self.whole_of_row = plan.chunk_contributors[np.maximum(rows, 0) % chunks] + 1
         whole = self.whole(self.row_of_produced)

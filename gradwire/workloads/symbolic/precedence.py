@@ -72,12 +72,12 @@ class PrecedenceInPython:
         reached_by = [0] * len(self.place)
         for bit, source in enumerate(sources.tolist()):
             reached_by[source] |= 1 << bit
-        place = self.place.tolist()
+        position = self.place.tolist()
         for at, node in enumerate(self._order):
             reaching = reached_by[at]
             if reaching:
                 for after in self._after[node]:
-                    reached_by[place[after]] |= reaching
+                    reached_by[position[after]] |= reaching
         pairs = zip(number.tolist(), then.tolist(), strict=True)
         return np.fromiter((reached_by[target] >> bit & 1 for bit, target in pairs), np.bool_, len(first))
 
@@ -119,23 +119,23 @@ class PrecedenceInCode:
 
     def near(self, first: Int32, then: Int32) -> Bool:
         """Of which pairs of places a short way from one to the other tells that they are in order."""
-        found = np.zeros(len(first), np.bool_)
+        precedes = np.zeros(len(first), np.bool_)
         self._seen[:] = 0
-        _LOOPS.in_code(_search)(self._edges, self._seen, first, then, found, np.empty(MOST_VISITED, np.int32))
-        return found
+        _LOOPS.in_code(_search)(self._edges, self._seen, first, then, precedes, np.empty(MOST_VISITED, np.int32))
+        return precedes
 
     def ordered(self, first: Int32, then: Int32) -> Bool:
         """Of which pairs of places the first always comes before the second."""
-        found = np.zeros(len(first), np.bool_)
+        precedes = np.zeros(len(first), np.bool_)
         forward = np.bincount(first)[first] > np.bincount(then)[then]
         furthest = int((then - first).max(initial=0)) + 1
         words = max(1, min(MOST_WORDS, SPREAD_BYTES // (8 * furthest)))
         for pairs, ends in ((np.flatnonzero(forward), first), (np.flatnonzero(~forward), then)):
             for chosen, number in _batches(pairs, ends, words * WORD_BITS):
-                self._spread(chosen, number, first, then, ends is first, found)
-        return found
+                self._spread(chosen, number, first, then, ends is first, precedes)
+        return precedes
 
-    def _spread(self, pairs: Int64, number: Int64, first: Int32, then: Int32, forward: bool, found: Bool) -> None:
+    def _spread(self, pairs: Int64, number: Int64, first: Int32, then: Int32, forward: bool, precedes: Bool) -> None:
         begin, end = int(first[pairs].min()), int(then[pairs].max()) + 1
         if end <= begin:
             return
@@ -146,7 +146,7 @@ class PrecedenceInCode:
         marked, asked = (source, target) if forward else (target, source)
         np.bitwise_or.at(bits, (marked[inside], word[inside]), bit[inside])
         _LOOPS.in_code(_spread_on if forward else _spread_back)(self._edges.after_start, self._edges.after, begin, bits)
-        found[pairs[inside]] = bits[asked[inside], word[inside]] & bit[inside] != 0
+        precedes[pairs[inside]] = bits[asked[inside], word[inside]] & bit[inside] != 0
 
 
 def has_cycle(count: int, source: Int64, target: Int64, *, in_code: bool) -> bool:
@@ -208,11 +208,11 @@ def _in_order(start: Int64, after: Int32, waits_for: Int64, order: Int32) -> int
 
 
 @_LOOPS
-def _search(edges: _Edges, seen: Int32, first: Int32, then: Int32, found: Bool, stack: Int32) -> None:
+def _search(edges: _Edges, seen: Int32, first: Int32, then: Int32, precedes: Bool, stack: Int32) -> None:
     for pair in range(len(first)):
         one, other, number = first[pair], then[pair], 2 * pair + 1
         if one == other:
-            found[pair] = True
+            precedes[pair] = True
         elif one < other:
             fan_out = edges.after_start[one + 1] - edges.after_start[one]
             fan_in = edges.before_start[other + 1] - edges.before_start[other]
@@ -222,7 +222,7 @@ def _search(edges: _Edges, seen: Int32, first: Int32, then: Int32, found: Bool, 
                 else:
                     start, following, begin, end = edges.before_start, edges.before, other, one
                 if _on_the_way(start, following, seen, number + attempt, begin, end, stack):
-                    found[pair] = True
+                    precedes[pair] = True
                     break
 
 

@@ -148,19 +148,19 @@ class _Races:
     def _pairs_of(self, runs: Neighbours) -> Iterator[_Pairs]:
         """Where all ways on from a node lead through another one, that one stands for it: many pairs thereby become
         the same."""
-        place, first, then = self.place, runs.first, runs.then
+        position, first, then = self.place, runs.first, runs.then
         limit = np.minimum.reduceat(self.earliest[then], runs.begins(runs.then_pair)) if len(then) else then
         on = self.after_alone[first]
-        first_stand_in = np.where(place[on] <= limit[runs.first_pair], on, first)
-        latest = np.maximum.reduceat(place[first_stand_in], runs.begins(runs.first_pair)) if len(first) else first
+        first_stand_in = np.where(position[on] <= limit[runs.first_pair], on, first)
+        latest = np.maximum.reduceat(position[first_stand_in], runs.begins(runs.first_pair)) if len(first) else first
         back = self.before_alone[then]
-        then_stand_in = np.where(place[back] >= latest[runs.then_pair], back, then)
-        firsts = distinct(runs.first_pair, first_stand_in, len(place))
-        thens = distinct(runs.then_pair, then_stand_in, len(place))
+        then_stand_in = np.where(position[back] >= latest[runs.then_pair], back, then)
+        firsts = distinct(runs.first_pair, first_stand_in, len(position))
+        thens = distinct(runs.then_pair, then_stand_in, len(position))
         for pair, one, other in products(runs.first_pair[firsts], runs.then_pair[thens], len(runs.row)):
             pairs = _Pairs(
-                place[first_stand_in[firsts[one]]],
-                place[then_stand_in[thens[other]]],
+                position[first_stand_in[firsts[one]]],
+                position[then_stand_in[thens[other]]],
                 first[firsts[one]],
                 then[thens[other]],
                 runs.row[pair],

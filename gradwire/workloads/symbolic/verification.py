@@ -62,7 +62,7 @@ def defects(plan: Plan) -> Iterator[Defect]:
     graph, holdings = Graph(plan), Holdings(plan)
     in_code = graph.count > MOST_OPS_IN_PYTHON
     shown = [run.defect for run in executions(graph, [order(graph) for order in ORDERS], holdings, in_code=in_code)]
-    found = [defect for defect in shown if defect]
-    yield from found
-    if not found and (racing := race(graph, holdings, in_code=in_code)):
+    shown_defects = [defect for defect in shown if defect]
+    yield from shown_defects
+    if not shown_defects and (racing := race(graph, holdings, in_code=in_code)):
         yield racing

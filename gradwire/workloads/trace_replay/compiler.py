@@ -142,7 +142,7 @@ class _ReplayPlan:
         """Messages between two ranks."""
         tasks, builder = self._workload.tasks, self._builder
         sends, recvs = (np.flatnonzero(tasks.kind == kind) for kind in POINT_TO_POINT)
-        sends, recvs = (own[np.argsort(tasks.call[own], kind="stable")] for own in (sends, recvs))
+        sends, recvs = (chosen[np.argsort(tasks.call[chosen], kind="stable")] for chosen in (sends, recvs))
         carries = tasks.size_bytes[sends] > 0
         sends, recvs = sends[carries], recvs[carries]
         if not len(sends):
@@ -182,7 +182,7 @@ class _ReplayPlan:
             first = members[0]
             columns = (tasks.kind, tasks.group, tasks.peer, tasks.size_bytes, tasks.element_bytes, self._class, split)
             alike[tuple(int(column[first]) for column in columns)].append(members)
-        found = []
+        same = []
         for (kind, group, root, size, element, traffic_class, parted), calls in alike.items():
             ranks = self._workload.groups[group]
             by_rank = np.argsort(np.argsort(np.array(ranks)))
@@ -191,15 +191,15 @@ class _ReplayPlan:
             number = tasks.call[task[:, 0]]
             parts = None if parted < 0 else matrix(self._workload.splits, tasks.split[task[0]])
             largest = size if parts is None else int(parts.sum(axis=1).max())
-            found.append(_Calls(Kind(kind), ranks, root, largest, element, task, number, traffic_class, parts))
-        return found
+            same.append(_Calls(Kind(kind), ranks, root, largest, element, task, number, traffic_class, parts))
+        return same
 
     def _collectives(self, calls: _Calls) -> None:
         """The chunks and messages of calls that are alike, and what each waits for."""
         kind, members = Collective[calls.kind.name], len(calls.members)
         layout = layout_of(calls.members, self._hosts.tolist(), self._switches)
-        place = calls.members.index(calls.root) if calls.root in calls.members else 0
-        schedule = self._routes.schedule(kind, layout, place, calls.size_bytes, len(calls.task))
+        root_index = calls.members.index(calls.root) if calls.root in calls.members else 0
+        schedule = self._routes.schedule(kind, layout, root_index, calls.size_bytes, len(calls.task))
         if kind is Collective.BARRIER:
             sizes = np.array([CONTROL_BYTES], np.int64)
         elif calls.parts is not None:
@@ -215,7 +215,7 @@ class _ReplayPlan:
             started=self._entry[calls.task],
             done=self._exit[calls.task],
             size_bytes=np.broadcast_to(sizes, shape),
-            chunk=self._chunks(kind, place, calls, sizes),
+            chunk=self._chunks(kind, root_index, calls, sizes),
             members=np.broadcast_to(np.array(ranks), (len(calls.task), len(ranks))),
             taken_in_late=True,
             orders=CALL_ORDERS,
@@ -224,14 +224,14 @@ class _ReplayPlan:
         )
         Transfers(self._builder, self._costs, self._connections, schedule, buckets).build()
 
-    def _chunks(self, kind: Collective, place: int, calls: _Calls, sizes: Int64) -> Int64:
+    def _chunks(self, kind: Collective, root_index: int, calls: _Calls, sizes: Int64) -> Int64:
         """A chunk for each call and part that is not empty, with who contributes to it and who needs it; -1 for the
         others."""
-        builder, promised = self._builder, promise(kind, len(calls.members), place)
-        found = np.full((len(calls.task), len(sizes)), -1, np.int64)
+        builder, promised = self._builder, promise(kind, len(calls.members), root_index)
+        chunk_of = np.full((len(calls.task), len(sizes)), -1, np.int64)
         parts = np.flatnonzero(sizes > 0)
         if not promised.blocks or not len(parts):
-            return found
+            return chunk_of
         of_part = parts % promised.blocks
         contributors, receivers = (
             np.array([builder.members([calls.members[i] for i in places]) for places in sets])[of_part]
@@ -244,15 +244,18 @@ class _ReplayPlan:
             np.tile(contributors, len(tensors)),
             np.tile(receivers, len(tensors)),
         )
-        found[:, parts] = np.array(chunks).reshape(len(tensors), len(parts))
+        chunk_of[:, parts] = np.array(chunks).reshape(len(tensors), len(parts))
         for sets, ops, state in (
             (promised.contributors, self._entry, builder.produces_columns),
             (promised.receivers, self._exit, builder.needs_columns),
         ):
-            own = [np.array(sets[block], np.int64) for block in of_part.tolist()]
-            member, part = np.concatenate(own), np.repeat(parts, [len(each) for each in own])
-            state(ops[calls.task[:, member]].ravel(), found[:, part].ravel())
-        return found
+            member_sets = [np.array(sets[block], np.int64) for block in of_part.tolist()]
+            member, part = (
+                np.concatenate(member_sets),
+                np.repeat(parts, [len(member_set) for member_set in member_sets]),
+            )
+            state(ops[calls.task[:, member]].ravel(), chunk_of[:, part].ravel())
+        return chunk_of
 
     def _dependencies(self) -> None:
         """What the trace says that waits for what; and the begin and end of each rank's iteration."""
@@ -264,10 +267,10 @@ class _ReplayPlan:
         is_waited_for = np.zeros(count, np.bool_)
         is_waited_for[workload.dep_task] = True
         for rank in range(workload.ranks):
-            own = workload.tasks.rank == rank
+            on_rank = workload.tasks.rank == rank
             begin, end = builder.compute(rank, lane=GATE_LANE), builder.compute(rank, lane=GATE_LANE)
-            builder.depend_columns(self._entry[own & (waits == 0)], begin)
-            builder.depend_columns(end, self._exit[own & ~is_waited_for])
+            builder.depend_columns(self._entry[on_rank & (waits == 0)], begin)
+            builder.depend_columns(end, self._exit[on_rank & ~is_waited_for])
             builder.depend(end, begin)
             builder.depend(begin, end, lag=1)
             builder.iteration(rank, begin, end)

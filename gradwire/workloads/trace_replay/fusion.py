@@ -80,7 +80,7 @@ class _Graph:
                 missing[follower] -= 1
                 if not missing[follower]:
                     ready.append(follower)
-        return {node: place for place, node in enumerate(ready)}
+        return {node: position for position, node in enumerate(ready)}
 
     def follows(self, node: int, joined: set[int], first: int) -> bool:
         """Whether a node waits for any of those joined by way of something else; itself it may come right behind them.
@@ -107,37 +107,37 @@ def _neighbours(graph: _Graph, workload: Workload, most_bytes: int) -> list[list
     of_group: dict[tuple[int, int], list[int]] = defaultdict(list)
     for task in reduces[first].tolist():
         of_group[int(tasks.group[task]), int(tasks.element_bytes[task])].append(task)
-    found: list[list[int]] = []
+    groups: list[list[int]] = []
     for alike in of_group.values():
         joined: list[int] = []
         nodes: set[int] = set()
         least = size = 0
         for task in alike:
-            node, own = int(graph.node[task]), int(tasks.size_bytes[task])
-            if size + own > most_bytes or graph.follows(node, nodes, least):
+            node, size_bytes = int(graph.node[task]), int(tasks.size_bytes[task])
+            if size + size_bytes > most_bytes or graph.follows(node, nodes, least):
                 joined, nodes, size = [], set(), 0
             least = min(least, graph.position[node]) if joined else graph.position[node]
             joined.append(task)
             nodes.add(node)
-            size += own
+            size += size_bytes
             if len(joined) == 2:
-                found.append(joined)
-    return [[int(tasks.call[task]) for task in joined] for joined in found]
+                groups.append(joined)
+    return [[int(tasks.call[task]) for task in joined] for joined in groups]
 
 
 def _by_rank(workload: Workload, call: int) -> list[int]:
-    own = np.flatnonzero(workload.tasks.call == call)
-    ordered: list[int] = own[np.argsort(workload.tasks.rank[own], kind="stable")].tolist()
+    of_call = np.flatnonzero(workload.tasks.call == call)
+    ordered: list[int] = of_call[np.argsort(workload.tasks.rank[of_call], kind="stable")].tolist()
     return ordered
 
 
 def _merged(workload: Workload, target: Int64, size_bytes: Int64) -> Workload:
     """The workload in which each task has become `target` of it. Calls are numbered anew, without gaps."""
     kept = np.unique(target)
-    place = np.full(len(target), -1, np.int64)
-    place[kept] = np.arange(len(kept))
-    waiting = place[target[np.repeat(np.arange(len(target)), np.diff(workload.dep_start))]]
-    on = place[target[workload.dep_task]]
+    new_number = np.full(len(target), -1, np.int64)
+    new_number[kept] = np.arange(len(kept))
+    waiting = new_number[target[np.repeat(np.arange(len(target)), np.diff(workload.dep_start))]]
+    on = new_number[target[workload.dep_task]]
     pairs = np.unique(np.stack([waiting, on], axis=1)[waiting != on], axis=0)
     columns = {f.name: getattr(workload.tasks, f.name) for f in fields(Tasks)}
     if len(columns["priority"]):

@@ -47,21 +47,21 @@ def growing_groups(workload: Workload, wanted: Iterable[str | int]) -> tuple[int
     """The numbers of the groups that grow: those named, and for ALL_RANKS those of all recorded ranks. Raises
     InputFault."""
     everyone = set(range(workload.ranks))
-    found: set[int] = set()
-    for each in wanted:
-        if isinstance(each, str):
-            own = {number for number, ranks in enumerate(workload.groups) if set(ranks) == everyone}
+    chosen: set[int] = set()
+    for choice in wanted:
+        if isinstance(choice, str):
+            numbers = {number for number, ranks in enumerate(workload.groups) if set(ranks) == everyone}
         else:
-            own = {each} & set(range(len(workload.groups)))
-            if not own:
-                raise InputFault(f"{KEY}: the trace has no group {each}; it has {_groups_in_words(workload)}")
-        if not own:
+            numbers = {choice} & set(range(len(workload.groups)))
+            if not numbers:
+                raise InputFault(f"{KEY}: the trace has no group {choice}; it has {_groups_in_words(workload)}")
+        if not numbers:
             raise InputFault(
-                f"{KEY} = '{each}': no group of the trace has all of its {workload.ranks} ranks: give the numbers of those that grow "
+                f"{KEY} = '{choice}': no group of the trace has all of its {workload.ranks} ranks: give the numbers of those that grow "
                 f"({_groups_in_words(workload)})"
             )
-        found |= own
-    return tuple(sorted(found))
+        chosen |= numbers
+    return tuple(sorted(chosen))
 
 
 def _groups_in_words(workload: Workload) -> str:
@@ -109,11 +109,11 @@ class _Growth:
         of, copies, count = self._of, self._copies, len(self._of.tasks)
         columns = {field.name: np.tile(getattr(of.tasks, field.name), copies) for field in fields(Tasks)}
         copy = np.repeat(np.arange(copies), count)
-        own = ~np.tile(self._in_growing, copies)
+        moved = ~np.tile(self._in_growing, copies)
         columns["rank"] = columns["rank"] + copy * of.ranks
-        columns["peer"] = np.where(own & (columns["peer"] >= 0), columns["peer"] + copy * of.ranks, columns["peer"])
+        columns["peer"] = np.where(moved & (columns["peer"] >= 0), columns["peer"] + copy * of.ranks, columns["peer"])
         calls = int(of.tasks.call.max(initial=-1)) + 1
-        columns["call"] = np.where(own & (columns["call"] >= 0), columns["call"] + copy * calls, columns["call"])
+        columns["call"] = np.where(moved & (columns["call"] >= 0), columns["call"] + copy * calls, columns["call"])
         columns["group"] = self._group_column(columns["group"], copy)
         size, divided = self._sizes()
         columns["size_bytes"] = np.tile(size, copies)
@@ -143,11 +143,11 @@ class _Growth:
 
     def _group_column(self, group: Int64, copy: Int64) -> Int64:
         """The number of each task's group, as `_grown_groups` numbers them."""
-        place = np.cumsum(~self._grows) - 1
-        further = len(self._grows) + (copy - 1) * int((~self._grows).sum()) + np.append(place, 0)[group]
-        own = (group >= 0) & ~np.append(self._grows, True)[group]
-        found: Int64 = np.where(own & (copy > 0), further, group)
-        return found
+        others_before = np.cumsum(~self._grows) - 1
+        further = len(self._grows) + (copy - 1) * int((~self._grows).sum()) + np.append(others_before, 0)[group]
+        copied = (group >= 0) & ~np.append(self._grows, True)[group]
+        column: Int64 = np.where(copied & (copy > 0), further, group)
+        return column
 
     def _sizes(self) -> tuple[Int64, int]:
         """The sizes of a copy's tasks, and how many of them are all-gathers of divided state."""
@@ -156,8 +156,8 @@ class _Growth:
         divided = self._in_growing & (tasks.kind == Kind.ALL_GATHER) & np.isin(tasks.group, scattering)
         width = np.where(tasks.size_bytes % tasks.element_bytes == 0, tasks.element_bytes, 1)
         less = -(-(tasks.size_bytes // width) // self._copies) * width
-        found: Int64 = np.where(divided, less, tasks.size_bytes)
-        return found, int(divided.sum())
+        sizes: Int64 = np.where(divided, less, tasks.size_bytes)
+        return sizes, int(divided.sum())
 
     def _notes(self, size: Int64, divided: int) -> Iterator[str]:
         """What was done, for whoever reads the plan."""

@@ -88,7 +88,7 @@ def _classified(trace: Workload, options: ReplayOptions) -> tuple[Int64 | None, 
     """The class of each task's messages, and what to say of it; None for one class. Raises InputFault."""
     if options.priorities == "recorded":
         distinct = recorded_priorities(trace).tolist()
-        shown = ", ".join(f"class {place}: {priority}" for place, priority in enumerate(distinct))
+        shown = ", ".join(f"class {number}: {priority}" for number, priority in enumerate(distinct))
         return classes_as_recorded(trace), (f"priorities as recorded, the larger first: {shown}",)
     if options.priorities == "needed-first":
         count = options.needed_classes

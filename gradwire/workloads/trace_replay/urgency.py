@@ -47,9 +47,9 @@ def classes_as_recorded(workload: Workload) -> Int64:
     tasks = workload.tasks
     of_call = np.zeros(int(tasks.call.max(initial=-1)) + 1, np.int64)
     decides = (tasks.call >= 0) & (tasks.kind != Kind.RECV)
-    place = np.searchsorted(-distinct, -np.maximum(tasks.priority[decides], 0))
+    level = np.searchsorted(-distinct, -np.maximum(tasks.priority[decides], 0))
     of_call[tasks.call[decides]] = np.minimum(
-        place, max(0, len(distinct) - 1)
+        level, max(0, len(distinct) - 1)
     )  # a barrier has the class of control messages anyway
     return _of_tasks(workload, of_call)
 
@@ -68,8 +68,8 @@ def classes_by_need(workload: Workload, classes: int) -> Int64:
 
 def _of_tasks(workload: Workload, of_call: Int64) -> Int64:
     call = workload.tasks.call
-    found: Int64 = np.where(call >= 0, np.append(of_call, 0)[call], 0)
-    return found
+    of_task: Int64 = np.where(call >= 0, np.append(of_call, 0)[call], 0)
+    return of_task
 
 
 def slacks_ns(workload: Workload) -> Int64:
@@ -116,9 +116,9 @@ class _Schedule:
         for task in reversed(self._order):
             call = self._call[task]
             soonest = self._end
-            for each in self._dependents_of(task):
-                other = self._call[each]
-                soonest = min(soonest, need[each] if other < 0 else of_call[other])
+            for dependent in self._dependents_of(task):
+                other = self._call[dependent]
+                soonest = min(soonest, need[dependent] if other < 0 else of_call[other])
             if call >= 0:
                 of_call[call] = min(of_call[call], soonest)
             else:

@@ -56,7 +56,7 @@ def assembled(name: str, records: Sequence[RankRecord], reading: Reading, findin
 
 def _ranked(records: Sequence[RankRecord], findings: Findings) -> dict[int, RankRecord]:
     """The records by rank: as a file says, or else the number that its name ends in, or 0 for a single file."""
-    found: dict[int, RankRecord] = {}
+    by_rank: dict[int, RankRecord] = {}
     for record in records:
         rank = record.rank
         if rank is None:
@@ -71,10 +71,10 @@ def _ranked(records: Sequence[RankRecord], findings: Findings) -> dict[int, Rank
             rank = int(number[1]) if number else 0
             how = "from the number that its name ends in" if number else "as rank 0"
             findings.note(record.file, "", f"does not say which rank it is of: taken {how}")
-        if rank in found:
-            findings.refuse(record.file, "", f"is of rank {rank}, as is {found[rank].file}")
-        found[rank] = record
-    return dict(sorted(found.items()))
+        if rank in by_rank:
+            findings.refuse(record.file, "", f"is of rank {rank}, as is {by_rank[rank].file}")
+        by_rank[rank] = record
+    return dict(sorted(by_rank.items()))
 
 
 def _world(by_rank: dict[int, RankRecord], reading: Reading, findings: Findings) -> int | None:
@@ -84,9 +84,9 @@ def _world(by_rank: dict[int, RankRecord], reading: Reading, findings: Findings)
         (one, file), (other, second) = list(said.items())[:2]
         findings.refuse(second, "", f"is of a job of {other} ranks, and {file} of one of {one}")
         return None
-    for own, file in said.items():
-        if reading.ranks not in (None, own):
-            findings.refuse(file, "", f"is of a job of {own} ranks, and --ranks says {reading.ranks}")
+    for stated_ranks, file in said.items():
+        if reading.ranks not in (None, stated_ranks):
+            findings.refuse(file, "", f"is of a job of {stated_ranks} ranks, and --ranks says {reading.ranks}")
             return None
     in_groups = 1 + max(
         (max(ranks) for record in by_rank.values() for ranks in record.groups.values() if ranks), default=-1
@@ -198,9 +198,9 @@ class _Assembly:
             self._match_messages(messages)
         if self._findings.refused:
             return None
-        found = self._frozen()
-        self._refuse_circles(found)
-        return None if self._findings.refused else found
+        workload = self._frozen()
+        self._refuse_circles(workload)
+        return None if self._findings.refused else workload
 
     def _columns_of(self, record: RankRecord, shared: int) -> _Columns:
         """A record's columns. shared: the ranks that it stands for, all of whom its calls count for."""
@@ -217,8 +217,8 @@ class _Assembly:
                 self._findings.refuse(record.file, calls[0][1].place, what, len(calls))
                 continue
             members = frozenset(ranks)
-            own = of_group.setdefault(self._groups.setdefault(ranks, len(self._groups)), [])
-            own += [(number, self._root(record, call, ranks, members, shared)) for number, call in calls]
+            matched = of_group.setdefault(self._groups.setdefault(ranks, len(self._groups)), [])
+            matched += [(number, self._root(record, call, ranks, members, shared)) for number, call in calls]
         return _Columns(
             kind=_array(record.kind),
             duration_ns=_array(record.duration_ns),
@@ -230,8 +230,8 @@ class _Assembly:
             width=_array([call.element_bytes for _, call in numbered]),
             priority=_array([call.priority for _, call in numbered]),
             of_group={
-                group: (_array([number for number, _ in own]), _array([root for _, root in own]))
-                for group, own in ((group, sorted(own)) for group, own in of_group.items())
+                group: (_array([number for number, _ in matched]), _array([root for _, root in matched]))
+                for group, matched in ((group, sorted(matched)) for group, matched in of_group.items())
             },
         )
 
@@ -300,7 +300,7 @@ class _Assembly:
             counts = {len(tasks) for tasks in lists}
             if len(counts) > 1:
                 most, least = max(lists, key=len), min(lists, key=len)
-                idle = ranks[next(place for place, tasks in enumerate(lists) if len(tasks) == len(least))]
+                idle = ranks[next(index for index, tasks in enumerate(lists) if len(tasks) == len(least))]
                 self._findings.refuse(
                     *self._place(int(most[len(least)])),
                     f"no call of rank {idle} belongs to this one: it has {len(least)} calls in the group of the ranks {list(ranks)[:8]}, "
@@ -317,11 +317,11 @@ class _Assembly:
         self._refuse_priorities(tasks[:, ~differ.any(axis=0)])
         for call in np.flatnonzero(differ.any(axis=0)).tolist():
             first, other = int(tasks[0, call]), int(tasks[int(differ[:, call].argmax()), call])
-            file, place = self._place(first)
+            file, where = self._place(first)
             one, another = (Kind(int(self._kind[task])).with_article for task in (first, other))
             self._findings.refuse(
                 *self._place(other),
-                f"{another} of {self._size[other]:,} bytes meets {one} of {self._size[first]:,} bytes of {file}, {place}",
+                f"{another} of {self._size[other]:,} bytes meets {one} of {self._size[first]:,} bytes of {file}, {where}",
             )
         self._call[tasks] = self._calls + np.arange(tasks.shape[1])
         self._calls += tasks.shape[1]
@@ -330,29 +330,29 @@ class _Assembly:
         """The all-to-alls in which a rank has parts of different sizes, whose parts are noted. Refuses those that do
         not agree."""
         has_parts = np.isin(tasks, list(self._parts)).any(axis=0) if self._parts else np.zeros(tasks.shape[1], np.bool_)
-        found = np.flatnonzero(has_parts & (self._kind[tasks] == Kind.ALL_TO_ALL).all(axis=0))
-        for call in found.tolist():
-            own = tasks[:, call].tolist()
+        uneven = np.flatnonzero(has_parts & (self._kind[tasks] == Kind.ALL_TO_ALL).all(axis=0))
+        for call in uneven.tolist():
+            tasks_of_call = tasks[:, call].tolist()
             try:
-                parts = agreed([self._parts.get(task) for task in own], self._size[own].tolist())
+                parts = agreed([self._parts.get(task) for task in tasks_of_call], self._size[tasks_of_call].tolist())
             except Disagreement as wrong:
-                self._findings.refuse(*self._place(own[wrong.member]), str(wrong))
+                self._findings.refuse(*self._place(tasks_of_call[wrong.member]), str(wrong))
                 continue
-            for task, each in zip(own, parts, strict=True):
+            for task, part in zip(tasks_of_call, parts, strict=True):
                 self._split_of[task] = len(self._splits)
-                self._splits += each.put_in
-        return found
+                self._splits += part.put_in
+        return uneven
 
     def _refuse_priorities(self, tasks: Int64) -> None:
         """Refuses collectives that ranks give different priorities."""
         differ = self._priority[tasks] != self._priority[tasks[0]]
         for call in np.flatnonzero(differ.any(axis=0)).tolist():
             first, other = int(tasks[0, call]), int(tasks[int(differ[:, call].argmax()), call])
-            file, place = self._place(first)
+            file, where = self._place(first)
             one, another = (
                 f"{self._priority[task]}" if self._priority[task] >= 0 else "none" for task in (first, other)
             )
-            what = f"of priority {another} here, and of priority {one} in {file}, {place}: which of them does the call have?"
+            what = f"of priority {another} here, and of priority {one} in {file}, {where}: which of them does the call have?"
             self._findings.refuse(*self._place(other), what)
 
     def _match_messages(self, messages: dict[tuple[int, int, int], tuple[list[int], list[int]]]) -> None:
@@ -385,13 +385,13 @@ class _Assembly:
         tasks = Tasks(
             rank=np.repeat(np.arange(len(sizes)), sizes).astype(np.int64),
             kind=self._kind,
-            duration_ns=np.concatenate([each.duration_ns for each in columns]),
+            duration_ns=np.concatenate([column.duration_ns for column in columns]),
             size_bytes=self._size,
             element_bytes=self._width,
             group=self._group,
             peer=self._peer,
             call=self._call,
-            stream=np.concatenate([each.stream for each in columns]),
+            stream=np.concatenate([column.stream for column in columns]),
             priority=self._priority if (self._priority >= 0).any() else self._priority[:0],
             split=self._split_column(),
         )

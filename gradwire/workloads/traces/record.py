@@ -48,7 +48,7 @@ class Finding:
     @property
     def words(self) -> str:
         """One line."""
-        about = "".join(f"{each}: " for each in (self.file, self.place) if each)
+        about = "".join(f"{part}: " for part in (self.file, self.place) if part)
         more = f" ({self.count:,} in all)" if self.count > 1 else ""
         return f"{about}{self.what}{more}"
 
@@ -59,13 +59,13 @@ class Findings:
     def __init__(self) -> None:
         self._found: dict[tuple[str, str, bool], Finding] = {}
 
-    def note(self, file: str, place: str, what: str, count: int = 1) -> None:
+    def note(self, file: str, item: str, what: str, count: int = 1) -> None:
         """Adds what the reading rests on."""
-        self._add(Finding(file, place, what, refused=False, count=count))
+        self._add(Finding(file, item, what, refused=False, count=count))
 
-    def refuse(self, file: str, place: str, what: str, count: int = 1) -> None:
+    def refuse(self, file: str, item: str, what: str, count: int = 1) -> None:
         """Adds a reason against making a workload."""
-        self._add(Finding(file, place, what, refused=True, count=count))
+        self._add(Finding(file, item, what, refused=True, count=count))
 
     def _add(self, finding: Finding) -> None:
         finding = replace(finding, what=cut_short(finding.what))
@@ -138,24 +138,24 @@ def agreed(recorded: Sequence[Parts | None], sizes: Sequence[int]) -> list[Parts
 
     Those of a member that has recorded none are alike. Raises Disagreement.
     """
-    found = []
+    parts_of = []
     for member, (parts, size_bytes) in enumerate(zip(recorded, sizes, strict=True)):
         if parts is None and size_bytes % len(sizes):
             raise Disagreement(member, f"{size_bytes:,} bytes are not alike for {len(sizes)} ranks")
         alike = (size_bytes // len(sizes),) * len(sizes)
-        found.append(parts or Parts(alike, alike))
-    put_in, got = (np.array([getattr(each, name) for each in found], np.int64) for name in ("put_in", "got"))
+        parts_of.append(parts or Parts(alike, alike))
+    put_in, got = (np.array([getattr(part, name) for part in parts_of], np.int64) for name in ("put_in", "got"))
     for receiver in np.flatnonzero((got != put_in.T).any(axis=1)).tolist():
         sender = int((put_in[:, receiver] != got[receiver]).argmax())
         what = f"gets {got[receiver, sender]:,} bytes of a part of {put_in[sender, receiver]:,} bytes"
         raise Disagreement(receiver, f"an all-to-all in which the rank {what}")
-    return found
+    return parts_of
 
 
 def matrix(splits: Int64, first: Int64) -> Int64:
     """Bytes that each member puts in for each, given where the parts of each one begin."""
-    found: Int64 = splits[first[:, None] + np.arange(len(first))]
-    return found
+    column: Int64 = splits[first[:, None] + np.arange(len(first))]
+    return column
 
 
 MOST_BYTES = 2**50
@@ -248,9 +248,9 @@ class RankRecord:
         """Ranks that process groups may still have."""
         return MOST_LISTED_RANKS - self._listed
 
-    def learn_groups(self, found: Mapping[str, tuple[int, ...]]) -> None:
+    def learn_groups(self, ranks_of: Mapping[str, tuple[int, ...]]) -> None:
         """Takes in the ranks of process groups that are not known yet. Raises InputFault for too many."""
-        for name, ranks in found.items():
+        for name, ranks in ranks_of.items():
             if name not in self.groups:
                 self.need_room(len(ranks))
                 self._listed += len(ranks)
@@ -261,8 +261,8 @@ class RankRecord:
         the first, until `settle` says which."""
         self.learn_groups(reading.groups)
         for name, groups in reading.several_groups.items():
-            own = [ranks for ranks in groups if self.rank in ranks]
-            self.learn_groups({name: (own or groups)[0]})
+            with_rank = [ranks for ranks in groups if self.rank in ranks]
+            self.learn_groups({name: (with_rank or groups)[0]})
 
     def settle(self, rank: int, reading: Reading) -> None:
         """Takes of each name for several groups the one that a rank is in, once it is known which rank the file is
@@ -285,15 +285,13 @@ class RankRecord:
         """Number of tasks."""
         return len(self.kind)
 
-    def compute(
-        self, duration_ns: int, stream: int = COMPUTE_STREAM, after: Iterable[int] = (), place: str = ""
-    ) -> int:
+    def compute(self, duration_ns: int, stream: int = COMPUTE_STREAM, after: Iterable[int] = (), item: str = "") -> int:
         """Adds a computation; returns its number. Raises InputFault for a duration that cannot be."""
         if not 0 <= duration_ns <= LONGEST_NS:
             raise InputFault(
-                f"{self.file}: {place}: lasts {duration_ns / 1e9:g} s; it must be 0 or more, and at most 10^6 s"
+                f"{self.file}: {item}: lasts {duration_ns / 1e9:g} s; it must be 0 or more, and at most 10^6 s"
             )
-        return self._add(Kind.COMPUTE, duration_ns, stream, after, place)
+        return self._add(Kind.COMPUTE, duration_ns, stream, after, item)
 
     def call(self, call: Call, after: Iterable[int] = ()) -> int:
         """Adds a communication; returns its number. Raises InputFault for a size that cannot be."""
@@ -315,9 +313,9 @@ class RankRecord:
         self.waiting.append(task)
         self.waits_for.append(on)
 
-    def _add(self, kind: Kind, duration_ns: int, stream: int, after: Iterable[int], place: str) -> int:
+    def _add(self, kind: Kind, duration_ns: int, stream: int, after: Iterable[int], item: str) -> int:
         number = len(self.kind)
-        self.places.append(place)
+        self.places.append(item)
         self.kind.append(kind)
         self.duration_ns.append(duration_ns)
         self.stream.append(stream)

@@ -153,14 +153,14 @@ class Workload:
         return total
 
     def _columns(self) -> dict[str, Int64]:
-        own = {f"tasks.{f.name}": getattr(self.tasks, f.name) for f in fields(Tasks)}
+        columns = {f"tasks.{f.name}": getattr(self.tasks, f.name) for f in fields(Tasks)}
         if not len(self.tasks.priority):
-            del own[PRIORITY]
+            del columns[PRIORITY]
         if len(self.tasks.split):
-            own[SPLITS] = self.splits
+            columns[SPLITS] = self.splits
         else:
-            del own[SPLIT]
-        return {**own, "dep_start": self.dep_start, "dep_task": self.dep_task}
+            del columns[SPLIT]
+        return {**columns, "dep_start": self.dep_start, "dep_task": self.dep_task}
 
     def _header(self) -> dict[str, Any]:
         return {

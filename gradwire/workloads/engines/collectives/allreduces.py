@@ -149,13 +149,13 @@ def two_level(machines: Sequence[Sequence[int]]) -> Schedule:
     blocks = [range(i * groups, (i + 1) * groups) for i in range(size)]
 
     def rows() -> Iterator[Row]:
-        for own in machines:
-            yield from around(own, blocks, Combine.ADD, 0, 0)
+        for machine in machines:
+            yield from around(machine, blocks, Combine.ADD, 0, 0)
         for i in range(size):
-            rail = [own[i] for own in machines]
+            rail = [machine[i] for machine in machines]
             yield from ring_rows(rail, [[part] for part in blocks[(i + 1) % size]], size - 1, 1)
-        for own in machines:
-            yield from around(own, blocks, Combine.COPY, size - 1 + 2 * (groups - 1), 2)
+        for machine in machines:
+            yield from around(machine, blocks, Combine.COPY, size - 1 + 2 * (groups - 1), 2)
 
     return schedule_of(size * groups, size * groups, rows())
 
@@ -178,12 +178,12 @@ def parents(count: int) -> list[int]:
     Places are in inorder from 1 on, so that odd ones are leaves: what a place is numbered is in the middle of what is
     below it. Where its parent would be beyond the last place, the parent's parent takes its place.
     """
-    found = [NONE]
-    for place in range(1, count):
-        lowest = place & -place
-        above = (place ^ lowest) | (lowest << 1)
-        found.append(above if above < count else place ^ lowest)
-    return found
+    parent_of = [NONE]
+    for node in range(1, count):
+        lowest = node & -node
+        above = (node ^ lowest) | (lowest << 1)
+        parent_of.append(above if above < count else node ^ lowest)
+    return parent_of
 
 
 def second_parents(count: int) -> list[int]:
@@ -194,9 +194,7 @@ def second_parents(count: int) -> list[int]:
     """
     first = parents(count)
     if count % 2:
-        return [
-            NONE if above == NONE else (above + 1) % count for above in (first[place - 1] for place in range(count))
-        ]
+        return [NONE if above == NONE else (above + 1) % count for above in (first[node - 1] for node in range(count))]
     return [NONE if above == NONE else count - 1 - above for above in reversed(first)]
 
 
@@ -207,23 +205,23 @@ def double_tree(machines: Sequence[Sequence[int]]) -> Schedule:
     way, so that another member is the one that talks to other machines. Each pair of ranks has a connection of its
     own. `segmented` pipelines.
     """
-    members = sum(len(own) for own in machines)
+    members = sum(len(machine) for machine in machines)
     if members == 1:
         return schedule_of(1, 2, ())
-    chains = [list(own) for own in machines]
+    chains = [list(machine) for machine in machines]
     first = _parents_of_members(chains, parents(len(machines)))
-    second = _parents_of_members([own[::-1] for own in chains], second_parents(len(machines)))
+    second = _parents_of_members([machine[::-1] for machine in chains], second_parents(len(machines)))
     rows = [row for part, above in enumerate((first, second)) for row in (*_up(above, part), *_down(above, part))]
     return schedule_of(members, 2, rows).connected()
 
 
 def _parents_of_members(chains: Sequence[Sequence[int]], above: Sequence[int]) -> list[int]:
-    found = [NONE] * sum(len(own) for own in chains)
-    for own, parent in zip(chains, above, strict=True):
-        found[own[0]] = NONE if parent == NONE else chains[parent][0]
-        for before, member in pairwise(own):
-            found[member] = before
-    return found
+    parent_of = [NONE] * sum(len(chain) for chain in chains)
+    for chain, parent in zip(chains, above, strict=True):
+        parent_of[chain[0]] = NONE if parent == NONE else chains[parent][0]
+        for before, member in pairwise(chain):
+            parent_of[member] = before
+    return parent_of
 
 
 def _depths(above: Sequence[int]) -> list[int]:
@@ -257,7 +255,7 @@ def _down(above: Sequence[int], part: int) -> Iterator[Row]:
 def chain(members: int, root: int, combine: Combine) -> Schedule:
     """A broadcast (COPY) or a reduction (ADD) along a ring that is open at the root, as NCCL's; `segmented` pipelines
     it."""
-    from_root = [(root + place) % members for place in range(members)]
+    from_root = [(root + offset) % members for offset in range(members)]
     hops = list(pairwise(from_root))
     if combine == Combine.ADD:
         hops = [(far, near) for near, far in reversed(hops)]
@@ -292,8 +290,8 @@ def scatter_gather(members: int, root: int, combine: Combine) -> Schedule:
     About twice the buffer from or to each member, however many there are. Part p is what the p-th member from the root
     on gets of it.
     """
-    order = [(root + place) % members for place in range(members)]
-    blocks = [[(place - 1) % members] for place in range(members)]
+    order = [(root + offset) % members for offset in range(members)]
+    blocks = [[(offset - 1) % members] for offset in range(members)]
     tree = list(_halves(order))
     steps = (members - 1).bit_length()
     if combine == Combine.COPY:
@@ -328,14 +326,14 @@ def channelled_ring(kind: Collective, machines: Sequence[int], channels: int) ->
     number: list[int] = []
     for channel in range(channels):
         order = _order(machines, channel)
-        blocks = [[channel * count + order[place - 1]] for place in range(count)]
-        own: list[Row] = []
+        blocks = [[channel * count + order[index - 1]] for index in range(count)]
+        of_channel: list[Row] = []
         if kind is not Collective.ALL_GATHER:
-            own += around(order, blocks, Combine.ADD, 0)
+            of_channel += around(order, blocks, Combine.ADD, 0)
         if kind is not Collective.REDUCE_SCATTER:
-            own += around(order, blocks, Combine.COPY, count - 1 if own else 0)
-        rows += own
-        number += [channel] * len(own)
+            of_channel += around(order, blocks, Combine.COPY, count - 1 if of_channel else 0)
+        rows += of_channel
+        number += [channel] * len(of_channel)
     whole = schedule_of(count, count * channels, rows)
     return Schedule(count, count * channels, whole.rows, np.array(number, np.int64))
 
@@ -345,8 +343,8 @@ def _order(machines: Sequence[int], channel: int) -> list[int]:
     beside: dict[int, list[int]] = {}
     for member, machine in enumerate(machines):
         beside.setdefault(machine, []).append(member)
-    place = {member: at for own in beside.values() for at, member in enumerate(own)}
+    position = {member: at for neighbours in beside.values() for at, member in enumerate(neighbours)}
     return [
-        own[(place[member] + channel) % len(own)]
-        for member, own in ((member, beside[machine]) for member, machine in enumerate(machines))
+        neighbours[(position[member] + channel) % len(neighbours)]
+        for member, neighbours in ((member, beside[machine]) for member, machine in enumerate(machines))
     ]

@@ -61,7 +61,9 @@ class Layout:
     def by_machine(self) -> list[list[int]]:
         """Members of each machine."""
         count = max(self.machines) + 1
-        return [[member for member, machine in enumerate(self.machines) if machine == own] for own in range(count)]
+        return [
+            [member for member, machine in enumerate(self.machines) if machine == number] for number in range(count)
+        ]
 
     @property
     def tree(self) -> Tree:
@@ -311,10 +313,10 @@ def schedule_for(
 
     Raises InputFault, which begins with `key`, for an algorithm that does not exist or does not suit the members.
     """
-    place = 0 if root is None else list(members).index(root)
+    root_index = 0 if root is None else list(members).index(root)
     layout = layout_of(members, machine_of, switches)
-    own = member_schedule(kind, algorithm, layout, size_bytes, place, piece_bytes, channels, key)
-    return in_network.named(own, members, max(members) + 1 if switches is None else switches.first_rank)
+    schedule = member_schedule(kind, algorithm, layout, size_bytes, root_index, piece_bytes, channels, key)
+    return in_network.named(schedule, members, max(members) + 1 if switches is None else switches.first_rank)
 
 
 def member_schedule(

@@ -25,15 +25,17 @@ def ring_turn(members: int, combine: Combine) -> Schedule:
 
 def _own(members: Sequence[int]) -> list[list[int]]:
     """Blocks such that `around` begins with, or ends at, each member's own part."""
-    return [[members[place - 1]] for place in range(len(members))]
+    return [[members[index - 1]] for index in range(len(members))]
 
 
 def to_all(members: int, combine: Combine) -> Schedule:
     """An allgather (COPY) or a reduce-scatter (ADD) in one step: everybody to everybody, and nobody first where
     another is first."""
     pairs = _shifted(members)
-    own = combine == Combine.COPY
-    return schedule_of(members, members, ((src, dst, src if own else dst, 0, combine, 0, 1) for src, dst, _ in pairs))
+    is_copied = combine == Combine.COPY
+    return schedule_of(
+        members, members, ((src, dst, src if is_copied else dst, 0, combine, 0, 1) for src, dst, _ in pairs)
+    )
 
 
 def direct_all_reduce(members: int) -> Schedule:
@@ -71,14 +73,14 @@ def two_level(machines: Sequence[Sequence[int]], combine: Combine) -> Schedule:
     rail as much.
     """
     members, size = sum(map(len, machines)), len(machines[0])
-    rails = [[own[place] for own in machines] for place in range(size)]
+    rails = [[machine[index] for machine in machines] for index in range(size)]
     # Inside a machine, a member's block is all that belongs to its rail.
-    blocks = [rails[place - 1] for place in range(size)]
+    blocks = [rails[index - 1] for index in range(size)]
 
     def rows() -> Iterator[Row]:
         inside_step, across_step = (len(machines) - 1, 0) if combine == Combine.COPY else (0, size - 1)
-        for own in machines:
-            yield from around(own, blocks, combine, inside_step, int(combine == Combine.COPY))
+        for machine in machines:
+            yield from around(machine, blocks, combine, inside_step, int(combine == Combine.COPY))
         for rail in rails:
             yield from around(rail, _own(rail), combine, across_step, int(combine == Combine.ADD))
 
@@ -122,13 +124,15 @@ def two_level_all_to_all(machines: Sequence[Sequence[int]]) -> Schedule:
     machines: members of each, equally many.
     """
     members = sum(map(len, machines))
-    place_of = {member: (number, place) for number, own in enumerate(machines) for place, member in enumerate(own)}
+    place_of = {
+        member: (number, index) for number, machine in enumerate(machines) for index, member in enumerate(machine)
+    }
 
     def rows() -> Iterator[Row]:
         for src, dst, _ in _shifted(members):
-            part, (home, place), (there, at) = src * members + dst, place_of[src], place_of[dst]
+            part, (home, index), (there, at) = src * members + dst, place_of[src], place_of[dst]
             relay = machines[home][at]
-            if home == there or place == at:
+            if home == there or index == at:
                 yield src, dst, part, 0 if home == there else 1, Combine.COPY, 0, 1
             else:
                 yield src, relay, part, 0, Combine.COPY, 0, int(there == (home + 1) % len(machines))

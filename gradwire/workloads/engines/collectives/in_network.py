@@ -86,7 +86,7 @@ class Tree:
     @property
     def places(self) -> int:
         """Members on each machine that talk to switches: as many as every machine has."""
-        return min(len(own) for own in self.machines)
+        return min(len(machine) for machine in self.machines)
 
     @property
     def trees(self) -> int:
@@ -113,19 +113,19 @@ def all_reduce(tree: Tree) -> Schedule:
 
     def rows() -> Iterator[Row]:
         for part in range(places * tree.trees):
-            leaders = [own[part % places] for own in tree.machines]
-            for own, leader in zip(tree.machines, leaders, strict=True):
-                yield from _inside(own, leader, part, Combine.ADD)
+            leaders = [machine[part % places] for machine in tree.machines]
+            for machine, leader in zip(tree.machines, leaders, strict=True):
+                yield from _inside(machine, leader, part, Combine.ADD)
             if len(leaders) > 1:
                 yield from _up_and_down(tree, leaders, part, tree.spine(part // places))
-            for own, leader in zip(tree.machines, leaders, strict=True):
-                yield from _inside(own, leader, part, Combine.COPY)
+            for machine, leader in zip(tree.machines, leaders, strict=True):
+                yield from _inside(machine, leader, part, Combine.COPY)
 
     return tree.schedule(places * tree.trees, rows())
 
 
-def _inside(own: Sequence[int], leader: int, part: int, combine: Combine) -> Iterator[Row]:
-    for member in own:
+def _inside(machine: Sequence[int], leader: int, part: int, combine: Combine) -> Iterator[Row]:
+    for member in machine:
         if member != leader and combine == Combine.ADD:
             yield member, leader, part, ADDED_INSIDE, combine, 0, 1
         elif member != leader:
@@ -159,14 +159,14 @@ def reduction(tree: Tree, root: int) -> Schedule:
 
 def _to_one(tree: Tree, part: int, receiver: int) -> Iterator[Row]:
     """What all others have of a part is added on its way to its receiver, who adds its own."""
-    home = next(own for own in tree.machines if receiver in own)
-    place = home.index(receiver)
+    home = next(machine for machine in tree.machines if receiver in machine)
+    rail = home.index(receiver)
     yield from _inside(home, receiver, part, Combine.ADD)
     leaders = []
-    for own in tree.machines:
-        if own is not home:
-            leaders.append(own[place % len(own)])
-            yield from _inside(own, leaders[-1], part, Combine.ADD)
+    for machine in tree.machines:
+        if machine is not home:
+            leaders.append(machine[rail % len(machine)])
+            yield from _inside(machine, leaders[-1], part, Combine.ADD)
     if not leaders:
         return
     last, spine = tree.leaf(receiver), tree.spine(part)
@@ -182,7 +182,7 @@ def _to_one(tree: Tree, part: int, receiver: int) -> Iterator[Row]:
 
 def all_gather(machines: Sequence[Sequence[int]]) -> Schedule:
     """Every member to all others: by one multicast to those of other machines, and one by one inside its own."""
-    members = sum(len(own) for own in machines)
+    members = sum(len(machine) for machine in machines)
     return _multicasts(machines, [(member, member) for member in range(members)], members)
 
 
@@ -196,9 +196,9 @@ def _multicasts(machines: Sequence[Sequence[int]], senders: Sequence[tuple[int, 
     rows: list[Row] = []
     copies: list[int] = []
     for number, (sender, part) in enumerate(senders):
-        for own in machines:
-            others = [member for member in own if member != sender]
+        for machine in machines:
+            others = [member for member in machine if member != sender]
             rows += [(sender, member, part, 0, Combine.COPY, 0, 1) for member in others]
-            copies += [-1 if sender in own else number] * len(others)
-    schedule = schedule_of(sum(len(own) for own in machines), parts, rows).connected()
+            copies += [-1 if sender in machine else number] * len(others)
+    schedule = schedule_of(sum(len(machine) for machine in machines), parts, rows).connected()
     return replace(schedule, copies=np.array(copies, np.int64))

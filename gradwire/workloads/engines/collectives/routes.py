@@ -134,7 +134,11 @@ class Routes:
 
 def _line(kind: Collective, name: str, taken: _Taken) -> str:
     members = _range([str(count) for count in taken.members])
-    size = "" if kind is Collective.BARRIER else f" of {_range([size_text(each) for each in taken.size_bytes])}"
+    size = (
+        ""
+        if kind is Collective.BARRIER
+        else f" of {_range([size_text(size_bytes) for size_bytes in taken.size_bytes])}"
+    )
     return f"{kind} among {members} by {name}: {taken.calls:,} call{'s' if taken.calls > 1 else ''}{size}"
 
 

@@ -69,16 +69,16 @@ def promise(kind: Collective, members: int, root: int = 0) -> Promise:
     root: the member that a broadcast, reduction, gather or scatter is from or to.
     """
     everybody = tuple(range(members))
-    each = tuple((member,) for member in everybody)
+    singles = tuple((member,) for member in everybody)
     promises: dict[Collective, Callable[[], Promise]] = {
         Collective.ALL_REDUCE: lambda: Promise((everybody,), (everybody,)),
         Collective.REDUCE: lambda: Promise((everybody,), ((root,),)),
         Collective.BROADCAST: lambda: Promise(((root,),), (everybody,)),
-        Collective.ALL_GATHER: lambda: Promise(each, (everybody,) * members),
-        Collective.REDUCE_SCATTER: lambda: Promise((everybody,) * members, each),
-        Collective.ALL_TO_ALL: lambda: Promise(tuple(one for one in each for _ in each), each * members),
-        Collective.GATHER: lambda: Promise(each, ((root,),) * members),
-        Collective.SCATTER: lambda: Promise(((root,),) * members, each),
+        Collective.ALL_GATHER: lambda: Promise(singles, (everybody,) * members),
+        Collective.REDUCE_SCATTER: lambda: Promise((everybody,) * members, singles),
+        Collective.ALL_TO_ALL: lambda: Promise(tuple(one for one in singles for _ in singles), singles * members),
+        Collective.GATHER: lambda: Promise(singles, ((root,),) * members),
+        Collective.SCATTER: lambda: Promise(((root,),) * members, singles),
         Collective.BARRIER: lambda: Promise((), ()),
     }
     return promises[kind]()
@@ -231,8 +231,8 @@ class Schedule:
         channel = None if self.channel is None else np.repeat(self.channel, segments)
         numbers: Int64 | None = None
         if self.copies is not None:
-            own = np.repeat(self.copies, segments)
-            numbers = np.where(own < 0, -1, own * segments + np.tile(np.arange(segments), len(self.rows)))
+            copy_of = np.repeat(self.copies, segments)
+            numbers = np.where(copy_of < 0, -1, copy_of * segments + np.tile(np.arange(segments), len(self.rows)))
         return Schedule(self.ranks, self.parts * segments, rows, channel, numbers, (self, segments))
 
     def only(self, combine: Combine) -> Schedule:
@@ -285,7 +285,7 @@ class _Ordering:
             for i in now:
                 self._arrive(i, rows, sent)
         count = len(rows)
-        ends = [end for place in self._open.values() for end in place]
+        ends = [end for of_part in self._open.values() for end in of_part]
         return Order(
             _pairs(self._passed),
             np.array([i for i in range(count) if not self._passed[i]], np.int64),
@@ -295,36 +295,36 @@ class _Ordering:
             np.array([is_send for _, is_send in ends], np.bool_),
         )
 
-    def _sends(self, place: tuple[int, int]) -> list[int]:
-        return [row for row, is_send in self._open.get(place, ()) if is_send]
+    def _sends(self, key: tuple[int, int]) -> list[int]:
+        return [row for row, is_send in self._open.get(key, ()) if is_send]
 
     def _send(self, i: int, rows: list[list[int]]) -> None:
         """A sending waits for what it passes on. That of an earlier phase is there when the phase starts."""
-        place = rows[i][0], rows[i][2]
-        self._passed[i] = [row for row in self._arrived.get(place, ()) if rows[row][5] == rows[i][5]]
-        before = self._sends(place)
-        self._open[place] = [*((row, True) for row in before if rows[row][5] == rows[i][5]), (i, True)]
+        key = rows[i][0], rows[i][2]
+        self._passed[i] = [row for row in self._arrived.get(key, ()) if rows[row][5] == rows[i][5]]
+        before = self._sends(key)
+        self._open[key] = [*((row, True) for row in before if rows[row][5] == rows[i][5]), (i, True)]
 
     def _arrive(self, i: int, rows: list[list[int]], sent: dict[tuple[int, int], list[int]]) -> None:
         """An arrival that is added waits for what the place has sent. One that is copied is the whole, so all else
         went before it."""
         _, dst, part, _, combine, phase, _ = rows[i]
-        place = dst, part
-        self._exchanged[i] = sent[place] if combine == Combine.ADD else []
+        key = dst, part
+        self._exchanged[i] = sent[key] if combine == Combine.ADD else []
         if combine == Combine.COPY:
-            self._arrived[place], self._open[place] = [i], [(i, False)]
+            self._arrived[key], self._open[key] = [i], [(i, False)]
             return
         settled = {row for send in self._exchanged[i] for row in self._passed[send]}
-        same = [row for row in self._arrived.get(place, ()) if rows[row][5] == phase and row not in settled]
+        same = [row for row in self._arrived.get(key, ()) if rows[row][5] == phase and row not in settled]
         waiting = [
-            (row, is_send) for row, is_send in self._open.get(place, ()) if row not in self._exchanged[i] or not is_send
+            (row, is_send) for row, is_send in self._open.get(key, ()) if row not in self._exchanged[i] or not is_send
         ]
-        self._arrived[place], self._open[place] = [*same, i], [*waiting, (i, False)]
+        self._arrived[key], self._open[key] = [*same, i], [*waiting, (i, False)]
 
 
 def _pairs(waits: dict[int, list[int]]) -> Int64:
-    found = [(row, on) for row in sorted(waits) for on in waits[row]]
-    return np.array(found, np.int64).reshape(-1, 2)
+    pairs = [(row, on) for row in sorted(waits) for on in waits[row]]
+    return np.array(pairs, np.int64).reshape(-1, 2)
 
 
 def schedule_of(ranks: int, parts: int, rows: Iterable[Row]) -> Schedule:

@@ -44,7 +44,7 @@ def passes_of_stage(
     beside those through all chunks but the last.
     """
     forward = _order(stages, microbatches, chunks)
-    backward = [Pass(False, each.microbatch, chunks - 1 - each.chunk) for each in forward]
+    backward = [Pass(False, forward_pass.microbatch, chunks - 1 - forward_pass.chunk) for forward_pass in forward]
     if schedule == "gpipe":
         ahead = len(forward)
     elif chunks == 1:

@@ -65,21 +65,21 @@ class Replicas:
         """Segments as the backward pass yields their gradients, as many to a bucket as fill it; each bucket in forward
         order."""
         limit = self.division.bucket_values(replicas)
-        found: list[list[Segment]] = [[]]
+        buckets: list[list[Segment]] = [[]]
         for segment in reversed(segments):
-            if found[-1] and sum(each.values for each in found[-1]) >= limit * shares:
-                found.append([])
-            found[-1].insert(0, segment)
-        return [bucket for bucket in found if any(segment.values for segment in bucket)]
+            if buckets[-1] and sum(other.values for other in buckets[-1]) >= limit * shares:
+                buckets.append([])
+            buckets[-1].insert(0, segment)
+        return [bucket for bucket in buckets if any(segment.values for segment in bucket)]
 
     def _started(self, sums: Series, bucket: Sequence[Segment], ready: Ready) -> list[int]:
         if not self.division.overlap_gradients:
             return [self.programs[rank].last for rank in sums.members]
         gates = [self.builder.compute(rank, lane=GATE_LANE) for rank in sums.members]
-        for place, rank in enumerate(sums.members):
-            self.builder.depend(gates[place], ready[rank, bucket[0]])
+        for index, rank in enumerate(sums.members):
+            self.builder.depend(gates[index], ready[rank, bucket[0]])
             if sums.done:
-                self.builder.depend(gates[place], sums.done[-1][place])
+                self.builder.depend(gates[index], sums.done[-1][index])
         return gates
 
     def _summed(self, held: list[tuple[int, int]]) -> Note:
@@ -101,8 +101,8 @@ class Replicas:
         """Each member updates its part of all buckets, and then gathers the others'."""
         members, builder = sums.members, self.builder
         updates = {rank: builder.compute(rank, lane=GATE_LANE) for rank in members}
-        for place, rank in enumerate(members):
-            builder.depend(updates[rank], self.programs[rank].last, sums.done[-1][place])
+        for index, rank in enumerate(members):
+            builder.depend(updates[rank], self.programs[rank].last, sums.done[-1][index])
         for rank, chunk in held:
             builder.needs(updates[rank], chunk)
         gathers = Series(members, Combine.COPY, chosen=True)

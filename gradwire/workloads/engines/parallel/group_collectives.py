@@ -83,17 +83,17 @@ class Halves:
         size = share_bytes * (1 if kind in PER_MEMBER else count)
         routes = self._routes.setdefault(half, self._routes_of(half))
         layout: Layout = layout_of(members, self.machines, self.switches)
-        own = routes.schedule(kind, layout, 0, size, 1)
+        schedule = routes.schedule(kind, layout, 0, size, 1)
         named = self._schedules.setdefault(
-            (id(own), tuple(members)), in_network.named(own, members, len(self.machines))
+            (id(schedule), tuple(members)), in_network.named(schedule, members, len(self.machines))
         )
         promised = promise(kind, count)
-        blocks = [part % promised.blocks for part in range(own.parts)]
+        blocks = [part % promised.blocks for part in range(schedule.parts)]
         sets = [
-            tuple(tuple(members[place] for place in of_blocks[block]) for block in blocks)
+            tuple(tuple(members[index] for index in of_blocks[block]) for block in blocks)
             for of_blocks in (promised.contributors, promised.receivers)
         ]
-        return Among(named, tuple(part_bytes(kind, count, own.parts, size).tolist()), *sets)
+        return Among(named, tuple(part_bytes(kind, count, schedule.parts, size).tolist()), *sets)
 
     def notes(self) -> list[str]:
         """What was taken."""
@@ -163,7 +163,7 @@ class Collectives:
         or connections, where schedules have them.
         """
         builder = self.builder
-        if any(each.schedule.channel is not None for each in collectives):
+        if any(collective.schedule.channel is not None for collective in collectives):
             return Connections(builder, self._hosts_of_all)
         queues = np.array([builder.queue(rank) for rank in self.ranks], np.int64)
         network = np.repeat(queues[:, None], len(self.ranks), axis=1)
@@ -217,18 +217,18 @@ class Way:
             return ring if half is None else ring.only(half)
         name = OF_HALVES.get((half, self.algorithm), self.algorithm) if half is not None else self.algorithm
         switches = None if self.switches is None else replace(self.switches, number=number)
-        found = schedule_for(
+        schedule = schedule_for(
             HALVES[half], name, members, self.machines, 0, key="strategy.options.algorithm", switches=switches
         )
-        if count % found.parts:
+        if count % schedule.parts:
             raise InputFault(
-                f"strategy.options.algorithm = '{name}': divides an {HALVES[half]} among {count} into {found.parts} parts, of which "
+                f"strategy.options.algorithm = '{name}': divides an {HALVES[half]} among {count} into {schedule.parts} parts, of which "
                 f"{count} are not a multiple; take 'ring'"
             )
-        found = found.segmented(count // found.parts)
-        rows = found.rows.copy()
+        schedule = schedule.segmented(count // schedule.parts)
+        rows = schedule.rows.copy()
         rows[:, _PART] = (rows[:, _PART] + 1) % count
-        return replace(found, rows=rows, origin=None)
+        return replace(schedule, rows=rows, origin=None)
 
 
 def owner(group: Sequence[int], part: int) -> int:
@@ -269,18 +269,18 @@ def _side_by_side(
 ) -> Schedule:
     """Members, each group with the number of its first part; of both halves, or of one. sets: that of switches' ranks,
     for each group."""
-    found = [way.schedule(members, combine, number) for (members, _), number in zip(groups, sets, strict=True)]
+    schedules = [way.schedule(members, combine, number) for (members, _), number in zip(groups, sets, strict=True)]
     rows, copies = [], list[Int64]()
-    for schedule, (_, first_part) in zip(found, groups, strict=True):
+    for schedule, (_, first_part) in zip(schedules, groups, strict=True):
         rows.append(schedule.rows.copy())
         rows[-1][:, _PART] += first_part
         if schedule.copies is not None:
-            first = 1 + max((int(each.max(initial=-1)) for each in copies), default=-1)
+            first = 1 + max((int(column.max(initial=-1)) for column in copies), default=-1)
             copies.append(np.where(schedule.copies < 0, -1, schedule.copies + first))
     whole = Schedule(
-        max(len(way.machines), *(schedule.ranks for schedule in found)),
+        max(len(way.machines), *(schedule.ranks for schedule in schedules)),
         max(first_part + len(members) for members, first_part in groups),
         np.concatenate(rows),
         copies=np.concatenate(copies) if copies else None,
     )
-    return whole if found[0].channel is None else whole.connected()
+    return whole if schedules[0].channel is None else whole.connected()

@@ -174,16 +174,16 @@ class _ModelParallelPlan:
             assert first is not None  # every stage has a block
             for rank, op in zip(members, first, strict=True):
                 self.edges[rank, one] = op, self.programs[rank].last
-        for each in (one for of_kind in series.values() for one in of_kind):
-            self.collectives.transfer(each)
+        for one_series in (one for of_kind in series.values() for one in of_kind):
+            self.collectives.transfer(one_series)
 
     def _segments(self, piece: tuple[Segment, ...], forward: bool) -> Iterator[tuple[Segment, bool, bool]]:
         """Segments of a pass in order, whether each is passed forward, and whether it is so once more."""
         if forward:
             yield from ((segment, True, False) for segment in piece)
             return
-        for block, found in groupby(piece[::-1], key=lambda segment: segment.block):
-            segments = list(found)
+        for block, of_block in groupby(piece[::-1], key=lambda segment: segment.block):
+            segments = list(of_block)
             if self.division.recompute == "full" and block >= 0:
                 yield from ((segment, True, True) for segment in reversed(segments))
             yield from ((segment, False, False) for segment in segments)
@@ -240,7 +240,7 @@ class _ModelParallelPlan:
         """A pass of a segment at all workers of a stage; returns the first op of each."""
         members = [rank for group in self.grid.tensor_groups(stage) for rank in group]
         names = [self.job.profile.layers[layer].name for layer in segment.layers]
-        at = next((place for place, name in enumerate(names) if name.endswith(CORE)), None)
+        at = next((index for index, name in enumerate(names) if name.endswith(CORE)), None)
         if self.rings is None or at is None:
             return [self._compute(self.programs[rank], segment, forward) for rank in members]
         before, core, behind = (
@@ -296,17 +296,17 @@ class _ModelParallelPlan:
         """A collective of activations, or of their gradients, in each tensor group; its workers go on when they have
         what they need."""
         values = -(-self._activation_values() // self.division.tensor)
-        for each in series:
-            started = [self.programs[rank].last for rank in each.members]
+        for one_series in series:
+            started = [self.programs[rank].last for rank in one_series.members]
             self.collectives.add(
-                each,
+                one_series,
                 segment.layers[0],
                 f"{segment.name} {what}",
                 values * self.division.activation_bytes,
                 started,
                 lambda rank, chunk: self.programs[rank].pending.append(chunk),
             )
-            for rank, done in zip(each.members, each.done[-1], strict=True):
+            for rank, done in zip(one_series.members, one_series.done[-1], strict=True):
                 self.programs[rank].last = done
 
     def _activation_values(self) -> int:

@@ -79,10 +79,10 @@ class Rings:
             builder.needs(turn.slices[first][0], chunk)
             after = turn.ready[first]
             for step in range(1, count):
-                source, place = (first + step - 1) % count, (first + step) % count
-                after = self._send(members[source], members[place], chunk, Combine.COPY, [after])
-                builder.depend(turn.slices[place][step], after)
-                builder.needs(turn.slices[place][step], chunk)
+                source, target = (first + step - 1) % count, (first + step) % count
+                after = self._send(members[source], members[target], chunk, Combine.COPY, [after])
+                builder.depend(turn.slices[target][step], after)
+                builder.needs(turn.slices[target][step], chunk)
 
     def add_up(self, turn: Turn, name: str) -> list[tuple[int, int]]:
         """Gradients of keys and values, each block's on its way to the owner; returns the message and the chunk that
@@ -92,14 +92,14 @@ class Rings:
         awaited = []
         for first, owner in enumerate(members):
             chunk = builder.chunk(tensor, self.size_bytes, members, [owner])
-            own = [turn.slices[(first + step) % count][step] for step in range(count)]
-            for op in own:
+            slices = [turn.slices[(first + step) % count][step] for step in range(count)]
+            for op in slices:
                 builder.produces(op, chunk)
             before: list[int] = []
             for step in range(1, count):
-                source, place = (first + step) % count, (first + step + 1) % count
-                arrived = self._send(members[source], members[place], chunk, Combine.ADD, [own[step], *before])
-                builder.depend(arrived, own[(step + 1) % count])
+                source, target = (first + step) % count, (first + step + 1) % count
+                arrived = self._send(members[source], members[target], chunk, Combine.ADD, [slices[step], *before])
+                builder.depend(arrived, slices[(step + 1) % count])
                 before = [arrived]
             awaited.append((before[0], chunk))
         return awaited

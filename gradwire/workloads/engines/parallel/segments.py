@@ -85,7 +85,7 @@ def cut(profile: Profile, stages: int, experts: int = 1, chunks: int = 1) -> Cut
         raise InputFault(
             f"strategy.options.stages = {stages}{times}: must divide the {len(blocks)} blocks of '{profile.name}'"
         )
-    found: list[list[Segment]] = [[] for _ in range(pieces)]
+    by_piece: list[list[Segment]] = [[] for _ in range(pieces)]
     numbered = groupby(enumerate(matches), key=lambda pair: pair[1][1] if pair[1] else "")
     for name, members in numbered:
         layers = tuple(number for number, _ in members)
@@ -102,12 +102,12 @@ def cut(profile: Profile, stages: int, experts: int = 1, chunks: int = 1) -> Cut
             sums_gradients=bool(match) or not is_first,
             block=int(match[2]) if match else -1,
         )
-        found[piece] += _around_experts(profile, segment, experts) if experts > 1 else [segment]
-    if experts > 1 and not any(segment.routed_values for segments in found for segment in segments):
+        by_piece[piece] += _around_experts(profile, segment, experts) if experts > 1 else [segment]
+    if experts > 1 and not any(segment.routed_values for segments in by_piece for segment in segments):
         raise InputFault(
             f"strategy.options.experts = {experts}: '{profile.name}' has no experts; take a mixture, such as mixtral-8x7b"
         )
-    return Cut(tuple(map(tuple, found)), _activation_values(profile))
+    return Cut(tuple(map(tuple, by_piece)), _activation_values(profile))
 
 
 def _around_experts(profile: Profile, segment: Segment, workers: int) -> list[Segment]:
@@ -128,14 +128,14 @@ def _around_experts(profile: Profile, segment: Segment, workers: int) -> list[Se
     taken = round(layer.flops / (2 * tokens * layer.parameters / count))
     parts = (range(first, experts), range(experts, experts + 1), range(experts + 1, last + 1))
     names = ("router", "experts", "rest")
-    found = [
+    pieces = [
         Segment(f"{segment.name} {name}", tuple(part), _parameters(profile, part), False, False, block=segment.block)
         for name, part in zip(names, parts, strict=True)
     ]
-    found[0] = replace(found[0], sums_gradients=segment.sums_gradients)
-    found[1] = replace(found[1], routed_values=taken * tokens * width, experts=count, per_token=taken)
-    found[2] = replace(found[2], sums_outputs=segment.sums_outputs)
-    return found
+    pieces[0] = replace(pieces[0], sums_gradients=segment.sums_gradients)
+    pieces[1] = replace(pieces[1], routed_values=taken * tokens * width, experts=count, per_token=taken)
+    pieces[2] = replace(pieces[2], sums_outputs=segment.sums_outputs)
+    return pieces
 
 
 def _parameters(profile: Profile, layers: Iterable[int]) -> int:
@@ -168,8 +168,8 @@ def shares_of_workers(segment: Segment, workers: int, skew: float | None) -> lis
             f"(each token goes to {segment.per_token}, and each time to the hottest)"
         )
     other = (1 - skew) / (count - 1) if count > 1 else 0.0
-    each = count // workers
-    return [skew + (each - 1) * other, *[each * other] * (workers - 1)]
+    per_worker = count // workers
+    return [skew + (per_worker - 1) * other, *[per_worker * other] * (workers - 1)]
 
 
 def least_share(segment: Segment, workers: int, skew: float | None) -> float:

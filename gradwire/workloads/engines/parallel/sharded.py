@@ -133,44 +133,44 @@ class _PartitionedPlan:
     def _wait(self, sums: Sequence[PlannedCollective], gathers: Sequence[PlannedCollective]) -> None:
         """Sums, then updates, then gathers, each in their order."""
         builder = self.builder
-        for each, bucket in zip(sums, self.buckets, strict=True):
+        for collective, bucket in zip(sums, self.buckets, strict=True):
             ready = bucket.ready_layer if self.partition.overlap else 0
-            builder.depend_columns(each.started, [own.backward[ready] for own in self.passes])
-        for before, each in pairwise(sums):
-            builder.depend_columns(each.started, before.done)
+            builder.depend_columns(collective.started, [worker.backward[ready] for worker in self.passes])
+        for before, collective in pairwise(sums):
+            builder.depend_columns(collective.started, before.done)
         builder.depend_columns(self.updates, sums[-1].done)
-        builder.depend_columns(self.updates, [own.backward[0] for own in self.passes])
+        builder.depend_columns(self.updates, [worker.backward[0] for worker in self.passes])
         builder.depend_columns(gathers[0].started, self.updates)
-        for before, each in pairwise(gathers):
-            builder.depend_columns(each.started, before.done)
+        for before, collective in pairwise(gathers):
+            builder.depend_columns(collective.started, before.done)
 
     def _gradients(self, sums: Sequence[PlannedCollective]) -> None:
         """Chunks of gradients, to which all contribute, and which whoever updates the part needs; all do after an
         allreduce."""
         builder = self.builder
-        for each, bucket, tensor in zip(sums, self.buckets, self.tensors, strict=True):
+        for collective, bucket, tensor in zip(sums, self.buckets, self.tensors, strict=True):
             size_bytes = self._part_values(bucket) * self.partition.gradient_bytes
             for part in range(len(self.ranks)):
                 receivers = [owner(self.ranks, part)] if self.partition.scatter else self.ranks
                 chunk = builder.chunk(tensor, size_bytes, receivers=receivers)
-                for own in self.passes:
-                    builder.produces(own.backward[bucket.ready_layer], chunk)
+                for worker in self.passes:
+                    builder.produces(worker.backward[bucket.ready_layer], chunk)
                 for rank in receivers:
                     builder.needs(int(self.updates[rank]), chunk)
-                each.chunks.append(chunk)
+                collective.chunks.append(chunk)
 
     def _parameters(self, gathers: Sequence[PlannedCollective]) -> None:
         """Chunks of updated parameters, which their owners have, and which all need in the next iteration."""
         builder = self.builder
-        for each, bucket, tensor in zip(gathers, reversed(self.buckets), reversed(self.tensors), strict=True):
+        for collective, bucket, tensor in zip(gathers, reversed(self.buckets), reversed(self.tensors), strict=True):
             size_bytes = self._part_values(bucket) * self.partition.parameter_bytes
             for part in range(len(self.ranks)):
                 has = owner(self.ranks, part)
                 chunk = builder.chunk(tensor, size_bytes, contributors=[has])
                 builder.produces(int(self.updates[has]), chunk)
-                for own in self.passes:
-                    builder.consumes(own.forward[bucket.ready_layer], chunk)
-                each.chunks.append(chunk)
+                for worker in self.passes:
+                    builder.consumes(worker.forward[bucket.ready_layer], chunk)
+                collective.chunks.append(chunk)
 
     def _part_values(self, bucket: Bucket) -> int:
         return -(-bucket.values // len(self.ranks))
@@ -178,14 +178,14 @@ class _PartitionedPlan:
     def _boundaries(self, gathers: Sequence[PlannedCollective]) -> None:
         """What the next iteration waits for."""
         builder, late = self.builder, self.partition.overlap_gather
-        for rank, own in enumerate(self.passes):
+        for rank, worker in enumerate(self.passes):
             end = builder.compute(rank)
-            builder.depend(end, own.backward[0], int(self.updates[rank]))
-            builder.depend(own.begin, end, lag=1)
-            for each, bucket in zip(gathers, reversed(self.buckets), strict=True):
-                waiting, lag = (own.forward[bucket.ready_layer], 1) if late else (end, 0)
-                builder.depend(waiting, int(each.done[rank]), lag=lag)
-            builder.iteration(rank, own.begin, end)
+            builder.depend(end, worker.backward[0], int(self.updates[rank]))
+            builder.depend(worker.begin, end, lag=1)
+            for gather, bucket in zip(gathers, reversed(self.buckets), strict=True):
+                waiting, lag = (worker.forward[bucket.ready_layer], 1) if late else (end, 0)
+                builder.depend(waiting, int(gather.done[rank]), lag=lag)
+            builder.iteration(rank, worker.begin, end)
 
 
 ROOT = "root"
@@ -227,7 +227,10 @@ def units_of(profile: Profile) -> list[Unit]:
     """The root first, and then each block of the model, in forward order. Layers that belong to no block are the
     root's."""
     names = [match[0] if (match := BLOCK.match(layer.name)) else ROOT for layer in profile.layers]
-    members = {name: tuple(i for i, own in enumerate(names) if own == name) for name in dict.fromkeys([ROOT, *names])}
+    members = {
+        name: tuple(i for i, unit_name in enumerate(names) if unit_name == name)
+        for name in dict.fromkeys([ROOT, *names])
+    }
     units = [
         Unit(name, layers, sum(profile.layers[layer].parameters for layer in layers))
         for name, layers in members.items()
@@ -285,21 +288,23 @@ class _ShardedPlan:
         return [(unit, True) for unit in self.units] + [(unit, False) for unit in again]
 
     def _begins(self, unit: Unit, forward: bool) -> list[int]:
-        return [own.forward[unit.layers[0]] if forward else own.backward[unit.layers[-1]] for own in self.passes]
+        return [
+            worker.forward[unit.layers[0]] if forward else worker.backward[unit.layers[-1]] for worker in self.passes
+        ]
 
     def _ends(self, unit: Unit, forward: bool) -> list[int]:
         """The last op of a use of a unit. The root's use only begins with the forward pass, so that it ends with its
         first layer."""
         if forward:
             last = unit.layers[0] if unit.name == ROOT else unit.layers[-1]
-            return [own.forward[last] for own in self.passes]
-        return [own.backward[unit.layers[0]] for own in self.passes]
+            return [worker.forward[last] for worker in self.passes]
+        return [worker.backward[unit.layers[0]] for worker in self.passes]
 
     def _wait_for_gathers(self, gathers: Sequence[PlannedCollective]) -> None:
         """A unit computes when it is gathered; a gather follows the one before, and the use that is `prefetch` and one
         before its own."""
         builder = self.builder
-        builder.depend_columns(gathers[0].started, [own.begin for own in self.passes])
+        builder.depend_columns(gathers[0].started, [worker.begin for worker in self.passes])
         for before, gather in pairwise(gathers):
             builder.depend_columns(gather.started, before.done)
         for number, (gather, (unit, forward)) in enumerate(zip(gathers, self.uses, strict=True)):
@@ -353,11 +358,11 @@ class _ShardedPlan:
         """An allreduce among groups behind each reduce-scatter."""
         schedule = allreduces_of_shares(self.groups, self.way)
         sums = [self.collectives.add(scatter.layer, schedule) for scatter in scatters]
-        for scatter, each in zip(scatters, sums, strict=True):
-            each.chunks = scatter.chunks
-            self.builder.depend_columns(each.started, scatter.done)
-        for before, each in pairwise(sums):
-            self.builder.depend_columns(each.started, before.done)
+        for scatter, allreduce in zip(scatters, sums, strict=True):
+            allreduce.chunks = scatter.chunks
+            self.builder.depend_columns(allreduce.started, scatter.done)
+        for before, allreduce in pairwise(sums):
+            self.builder.depend_columns(allreduce.started, before.done)
         return sums
 
     def _shard_values(self, unit: Unit) -> int:
@@ -367,11 +372,11 @@ class _ShardedPlan:
 
     def _boundaries(self, collectives: Sequence[PlannedCollective]) -> None:
         """The optimizer steps when all gradients are reduced, and the next iteration follows."""
-        for rank, own in enumerate(self.passes):
+        for rank, worker in enumerate(self.passes):
             end = self.builder.compute(rank)
-            self.builder.depend(end, own.backward[0], *(int(each.done[rank]) for each in collectives))
-            self.builder.depend(own.begin, end, lag=1)
-            self.builder.iteration(rank, own.begin, end)
+            self.builder.depend(end, worker.backward[0], *(int(collective.done[rank]) for collective in collectives))
+            self.builder.depend(worker.begin, end, lag=1)
+            self.builder.iteration(rank, worker.begin, end)
 
 
 def _groups(workers: int, size: int) -> list[list[int]]:

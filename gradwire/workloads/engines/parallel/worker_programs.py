@@ -91,24 +91,25 @@ class GroupCollectives:
         needed: is called for each member and each part that it receives.
         """
         builder, members = self.builder, series.members
-        own = (self._chosen if series.chosen else self._rings).among(members, series.half, share_bytes)
+        among = (self._chosen if series.chosen else self._rings).among(members, series.half, share_bytes)
         number = builder.tensor(tensor)
         chunks = [
-            builder.chunk(number, *part) for part in zip(own.size_bytes, own.contributors, own.receivers, strict=True)
+            builder.chunk(number, *part)
+            for part in zip(among.size_bytes, among.contributors, among.receivers, strict=True)
         ]
         done = [builder.compute(rank, lane=GATE_LANE) for rank in members]
-        for place, rank in enumerate(members):
-            builder.depend(done[place], started[place])
-            for chunk, contributors, receivers in zip(chunks, own.contributors, own.receivers, strict=True):
+        for index, rank in enumerate(members):
+            builder.depend(done[index], started[index])
+            for chunk, contributors, receivers in zip(chunks, among.contributors, among.receivers, strict=True):
                 if rank in contributors:
-                    builder.produces(started[place], chunk)
+                    builder.produces(started[index], chunk)
                 if rank in receivers:
                     needed(rank, chunk)
         series.layers.append(layer)
         series.started.append(list(started))
         series.done.append(done)
         series.chunks.append(chunks)
-        series.schedules.append(own.schedule)
+        series.schedules.append(among.schedule)
 
     def transfer(self, series: Series) -> None:
         """The messages of a series."""
@@ -119,20 +120,20 @@ class GroupCollectives:
         queues = Connections(self.builder, self._hosts_of_all) if connected else self._queues(members)
         orders = max(1, *(schedule.steps for schedule in schedules.values()))
         for key, schedule in schedules.items():
-            own = [number for number, other in enumerate(series.schedules) if id(other) == key]
-            started, done = (np.full((len(own), self.workers), -1, np.int64) for _ in range(2))
-            started[:, members] = [series.started[number] for number in own]
-            done[:, members] = [series.done[number] for number in own]
-            chunks = np.array([series.chunks[number] for number in own])
+            numbers = [number for number, other in enumerate(series.schedules) if id(other) == key]
+            started, done = (np.full((len(numbers), self.workers), -1, np.int64) for _ in range(2))
+            started[:, members] = [series.started[number] for number in numbers]
+            done[:, members] = [series.done[number] for number in numbers]
+            chunks = np.array([series.chunks[number] for number in numbers])
             buckets = BucketOps(
-                number=np.array(own),
-                layer=np.array(series.layers)[own],
+                number=np.array(numbers),
+                layer=np.array(series.layers)[numbers],
                 started=started,
                 done=done,
                 size_bytes=np.array([self.builder.chunk_sizes(of_one) for of_one in chunks.tolist()]),
                 chunk=chunks,
                 orders=orders,
-                traffic_class=np.full(len(own), self._chosen_class if series.chosen else 0),
+                traffic_class=np.full(len(numbers), self._chosen_class if series.chosen else 0),
             )
             Transfers(self.builder, self.costs, queues, schedule, buckets).build()
 

@@ -169,7 +169,7 @@ def fill(record: RankRecord, reading: Reading, metadata: Any, nodes: Iterable[An
 
 
 def _dialect(metadata: Any) -> _Dialect:
-    said = {each.name: chakra.value_of(each) for each in metadata.attr}
+    said = {attribute.name: chakra.value_of(attribute) for attribute in metadata.attr}
     schema = str(said.get("schema") or "")
     return _Dialect(
         schema or metadata.version,
@@ -203,32 +203,32 @@ class _Reader:
 
     def take(self, node: Any) -> None:
         """Adds a node. Raises InputFault for one that cannot be."""
-        record, place = self._record, f"node {node.id}"
+        record, item = self._record, f"node {node.id}"
         if node.id in self._tasks:
-            raise InputFault(f"{record.path}: {place} ({node.name}): there are two nodes of this number")
-        said = {each.name: chakra.value_of(each) for each in node.attr}
+            raise InputFault(f"{record.path}: {item} ({node.name}): there are two nodes of this number")
+        said = {attribute.name: chakra.value_of(attribute) for attribute in node.attr}
         duration_ns = node.duration_micros * 1000
         is_communication = node.type in (chakra.SEND, chakra.RECV, chakra.COLL)
         if is_communication and said.get("is_cpu_op") and "comm_size" not in said:
             record.findings.note(
                 record.file,
-                place,
+                item,
                 "a collective of the host without comm_size: it only starts another node's, and computes",
             )
             is_communication = False
         if is_communication:
-            call = self._call(node, said, place, duration_ns)
-            task = record.compute(0, place=place) if call is None else record.call(call)
+            call = self._call(node, said, item, duration_ns)
+            task = record.compute(0, item=item) if call is None else record.call(call)
         else:
-            stream = _stream(node, said, own=self._dialect.schema == OWN)
-            task = record.compute(self._duration_ns(node, said, place, duration_ns), stream, place=place)
+            stream = _stream(node, said, of_gradwire=self._dialect.schema == OWN)
+            task = record.compute(self._duration_ns(node, said, item, duration_ns), stream, item=item)
         self._tasks[node.id] = task
         callers = () if self._dialect.of_pytorch else node.ctrl_deps
         for dependency in {*callers, *node.data_deps}:
             self._dependencies[0].append(node.id)
             self._dependencies[1].append(dependency)
 
-    def _duration_ns(self, node: Any, said: dict[str, Any], place: str, duration_ns: int) -> int:
+    def _duration_ns(self, node: Any, said: dict[str, Any], item: str, duration_ns: int) -> int:
         """A computation's time: recorded, or that of its operations on a device."""
         findings, file = self._record.findings, self._record.file
         if node.type == chakra.METADATA and "process_group" in node.name:
@@ -238,17 +238,17 @@ class _Reader:
             if self._reading.flops_per_s is None:
                 findings.refuse(
                     file,
-                    place,
+                    item,
                     "nodes with num_ops and no duration: give the rate of a device with --flop-rate, such as 150TFLOP/s",
                 )
                 return 0
             rate = self._reading.flops_per_s
             findings.note(
-                file, place, f"nodes with num_ops and no duration take their operations over {rate / 1e12:g} TFLOP/s"
+                file, item, f"nodes with num_ops and no duration take their operations over {rate / 1e12:g} TFLOP/s"
             )
             return round(operations / rate * 1e9)
         if not duration_ns and node.type in (chakra.MEM_LOAD, chakra.MEM_STORE):
-            findings.note(file, place, "loads and stores of memory without a duration take no time")
+            findings.note(file, item, "loads and stores of memory without a duration take no time")
         return duration_ns
 
     def _take_groups(self, node: Any) -> None:
@@ -260,38 +260,38 @@ class _Reader:
                 continue
             self._record.learn_groups(configured_groups(config, None, self._record.room))
 
-    def _call(self, node: Any, said: dict[str, Any], place: str, duration_ns: int) -> Call | None:
+    def _call(self, node: Any, said: dict[str, Any], item: str, duration_ns: int) -> Call | None:
         """The communication of a node; None if it is refused."""
         record = self._record
-        kind = self._kind(node, said, place)
+        kind = self._kind(node, said, item)
         group = said.get("pg_name", said.get("comm_group", ""))
         name = "" if group is None else str(group)
         if name and name not in record.groups:
             record.findings.refuse(
-                record.file, place, f"the process group '{name}' is not known: give its ranks with --groups"
+                record.file, item, f"the process group '{name}' is not known: give its ranks with --groups"
             )
             return None
         if said.get("involved_dim") is not None and not all(getattr(said["involved_dim"], "values", [False])):
             record.findings.refuse(
                 record.file,
-                place,
+                item,
                 "involved_dim leaves out dimensions of a network that is not described: give pg_name",
             )
             return None
         peer = _integer(said.get({Kind.SEND: "comm_dst", Kind.RECV: "comm_src"}.get(kind or Kind.COMPUTE, "root")))
         if kind in (Kind.SEND, Kind.RECV) and peer is None:
-            record.findings.refuse(record.file, place, f"{kind.with_article} that does not say with which rank")
+            record.findings.refuse(record.file, item, f"{kind.with_article} that does not say with which rank")
             return None
-        sized = None if kind is None else self._size(kind, node, said, place)
+        sized = None if kind is None else self._size(kind, node, said, item)
         if kind is None or sized is None:
             return None
         tag = _integer(said.get("comm_tag")) or 0
-        priority = self._priority(said, place)
+        priority = self._priority(said, item)
         if priority is None:
             return None
-        return Call(kind, place, *sized, name, UNKNOWN if peer is None else peer, tag, duration_ns or UNKNOWN, priority)
+        return Call(kind, item, *sized, name, UNKNOWN if peer is None else peer, tag, duration_ns or UNKNOWN, priority)
 
-    def _priority(self, said: dict[str, Any], place: str) -> int | None:
+    def _priority(self, said: dict[str, Any], item: str) -> int | None:
         """The priority of a communication, UNKNOWN without one; None if it is refused."""
         if "comm_priority" not in said:
             return UNKNOWN
@@ -299,42 +299,42 @@ class _Reader:
         number = 0 if value is None else _integer(value)
         if number is None or number not in PRIORITIES:
             what = f"comm_priority {value}: it must be a whole number from 0 to 2^31 - 1"
-            self._record.findings.refuse(self._record.file, place, what)
+            self._record.findings.refuse(self._record.file, item, what)
             return None
         return number
 
-    def _kind(self, node: Any, said: dict[str, Any], place: str) -> Kind | None:
+    def _kind(self, node: Any, said: dict[str, Any], item: str) -> Kind | None:
         if node.type != chakra.COLL:
             return Kind.SEND if node.type == chakra.SEND else Kind.RECV
         if "comm_type" not in said:
-            self._record.findings.refuse(self._record.file, place, "a collective without comm_type: which one is it?")
+            self._record.findings.refuse(self._record.file, item, "a collective without comm_type: which one is it?")
             return None
         if said["comm_type"] is None:
             self._record.findings.note(
                 self._record.file,
-                place,
+                item,
                 "attributes without a value count as 0, which older schemas do not write: comm_type 0 is an all-reduce",
             )
         comm_type = 0 if said["comm_type"] is None else _integer(said["comm_type"])
         kind = None if comm_type is None else KINDS.get(comm_type)
         if kind is None:
-            self._record.findings.refuse(self._record.file, place, f"comm_type {said['comm_type']} is not known")
+            self._record.findings.refuse(self._record.file, item, f"comm_type {said['comm_type']} is not known")
         elif kind in (Kind.GATHER, Kind.SCATTER):
             self._record.findings.refuse(
-                self._record.file, place, f"{kind.with_article}: Chakra does not say whose bytes its comm_size counts"
+                self._record.file, item, f"{kind.with_article}: Chakra does not say whose bytes its comm_size counts"
             )
             return None
         return kind
 
-    def _size(self, kind: Kind, node: Any, said: dict[str, Any], place: str) -> tuple[int, int] | None:
+    def _size(self, kind: Kind, node: Any, said: dict[str, Any], item: str) -> tuple[int, int] | None:
         """Bytes, and bytes of an element; 1 where that is not known."""
         if kind is Kind.BARRIER:
             return 0, 1
         size = _integer(said.get("comm_size"))
         if not size:
-            self._record.findings.refuse(self._record.file, place, f"{kind.with_article} without its size (comm_size)")
+            self._record.findings.refuse(self._record.file, item, f"{kind.with_article} without its size (comm_size)")
             return None
-        tensors = [(int(found["elements"]), int(found["bytes"])) for found in TENSOR.finditer(node.inputs.values)]
+        tensors = [(int(match["elements"]), int(match["bytes"])) for match in TENSOR.finditer(node.inputs.values)]
         if tensors:
             elements = sum(count for count, _ in tensors)
             self._dialect.agree_bytes += size == sum(count * width for count, width in tensors)
@@ -393,10 +393,10 @@ def _integer(value: Any) -> int | None:
     return int(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _stream(node: Any, said: dict[str, Any], *, own: bool) -> int:
+def _stream(node: Any, said: dict[str, Any], *, of_gradwire: bool) -> int:
     if node.type == chakra.METADATA:
         return POINT_STREAM
-    if own and said.get("stream") in OWN_STREAMS:
+    if of_gradwire and said.get("stream") in OWN_STREAMS:
         return int(said["stream"])
     if node.type in (chakra.MEM_LOAD, chakra.MEM_STORE):
         return MEMORY_STREAM

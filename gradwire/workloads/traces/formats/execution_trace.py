@@ -146,14 +146,14 @@ class _Reader:
         before: dict[str, int] = {}
         started: dict[int, int] = {}
         for number, node in sorted(self._calls.items()):
-            place = f"node {number}"
+            item = f"node {number}"
             if self._is_nested(number):
-                record.findings.note(record.file, place, "record_param_comms in a record_param_comms: counted once")
+                record.findings.note(record.file, item, "record_param_comms in a record_param_comms: counted once")
                 continue
-            arguments, sequence = self._arguments(node, place)
+            arguments, sequence = self._arguments(node, item)
             if is_wait(arguments) and sequence in started:
                 waited.append(started[sequence])
-            call = call_of(arguments, place, record)
+            call = call_of(arguments, item, record)
             if call is None:
                 continue
             if waited:
@@ -178,7 +178,7 @@ class _Reader:
             at = self._parents[at]
         return False
 
-    def _arguments(self, node: Node, place: str) -> tuple[CallArguments, int | None]:
+    def _arguments(self, node: Node, item: str) -> tuple[CallArguments, int | None]:
         """What a call says of itself, and its number."""
         values = self._decoded(node, node.inputs.values) if isinstance(node.inputs, Values) else node.inputs
         attributes = self._attributes(node)
@@ -190,11 +190,13 @@ class _Reader:
         try:
             return msgspec.convert(said, CallArguments), last[0] if last and isinstance(last[0], int) else None
         except msgspec.ValidationError as error:
-            raise InputFault(f"{self._record.path}: {place} ({node.name}): {error}") from error
+            raise InputFault(f"{self._record.path}: {item} ({node.name}): {error}") from error
 
     def _attributes(self, node: Node) -> dict[str, Any]:
         try:
-            return {each.name: each.value for each in msgspec.json.decode(node.attrs, type=list[Attribute])}
+            return {
+                attribute.name: attribute.value for attribute in msgspec.json.decode(node.attrs, type=list[Attribute])
+            }
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise InputFault(f"{self._record.path}: node {node.id} ({node.name}): its attrs: {error}") from error
 

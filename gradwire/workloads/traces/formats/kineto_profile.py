@@ -132,8 +132,8 @@ def launch_times(events: KinetoEvents, columns: Columns) -> Int64:
         return np.array(columns.begin_ns, np.int64)
     at = np.minimum(np.searchsorted(events.launch_id, columns.correlation), len(events.launch_id) - 1)
     known = events.launch_id[at] == columns.correlation
-    found: Int64 = np.where(known, np.minimum(events.launch_ns[at], columns.begin_ns), columns.begin_ns)
-    return found
+    launched_ns: Int64 = np.where(known, np.minimum(events.launch_ns[at], columns.begin_ns), columns.begin_ns)
+    return launched_ns
 
 
 def timeline(

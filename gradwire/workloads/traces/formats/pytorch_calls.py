@@ -106,32 +106,32 @@ def is_wait(arguments: CallArguments) -> bool:
     return plain(arguments.collective) == WAIT
 
 
-def call_of(arguments: CallArguments, place: str, record: RankRecord, duration_ns: int = UNKNOWN) -> Call | None:
+def call_of(arguments: CallArguments, item: str, record: RankRecord, duration_ns: int = UNKNOWN) -> Call | None:
     """The communication that a `record_param_comms` says; None for what is none, or is refused: the findings say so."""
-    kind = _kind_of(arguments, place, record)
-    group = None if kind is None else _group_of(arguments, place, record)
+    kind = _kind_of(arguments, item, record)
+    group = None if kind is None else _group_of(arguments, item, record)
     if kind is None or group is None:
         return None
     if kind is Kind.BARRIER:
-        return Call(kind, place, group=group, duration_ns=duration_ns)
-    sized = _size_of(kind, arguments, place, record)
+        return Call(kind, item, group=group, duration_ns=duration_ns)
+    sized = _size_of(kind, arguments, item, record)
     if sized is None:
         return None
     peer = _peer(kind, arguments, record.groups[group])
     if kind in POINT_TO_POINT and peer is None:
         what = f"{kind.with_article} that does not say with which rank; torch records it from 2.4 on"
-        record.findings.refuse(record.file, place, what)
+        record.findings.refuse(record.file, item, what)
         return None
     parts = None
     if kind is Kind.ALL_TO_ALL and (is_uneven(arguments.in_split) or is_uneven(arguments.out_split)):
-        parts = _parts(arguments, *sized, len(record.groups[group]), place, record)
+        parts = _parts(arguments, *sized, len(record.groups[group]), item, record)
         if parts is None:
             return None
-    return Call(kind, place, *sized, group, UNKNOWN if peer is None else peer, duration_ns=duration_ns, parts=parts)
+    return Call(kind, item, *sized, group, UNKNOWN if peer is None else peer, duration_ns=duration_ns, parts=parts)
 
 
 def _parts(
-    arguments: CallArguments, size_bytes: int, width: int, members: int, place: str, record: RankRecord
+    arguments: CallArguments, size_bytes: int, width: int, members: int, item: str, record: RankRecord
 ) -> Parts | None:
     """The parts of an all-to-all in which they differ; None where they cannot be told."""
     sizes = size_bytes, UNKNOWN if arguments.out_elements is None else arguments.out_elements * width
@@ -143,7 +143,7 @@ def _parts(
             for split, size in zip((arguments.in_split, arguments.out_split), sizes, strict=True)
         )
     except ValueError as error:
-        record.findings.refuse(record.file, place, f"an all-to-all with parts of different sizes: {error}")
+        record.findings.refuse(record.file, item, f"an all-to-all with parts of different sizes: {error}")
         return None
     what = "parts of all-to-alls are shares of a rank's bytes, as the lists of splits have them"
     record.findings.note(record.file, "", what)
@@ -159,42 +159,42 @@ def _peer(kind: Kind, arguments: CallArguments, ranks: tuple[int, ...]) -> int |
     return said
 
 
-def _kind_of(arguments: CallArguments, place: str, record: RankRecord) -> Kind | None:
+def _kind_of(arguments: CallArguments, item: str, record: RankRecord) -> Kind | None:
     name = arguments.collective
     if plain(name) in NO_TRAFFIC:
-        record.findings.note(record.file, place, f"'{name}' is listed as a collective and is none: it moves nothing")
+        record.findings.note(record.file, item, f"'{name}' is listed as a collective and is none: it moves nothing")
         return None
     kind = kind_named(name)
     if kind is None:
         what = f"the collective '{name}' is not known" if name else f"a collective without its size and name; {NEWER}"
-        record.findings.refuse(record.file, place, what)
+        record.findings.refuse(record.file, item, what)
     return kind
 
 
-def _size_of(kind: Kind, arguments: CallArguments, place: str, record: RankRecord) -> tuple[int, int] | None:
+def _size_of(kind: Kind, arguments: CallArguments, item: str, record: RankRecord) -> tuple[int, int] | None:
     """Bytes, and bytes of an element. Where both counts are there they must suit the kind."""
     findings, file = record.findings, record.file
     elements = arguments.out_elements if kind in OF_RESULT else arguments.in_elements
     if elements is None or not arguments.dtype:
         findings.refuse(
             file,
-            place,
+            item,
             f"{kind.with_article} without its size; {NEWER}",
         )
         return None
     width = element_bytes(arguments.dtype)
     if width is None:
         findings.refuse(
-            file, place, f"elements of type '{arguments.dtype}', of which it is not known how many bytes they have"
+            file, item, f"elements of type '{arguments.dtype}', of which it is not known how many bytes they have"
         )
         return None
     if elements < 0:
-        findings.refuse(file, place, f"{kind.with_article} of {elements} elements")
+        findings.refuse(file, item, f"{kind.with_article} of {elements} elements")
         return None
     ratio = _ratio(kind, arguments)
     if ratio is not None and arguments.group_size and ratio != arguments.group_size:
         findings.refuse(
-            file, place, f"{kind.with_article} among {arguments.group_size} ranks, of {arguments.in_elements} elements in and "
+            file, item, f"{kind.with_article} among {arguments.group_size} ranks, of {arguments.in_elements} elements in and "
             f"{arguments.out_elements} out, which do not fit"
         )  # fmt: skip
         return None
@@ -212,7 +212,7 @@ def _ratio(kind: Kind, arguments: CallArguments) -> float | None:
     return large / small
 
 
-def _group_of(arguments: CallArguments, place: str, record: RankRecord) -> str | None:
+def _group_of(arguments: CallArguments, item: str, record: RankRecord) -> str | None:
     """The group's name, whose ranks the record then has; None where they cannot be told."""
     findings, file, name = record.findings, record.file, arguments.group
     known = record.groups.get(name)
@@ -222,7 +222,7 @@ def _group_of(arguments: CallArguments, place: str, record: RankRecord) -> str |
         ranks = tuple(int(number) for number in re.findall(r"\d+", written))
     stride, size, start = arguments.stride, arguments.group_size, arguments.start
     if size is not None and not 0 < size <= MOST_RANKS:
-        findings.refuse(file, place, f"a group of {size:,} ranks; it must be 1 or more, and at most {MOST_RANKS:,}")
+        findings.refuse(file, item, f"a group of {size:,} ranks; it must be 1 or more, and at most {MOST_RANKS:,}")
         return None
     if not ranks and known is None and start is not None and start >= 0 and stride and stride > 0 and size:
         record.need_room(size)
@@ -232,28 +232,28 @@ def _group_of(arguments: CallArguments, place: str, record: RankRecord) -> str |
             if shown != ranks[: len(shown)]:
                 findings.refuse(
                     file,
-                    place,
+                    item,
                     f"the list of the ranks of group '{name}' is cut short ('{CUT_SHORT}') and does not go up evenly",
                 )
                 return None
             findings.note(
                 file,
-                place,
+                item,
                 f"the list of the ranks of group '{name}' is cut short: completed by its first rank, stride and size",
             )
     if ranks and known is not None and ranks != known:
         here, elsewhere = list(ranks[:8]), list(known[:8])
-        findings.refuse(file, place, f"group '{name}' has the ranks {here} here and {elsewhere} elsewhere")
+        findings.refuse(file, item, f"group '{name}' has the ranks {here} here and {elsewhere} elsewhere")
         return None
     ranks = ranks or known or ()
     if not ranks:
         why = (
             f"the list of its ranks is cut short ('{CUT_SHORT}')" if CUT_SHORT in written else "its ranks are not said"
         )
-        findings.refuse(file, place, f"the process group '{name}' is not known: {why}; give them with --groups")
+        findings.refuse(file, item, f"the process group '{name}' is not known: {why}; give them with --groups")
         return None
     if size is not None and size != len(ranks):
-        findings.refuse(file, place, f"group '{name}' has {len(ranks)} ranks and calls itself {size} large")
+        findings.refuse(file, item, f"group '{name}' has {len(ranks)} ranks and calls itself {size} large")
         return None
     record.learn_groups({name: ranks})
     return name
@@ -265,7 +265,7 @@ def configured_groups(config: Any, world: int | None, room: int) -> dict[str, tu
 
     room: how many ranks there may be in lists that are empty, together; groups beyond that are left out.
     """
-    found: dict[str, tuple[int, ...]] = {}
+    ranks_of: dict[str, tuple[int, ...]] = {}
     for group in config if isinstance(config, list) else ():
         name = group.get("pg_name", group.get("pg_id")) if isinstance(group, Mapping) else None
         if not isinstance(group, Mapping) or not isinstance(name, str | int):
@@ -274,11 +274,11 @@ def configured_groups(config: Any, world: int | None, room: int) -> dict[str, tu
         if isinstance(ranks, str):
             ranks = _listed(ranks)
         if isinstance(ranks, list) and ranks and all(type(rank) is int for rank in ranks):
-            found[str(name)] = tuple(ranks)
+            ranks_of[str(name)] = tuple(ranks)
         elif ranks == [] and type(size) is int and 0 < size == (world or size) and size <= min(MOST_RANKS, room):
-            found[str(name)] = tuple(range(size))
+            ranks_of[str(name)] = tuple(range(size))
             room -= size
-    return found
+    return ranks_of
 
 
 def _listed(text: str) -> Any:
