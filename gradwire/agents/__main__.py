@@ -44,7 +44,7 @@ from gradwire.agents.messages import (
     Finished,
     Go,
     Listening,
-    Load,
+    LoadPlan,
     RanksIterated,
     Replayed,
     decode_command,
@@ -81,7 +81,7 @@ class Agent:
                 if settings.compiled_agent:
                     self._compiled = load_compiled(Path(settings.compiled_agent))
                     self._python = IN_PYTHON if self._compiled else NOT_SERVED
-            case Load():
+            case LoadPlan():
                 self.load(command)
             case Connect():
                 self.connect()
@@ -95,7 +95,7 @@ class Agent:
         self._hosts = {host.index: host for host in hosts}
         self._fabric, self._options = fabric, options
 
-    def load(self, command: Load) -> None:
+    def load(self, command: LoadPlan) -> None:
         """Reads the plan and listens on every host."""
         self._plan = Plan.load(Path(command.plan))
         self._log = Path(command.log)

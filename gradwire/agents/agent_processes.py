@@ -30,7 +30,7 @@ from gradwire.agents.messages import (
     Finished,
     Go,
     Listening,
-    Load,
+    LoadPlan,
     RanksIterated,
     Replayed,
     decode_answer,
@@ -246,7 +246,7 @@ class AgentGroup:
         for process in self._processes:
             hosts = {host.index for host in process.hosts}
             process.ranks = [rank for rank, host in enumerate(plan.rank_host.tolist()) if host in hosts]
-            load = Load(str(path), iterations, str(process.log_path), mishaps.faults, mishaps.stall_limit_ns)
+            load = LoadPlan(str(path), iterations, str(process.log_path), mishaps.faults, mishaps.stall_limit_ns)
             process.tell(load)
         self._collect(Listening)
         for process in self._processes:

@@ -154,10 +154,10 @@ class ReplayLoop:
         first: dict[int, str] = {}
         for iteration, op in self._interpreter.awaited():
             if self._rank[op] not in self._dead:
-                first.setdefault(self._rank[op], self._awaited(iteration, op))
+                first.setdefault(self._rank[op], self._awaited_in_words(iteration, op))
         return list(first.values())
 
-    def _awaited(self, iteration: int, op: int) -> str:
+    def _awaited_in_words(self, iteration: int, op: int) -> str:
         """What a RECV waits for, in words."""
         send = int(self._plan.ops.message[op])
         chunk = self._chunk[send]

@@ -44,7 +44,7 @@ class Carry(msgspec.Struct, frozen=True, tag_field="command", tag="carry"):
     settings: str
 
 
-class Load(msgspec.Struct, frozen=True, tag_field="command", tag="load"):
+class LoadPlan(msgspec.Struct, frozen=True, tag_field="command", tag="load"):
     """Read a plan and listen; answered by Listening."""
 
     #: The plan's file.
@@ -74,7 +74,7 @@ class Finish(msgspec.Struct, frozen=True, tag_field="command", tag="finish"):
     """Close all connections; answered by Finished."""
 
 
-Command = Carry | Load | Connect | Go | Finish
+Command = Carry | LoadPlan | Connect | Go | Finish
 
 
 class Listening(msgspec.Struct, frozen=True, tag_field="event", tag="listening"):

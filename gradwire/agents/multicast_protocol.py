@@ -24,7 +24,7 @@ BACKOFF_LIMIT = 64
 """The interval between probes doubles up to this many times the first one."""
 
 
-class Piece(NamedTuple):
+class DatagramContent(NamedTuple):
     """The content of a datagram to send."""
 
     sequence: int
@@ -77,7 +77,7 @@ class SendWindow:
         total = len(head) + size_bytes
         self._kept.append(_Kept(self.next, self.next + self._shape.count(total), head, total))
 
-    def burst(self, now_ns: int, most: int) -> list[Piece]:
+    def burst(self, now_ns: int, most: int) -> list[DatagramContent]:
         """The first and last of the datagrams that may go now, `most` in all, or nothing while the window is too full.
 
         `sent` must follow.
@@ -93,12 +93,12 @@ class SendWindow:
         """Notes that the kernel accepted `count` datagrams."""
         self.next += count
 
-    def piece(self, sequence: int) -> Piece:
+    def piece(self, sequence: int) -> DatagramContent:
         """The content of datagram `sequence`."""
         message = next(kept for kept in reversed(self._kept) if kept.first <= sequence < kept.after)
         offset = (sequence - message.first) * self._shape.piece_bytes
         head = message.head if not offset else b""
-        return Piece(sequence, head, min(self._shape.piece_bytes, message.message_bytes - offset))
+        return DatagramContent(sequence, head, min(self._shape.piece_bytes, message.message_bytes - offset))
 
     def report(self, status: Status, now_ns: int) -> list[int]:
         """Takes a member's report; returns the numbers to repeat to that member. Raises InternalFault for an
@@ -120,7 +120,7 @@ class SendWindow:
         """When to probe if no report brings progress before; None if every member has everything."""
         return None if self._slowest == self.next else self._since_ns + self._wait_ns
 
-    def probe(self, now_ns: int) -> Piece | None:
+    def probe(self, now_ns: int) -> DatagramContent | None:
         """The datagram to repeat to all members as a probe, or None if it is too early."""
         deadline_ns = self.deadline_ns()
         if deadline_ns is None or now_ns < deadline_ns:

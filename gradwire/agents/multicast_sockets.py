@@ -18,7 +18,7 @@ import numpy as np
 
 from gradwire.agents.connections import HostEntry, SocketOptions, mark
 from gradwire.agents.departures import ASK, NUMBERS, ErrorQueue, Line, report_departures
-from gradwire.agents.multicast_protocol import Delivered, Piece, ReceiveWindow, SendWindow
+from gradwire.agents.multicast_protocol import DatagramContent, Delivered, ReceiveWindow, SendWindow
 from gradwire.datatypes.fabric import CONTROL_BAND, MULTICAST_HEADER_BYTES, Fabric, MulticastGroup, band_of_class
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.wire.datagrams import DATA, FIRST, FLOW_PORT, HELLO, PROBE, REPORT_PORT, Shape, Status
@@ -147,7 +147,7 @@ class FlowSender:
                 return self._line.packet_ns(departure.ip_bytes)
         return None
 
-    def _send_burst(self, first: Piece, last: Piece) -> None:
+    def _send_burst(self, first: DatagramContent, last: DatagramContent) -> None:
         count = last.sequence - first.sequence + 1
         self._left_column[:count] = np.arange(count, 0, -1)
         self._sequence_column[:count] = np.arange(first.sequence, first.sequence + count)
@@ -173,7 +173,7 @@ class FlowSender:
             return
         self.window.sent(count)
 
-    def _single(self, piece: Piece, flags: int) -> bytes:
+    def _single(self, piece: DatagramContent, flags: int) -> bytes:
         flags |= FIRST if piece.head else 0
         header = DATA.pack(self.flow.number, 1, flags, piece.sequence)
         return header + piece.head + bytes(piece.size_bytes - len(piece.head))

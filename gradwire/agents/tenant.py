@@ -42,7 +42,7 @@ class Tenant:
         self, source: HostEntry, destination: HostEntry, payload_bps: float, band: int, options: SocketOptions
     ) -> None:
         """Raises MachineFault if the hosts cannot be connected."""
-        self._source, self._receiver = _connected(source, destination, band, options)
+        self._source, self._receiver = _connect(source, destination, band, options)
         self._source.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("Q", max(1, round(payload_bps / 8))))
         self._wake, self._woken = socket.socketpair()
         self._trouble: OSError | None = None
@@ -96,7 +96,7 @@ class Tenant:
                         os.sendfile(self._source.fileno(), payload, 0, PAYLOAD_FILE_BYTES)
 
 
-def _connected(
+def _connect(
     source: HostEntry, destination: HostEntry, band: int, options: SocketOptions
 ) -> tuple[socket.socket, socket.socket]:
     """A connection from one host to another: its sending and its receiving end."""

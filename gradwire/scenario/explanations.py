@@ -53,7 +53,7 @@ def requirement(expected: ValueKind | None, defect: Any, value: Any, *, may_be_s
 
     `may_be_swept` says whether the key may be swept, in which case a list means several values.
     """
-    if expected and may_be_swept and expected.is_list and not expected.told and not isinstance(value, list):
+    if expected and may_be_swept and expected.is_list and not expected.given_words and not isinstance(value, list):
         text = json.dumps(value, default=str)
         return (
             f"must be a list, like [{text}]; where lists are swept, in --set and [sweep], one list is set by [[{text}]]"

@@ -103,10 +103,10 @@ def _blaming(strategy: Strategy, field: str) -> Iterator[None]:
 
 
 def _is_own(function: Callable[..., Any]) -> bool:
-    return str(getattr(_unwrapped(function), "__module__", "")).partition(".")[0] == PACKAGE.name
+    return str(getattr(_unwrap(function), "__module__", "")).partition(".")[0] == PACKAGE.name
 
 
-def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+def _unwrap(function: Callable[..., Any]) -> Callable[..., Any]:
     while isinstance(function, functools.partial):
         function = function.func
     return function
@@ -115,7 +115,7 @@ def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
 def _place(strategy: Strategy, error: Exception) -> str:
     """The last line of the strategy's file that an error came through, or else the last one outside gradwire; "" if
     there is none."""
-    code = getattr(_unwrapped(strategy.compile), "__code__", None)
+    code = getattr(_unwrap(strategy.compile), "__code__", None)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _lies_in_package(frame.filename)]
     own_frames = [frame for frame in frames if code is not None and frame.filename == code.co_filename] or frames
     return f" at {own_frames[-1].filename}:{own_frames[-1].lineno}, in {own_frames[-1].name}" if own_frames else ""

@@ -131,15 +131,15 @@ class ValueKind:
         )
 
     @property
-    def told(self) -> str:
+    def given_words(self) -> str:
         """What the value must be as the field says it itself, or ""."""
         return next((constraint.words for constraint in self.constraints if isinstance(constraint, InWords)), "")
 
     @property
     def words(self) -> str:
         """What the value must be, or "" for what has no words here."""
-        if self.told:
-            return self.told
+        if self.given_words:
+            return self.given_words
         if self.choices:
             return _alternatives([json.dumps(choice) for choice in self.choices])
         if self.quantity is not None:

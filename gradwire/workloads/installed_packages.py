@@ -1,7 +1,7 @@
 """What installed packages add: strategies, models and devices, through an entry-point group for each of these kinds.
 
 Packages are found by their metadata. None is imported until a scenario names what it adds, so a broken package affects
-only the scenarios that use it. `installed` has the models and devices that a scenario can name without defining them:
+only the scenarios that use it. `installed_catalogue` has the models and devices that a scenario can name without defining them:
 gradwire's and theirs.
 """
 
@@ -87,7 +87,7 @@ def distribution_of(entry: EntryPoint) -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist else "a package without a name"
 
 
-def installed() -> Catalogue:
+def installed_catalogue() -> Catalogue:
     """Built-in models and devices, and those of installed packages. A name that several claim raises InputFault when
     it is looked up."""
     return BUILT_IN.with_more(
@@ -104,7 +104,7 @@ def _model(name: str) -> Profile:
     origin = MODELS.place(entry)
     if not callable(function):
         raise InputFault(f"{origin} is a {type(function).__name__}: it must be a function that returns a Profile")
-    profile = _called(function, entry)
+    profile = _call_once(function, entry)
     if not isinstance(profile, Profile):
         raise InputFault(f"{origin} returns a {type(profile).__name__}: it must return a Profile (gradwire.plugin)")
     if profile.name != name:
@@ -113,7 +113,7 @@ def _model(name: str) -> Profile:
 
 
 @cache
-def _called(function: Callable[[], object], entry: EntryPoint) -> object:
+def _call_once(function: Callable[[], object], entry: EntryPoint) -> object:
     """Cached, because a point looks its model up several times, and building one may take a while."""
     try:
         return function()

@@ -28,8 +28,8 @@ def scaled_plan(plan: Plan, scale: int) -> Plan:
     """Returns the plan with every size divided by `scale`, but at least one byte, and the same durations."""
     if scale == 1:
         return plan
-    ops = replace(plan.ops, size_bytes=_divided(plan.ops.size_bytes, scale))
-    return replace(plan, ops=ops, chunk_bytes=_divided(plan.chunk_bytes, scale))
+    ops = replace(plan.ops, size_bytes=_divide(plan.ops.size_bytes, scale))
+    return replace(plan, ops=ops, chunk_bytes=_divide(plan.chunk_bytes, scale))
 
 
 def scaled_fabric(fabric: Fabric, scale: int, *, keep_burst: bool = False) -> Fabric:
@@ -63,7 +63,7 @@ def virtual_scale(fabric: Fabric, capacity_bps: float = VIRTUAL_CAPACITY_BPS) ->
     return scale
 
 
-def _divided(sizes: Int64, scale: int) -> Int64:
+def _divide(sizes: Int64, scale: int) -> Int64:
     return np.where(sizes > 0, np.maximum(1, sizes // scale), 0).astype(np.int64)
 
 

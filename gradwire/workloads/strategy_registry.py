@@ -125,7 +125,7 @@ def by_name(declared: Iterable[Strategy]) -> Mapping[str, Strategy]:
     return named
 
 
-def _declared() -> Iterator[Strategy]:
+def _declared_strategies() -> Iterator[Strategy]:
     """Imports every strategy module, those of folders included. Raises InternalFault for one without STRATEGIES."""
     for info in pkgutil.walk_packages(strategies.__path__, f"{strategies.__name__}."):
         if info.ispkg:
@@ -138,7 +138,7 @@ def _declared() -> Iterator[Strategy]:
         yield from module.STRATEGIES
 
 
-BUILT_IN = by_name(_declared())
+BUILT_IN = by_name(_declared_strategies())
 
 
 REGISTERED: dict[str, Strategy] = {}

@@ -163,7 +163,7 @@ def _structure(name: str, kind: type[ctypes.Structure]) -> str:
     lines, checks = [], [_size(f"struct {name}", kind)]
     for field, of_type, *_ in kind._fields_:
         note = f" /* {notes[field]} */" if field in notes else ""
-        lines.append(f"\t{_declared(field, of_type, is_written=field in written)};{note}\n")
+        lines.append(f"\t{_declaration(field, of_type, is_written=field in written)};{note}\n")
         at = getattr(kind, field).offset
         checks.append(f"PLACED(struct {name}, {field}, {at});\n")
     summary = (kind.__doc__ or "").split("\n\n")[0]
@@ -174,7 +174,7 @@ def _size(name: str, kind: type[ctypes.Structure | ctypes.Union]) -> str:
     return f"SIZED({name}, {ctypes.sizeof(kind)});\n"
 
 
-def _declared(field: str, of_type: Any, *, is_written: bool) -> str:
+def _declaration(field: str, of_type: Any, *, is_written: bool) -> str:
     if of_type in _C_TYPES:
         return f"{_C_TYPES[of_type]} {field}"
     return f"{'' if is_written else 'const '}{_C_TYPES[of_type._type_]} *{field}"

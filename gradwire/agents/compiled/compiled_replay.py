@@ -16,7 +16,7 @@ from typing import NoReturn, assert_never
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.agents.compiled.library import Columns, fill
+from gradwire.agents.compiled.library import SharedArrays, fill
 from gradwire.agents.compiled.structures import (
     Broken,
     BrokenWhileSending,
@@ -144,7 +144,7 @@ def can_replay(plan: Plan) -> bool:
 
 
 @dataclass(frozen=True)
-class Holdings:
+class LedgerSlots:
     """The places of the ledger: each is what one rank holds of one chunk."""
 
     chunks: int
@@ -152,13 +152,13 @@ class Holdings:
     keys: Int64
 
     @staticmethod
-    def of(plan: Plan, moves: Bools, is_own: Bools) -> Holdings:
+    def of(plan: Plan, moves: Bools, is_own: Bools) -> LedgerSlots:
         """Of the ops that move a chunk, and of those that produce, consume or need one."""
         ops, chunks = plan.ops, max(1, len(plan.chunk_bytes))
         pairs = [table[is_own[table[:, 0]]] for table in (plan.produces, plan.consumes, plan.needs)]
         keys = [ops.rank[moves].astype(np.int64) * chunks + ops.chunk[moves]]
         keys += [ops.rank[table[:, 0]].astype(np.int64) * chunks + table[:, 1] for table in pairs]
-        return Holdings(chunks, np.unique(np.concatenate(keys)))
+        return LedgerSlots(chunks, np.unique(np.concatenate(keys)))
 
     def place(self, ranks: npt.NDArray[np.int32], chunks: npt.NDArray[np.int32] | Int64) -> Int64:
         """The places of pairs of a rank and a chunk."""
@@ -185,12 +185,12 @@ class CompiledReplay:
     def __init__(self, library: ctypes.CDLL, plan: Plan, ranks: set[int], iterations: int) -> None:
         self._library, self._plan = library, plan
         self._graph = graph = RankGraph(plan, ranks)
-        self._columns = Columns()
+        self._columns = SharedArrays()
         self._given = given = Given()
         self._is_own = np.isin(plan.ops.rank, list(ranks))
         ops, kind = plan.ops, plan.ops.kind
         moves = self._is_own & (ops.chunk >= 0) & ((kind == OpKind.SEND) | (kind == OpKind.RECV))
-        self._holdings = Holdings.of(plan, moves, self._is_own)
+        self._holdings = LedgerSlots.of(plan, moves, self._is_own)
         given.ops, given.queues = len(ops), len(plan.queue_rank)
         given.own, given.iterations, given.workers = len(graph.own_ops), iterations, len(plan.workers)
         of_ops = ("kind", "rank", "lane", "chunk", "combine", "order", "duration_ns", "size_bytes")

@@ -49,7 +49,7 @@ def _refuse_other_border(library: ctypes.CDLL) -> None:
         )
 
 
-class Columns:
+class SharedArrays:
     """The arrays that a structure points to, which must live as long as it is used."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Columns:
         return self.lists(start, values[np.argsort(places, kind="stable")])
 
 
-def fill(given: Given, columns: Columns, arrays: Mapping[str, Any]) -> None:
+def fill(given: Given, columns: SharedArrays, arrays: Mapping[str, Any]) -> None:
     """Has fields point to arrays of the types that Given says."""
     pointers = {name: pointer for name, pointer, *_ in Given._fields_}
     for name, values in arrays.items():

@@ -26,7 +26,7 @@ from gradwire.scenario.sections.defined import (
     PeakDefinition,
 )
 from gradwire.workloads.fields import kind_at
-from gradwire.workloads.installed_packages import installed
+from gradwire.workloads.installed_packages import installed_catalogue
 from gradwire.workloads.models.catalogue import Catalogue
 from gradwire.workloads.models.device_facts import Device, Fact
 from gradwire.workloads.models.profile import Layer, Profile, Tensor
@@ -35,7 +35,7 @@ from gradwire.workloads.units import DURATION, SIZE, exact_text
 
 def catalogue_of(defined: DefinedSection) -> Catalogue:
     """What is installed, and what a scenario defines, which goes before it."""
-    return installed().with_more(
+    return installed_catalogue().with_more(
         {name: partial(profile_of, name, model) for name, model in defined.models.items()},
         {name: partial(device_of, device) for name, device in defined.devices.items()},
     )

@@ -22,7 +22,7 @@ from gradwire.scenario.file_references import TABLES, TRACE, is_file, strategy_r
 from gradwire.scenario.limits import listed
 from gradwire.scenario.reading import read_document
 from gradwire.scenario.sections.defined import DeviceDefinition, DeviceFile, ModelDefinition, ModelFile, name_defect
-from gradwire.workloads.installed_packages import installed
+from gradwire.workloads.installed_packages import installed_catalogue
 from gradwire.workloads.models.catalogue import BUILT_IN
 from gradwire.workloads.strategy_registry import BUILT_IN as BUILT_IN_STRATEGIES
 from gradwire.workloads.strategy_registry import allow, strategy_in, strategy_names
@@ -108,7 +108,7 @@ class _Reader:
 
     def ambiguous(self) -> list[str]:
         """Describes names that stand for what is installed as well as for what a file of the same scenario defines."""
-        catalogue = installed()
+        catalogue = installed_catalogue()
         # A file may say of a built-in model or device just what gradwire says.
         built_in: dict[str, Container[str]] = {"models": BUILT_IN.models, "devices": BUILT_IN.devices, "strategies": ()}
         known = {"models": catalogue.models, "devices": catalogue.devices, "strategies": strategy_names()}

@@ -152,7 +152,7 @@ class _AllreducePlan:
         for number, bucket in enumerate(self.buckets):
             started = self.started[number]
             if bucket.hold is not None and bucket.hold not in holds:
-                holds[bucket.hold] = self._held(bucket.hold)
+                holds[bucket.hold] = self._hold_end(bucket.hold)
             if bucket.hold is not None:
                 self.builder.depend_columns(started, holds[bucket.hold])
             self.builder.depend_columns(started, self._backward(bucket.ready_layer))
@@ -165,7 +165,7 @@ class _AllreducePlan:
         if not self.communicator.concurrent:
             self.builder.depend_columns(self.started[0], self.done[-1], lag=1)
 
-    def _held(self, hold: Hold) -> Int64:
+    def _hold_end(self, hold: Hold) -> Int64:
         """The end of a hold at each rank; where reports are read, after those of the hold before."""
         waited: Int64 = self._gates([hold.delay_s], HOLD_LANE)[0]
         self.builder.depend_columns(waited, self._backward(hold.layer))
@@ -342,14 +342,14 @@ def compile_buckets(
 ) -> Mapping[str, Plan]:
     """The plan for buckets in this order, each by its own schedule or all by one. switches: those of the network,
     where they add."""
-    converted = [_converted(bucket, options) for bucket in buckets]
+    converted = [_add_conversion(bucket, options) for bucket in buckets]
     ready = converted if options.overlap else after_backward(converted)
     of_buckets = [schedules] * len(buckets) if isinstance(schedules, Schedule) else schedules
     communicator = Communicator(BYTES_ON_WIRE[options.wire], options.concurrent, options.forward_waits)
     return {name: compile_allreduce(job, name, ready, of_buckets, communicator, switches)}
 
 
-def _converted(bucket: Bucket, options: AllreduceOptions) -> Bucket:
+def _add_conversion(bucket: Bucket, options: AllreduceOptions) -> Bucket:
     if options.wire == "fp32" or options.conversion_rate_bytes_per_s is None:
         return bucket
     conversion_s = bucket.values * BYTES_PER_PARAMETER / options.conversion_rate_bytes_per_s

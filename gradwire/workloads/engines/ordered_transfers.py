@@ -95,12 +95,12 @@ def _answer(
         sends[number], last = servers.answer(
             worker, number, channels.queue(server, rank, 0), order=position, cost_s=cost_s
         )
-        builder.depend(sends[number], _copied(servers, worker, number, asked))
+        builder.depend(sends[number], _add_copy(servers, worker, number, asked))
         builder.depend(sends[number], servers.updated[number], lag=1)
     return sends
 
 
-def _copied(servers: ParameterServer, worker: int, number: int, asked: int) -> int:
+def _add_copy(servers: ParameterServer, worker: int, number: int, asked: int) -> int:
     """The op that copies a piece for a worker after the request `asked`, in a thread of its own; `asked` itself if
     copies are free."""
     rate, size_bytes = servers.job.costs.copy_bytes_per_s, servers.pieces[number].size_bytes

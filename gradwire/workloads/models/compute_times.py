@@ -128,7 +128,7 @@ def _fact(profile: Profile, device: str, batch: int, catalogue: Catalogue) -> Fa
         facts = [fact for fact in listed.facts if fact.model == name]
         if facts:
             nearest = min(facts, key=lambda fact: abs(math.log(fact.batch / batch)))
-            return _transferred(nearest, profile, batch, catalogue)
+            return _transfer(nearest, profile, batch, catalogue)
     if listed.flops_per_s is None:
         models = sorted({fact.model for fact in listed.facts} | set(listed.alike))
         raise InputFault(
@@ -140,7 +140,7 @@ def _fact(profile: Profile, device: str, batch: int, catalogue: Catalogue) -> Fa
     )
 
 
-def _transferred(fact: Fact, profile: Profile, batch: int, catalogue: Catalogue) -> Fact:
+def _transfer(fact: Fact, profile: Profile, batch: int, catalogue: Catalogue) -> Fact:
     """Scales a fact to another batch size, at the same rate, and to an alike or extended model, at the same seconds
     per FLOP."""
     source = fact.source

@@ -60,7 +60,7 @@ def _by_peak(name: str, batch: int, samples_per_s: float, source: str, peak_rati
     )
 
 
-def _inferred(name: str, batch: int, seconds: float, cell: str) -> Fact:
+def _infer(name: str, batch: int, seconds: float, cell: str) -> Fact:
     return Fact(name, batch, seconds, "inferred: no single-GPU time is printed", fitted_on=cell)
 
 
@@ -106,10 +106,10 @@ DEVICES: dict[str, Device] = {
     "k40": Device(
         "NVIDIA Tesla K40c, Geryon's testbed. One time per model, inferred from the vanilla column of Table II",
         (
-            _inferred("alexnet", 512, 0.846, "Geryon Table II, AlexNet, vanilla"),
-            _inferred("vgg19", 64, 1.636, "Geryon Table II, VGG-19, vanilla"),
-            _inferred("resnet50", 64, 0.882, "Geryon Table II, ResNet-50, vanilla"),
-            _inferred("yolo-v1", 64, 2.650, "Geryon Table II, YOLO, vanilla"),
+            _infer("alexnet", 512, 0.846, "Geryon Table II, AlexNet, vanilla"),
+            _infer("vgg19", 64, 1.636, "Geryon Table II, VGG-19, vanilla"),
+            _infer("resnet50", 64, 0.882, "Geryon Table II, ResNet-50, vanilla"),
+            _infer("yolo-v1", 64, 2.650, "Geryon Table II, YOLO, vanilla"),
         ),
         memory_bytes=12 * GIB,
     ),

@@ -30,7 +30,7 @@ def shortened(profile: Profile, blocks: int) -> Profile:
     # What read a block that is left out reads what that block read: all of them go along one path.
     kept_number = (np.searchsorted(kept, np.arange(len(profile.layers)), side="right") - 1).tolist()
     number_of = {old: new for new, old in enumerate(_blocks(profile, kept))}
-    layers = [_moved(profile.layers[number], kept_number, number_of) for number in kept]
+    layers = [_renumber(profile.layers[number], kept_number, number_of) for number in kept]
     return replace(profile, name=f"{profile.name} with {blocks} blocks", layers=tuple(layers))
 
 
@@ -62,6 +62,6 @@ def _blocks(profile: Profile, layers: Sequence[int] | None = None) -> list[int]:
     return sorted({int(match[1]) for layer in chosen if (match := BLOCK.match(layer.name))})
 
 
-def _moved(layer: Layer, kept_number: Sequence[int], number_of: Mapping[int, int]) -> Layer:
+def _renumber(layer: Layer, kept_number: Sequence[int], number_of: Mapping[int, int]) -> Layer:
     name = BLOCK.sub(lambda match: f"block{number_of[int(match[1])]}/", layer.name)
     return replace(layer, name=name, inputs=tuple(dict.fromkeys(kept_number[number] for number in layer.inputs)))

@@ -84,7 +84,7 @@ def add_modules(base: Profile, kind: str, count: int) -> Profile:
         net = Network(*module.shape, norm_tensors=_norm_tensors(base.layers, stage))
         last = module.build(net, net.sample, f"{PREFIX}{kind}{index}")
         offset = at + len(added)
-        added += [_moved(layer, reads, offset) for layer in net.layers]
+        added += [_move(layer, reads, offset) for layer in net.layers]
         reads = tuple(read + offset for read in last.reads)
     behind = [_behind(layer, at, len(added), outputs, reads) for layer in base.layers[at:]]
     return Profile(
@@ -107,7 +107,7 @@ def _norm_tensors(layers: tuple[Layer, ...], stage: list[int]) -> tuple[str, ...
     return tuple(tensor.name.rpartition("/")[2] for tensor in norm.tensors)
 
 
-def _moved(layer: Layer, source: tuple[int, ...], offset: int) -> Layer:
+def _move(layer: Layer, source: tuple[int, ...], offset: int) -> Layer:
     """Moves a layer of a module to its place in the whole model. A layer that read the sample now reads `source`."""
     return replace(layer, inputs=tuple(i + offset for i in layer.inputs) or source)
 

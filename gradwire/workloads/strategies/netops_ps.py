@@ -67,7 +67,7 @@ class NetOpsOptions(Options):
     """Whether layers are pushed as the backward pass yields them; otherwise all of them after it."""
 
 
-def _placed(job: Job, options: NetOpsOptions) -> list[Piece]:
+def _place(job: Job, options: NetOpsOptions) -> list[Piece]:
     profile, servers = job.profile, job.cluster.servers
     if options.shares and options.placement != "shares":
         raise InputFault(
@@ -87,7 +87,7 @@ def _placed(job: Job, options: NetOpsOptions) -> list[Piece]:
 def compile_netops(job: Job, options: NetOpsOptions) -> Mapping[str, Plan]:
     """With the barrier TensorFlow's iteration, without it that of keywise.py. Raises InputFault for options that
     contradict."""
-    pieces = in_messages(_placed(job, options), options.message_parameters)
+    pieces = in_messages(_place(job, options), options.message_parameters)
     name = "netops-ps"
     if options.barrier:
         variant = Variant(options.distribution, options.wait_free)

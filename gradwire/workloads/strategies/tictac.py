@@ -248,9 +248,9 @@ def transfer_orders(job: Job, order: Order, *, inference: bool = False) -> list[
     """Tensor numbers for each worker, first to last."""
     count, workers = len(job.profile.tensors), job.cluster.workers
     if order == "random":
-        return [_shuffled(count, f"{job.seed}/pull/{worker}") for worker in range(workers)]
+        return [_shuffle(count, f"{job.seed}/pull/{worker}") for worker in range(workers)]
     if order == "shared-random":
-        common = _shuffled(count, f"{job.seed}/pull")
+        common = _shuffle(count, f"{job.seed}/pull")
     elif order in ("layer", "reverse"):
         common = list(range(count))[:: 1 if order == "layer" else -1]
     else:
@@ -259,7 +259,7 @@ def transfer_orders(job: Job, order: Order, *, inference: bool = False) -> list[
     return [common] * workers
 
 
-def _shuffled(count: int, seed: str) -> list[int]:
+def _shuffle(count: int, seed: str) -> list[int]:
     order = list(range(count))
     random.Random(seed).shuffle(order)
     return order

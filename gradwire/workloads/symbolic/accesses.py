@@ -70,10 +70,10 @@ class Accesses:
 def accesses_to_sums(graph: Graph, holdings: Holdings) -> Accesses:
     """Accesses to sums under way."""
     plan, ops = graph.plan, graph.plan.ops
-    sends = np.flatnonzero((ops.chunk >= 0) & (ops.kind == OpKind.SEND) & ~_copied(plan))
+    sends = np.flatnonzero((ops.chunk >= 0) & (ops.kind == OpKind.SEND) & ~_is_copied(plan))
     arrives = (ops.chunk >= 0) & (ops.kind == OpKind.RECV) & (ops.combine == Combine.ADD)
     adds = np.concatenate([np.flatnonzero(arrives), _additions_that_take_time(plan, arrives)])
-    return _unrolled(
+    return _in_all_iterations(
         graph.count,
         (holdings.row_of_op[sends], sends, 1, Access.USES_SUM),
         (holdings.row_of_op[adds], adds, 2, Access.ADDS),
@@ -95,10 +95,10 @@ def _additions_that_take_time(plan: Plan, arrives: npt.NDArray[np.bool_]) -> Int
 def accesses_to_values(graph: Graph, holdings: Holdings) -> Accesses:
     """Accesses to complete values, without what sums do to them."""
     plan, ops = graph.plan, graph.plan.ops
-    sends = np.flatnonzero((ops.chunk >= 0) & (ops.kind == OpKind.SEND) & _copied(plan))
+    sends = np.flatnonzero((ops.chunk >= 0) & (ops.kind == OpKind.SEND) & _is_copied(plan))
     copies = np.flatnonzero((ops.chunk >= 0) & (ops.kind == OpKind.RECV) & (ops.combine == Combine.COPY))
     needing = np.concatenate([plan.consumes[:, 0], plan.needs[:, 0]])
-    return _unrolled(
+    return _in_all_iterations(
         graph.count,
         (holdings.row_of_needed, needing, 0, Access.USES),
         (holdings.row_of_op[sends], sends, 1, Access.USES),
@@ -106,7 +106,7 @@ def accesses_to_values(graph: Graph, holdings: Holdings) -> Accesses:
     )
 
 
-def _copied(plan: Plan) -> npt.NDArray[np.bool_]:
+def _is_copied(plan: Plan) -> npt.NDArray[np.bool_]:
     """Whether each op is a SEND whose receivers copy it."""
     ops = plan.ops
     copied = np.zeros(len(ops), np.bool_)
@@ -114,7 +114,7 @@ def _copied(plan: Plan) -> npt.NDArray[np.bool_]:
     return copied
 
 
-def _unrolled(count: int, *parts: tuple[Int64, Int64, int, Access]) -> Accesses:
+def _in_all_iterations(count: int, *parts: tuple[Int64, Int64, int, Access]) -> Accesses:
     """Accesses of each iteration. A part: rows, ops, and what they do in which phase."""
     rows = np.concatenate([rows for rows, _, _, _ in parts]).astype(np.int32)
     nodes = np.concatenate([ops for _, ops, _, _ in parts]).astype(np.int32)

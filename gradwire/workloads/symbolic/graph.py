@@ -49,7 +49,7 @@ class Graph:
         return sources, targets
 
     @cached_property
-    def _unrolled(self) -> tuple[Int64, Int64]:
+    def _successor_rows(self) -> tuple[Int64, Int64]:
         """Successors of all nodes in compressed rows: where each begins, and the nodes."""
         sources, targets = (column.astype(np.int64) for column in self.unrolled())
         by_source = np.argsort(sources, kind="stable")
@@ -62,7 +62,7 @@ class Graph:
 
     def successors_of_each(self, nodes: Int64) -> tuple[Int64, Int64]:
         """The same, and how many each node has."""
-        start, successors = self._unrolled
+        start, successors = self._successor_rows
         lengths = start[nodes + 1] - start[nodes]
         first = np.repeat(start[nodes] - (np.cumsum(lengths) - lengths), lengths)
         return successors[first + np.arange(int(lengths.sum()))], lengths

@@ -19,7 +19,7 @@ from gradwire.faults import InputFault
 from gradwire.workloads.traces.workload import Int64, Kind, Tasks, Workload
 
 
-def fused(workload: Workload, most_bytes: int) -> Workload:
+def fuse_calls(workload: Workload, most_bytes: int) -> Workload:
     """The workload with all-reduces fused to at most so many bytes; larger ones stay alone.
 
     Raises InputFault where fused calls would wait for one another.
@@ -33,7 +33,7 @@ def fused(workload: Workload, most_bytes: int) -> Workload:
         for of_rank in zip(*(_by_rank(workload, call) for call in calls), strict=True):
             target[list(of_rank)] = of_rank[0]
             size[of_rank[0]] = workload.tasks.size_bytes[list(of_rank)].sum()
-    result = _merged(workload, target, size)
+    result = _merge(workload, target, size)
     if len(_Graph.of(result).position) != _Graph.of(result).count:
         raise InputFault(
             f"strategy.options.fuse: all-reduces of '{workload.name}' that are fused up to {most_bytes} bytes would wait for one another; "
@@ -131,7 +131,7 @@ def _by_rank(workload: Workload, call: int) -> list[int]:
     return ordered
 
 
-def _merged(workload: Workload, target: Int64, size_bytes: Int64) -> Workload:
+def _merge(workload: Workload, target: Int64, size_bytes: Int64) -> Workload:
     """The workload in which each task has become `target` of it. Calls are numbered anew, without gaps."""
     kept = np.unique(target)
     new_number = np.full(len(target), -1, np.int64)

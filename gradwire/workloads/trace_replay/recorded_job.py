@@ -75,7 +75,7 @@ def _ranks_in_words(ranks: Collection[int]) -> str:
 
 
 @lru_cache(maxsize=2)
-def grown(workload: Workload, copies: int, groups: tuple[int, ...]) -> Workload:
+def grow_job(workload: Workload, copies: int, groups: tuple[int, ...]) -> Workload:
     """The workload of `copies` times as many ranks, in which these groups grow; its `notes` say by which rule.
 
     Raises InputFault where it would be larger than what is read.
@@ -245,4 +245,4 @@ def _on_workers(trace: Workload, workers: int, grow: Sequence[str | int] | None)
         raise InputFault(
             f"cluster.workers = {workers}: the trace has {recorded} ranks, and grows to a multiple of them ({KEY})"
         )
-    return grown(trace, workers // recorded, groups)
+    return grow_job(trace, workers // recorded, groups)

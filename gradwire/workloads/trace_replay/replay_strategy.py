@@ -19,7 +19,7 @@ from gradwire.workloads.fields import SizeBytes
 from gradwire.workloads.job import Job
 from gradwire.workloads.strategy import Options, Strategy
 from gradwire.workloads.trace_replay.compiler import compile_workload
-from gradwire.workloads.trace_replay.fusion import fused
+from gradwire.workloads.trace_replay.fusion import fuse_calls
 from gradwire.workloads.trace_replay.urgency import (
     MOST_CLASSES,
     classes_as_recorded,
@@ -84,7 +84,7 @@ def classes_of(trace: Workload, options: Options) -> int:
     return options.needed_classes
 
 
-def _classified(trace: Workload, options: ReplayOptions) -> tuple[Int64 | None, tuple[str, ...]]:
+def _classify(trace: Workload, options: ReplayOptions) -> tuple[Int64 | None, tuple[str, ...]]:
     """The class of each task's messages, and what to say of it; None for one class. Raises InputFault."""
     if options.priorities == "recorded":
         distinct = recorded_priorities(trace).tolist()
@@ -102,8 +102,8 @@ def compile_replay(job: Job, options: ReplayOptions) -> Mapping[str, Plan]:
     """The plan of the job's trace. Raises InputFault without one."""
     if job.trace is None:
         raise InputFault("strategy.name = 'replay': there is nothing to replay: give model.trace, or another strategy")
-    trace = job.trace if options.fuse is None else fused(job.trace, options.fuse)
-    classes, told = _classified(trace, options)
+    trace = job.trace if options.fuse is None else fuse_calls(job.trace, options.fuse)
+    classes, told = _classify(trace, options)
     routes, adding = routes_of(options), adds_in_network_by(options)
     switches = Switches.of(job) if adding else None
     plan = compile_workload(trace, job.cluster, job.costs, routes, job.compute_s, job.samples, classes, switches)

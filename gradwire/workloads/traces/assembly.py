@@ -26,7 +26,7 @@ from gradwire.workloads.traces.record import (
     Parts,
     RankRecord,
     Reading,
-    agreed,
+    agree_on_parts,
 )
 from gradwire.workloads.traces.workload import POINT_TO_POINT, ROOTED, UNKNOWN, Int64, Kind, Tasks, Workload
 
@@ -34,7 +34,7 @@ OF_NAME = re.compile(r"(?:^|[._-])(?:rank|npu|gpu|host|device|r)?[._-]?(\d{1,9})
 """A rank at the end of a name: `job.3`, `job_rank3`, `npu.3`; not the number of `resnet50`."""
 
 
-def assembled(name: str, records: Sequence[RankRecord], reading: Reading, findings: Findings) -> Workload | None:
+def assemble(name: str, records: Sequence[RankRecord], reading: Reading, findings: Findings) -> Workload | None:
     """The workload of all ranks; None, with the reasons in `findings`, where it would be a guess."""
     for record in records:
         findings.add_all(record.findings.all)
@@ -42,19 +42,19 @@ def assembled(name: str, records: Sequence[RankRecord], reading: Reading, findin
         findings.refuse(records[0].file, "", "no communication is recorded")
     if findings.refused:
         return None
-    by_rank = _ranked(records, findings)
+    by_rank = _records_by_rank(records, findings)
     for rank, record in by_rank.items():
         record.settle(rank, reading)
     world = None if findings.refused else _world(by_rank, reading, findings)
     if findings.refused or world is None:
         return None
-    whole = _filled(by_rank, world, findings)
+    whole = _fill_missing(by_rank, world, findings)
     if findings.refused:
         return None
     return _Assembly(name, whole, world, findings).workload()
 
 
-def _ranked(records: Sequence[RankRecord], findings: Findings) -> dict[int, RankRecord]:
+def _records_by_rank(records: Sequence[RankRecord], findings: Findings) -> dict[int, RankRecord]:
     """The records by rank: as a file says, or else the number that its name ends in, or 0 for a single file."""
     by_rank: dict[int, RankRecord] = {}
     for record in records:
@@ -109,7 +109,7 @@ def _world(by_rank: dict[int, RankRecord], reading: Reading, findings: Findings)
     return world
 
 
-def _filled(by_rank: dict[int, RankRecord], world: int, findings: Findings) -> list[RankRecord]:
+def _fill_missing(by_rank: dict[int, RankRecord], world: int, findings: Findings) -> list[RankRecord]:
     """A record for every rank. Those without a file get another's, if all communication of that one is among all ranks
     alike."""
     missing = [rank for rank in range(world) if rank not in by_rank]
@@ -334,7 +334,9 @@ class _Assembly:
         for call in uneven.tolist():
             tasks_of_call = tasks[:, call].tolist()
             try:
-                parts = agreed([self._parts.get(task) for task in tasks_of_call], self._size[tasks_of_call].tolist())
+                parts = agree_on_parts(
+                    [self._parts.get(task) for task in tasks_of_call], self._size[tasks_of_call].tolist()
+                )
             except Disagreement as wrong:
                 self._findings.refuse(*self._place(tasks_of_call[wrong.member]), str(wrong))
                 continue

@@ -133,7 +133,7 @@ class Disagreement(ValueError):
         self.member = member
 
 
-def agreed(recorded: Sequence[Parts | None], sizes: Sequence[int]) -> list[Parts]:
+def agree_on_parts(recorded: Sequence[Parts | None], sizes: Sequence[int]) -> list[Parts]:
     """The parts of all members of a call, in the order of the group, given what each has recorded and puts in.
 
     Those of a member that has recorded none are alike. Raises Disagreement.

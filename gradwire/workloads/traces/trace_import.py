@@ -15,7 +15,7 @@ import numpy as np
 
 from gradwire.faults import InputFault
 from gradwire.files import replacing
-from gradwire.workloads.traces.assembly import assembled
+from gradwire.workloads.traces.assembly import assemble
 from gradwire.workloads.traces.formats import chakra, chakra_json, execution_trace, kineto_profile
 from gradwire.workloads.traces.formats.json_items import beginning
 from gradwire.workloads.traces.record import Finding, Findings, RankRecord, Reading, Watch, cut_short
@@ -173,7 +173,7 @@ def import_traces(paths: Sequence[Path], name: str, reading: Reading, watch: Wat
             raise InputFault(cut_short(str(fault))) from fault
         watch(path, 1, 1)
     findings = Findings()
-    workload = assembled(name, records, reading, findings)
+    workload = assemble(name, records, reading, findings)
     sources = tuple(Source(record.file, record.format_name, record.rank, len(record.calls)) for record in records)
     return Imported(sources, findings.all, workload, None if workload is None else summary_of(workload, records))
 

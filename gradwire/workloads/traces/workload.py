@@ -201,7 +201,7 @@ class Workload:
             raise InputFault(
                 f"{file}: is not a workload that `gradwire import` wrote ({error}); import it again"
             ) from error
-        return _checked(file, header, columns)
+        return _checked_workload(file, header, columns)
 
 
 FILE_COLUMNS: dict[str, Column] = {
@@ -212,7 +212,7 @@ FILE_COLUMNS: dict[str, Column] = {
 """What a workload's file has: its columns, and the rest as JSON."""
 
 
-def _checked(file: Path, header: Any, columns: Mapping[str, npt.NDArray[Any]]) -> Workload:
+def _checked_workload(file: Path, header: Any, columns: Mapping[str, npt.NDArray[Any]]) -> Workload:
     """The workload of a file whose content may be anything."""
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise InputFault(f"{file}: is not a workload that `gradwire import` wrote")

@@ -14,7 +14,7 @@ from gradwire.runs.replay import replay_plans
 from gradwire.workloads.checker import check
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.trace_replay.compiler import busiest_s, compile_workload
-from gradwire.workloads.trace_replay.recorded_job import ALL_RANKS, growing_groups, grown
+from gradwire.workloads.trace_replay.recorded_job import ALL_RANKS, grow_job, growing_groups
 from gradwire.workloads.trace_replay.replay_strategy import ReplayOptions, routes_of
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from tests.unit.workloads.traces.small_traces import chakra_file, chakra_node, imported
@@ -32,7 +32,7 @@ def test_a_grown_trace_takes_as_long_as_on_the_ideal_network(virtual_kernel: Pat
     ]
     source = imported(*(chakra_file(tmp_path / f"{rank}.et", nodes) for rank in range(2))).workload
     assert source is not None
-    more = grown(source, COPIES, growing_groups(source, [ALL_RANKS]))
+    more = grow_job(source, COPIES, growing_groups(source, [ALL_RANKS]))
     ranks = 2 * COPIES
     plan = compile_workload(more, Cluster(ranks), Costs(), routes_of(ReplayOptions()), min(busiest_s(more)), 0)
     check(plan)

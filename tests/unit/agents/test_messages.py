@@ -19,7 +19,7 @@ from gradwire.agents.messages import (
     Finished,
     Go,
     Listening,
-    Load,
+    LoadPlan,
     RanksIterated,
     Replayed,
     decode_answer,
@@ -31,7 +31,7 @@ from gradwire.agents.messages import (
 from gradwire.datatypes.records import AgentSummary, CaptureRecord
 
 SUMMARY = AgentSummary((0, 3), 5, 4, 1 << 40, 7, 120, 90)
-COMMANDS = (Load("plan.npz", 3, "log.npz"), Connect(), Go(1 << 60), Finish())
+COMMANDS = (LoadPlan("plan.npz", 3, "log.npz"), Connect(), Go(1 << 60), Finish())
 ANSWERS = (
     Listening(),
     Connected(),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradwire.agents.multicast_protocol import Delivered, Piece, ReceiveWindow, SendWindow
+from gradwire.agents.multicast_protocol import DatagramContent, Delivered, ReceiveWindow, SendWindow
 from gradwire.controller.flows import switch_rules, trace_group
 from gradwire.datatypes.fabric import Fabric, MulticastGroup, Topology, dscp_of_band
 from gradwire.datatypes.plan import Contributions, OpKind, Plan, Role
@@ -130,7 +130,7 @@ class Wire:
     def loses(self) -> bool:
         return self.random.random() < self.loss
 
-    def to(self, member: int, piece: Piece, count: int, flags: int) -> None:
+    def to(self, member: int, piece: DatagramContent, count: int, flags: int) -> None:
         head = piece.head.ljust(FRAMING.header_bytes, b"\0")
         flags |= FIRST if piece.head else 0
         messages, status = self.members[member].take(piece.sequence, count, flags, head, self.now_ns)

@@ -13,7 +13,7 @@ import pytest
 
 from gradwire.faults import InputFault
 from gradwire.scenario.loading import load_scenario
-from gradwire.workloads.installed_packages import installed
+from gradwire.workloads.installed_packages import installed_catalogue
 from gradwire.workloads.models.catalogue import BUILT_IN
 from gradwire.workloads.models.compute_times import compute_time
 from tests.shared.command_line import gradwire_says
@@ -55,7 +55,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
 def test_a_packages_model_and_device_are_found_and_listed(package: Any, call: Any, tmp_path: Path) -> None:
     package(MODULE, MODEL_ENTRY, DEVICE_ENTRY)
-    catalogue = installed()
+    catalogue = installed_catalogue()
     profile = catalogue.model("two-layers")
     assert profile.parameters == 400
     assert catalogue.devices_for(profile)[0] == "own-gpu"
@@ -71,9 +71,11 @@ def test_a_packages_model_and_device_are_found_and_listed(package: Any, call: An
 
 def test_nothing_is_imported_until_it_is_named(package: Any) -> None:
     package("raise RuntimeError('no luck')\n", MODEL_ENTRY, DEVICE_ENTRY)
-    assert installed().model("alexnet") is BUILT_IN.model("alexnet")
+    assert installed_catalogue().model("alexnet") is BUILT_IN.model("alexnet")
     assert "own_models" not in sys.modules
-    assert installed().devices_for(installed().model("vgg16")) == BUILT_IN.devices_for(BUILT_IN.model("vgg16"))
+    assert installed_catalogue().devices_for(installed_catalogue().model("vgg16")) == BUILT_IN.devices_for(
+        BUILT_IN.model("vgg16")
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,7 @@ def test_a_model_that_cannot_be_used_is_named_and_the_others_are_listed(
 ) -> None:
     package(text, MODEL_ENTRY, {})
     with pytest.raises(InputFault, match=said) as fault:
-        installed().model("two-layers")
+        installed_catalogue().model("two-layers")
     assert "model 'two-layers' of own 1.2 (entry point own_models:two_layers)" in str(fault.value)
     status, out, err = call("models")
     assert status == 2
@@ -103,7 +105,7 @@ def test_a_model_that_cannot_be_used_is_named_and_the_others_are_listed(
 def test_a_device_that_cannot_be_used_is_named(package: Any, text: str, said: str) -> None:
     package(text, {}, DEVICE_ENTRY)
     with pytest.raises(InputFault, match=said) as fault:
-        installed().device("own-gpu")
+        installed_catalogue().device("own-gpu")
     assert "device 'own-gpu' of own 1.2" in str(fault.value)
 
 
@@ -112,13 +114,13 @@ def test_names_that_two_claim_are_refused_with_both(package: Any) -> None:
     with pytest.raises(
         InputFault, match=r"model 'alexnet' is claimed by gradwire and by own 1.2: .* group gradwire.models"
     ):
-        installed().model("alexnet")
+        installed_catalogue().model("alexnet")
     with pytest.raises(InputFault, match=r"device 'k40' is claimed by gradwire and by own 1\.2"):
-        installed().device("k40")
+        installed_catalogue().device("k40")
     package(MODULE, MODEL_ENTRY, {}, "first")
     package(MODULE, MODEL_ENTRY, {}, "second")
     with pytest.raises(InputFault, match="model 'two-layers' is claimed by "):
-        installed().model("two-layers")
+        installed_catalogue().model("two-layers")
 
 
 def test_a_file_and_a_package_of_one_name_are_refused_where_both_are_named(package: Any, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def _evenly(layout: Layout) -> str:
     return f"as many on every machine, and they are {counts}"
 
 
-def _paired(build: Callable[[int], Schedule]) -> Algorithm:
+def _of_pairs(build: Callable[[int], Schedule]) -> Algorithm:
     return Algorithm(lambda layout: build(layout.members), lambda layout: layout.is_power_of_two, _power_of_two)
 
 
@@ -129,14 +129,14 @@ def _ring(kind: Collective, plain: Callable[[int], Schedule]) -> Algorithm:
     return Algorithm(build)
 
 
-def _rooted(build: Callable[[int, int, Combine], Schedule], combine: Combine, pipelined_parts: int = 0) -> Algorithm:
+def _with_root(build: Callable[[int, int, Combine], Schedule], combine: Combine, pipelined_parts: int = 0) -> Algorithm:
     def built(layout: Layout) -> Schedule:
         return build(layout.members, layout.root, combine).segmented(layout.pieces)
 
     return Algorithm(built, pipelined_parts=lambda _: pipelined_parts)
 
 
-def _aggregated(build: Callable[[Layout], Schedule], parts: Callable[[Tree], int]) -> Algorithm:
+def _by_switches(build: Callable[[Layout], Schedule], parts: Callable[[Tree], int]) -> Algorithm:
     """By switches that add; parts: how many it has before they are cut."""
     return Algorithm(
         lambda layout: build(layout).segmented(layout.pieces), pipelined_parts=lambda layout: parts(layout.tree)
@@ -145,13 +145,13 @@ def _aggregated(build: Callable[[Layout], Schedule], parts: Callable[[Tree], int
 
 def _one_to_all(combine: Combine) -> dict[str, Algorithm]:
     return {
-        "tree": _rooted(allreduces.binomial, combine),
-        "direct": _rooted(allreduces.direct, combine),
-        "ring": _rooted(allreduces.chain, combine, pipelined_parts=1),
-        "scatter-gather": _rooted(allreduces.scatter_gather, combine),
+        "tree": _with_root(allreduces.binomial, combine),
+        "direct": _with_root(allreduces.direct, combine),
+        "ring": _with_root(allreduces.chain, combine, pipelined_parts=1),
+        "scatter-gather": _with_root(allreduces.scatter_gather, combine),
         IN_NETWORK: Algorithm(lambda layout: in_network.broadcast(layout.by_machine, layout.root))
         if combine == Combine.COPY
-        else _aggregated(lambda layout: in_network.reduction(layout.tree, layout.root), lambda tree: tree.trees),
+        else _by_switches(lambda layout: in_network.reduction(layout.tree, layout.root), lambda tree: tree.trees),
     }
 
 
@@ -162,28 +162,28 @@ ALGORITHMS: Mapping[Collective, Mapping[str, Algorithm]] = {
             lambda layout: allreduces.double_tree(layout.by_machine).segmented(layout.pieces),
             pipelined_parts=lambda _: 2,
         ),
-        "halving-doubling": _paired(halving_doubling),
-        "butterfly": _paired(butterfly),
+        "halving-doubling": _of_pairs(halving_doubling),
+        "butterfly": _of_pairs(butterfly),
         "two-level": _levels(two_level),
         "direct": _any(exchanges.direct_all_reduce),
-        IN_NETWORK: _aggregated(
+        IN_NETWORK: _by_switches(
             lambda layout: in_network.all_reduce(layout.tree), lambda tree: tree.places * tree.trees
         ),
     },
     Collective.ALL_GATHER: {
         "ring": _ring(Collective.ALL_GATHER, lambda members: exchanges.ring_turn(members, Combine.COPY)),
-        "recursive-doubling": _paired(lambda members: exchanges.recursive(members, Combine.COPY)),
+        "recursive-doubling": _of_pairs(lambda members: exchanges.recursive(members, Combine.COPY)),
         "two-level": _levels(lambda machines: exchanges.two_level(machines, Combine.COPY)),
         "direct": _any(lambda members: exchanges.to_all(members, Combine.COPY)),
         IN_NETWORK: Algorithm(lambda layout: in_network.all_gather(layout.by_machine)),
     },
     Collective.REDUCE_SCATTER: {
         "ring": _ring(Collective.REDUCE_SCATTER, lambda members: exchanges.ring_turn(members, Combine.ADD)),
-        "recursive-halving": _paired(lambda members: exchanges.recursive(members, Combine.ADD)),
+        "recursive-halving": _of_pairs(lambda members: exchanges.recursive(members, Combine.ADD)),
         "pairwise": _any(exchanges.pairwise_reduce_scatter),
         "two-level": _levels(lambda machines: exchanges.two_level(machines, Combine.ADD)),
         "direct": _any(lambda members: exchanges.to_all(members, Combine.ADD)),
-        IN_NETWORK: _aggregated(lambda layout: in_network.reduce_scatter(layout.tree), lambda tree: tree.members),
+        IN_NETWORK: _by_switches(lambda layout: in_network.reduce_scatter(layout.tree), lambda tree: tree.members),
     },
     Collective.ALL_TO_ALL: {
         "direct": _any(lambda members: exchanges.all_to_all(members, pairwise=False)),
@@ -192,9 +192,11 @@ ALGORITHMS: Mapping[Collective, Mapping[str, Algorithm]] = {
     },
     Collective.BROADCAST: _one_to_all(Combine.COPY),
     Collective.REDUCE: _one_to_all(Combine.ADD),
-    Collective.GATHER: {"direct": Algorithm(lambda layout: exchanges.rooted(layout.members, layout.root, gather=True))},
+    Collective.GATHER: {
+        "direct": Algorithm(lambda layout: exchanges.gather_or_scatter(layout.members, layout.root, gather=True))
+    },
     Collective.SCATTER: {
-        "direct": Algorithm(lambda layout: exchanges.rooted(layout.members, layout.root, gather=False))
+        "direct": Algorithm(lambda layout: exchanges.gather_or_scatter(layout.members, layout.root, gather=False))
     },
     Collective.BARRIER: {"dissemination": _any(exchanges.dissemination)},
 }
@@ -283,7 +285,7 @@ def adds_in_network(kind: Collective, algorithms: Iterable[str]) -> bool:
     return IN_NETWORK in algorithms and kind in (Collective.ALL_REDUCE, Collective.REDUCE, Collective.REDUCE_SCATTER)
 
 
-def picked(kind: Collective, layout: Layout, size_bytes: int) -> str:
+def pick(kind: Collective, layout: Layout, size_bytes: int) -> str:
     """The algorithm that `auto` takes."""
     compared = compared_bytes(kind, layout.members, size_bytes)
     return next(row.algorithm for row in TABLE if row.kind is kind and row.fits(layout, compared))
@@ -316,7 +318,7 @@ def schedule_for(
     root_index = 0 if root is None else list(members).index(root)
     layout = layout_of(members, machine_of, switches)
     schedule = member_schedule(kind, algorithm, layout, size_bytes, root_index, piece_bytes, channels, key)
-    return in_network.named(schedule, members, max(members) + 1 if switches is None else switches.first_rank)
+    return in_network.with_plan_ranks(schedule, members, max(members) + 1 if switches is None else switches.first_rank)
 
 
 def member_schedule(
@@ -331,7 +333,7 @@ def member_schedule(
 ) -> Schedule:
     """The same, in whose rows members have their places as numbers: one object for all collectives that have the same
     schedule."""
-    name = picked(kind, layout, size_bytes) if algorithm == AUTO else algorithm
+    name = pick(kind, layout, size_bytes) if algorithm == AUTO else algorithm
     there = ALGORITHMS[kind]
     if name not in there:
         raise InputFault(f"{key} = '{name}': {_a(kind)} has no such algorithm; there are {', '.join(there)} and {AUTO}")
@@ -344,7 +346,7 @@ def member_schedule(
     pieces = max(1, -(-size_bytes // (parts * piece_bytes))) if parts else 1
     cut = replace(layout, root=root, pieces=pieces, channels=channels if name == "ring" else 1)
     # What does not ask switches is the same at all of them.
-    return _built(kind, name, cut if name == IN_NETWORK else replace(cut, leaf_of=(), leaves=1, spines=0))
+    return _build(kind, name, cut if name == IN_NETWORK else replace(cut, leaf_of=(), leaves=1, spines=0))
 
 
 def _a(kind: Collective) -> str:
@@ -356,7 +358,7 @@ def _of_any_number(there: Mapping[str, Algorithm]) -> str:
 
 
 @cache
-def _built(kind: Collective, name: str, layout: Layout) -> Schedule:
+def _build(kind: Collective, name: str, layout: Layout) -> Schedule:
     if layout.members == 1:
         return Schedule(1, 1, ring(1).rows)
     return ALGORITHMS[kind][name].build(layout)

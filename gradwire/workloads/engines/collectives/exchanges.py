@@ -31,7 +31,7 @@ def _own(members: Sequence[int]) -> list[list[int]]:
 def to_all(members: int, combine: Combine) -> Schedule:
     """An allgather (COPY) or a reduce-scatter (ADD) in one step: everybody to everybody, and nobody first where
     another is first."""
-    pairs = _shifted(members)
+    pairs = _shifted_pairs(members)
     is_copied = combine == Combine.COPY
     return schedule_of(
         members, members, ((src, dst, src if is_copied else dst, 0, combine, 0, 1) for src, dst, _ in pairs)
@@ -90,7 +90,7 @@ def two_level(machines: Sequence[Sequence[int]], combine: Combine) -> Schedule:
 def pairwise_reduce_scatter(members: int) -> Schedule:
     """Each member sends one receiver after the other its own share of the receiver's part: N - 1 steps, each over
     before the next."""
-    pairs = _shifted(members)
+    pairs = _shifted_pairs(members)
     rows = ((src, dst, dst, offset - 1, Combine.ADD, offset - 1, 1) for src, dst, offset in pairs)
     return schedule_of(members, members, rows)
 
@@ -98,7 +98,7 @@ def pairwise_reduce_scatter(members: int) -> Schedule:
 def all_to_all(members: int, *, pairwise: bool) -> Schedule:
     """Each part straight to its receiver: all at once or, pairwise, to one receiver after the other, in step with the
     sender before it."""
-    pairs = _shifted(members)
+    pairs = _shifted_pairs(members)
     return schedule_of(
         members,
         members**2,
@@ -129,7 +129,7 @@ def two_level_all_to_all(machines: Sequence[Sequence[int]]) -> Schedule:
     }
 
     def rows() -> Iterator[Row]:
-        for src, dst, _ in _shifted(members):
+        for src, dst, _ in _shifted_pairs(members):
             part, (home, index), (there, at) = src * members + dst, place_of[src], place_of[dst]
             relay = machines[home][at]
             if home == there or index == at:
@@ -141,7 +141,7 @@ def two_level_all_to_all(machines: Sequence[Sequence[int]]) -> Schedule:
     return schedule_of(members, members**2, rows())
 
 
-def rooted(members: int, root: int, *, gather: bool) -> Schedule:
+def gather_or_scatter(members: int, root: int, *, gather: bool) -> Schedule:
     """A gather to one member, or a scatter from it: each part straight."""
     others = [(root + offset) % members for offset in range(1, members)]
     pairs = [(other, root) if gather else (root, other) for other in others]
@@ -159,7 +159,7 @@ def dissemination(members: int) -> Schedule:
     return schedule_of(members, 1, rows)
 
 
-def _shifted(members: int) -> list[tuple[int, int, int]]:
+def _shifted_pairs(members: int) -> list[tuple[int, int, int]]:
     """All pairs and their distance, such that in each portion of one distance everybody sends once and receives
     once."""
     return [(src, (src + offset) % members, offset) for offset in range(1, members) for src in range(members)]

@@ -61,7 +61,7 @@ class Switches:
         return len(self.leaf_of) + self.number * len(self.endpoints)
 
 
-def named(schedule: Schedule, members: Sequence[int], first_rank: int) -> Schedule:
+def with_plan_ranks(schedule: Schedule, members: Sequence[int], first_rank: int) -> Schedule:
     """A schedule with ranks in place of its members, and with those from `first_rank` on in place of its switches."""
     switches = range(first_rank, first_rank + schedule.ranks - len(members))
     return schedule.among([*members, *switches], first_rank + len(switches))

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator
 
-from gradwire.workloads.engines.collectives.choice import ALGORITHMS, AUTO, PIECE_BYTES, Layout, member_schedule, picked
+from gradwire.workloads.engines.collectives.choice import ALGORITHMS, AUTO, PIECE_BYTES, Layout, member_schedule, pick
 from gradwire.workloads.engines.collectives.schedule import Collective, Schedule
 from gradwire.workloads.fields import InWords
 from gradwire.workloads.units import size_bytes, size_text
@@ -48,14 +48,14 @@ def rule_of(text: str, known: Iterable[str]) -> Rule:
         name, said, size = part.partition(UP_TO)
         if not said:
             raise ValueError(f"say up to which size '{part}' is taken, like {_example(names)}")
-        limited.append((size_bytes(size), _known(name.strip(), names)))
+        limited.append((size_bytes(size), _check_name(name.strip(), names)))
     sizes = [size for size, _ in limited]
     if sizes != sorted(set(sizes)):
         raise ValueError("sizes must grow from one to the next")
-    return Rule(tuple(limited), _known(otherwise, names))
+    return Rule(tuple(limited), _check_name(otherwise, names))
 
 
-def _known(name: str, names: Sequence[str]) -> str:
+def _check_name(name: str, names: Sequence[str]) -> str:
     if UP_TO in name:
         raise ValueError(f"say what is taken beyond that size, like {_example(names)}")
     if name not in names:
@@ -122,7 +122,7 @@ class Routes:
         """
         rule = self.rules[kind] if kind in self.rules else ONLY[kind]
         name = rule.algorithm(size_bytes)
-        name = picked(kind, layout, size_bytes) if name == AUTO else name
+        name = pick(kind, layout, size_bytes) if name == AUTO else name
         self._taken.setdefault((kind, name), _Taken()).note(calls, layout.members, size_bytes)
         key = self.key or f"strategy.options.{option_of(kind)}"
         return member_schedule(kind, name, layout, size_bytes, root, self.piece_bytes, self.channels, key)

@@ -48,9 +48,14 @@ class Replicas:
         held: list[tuple[int, int]] = []
         for bucket in buckets:
             part_bytes = _part_values(bucket, shares, len(members)) * self.division.gradient_bytes
-            started = self._started(sums, bucket, ready)
+            started = self._start_ops(sums, bucket, ready)
             self.collectives.add(
-                sums, bucket[0].layers[0], f"parameters of {_name(bucket)}", part_bytes, started, self._summed(held)
+                sums,
+                bucket[0].layers[0],
+                f"parameters of {_name(bucket)}",
+                part_bytes,
+                started,
+                self._note_of_sum(held),
             )
             if not overlap:
                 self._go_on(members, sums.done[-1])
@@ -72,7 +77,7 @@ class Replicas:
             buckets[-1].insert(0, segment)
         return [bucket for bucket in buckets if any(segment.values for segment in bucket)]
 
-    def _started(self, sums: Series, bucket: Sequence[Segment], ready: Ready) -> list[int]:
+    def _start_ops(self, sums: Series, bucket: Sequence[Segment], ready: Ready) -> list[int]:
         if not self.division.overlap_gradients:
             return [self.programs[rank].last for rank in sums.members]
         gates = [self.builder.compute(rank, lane=GATE_LANE) for rank in sums.members]
@@ -82,7 +87,7 @@ class Replicas:
                 self.builder.depend(gates[index], sums.done[-1][index])
         return gates
 
-    def _summed(self, held: list[tuple[int, int]]) -> Note:
+    def _note_of_sum(self, held: list[tuple[int, int]]) -> Note:
         """What is noted of a sum that a rank needs: who updates its part needs it at once, and otherwise the next
         iteration does."""
         return (lambda *what: held.append(what)) if self.division.sharded_optimizer else self._next_needs

@@ -84,8 +84,8 @@ class Halves:
         routes = self._routes.setdefault(half, self._routes_of(half))
         layout: Layout = layout_of(members, self.machines, self.switches)
         schedule = routes.schedule(kind, layout, 0, size, 1)
-        named = self._schedules.setdefault(
-            (id(schedule), tuple(members)), in_network.named(schedule, members, len(self.machines))
+        of_plan_ranks = self._schedules.setdefault(
+            (id(schedule), tuple(members)), in_network.with_plan_ranks(schedule, members, len(self.machines))
         )
         promised = promise(kind, count)
         blocks = [part % promised.blocks for part in range(schedule.parts)]
@@ -93,7 +93,7 @@ class Halves:
             tuple(tuple(members[index] for index in of_blocks[block]) for block in blocks)
             for of_blocks in (promised.contributors, promised.receivers)
         ]
-        return Among(named, tuple(part_bytes(kind, count, schedule.parts, size).tolist()), *sets)
+        return Among(of_plan_ranks, tuple(part_bytes(kind, count, schedule.parts, size).tolist()), *sets)
 
     def notes(self) -> list[str]:
         """What was taken."""

@@ -162,7 +162,7 @@ def _nodes(path: Path, parts: Iterator[tuple[int, bytes]]) -> Iterator[Any]:
 
 def fill(record: RankRecord, reading: Reading, metadata: Any, nodes: Iterable[Any]) -> None:
     """Makes a record of a trace's metadata and nodes. Raises InputFault for what cannot be."""
-    reader = _Reader(record, reading, _dialect(metadata))
+    reader = _ChakraReader(record, reading, _dialect(metadata))
     for node in nodes:
         reader.take(node)
     reader.finish()
@@ -179,7 +179,7 @@ def _dialect(metadata: Any) -> _Dialect:
     )
 
 
-class _Reader:
+class _ChakraReader:
     """Takes nodes in, one after the other."""
 
     def __init__(self, record: RankRecord, reading: Reading, dialect: _Dialect) -> None:

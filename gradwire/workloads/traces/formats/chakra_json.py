@@ -60,7 +60,7 @@ ATTRIBUTES = ("num_ops", "comm_type", "comm_size", "comm_priority", "comm_src", 
 """Numbers that are attributes of a node in protobuf."""
 
 
-class Head(msgspec.Struct):
+class JsonHead(msgspec.Struct):
     """What an object has besides its `workload_graph`; nothing of it is read."""
 
 
@@ -77,10 +77,10 @@ def read(path: Path, reading: Reading, watch: Watch) -> RankRecord:
     record.learn_given(reading)
     if METADATA.match(beginning(path, BEGINNING_BYTES)):
         objects = _objects(path, watch)
-        metadata = _parsed(path, 0, next(objects, {}), chakra.GlobalMetadata)
+        metadata = _parse(path, 0, next(objects, {}), chakra.GlobalMetadata)
         fill(record, reading, metadata, (_node(path, number, said) for number, said in enumerate(objects, start=1)))
     else:
-        items = JsonItems(path, GRAPH, GraphNode, Head, watch)
+        items = JsonItems(path, GRAPH, GraphNode, JsonHead, watch)
         fill(record, reading, chakra.GlobalMetadata(), (_of_graph(path, node) for node in items))
         items.head()
     return record
@@ -126,7 +126,7 @@ def _blocks(path: Path, watch: Watch) -> Iterator[str]:
             raise InputFault(f"{path}: its text is not UTF-8: {error.reason}") from error
 
 
-def _parsed(path: Path, number: int, said: Any, message: Any) -> Any:
+def _parse(path: Path, number: int, said: Any, message: Any) -> Any:
     """A message of protobuf's JSON."""
     if not isinstance(said, dict):
         raise InputFault(f"{path}: object {number}: must be an object, such as a node")
@@ -145,7 +145,7 @@ def _node(path: Path, number: int, said: Any) -> Any:
     kind = said.get("type", 0) if isinstance(said, dict) else 0
     if isinstance(kind, str):
         said = {**said, "type": chakra.TYPES.get(kind, 0)}
-    return _parsed(path, number, said, chakra.Node)
+    return _parse(path, number, said, chakra.Node)
 
 
 def _of_graph(path: Path, said: GraphNode) -> Any:

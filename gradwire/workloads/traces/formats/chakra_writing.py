@@ -45,12 +45,12 @@ def write_chakra(folder: Path, plan: Plan, log: OpLog, iteration: int) -> list[P
     for rank in range(len(plan.rank_role)):
         path = folder / f"rank.{rank}.et"
         with replacing(path) as partial, partial.open("wb") as file:
-            file.write(_framed(_metadata(rank, len(plan.rank_role))))
+            file.write(_frame(_metadata(rank, len(plan.rank_role))))
             for op in np.flatnonzero(plan.ops.rank == rank).tolist():
                 node = _node(plan, op, int(begin_ns[op]), int(end_ns[op]))
                 if len(priority) and NODE_TYPES[OpKind(int(plan.ops.kind[op]))] != chakra.COMP:
                     node.attr.append(chakra.Attribute(name="comm_priority", int32_val=int(priority[op])))
-                file.write(_framed(node))
+                file.write(_frame(node))
         files.append(path)
     return files
 
@@ -108,7 +108,7 @@ def _node(plan: Plan, op: int, begin_ns: int, end_ns: int) -> Any:
     return node
 
 
-def _framed(message: Any) -> bytes:
+def _frame(message: Any) -> bytes:
     """A message behind its length."""
     data: bytes = message.SerializeToString()
     return _varint(len(data)) + data

@@ -43,7 +43,7 @@ class Values(msgspec.Struct):
     types: msgspec.Raw = msgspec.Raw(b"[]")
 
 
-class Node(msgspec.Struct):
+class TraceNode(msgspec.Struct):
     """A node; before schema 1.0, its parent had the name `parent`."""
 
     id: int
@@ -54,7 +54,7 @@ class Node(msgspec.Struct):
     attrs: msgspec.Raw = msgspec.Raw(b"[]")
 
 
-class Head(msgspec.Struct):
+class ExecutionTraceHead(msgspec.Struct):
     """What a trace says beside its nodes."""
 
     schema: str
@@ -82,8 +82,8 @@ def read(path: Path, reading: Reading, watch: Watch) -> RankRecord:
         )
     record = RankRecord(path, NAME, Findings())
     record.timed = False
-    reader = _Reader(record, reading)
-    items = JsonItems(path, "nodes", Node, Head, watch)
+    reader = _ExecutionTraceReader(record, reading)
+    items = JsonItems(path, "nodes", TraceNode, ExecutionTraceHead, watch)
     for node in items:
         reader.take(node)
     items.head()
@@ -96,17 +96,17 @@ def read(path: Path, reading: Reading, watch: Watch) -> RankRecord:
     return record
 
 
-class _Reader:
+class _ExecutionTraceReader:
     """Takes nodes in, and fills the record when all are there."""
 
     def __init__(self, record: RankRecord, reading: Reading) -> None:
         self._record, self._reading = record, reading
         self._parents: dict[int, int | None] = {}
-        self._calls: dict[int, Node] = {}
+        self._calls: dict[int, TraceNode] = {}
         self._world: int | None = None
         record.learn_given(reading)
 
-    def take(self, node: Node) -> None:
+    def take(self, node: TraceNode) -> None:
         """Takes a node in."""
         if node.id in self._parents:
             raise InputFault(f"{self._record.path}: node {node.id} ({node.name}): there are two nodes of this number")
@@ -117,8 +117,8 @@ class _Reader:
         elif GROUPS in node.name:
             self._take_groups(node)
 
-    def _take_groups(self, node: Node) -> None:
-        values = self._decoded(node, node.inputs.values) if isinstance(node.inputs, Values) else node.inputs
+    def _take_groups(self, node: TraceNode) -> None:
+        values = self._decode(node, node.inputs.values) if isinstance(node.inputs, Values) else node.inputs
         for text in values if isinstance(values, list) else []:
             try:
                 config = msgspec.json.decode(text) if isinstance(text, str) else None
@@ -132,7 +132,7 @@ class _Reader:
                 elif isinstance(group, dict) and "pg_name" not in group and group.get("ranks") == []:
                     self._record.world = len(groups.get(str(group.get("pg_id")), ())) or None
 
-    def _decoded(self, node: Node, raw: msgspec.Raw) -> Any:
+    def _decode(self, node: TraceNode, raw: msgspec.Raw) -> Any:
         try:
             return msgspec.json.decode(raw)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -178,9 +178,9 @@ class _Reader:
             at = self._parents[at]
         return False
 
-    def _arguments(self, node: Node, item: str) -> tuple[CallArguments, int | None]:
+    def _arguments(self, node: TraceNode, item: str) -> tuple[CallArguments, int | None]:
         """What a call says of itself, and its number."""
-        values = self._decoded(node, node.inputs.values) if isinstance(node.inputs, Values) else node.inputs
+        values = self._decode(node, node.inputs.values) if isinstance(node.inputs, Values) else node.inputs
         attributes = self._attributes(node)
         said = {ATTRIBUTES[name]: value for name, value in attributes.items() if name in ATTRIBUTES}
         last = _last_inputs(values)
@@ -192,7 +192,7 @@ class _Reader:
         except msgspec.ValidationError as error:
             raise InputFault(f"{self._record.path}: {item} ({node.name}): {error}") from error
 
-    def _attributes(self, node: Node) -> dict[str, Any]:
+    def _attributes(self, node: TraceNode) -> dict[str, Any]:
         try:
             return {
                 attribute.name: attribute.value for attribute in msgspec.json.decode(node.attrs, type=list[Attribute])

@@ -147,7 +147,7 @@ class JsonItems(Generic[Item, Head]):
         """The items that the text surely has whole, and the rest of it."""
         ends = [match.end() for match in BEHIND_ITEM.finditer(text, max(0, len(text) - BLOCK_BYTES))]
         for end in ends[: -CUTS - 1 : -1]:
-            if (items := self._decoded(text[:end])) is not None:
+            if (items := self._decode(text[:end])) is not None:
                 return items, text[end:].lstrip().removeprefix(b",")
         return [], text
 
@@ -159,10 +159,10 @@ class JsonItems(Generic[Item, Head]):
             if _is_json(b"[" + text[: match.end()]) and _is_json(self._before + b"null" + text[match.end() :]):
                 self._after = text[match.end() :]
                 self._seen -= len(items)
-                return items + (self._decoded(text[: match.start()], last=True) or []), b""
+                return items + (self._decode(text[: match.start()], last=True) or []), b""
         raise self._fault(self._what_is_wrong(text))
 
-    def _decoded(self, text: bytes, *, last: bool = False) -> list[Item] | None:
+    def _decode(self, text: bytes, *, last: bool = False) -> list[Item] | None:
         """The items of a text; None if it is cut at a wrong place."""
         try:
             return self._items.decode(b"[" + text + b"]")

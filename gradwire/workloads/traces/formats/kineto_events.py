@@ -50,7 +50,7 @@ class Event(msgspec.Struct):
     args: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class Head(msgspec.Struct):
+class KinetoHead(msgspec.Struct):
     """What a profile says beside its events."""
 
     distributedInfo: dict[str, Any] | None = None  # noqa: N815 (the format's name)
@@ -76,7 +76,7 @@ class HostCall:
 
 
 @dataclass
-class Columns:
+class TimedRows:
     """Rows of times in nanoseconds, and what else is known of each."""
 
     begin_ns: Any = field(default_factory=lambda: array("q"))
@@ -91,9 +91,9 @@ class Columns:
         self.correlation.append(correlation)
         self.stream.append(stream)
 
-    def frozen(self) -> Columns:
+    def frozen(self) -> TimedRows:
         """The same as arrays."""
-        return Columns(
+        return TimedRows(
             *(np.array(column, np.int64) for column in (self.begin_ns, self.end_ns, self.correlation, self.stream))
         )
 
@@ -110,9 +110,9 @@ class KinetoEvents:
     calls: list[HostCall]
     #: Kernels, copies and fills of the GPU that compute; `correlation` names the call of the runtime that launched
     #: each.
-    work: Columns
+    work: TimedRows
     #: Kernels of NCCL (or RCCL).
-    nccl: Columns
+    nccl: TimedRows
     #: Name of the first of those.
     nccl_name: str
     #: When the runtime was called, sorted by `launch_id`.
@@ -122,7 +122,7 @@ class KinetoEvents:
     stream_waits: list[tuple[int, int | str]]
     #: Begin and end of each profiled step by its number.
     steps: dict[int, tuple[int, int]]
-    head: Head
+    head: KinetoHead
 
 
 class _Sorter:
@@ -133,7 +133,7 @@ class _Sorter:
         self._call_arguments = msgspec.json.Decoder(CallArguments)
         self._work_arguments = msgspec.json.Decoder(WorkArguments)
         self.calls: list[HostCall] = []
-        self.work, self.nccl, self.launches = Columns(), Columns(), Columns()
+        self.work, self.nccl, self.launches = TimedRows(), TimedRows(), TimedRows()
         self.nccl_name = ""
         self.stream_waits: list[tuple[int, int | str]] = []
         self.steps: dict[int, tuple[int, int]] = {}
@@ -191,7 +191,7 @@ def _or_none(value: int | None) -> int:
 
 def read_events(path: Path, watch: Watch) -> KinetoEvents:
     """Reads a profile. Raises InputFault."""
-    items = JsonItems(path, "traceEvents", Event, Head, watch)
+    items = JsonItems(path, "traceEvents", Event, KinetoHead, watch)
     sorter = _Sorter(path)
     try:
         for number, event in enumerate(items):

@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 
 from gradwire.faults import InputFault
-from gradwire.workloads.traces.formats.kineto_events import Columns, HostCall, KinetoEvents, read_events
+from gradwire.workloads.traces.formats.kineto_events import HostCall, KinetoEvents, TimedRows, read_events
 from gradwire.workloads.traces.formats.pytorch_calls import call_of, configured_groups, is_wait
 from gradwire.workloads.traces.record import Call, Findings, RankRecord, Reading, Watch
 from gradwire.workloads.traces.workload import Int64
@@ -126,7 +126,7 @@ class _Gpu:
         return max(int(self.ended_before[at]), int(self.launched[at])), int(self.begin[at])
 
 
-def launch_times(events: KinetoEvents, columns: Columns) -> Int64:
+def launch_times(events: KinetoEvents, columns: TimedRows) -> Int64:
     """When the host launched each row; when it began, where that is not recorded."""
     if not len(events.launch_id):
         return np.array(columns.begin_ns, np.int64)
@@ -257,7 +257,7 @@ def read(path: Path, reading: Reading, watch: Watch) -> RankRecord:
             record.file, "", "written by gradwire: collectives are in it as the messages that they were made of, and what a computation "
             "waited for is not; `gradwire trace --chakra` writes that as well",
         )  # fmt: skip
-    window, host_calls = _chosen(events, record, reading)
+    window, host_calls = _time_and_calls(events, record, reading)
     calls, listed, waits = _calls(host_calls, record)
     if len(events.nccl) and not events.calls:
         record.findings.refuse(
@@ -281,7 +281,9 @@ def _say_who(events: KinetoEvents, record: RankRecord, reading: Reading) -> None
     record.learn_groups(configured_groups(said.get("pg_config"), record.world, record.room))
 
 
-def _chosen(events: KinetoEvents, record: RankRecord, reading: Reading) -> tuple[tuple[int, int], list[HostCall]]:
+def _time_and_calls(
+    events: KinetoEvents, record: RankRecord, reading: Reading
+) -> tuple[tuple[int, int], list[HostCall]]:
     """The host's time to read, and the calls that begin in it. Raises InputFault for a step that is not there."""
     if reading.step is not None:
         if reading.step not in events.steps:

@@ -272,7 +272,7 @@ def configured_groups(config: Any, world: int | None, room: int) -> dict[str, tu
             continue
         ranks, size = group.get("ranks"), group.get("group_size", group.get("pg_size", world))
         if isinstance(ranks, str):
-            ranks = _listed(ranks)
+            ranks = _listed_ranks(ranks)
         if isinstance(ranks, list) and ranks and all(type(rank) is int for rank in ranks):
             ranks_of[str(name)] = tuple(ranks)
         elif ranks == [] and type(size) is int and 0 < size == (world or size) and size <= min(MOST_RANKS, room):
@@ -281,7 +281,7 @@ def configured_groups(config: Any, world: int | None, room: int) -> dict[str, tu
     return ranks_of
 
 
-def _listed(text: str) -> Any:
+def _listed_ranks(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

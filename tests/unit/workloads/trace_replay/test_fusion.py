@@ -10,7 +10,7 @@ from gradwire.faults import InputFault
 from gradwire.workloads.checker import check
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.trace_replay.compiler import busiest_s, compile_workload
-from gradwire.workloads.trace_replay.fusion import fused
+from gradwire.workloads.trace_replay.fusion import fuse_calls
 from gradwire.workloads.trace_replay.replay_strategy import ReplayOptions, routes_of
 from gradwire.workloads.traces.workload import Kind, Tasks, Workload
 
@@ -60,7 +60,7 @@ def sizes(workload: Workload) -> list[int]:
 )
 def test_all_reduces_are_joined_up_to_the_limit(most_bytes: int, expected: list[int]) -> None:
     whole = recorded(BACKWARD)
-    result = fused(whole, most_bytes)
+    result = fuse_calls(whole, most_bytes)
     assert sizes(result) == expected
     plan = compile_workload(result, Cluster(RANKS), Costs(), routes_of(ReplayOptions()), min(busiest_s(result)), 0)
     check(plan)
@@ -69,7 +69,7 @@ def test_all_reduces_are_joined_up_to_the_limit(most_bytes: int, expected: list[
 
 
 def test_a_fused_call_waits_for_all_that_its_parts_wait_for() -> None:
-    result = fused(recorded(BACKWARD), 12_400)
+    result = fuse_calls(recorded(BACKWARD), 12_400)
     (call,) = np.flatnonzero((result.tasks.rank == 0) & (result.tasks.kind == REDUCE))
     on = result.dep_task[result.dep_start[call] : result.dep_start[call + 1]]
     assert (result.tasks.kind[on] == Kind.COMPUTE).all()
@@ -80,23 +80,23 @@ def test_a_fused_call_waits_for_all_that_its_parts_wait_for() -> None:
 def test_calls_that_wait_for_one_another_stay_apart(through: bool) -> None:
     """Where something is computed between them."""
     steps: list[Step] = [(REDUCE, 4000, 0, []), (Kind.COMPUTE, 100, 0, [0] if through else []), (REDUCE, 4000, 0, [1])]
-    assert sizes(fused(recorded(steps), 8000)) == ([4000, 4000] if through else [8000])
+    assert sizes(fuse_calls(recorded(steps), 8000)) == ([4000, 4000] if through else [8000])
 
 
 def test_calls_that_were_recorded_one_right_behind_the_other_are_joined() -> None:
     """As on a stream of collectives; nothing waits for itself then."""
     steps: list[Step] = [(REDUCE, 4000, 0, []), (REDUCE, 4000, 0, [0]), (REDUCE, 4000, 0, [0, 1])]
-    result = fused(recorded(steps), 12_000)
+    result = fuse_calls(recorded(steps), 12_000)
     assert (sizes(result), len(result.dep_task)) == ([12_000], 0)
 
 
 def test_groups_and_elements_stay_apart() -> None:
     steps: list[Step] = [(REDUCE, 4000, 0, []), (REDUCE, 4000, 1, []), (REDUCE, 4000, 0, [])]
-    assert sorted(sizes(fused(recorded(steps), 8000))) == [4000, 8000]
+    assert sorted(sizes(fuse_calls(recorded(steps), 8000))) == [4000, 8000]
 
 
 def test_a_fused_call_is_as_urgent_as_its_most_urgent_part() -> None:
-    result = fused(recorded([(REDUCE, 4000, 0, []), (REDUCE, 4000, 0, [])], priority=[1, 5]), 8000)
+    result = fuse_calls(recorded([(REDUCE, 4000, 0, []), (REDUCE, 4000, 0, [])], priority=[1, 5]), 8000)
     assert result.tasks.priority.tolist() == [5, 5]
 
 
@@ -104,4 +104,4 @@ def test_calls_that_would_wait_for_one_another_are_refused() -> None:
     """One group's first call comes before the other's second, and the other's first before this one's second."""
     steps: list[Step] = [(REDUCE, 40, 0, []), (REDUCE, 40, 1, []), (REDUCE, 40, 1, [0]), (REDUCE, 40, 0, [1])]
     with pytest.raises(InputFault, match=r"fuse: .* would wait for one another; take a smaller size"):
-        fused(recorded(steps), 80)
+        fuse_calls(recorded(steps), 80)

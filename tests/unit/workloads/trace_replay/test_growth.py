@@ -19,7 +19,7 @@ from gradwire.scenario.resolution.compilation import compile_point
 from gradwire.workloads.checker import check
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.trace_replay.compiler import busiest_s, compile_workload
-from gradwire.workloads.trace_replay.recorded_job import ALL_RANKS, growing_groups, grown
+from gradwire.workloads.trace_replay.recorded_job import ALL_RANKS, grow_job, growing_groups
 from gradwire.workloads.trace_replay.replay_strategy import ReplayOptions, routes_of
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.record import Reading
@@ -55,7 +55,7 @@ def test_a_grown_workload_is_a_workload_of_copies(
 ) -> None:
     chosen = data.draw(st.sets(st.integers(0, len(of.groups) - 1), min_size=1))
     groups = growing_groups(of, chosen)
-    more = grown(of, copies, groups)
+    more = grow_job(of, copies, groups)
     file = tmp_path_factory.mktemp("grown") / FILE_NAME
     more.save(file)
     assert Workload.load(file).digest() == more.digest()
@@ -94,7 +94,7 @@ def test_data_parallelism_of_two_groups_and_none_of_the_others(tmp_path: Path) -
     source = imported(*paths, reading=Reading(groups=GROUPS)).workload
     assert source is not None
     assert source.groups == ((0, 1), (0, 2), (1, 3), (2, 3))
-    more = grown(source, 3, growing_groups(source, [1, 2]))
+    more = grow_job(source, 3, growing_groups(source, [1, 2]))
     assert more.groups[:4] == ((0, 1), (0, 2, 4, 6, 8, 10), (1, 3, 5, 7, 9, 11), (2, 3))
     assert more.groups[4:] == ((4, 5), (6, 7), (8, 9), (10, 11))
     assert sent_of_rank(more) == [4000 + 2 * 5 * 48_000 // 6] * 12
@@ -120,7 +120,7 @@ def test_sharded_state_shrinks_and_other_gathers_do_not(tmp_path: Path) -> None:
     source = outcome.workload
     assert source.tasks.element_bytes.tolist() == [2] * 6
     sharded, other = (source.groups.index(said[name]) for name in ("fsdp", "other"))
-    more = grown(source, 4, (sharded, other))
+    more = grow_job(source, 4, (sharded, other))
     gathers = (more.tasks.kind == Kind.ALL_GATHER) & (more.tasks.group == sharded)
     assert set(more.tasks.size_bytes[gathers].tolist()) == {502}
     assert set(more.tasks.size_bytes[more.tasks.group == other].tolist()) == {2002}
@@ -204,7 +204,7 @@ def test_no_group_of_all_ranks(tmp_path: Path) -> None:
     with pytest.raises(
         InputFault, match="8 tasks, 10000000 times" if len(source.tasks) == 8 else "tasks, 100000000 times"
     ):
-        grown(source, 10**8, (0,))
+        grow_job(source, 10**8, (0,))
 
 
 @pytest.mark.skipif(not REAL, reason="GRADWIRE_REAL_TRACES names no folder of recorded traces")
@@ -216,7 +216,7 @@ def test_resnet50_of_two_ranks_on_eight(tmp_path: Path) -> None:
     reduced = int(source.tasks.size_bytes[(source.tasks.kind == Kind.ALL_REDUCE) & (source.tasks.rank == 0)].sum())
     assert reduced == 306_684_384
     for copies in (1, 2, 4):
-        more = grown(source, copies, growing_groups(source, [ALL_RANKS]))
+        more = grow_job(source, copies, growing_groups(source, [ALL_RANKS]))
         ranks = 2 * copies
         broadcast = int(source.tasks.size_bytes[(source.tasks.kind == Kind.BROADCAST) & (source.tasks.rank == 0)].sum())
         sent = sent_of_rank(more)

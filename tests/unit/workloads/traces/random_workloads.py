@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from gradwire.workloads.traces.assembly import assembled
+from gradwire.workloads.traces.assembly import assemble
 from gradwire.workloads.traces.record import Call, Findings, RankRecord, Reading
 from gradwire.workloads.traces.workload import POINT_TO_POINT, ROOTED, Kind, Workload
 
@@ -54,6 +54,6 @@ def workloads(draw: st.DrawFn) -> Workload:
     for rank in range(1, ranks):
         records[rank].call(Call(Kind.BARRIER, "the end", group="g0"))
     findings = Findings()
-    found = assembled("random", records, Reading(), findings)
+    found = assemble("random", records, Reading(), findings)
     assert found is not None, findings.all
     return found

@@ -15,7 +15,7 @@ from gradwire.faults import InputFault
 from gradwire.workloads.checker import check
 from gradwire.workloads.job import Cluster, Costs
 from gradwire.workloads.trace_replay.compiler import compile_workload
-from gradwire.workloads.trace_replay.recorded_job import ALL_RANKS, growing_groups, grown
+from gradwire.workloads.trace_replay.recorded_job import ALL_RANKS, grow_job, growing_groups
 from gradwire.workloads.trace_replay.replay_strategy import ReplayOptions, routes_of
 from gradwire.workloads.traces.formats import chakra_messages as chakra
 from gradwire.workloads.traces.record import Reading
@@ -204,7 +204,7 @@ def test_parts_of_different_sizes_say_nothing_of_ranks_without_a_file_or_of_more
     assert outcome.workload is None
     assert "an all-to-all with parts of different sizes says nothing of what they do" in words(outcome)
     with pytest.raises(InputFault, match="parts of different sizes, and nothing says how they are divided among more"):
-        grown(whole, 2, growing_groups(whole, [ALL_RANKS]))
+        grow_job(whole, 2, growing_groups(whole, [ALL_RANKS]))
 
 
 def test_a_damaged_list_of_parts_is_refused(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from gradwire.workloads.engines.collectives.choice import (
     TABLE,
     Layout,
     compared_bytes,
-    picked,
+    pick,
     schedule_for,
 )
 from gradwire.workloads.engines.collectives.routes import ONLY, option_of
@@ -278,7 +278,7 @@ def test_auto_takes_what_suits(kind: Collective, members: int) -> None:
     for per_machine in (1, 2, 3):
         layout = Layout(tuple(i // per_machine for i in range(members)))
         for size in (0, 1000, 100_000, 10_000_000):
-            assert ALGORITHMS[kind][picked(kind, layout, size)].fits(layout)
+            assert ALGORITHMS[kind][pick(kind, layout, size)].fits(layout)
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_auto_takes_what_suits(kind: Collective, members: int) -> None:
     ],
 )  # fmt: skip
 def test_auto_goes_by_size_members_and_machines(kind: Collective, machines: range, size: int, name: str) -> None:
-    assert picked(kind, Layout(tuple(machines)), size) == name
+    assert pick(kind, Layout(tuple(machines)), size) == name
 
 
 def test_every_row_of_the_table_is_taken_for_something() -> None:
