@@ -48,7 +48,8 @@ def choose_congestion(sock: socket.socket, name: str) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
     except OSError as refused:
         raise MachineFault(
-            f"transport.congestion = '{name}': this kernel does not have it ({refused.strerror}): load it with `modprobe tcp_{name}`, or "
+            f"transport.congestion = '{name}': this kernel does not have it ({refused.strerror}): load it with "
+            f"`modprobe tcp_{name}`, or "
             "use the virtual clock, whose kernel has it"
         ) from refused
 

@@ -69,7 +69,8 @@ class Perils:
         """Raises Stalled if nothing has moved for the limit, and no op is computed that will end."""
         if not is_computing and now_ns - self._moved_ns >= self._stall_limit_ns:
             raise Stalled(
-                f"nothing has moved for {self._stall_limit_ns / 1e9:g} s (run.stall_limit), since {self._moved_ns / 1e9:.6f} s"
+                f"nothing has moved for {self._stall_limit_ns / 1e9:g} s (run.stall_limit), since "
+                f"{self._moved_ns / 1e9:.6f} s"
             )
 
     def next_ns(self) -> int:

@@ -205,7 +205,8 @@ class PlanBuilder:
         self._count += count
         if self._count > MOST_OPS:
             raise InputFault(
-                f"the plan of '{self.name}' has more than {MOST_OPS:,} ops: take fewer workers (cluster.workers), fewer messages "
+                f"the plan of '{self.name}' has more than {MOST_OPS:,} ops: take fewer workers (cluster.workers), "
+                "fewer messages "
                 "(strategy.options), or fuse small tensors (model.fused_parameters)"
             )
 

@@ -59,12 +59,14 @@ def plans_of_strategy(strategy: Strategy, job: Job, options: Options, fabric: Fa
     if not isinstance(plans, Mapping) or not plans:
         returned = f"a {type(plans).__name__}" if not isinstance(plans, Mapping) else "an empty mapping"
         raise InputFault(
-            f"{_compile_of(strategy)} returned {returned}: return plans by their labels, like {{'{strategy.name}': plan}}"
+            f"{_compile_of(strategy)} returned {returned}: return plans by their labels, like "
+            f"{{'{strategy.name}': plan}}"
         )
     for label, plan in plans.items():
         if not isinstance(label, str) or not isinstance(plan, Plan):
             raise InputFault(
-                f"{_compile_of(strategy)} returned a mapping of {type(label).__name__} to {type(plan).__name__}: return plans by their "
+                f"{_compile_of(strategy)} returned a mapping of {type(label).__name__} to {type(plan).__name__}: "
+                "return plans by their "
                 f"labels, like {{'{strategy.name}': plan}}"
             )
         check_references(plan)

@@ -271,7 +271,8 @@ def _check_computation(plan: Plan, relative_times: Sequence[float]) -> None:
     if len(idle):
         at = idle[0]
         raise PlanError(
-            f"plan '{plan.name}': worker rank {plan.workers[at]} computes {spent_ns[at] / 1e9:.9f} s of {required_s[at]:.9f} s"
+            f"plan '{plan.name}': worker rank {plan.workers[at]} computes {spent_ns[at] / 1e9:.9f} s of "
+            f"{required_s[at]:.9f} s"
         )
 
 

@@ -49,7 +49,8 @@ class Group:
         origins = self.origins(name, built_in)
         if len(origins) > 1:
             raise InputFault(
-                f"{self.noun} '{name}' is claimed by {' and by '.join(origins)}: uninstall all but one, or rename the others' "
+                f"{self.noun} '{name}' is claimed by {' and by '.join(origins)}: uninstall all but one, or rename the "
+                "others' "
                 f"entry points in group {self.name}"
             )
 
@@ -63,7 +64,8 @@ class Group:
             return entry.load()
         except Exception as error:  # third-party code may raise anything on import
             raise InputFault(
-                f"{self.place(entry)} cannot be imported: {type(error).__name__}: {error}. Fix the package, or uninstall it"
+                f"{self.place(entry)} cannot be imported: {type(error).__name__}: {error}. Fix the package, or "
+                "uninstall it"
             ) from error
 
 

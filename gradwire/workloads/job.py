@@ -44,7 +44,8 @@ class Cluster:
 
         if self.nics_per_host < 1 or self.workers_per_host % self.nics_per_host:
             raise InputFault(
-                f"cluster.nics_per_host = {self.nics_per_host}: must divide cluster.workers_per_host = {self.workers_per_host}, so that "
+                f"cluster.nics_per_host = {self.nics_per_host}: must divide cluster.workers_per_host = "
+                f"{self.workers_per_host}, so that "
                 "equally many workers use each"
             )
 

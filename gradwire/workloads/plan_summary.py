@@ -163,8 +163,10 @@ def _network(fabric: Fabric) -> str:
     rails = f", NICs on {fabric.nics_per_host} rails" if fabric.rails else ""
     if fabric.topology is Topology.FAT_TREE:
         return (
-            f"{hosts} on a fat tree of {fabric.pods} pods of {fabric.leaves} leaves and {fabric.spines} spines, and {fabric.cores} cores; "
-            f"uplinks of leaves at {fabric.uplink_rate_bps / 1e9:g} Gbit/s (oversubscription {fabric.oversubscription:g}), of spines at "
+            f"{hosts} on a fat tree of {fabric.pods} pods of {fabric.leaves} leaves and {fabric.spines} spines, and "
+            f"{fabric.cores} cores; "
+            f"uplinks of leaves at {fabric.uplink_rate_bps / 1e9:g} Gbit/s (oversubscription "
+            f"{fabric.oversubscription:g}), of spines at "
             f"{fabric.core_rate_bps / 1e9:g} Gbit/s (oversubscription {fabric.core_oversubscription:g}){rails}"
         )
     return (

@@ -40,24 +40,28 @@ class Senders:
 
 AS_THEY_LEAVE = Senders(
     None,
-    "collectives: what a rank sends next waits for what it has received, and seldom for its own last message to leave. So sent, plans take "
+    "collectives: what a rank sends next waits for what it has received, and seldom for its own last message to "
+    "leave. So sent, plans take "
     "within 1 % of what Gloo and PyTorch's DDP take (docs/trust.md, real programs against plans)",
 )
 """Of allreduces and all other exchanges step by step, and of strategies that say nothing."""
 SIMULATED = Senders(
     None,
-    "NetOps, section 6: a simulator, in which a message takes its bytes over the rate of the line, and the next one follows it",
+    "NetOps, section 6: a simulator, in which a message takes its bytes over the rate of the line, and the next one "
+    "follows it",
 )
 """Of NetOps' strategies, which no system was built for."""
 GRPC = Senders(
     UNSENT_BYTES,
-    "TensorFlow hands tensors to gRPC, where a message is sent when outgoing flow control has accepted its bytes (grpc_op_type, "
+    "TensorFlow hands tensors to gRPC, where a message is sent when outgoing flow control has accepted its bytes "
+    "(grpc_op_type, "
     "GRPC_OP_SEND_MESSAGE), and not when they have left",
 )
 """Of TensorFlow's parameter servers."""
 PS_LITE = Senders(
     UNSENT_BYTES,
-    "MXNet's ps-lite sends by ZeroMQ, where a message that was sent is queued on a socket and need not have reached the network "
+    "MXNet's ps-lite sends by ZeroMQ, where a message that was sent is queued on a socket and need not have reached "
+    "the network "
     "(zmq_msg_send(3)); up to 1,000 may wait for a peer (ZMQ_SNDHWM)",
 )
 """Of MXNet's KVStore."""
@@ -65,7 +69,8 @@ ONE_SLICE_BYTES = 256_000
 """A slice of P3's 50,000 parameters has 200 kB, and a socket takes its last byte when less than this waits."""
 P3_CONSUMER = Senders(
     ONE_SLICE_BYTES,
-    "P3, section 4.2: one thread sends with blocking calls. In the public code ps-lite's sockets hold one message (ZMQ_SNDHWM = 1), so "
+    "P3, section 4.2: one thread sends with blocking calls. In the public code ps-lite's sockets hold one message "
+    "(ZMQ_SNDHWM = 1), so "
     "that a call blocks while one slice waits",
 )
 """Of P3's worker and server threads."""

@@ -47,7 +47,8 @@ def allowed_strategy(path: str, name: str) -> Strategy:
     allowed that."""
     if path not in _ALLOWED:
         raise InputFault(
-            f"strategy '{name}': its file {path} is not run, since what only reads a run folder runs no code that the folder names; "
+            f"strategy '{name}': its file {path} is not run, since what only reads a run folder runs no code that the "
+            "folder names; "
             "`gradwire run`, `plan` and `estimate` of the scenario run it"
         )
     return strategy_in(Path(path), name)
@@ -84,7 +85,8 @@ def strategies_in(path: Path) -> tuple[Strategy, ...]:
         raise InputFault(f"{path}: has no STRATEGIES: end it with a line like STRATEGIES = (STRATEGY,)")
     if not isinstance(declared, tuple | list) or not declared:
         raise InputFault(
-            f"{path}: STRATEGIES = {declared!r}: must be a tuple of Strategy: end the file with a line like STRATEGIES = (STRATEGY,)"
+            f"{path}: STRATEGIES = {declared!r}: must be a tuple of Strategy: end the file with a line like "
+            "STRATEGIES = (STRATEGY,)"
         )
     for candidate in declared:
         if not isinstance(candidate, Strategy):

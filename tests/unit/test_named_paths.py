@@ -39,6 +39,4 @@ def test_paths_in_sources_exist(path: Path) -> None:
 
 def test_what_leads_nowhere_is_found() -> None:
     path = ROOT / "gradwire" / "agents" / "loop.py"
-    assert lost(path, "as agents/interpreter.py and replay/interpreter.py say (linux/tcp.h)") == [
-        "agents/interpreter.py"
-    ]
+    assert lost(path, "as agents/replay.py and agents/interpreter.py say (linux/tcp.h)") == ["agents/replay.py"]

@@ -105,9 +105,11 @@ def offsets(layout: struct.Struct, names: Iterable[str]) -> dict[str, tuple[int,
 
 def _text() -> str:
     parts = [
-        "/*\n * What the compiled agent shares with Python, which says it. Written by border.py beside this file, and not by hand:\n"
+        "/*\n * What the compiled agent shares with Python, which says it. Written by border.py beside this file, and "
+        "not by hand:\n"
         f" * `{REMEDY}`\n */\n#pragma once\n\n#include <stddef.h>\n#include <stdint.h>\n",
-        f"/* Of the rest of this file: compared when the agent is loaded */\n#define BORDER_DIGEST UINT64_C({_DIGEST_PLACE})\n",
+        "/* Of the rest of this file: compared when the agent is loaded */\n#define BORDER_DIGEST "
+        f"UINT64_C({_DIGEST_PLACE})\n",
         _CHECKS,
         *(_constants(where, numbers) for where, numbers in _CONSTANTS.items()),
         _places("The fixed part of a header, big-endian: datatypes/wire/framing.py", "HEADER", _header_fields()),

@@ -138,7 +138,8 @@ class Aggregators:
             return
         if piece.size_bytes > self._memory_bytes:
             raise InputFault(
-                f"strategy.options.switch_memory_bytes = {self._memory_bytes}: a chunk of {piece.size_bytes} bytes does not fit; "
+                f"strategy.options.switch_memory_bytes = {self._memory_bytes}: a chunk of {piece.size_bytes} bytes "
+                "does not fit; "
                 f"cut tensors with message_parameters = {self._memory_bytes // 4} or less"
             )
         memory, freed = self._memory[switch], []

@@ -175,7 +175,8 @@ def allreduce_load(algorithm: str, cluster: Cluster) -> Load:
         return Load(2 * (workers - 1), around * (machines > 1), around * (per_machine > 1), around / 2)
     if algorithm not in ("butterfly", "halving-doubling"):
         raise InputFault(
-            f"cluster.stands_for: no closed form for '{algorithm}'; there is one for ring, butterfly and halving-doubling"
+            f"cluster.stands_for: no closed form for '{algorithm}'; there is one for ring, butterfly and "
+            "halving-doubling"
         )
     rounds_out, rounds_in = _rounds("machines", machines), _rounds("workers of one machine", per_machine)
     if algorithm == "butterfly":

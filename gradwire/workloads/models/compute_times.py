@@ -132,7 +132,8 @@ def _fact(profile: Profile, device: str, batch: int, catalogue: Catalogue) -> Fa
     if listed.flops_per_s is None:
         models = sorted({fact.model for fact in listed.facts} | set(listed.alike))
         raise InputFault(
-            f"device '{device}' has no time for model '{profile.name}', only for {', '.join(models)}. {catalogue.known_for(profile)}"
+            f"device '{device}' has no time for model '{profile.name}', only for {', '.join(models)}. "
+            f"{catalogue.known_for(profile)}"
         )
     seconds = TRAINING_PER_FORWARD * profile.flops * batch / (listed.flops_per_s * listed.efficiency)
     return Fact(

@@ -114,8 +114,10 @@ DEVICES: dict[str, Device] = {
         memory_bytes=12 * GIB,
     ),
     "p4000": Device(
-        "NVIDIA Quadro P4000, P3's testbed. No single-GPU times are printed: those of a P100, of the same architecture, at 5.3 of its "
-        "10.6 TFLOP/s (data sheets). P3's Fig. 7 agrees: P3 stays linear down to 4 Gbit/s, which is 0.307 s per iteration of ResNet-50",
+        "NVIDIA Quadro P4000, P3's testbed. No single-GPU times are printed: those of a P100, of the same "
+        "architecture, at 5.3 of its "
+        "10.6 TFLOP/s (data sheets). P3's Fig. 7 agrees: P3 stays linear down to 4 Gbit/s, which is 0.307 s per "
+        "iteration of ResNet-50",
         (
             _by_peak("resnet50", 32, 195, _TF_P100, 5.3 / 10.6),
             _by_peak("inception-v3", 32, 128, _TF_P100, 5.3 / 10.6),
@@ -130,8 +132,10 @@ DEVICES: dict[str, Device] = {
         memory_bytes=8 * GIB,
     ),
     "m60-half": Device(
-        "One of the two GPUs of an NVIDIA Tesla M60, as in P3's AWS g3.4xlarge machines. No single-GPU times are printed: those of a "
-        "Maxwell Titan X, of the same architecture, at 4.8 of its 6.6 TFLOP/s (2048 cores at 1.178 GHz, 3072 at 1.075 GHz)",
+        "One of the two GPUs of an NVIDIA Tesla M60, as in P3's AWS g3.4xlarge machines. No single-GPU times are "
+        "printed: those of a "
+        "Maxwell Titan X, of the same architecture, at 4.8 of its 6.6 TFLOP/s (2048 cores at 1.178 GHz, 3072 at 1.075 "
+        "GHz)",
         (
             _by_peak("resnet50", 32, 16 / 0.15962, _TORCH_TITAN_X, 4.8 / 6.6),
             _by_peak("vgg19", 32, 16 / 0.22514, _TORCH_TITAN_X, 4.8 / 6.6),
@@ -154,7 +158,8 @@ DEVICES: dict[str, Device] = {
         memory_bytes=12 * GIB,
     ),
     "xeon-32": Device(
-        "32 cores of Intel Broadwell (two Xeon E5-2686 v4 of an EC2 r4.16xlarge), as in TicTac's envC ('32 core'); for AVX, as "
+        "32 cores of Intel Broadwell (two Xeon E5-2686 v4 of an EC2 r4.16xlarge), as in TicTac's envC ('32 core'); "
+        "for AVX, as "
         "TensorFlow is released since 1.6",
         (_rate("inception-v3", 32, 5.7, "TensorFlow performance guide (r1.2), training on CPU with AVX"),),
         dict.fromkeys((*_SLIM_ALIKE, "alexnet-v2", "resnet50", "resnet152-v2", "vgg16"), "inception-v3"),
@@ -192,7 +197,8 @@ DEVICES: dict[str, Device] = {
         {"resnet50-gf": "resnet50"},
     ),
     "ec2-netops": Device(
-        "The GPU of NetOps' EC2 cluster (type not printed). The layer that starts the backward pass costs nothing there",
+        "The GPU of NetOps' EC2 cluster (type not printed). The layer that starts the backward pass costs nothing "
+        "there",
         (
             _netops("inception-v3-netops", 0.176, 0.296),
             _netops("vgg16-299", 0.169, 0.024),
@@ -202,7 +208,8 @@ DEVICES: dict[str, Device] = {
         {"inception-v3-with-head": "inception-v3-netops"},
     ),
     "ec2-netops-slowest": Device(
-        "The GPU of NetOps' EC2 cluster as its simulation of 32 workers replays it: with one trace per worker (Sec. 5), of which "
+        "The GPU of NetOps' EC2 cluster as its simulation of 32 workers replays it: with one trace per worker (Sec. "
+        "5), of which "
         "a sum waits for the slowest. All workers take that long",
         (
             _netops_slowest("inception-v3-netops", 0.176, 0.410),
@@ -244,7 +251,8 @@ DEVICES: dict[str, Device] = {
         link_bytes_per_s=450e9,
     ),
     "b200": Device(
-        "NVIDIA B200 SXM, bf16 dense (data sheet of HGX B200: 36 PFLOP/s of eight, with sparsity, of which half is dense)",
+        "NVIDIA B200 SXM, bf16 dense (data sheet of HGX B200: 36 PFLOP/s of eight, with sparsity, of which half is "
+        "dense)",
         flops_per_s=2250e12,
         efficiency=0.40,
         efficiency_source=f"assumed to be that of the H100: {_HOPPER_SHARE}",

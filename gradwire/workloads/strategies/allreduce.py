@@ -148,7 +148,10 @@ STRATEGIES = (
     ),
     Strategy(
         name="double-tree",
-        summary="two complementary binary trees of every tensor, half of it up and down each, in pieces: NCCL's since version 2.4",
+        summary=(
+            "two complementary binary trees of every tensor, half of it up and down each, in pieces: NCCL's since "
+            "version 2.4"
+        ),
         source="Sanders, Speck and Träff, Parallel Computing 35, 2009; NCCL, src/graph/trees.cc",
         options=AllreduceOptions,
         compile=_double_tree,

@@ -65,7 +65,8 @@ def ddp_buckets(job: Job, options: DdpOptions) -> list[Bucket]:
 def _compile(job: Job, options: DdpOptions) -> Mapping[str, Plan]:
     if options.channels > 1 and options.algorithm not in ("ring", AUTO):
         raise InputFault(
-            f"strategy.options.channels = {options.channels}: divides rings, and strategy.options.algorithm is '{options.algorithm}'; "
+            f"strategy.options.channels = {options.channels}: divides rings, and strategy.options.algorithm is "
+            f"'{options.algorithm}'; "
             "leave it out, or take 'ring'"
         )
     return compile_by_algorithm(job, "ddp", ddp_buckets(job, options), options.algorithm, options, options.channels)
@@ -78,7 +79,10 @@ def _load(cluster: Cluster, options: DdpOptions) -> Load:
 STRATEGIES = (
     Strategy(
         name="ddp",
-        summary="PyTorch's DistributedDataParallel: buckets of 25 MiB, a first one of 1 MiB, each reduced during the backward pass",
+        summary=(
+            "PyTorch's DistributedDataParallel: buckets of 25 MiB, a first one of 1 MiB, each reduced during the "
+            "backward pass"
+        ),
         source="Li et al., VLDB 2020; PyTorch 2.5, reducer.cpp",
         options=DdpOptions,
         compile=_compile,

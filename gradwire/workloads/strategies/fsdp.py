@@ -63,7 +63,10 @@ def _compile(job: Job, options: FsdpOptions) -> Mapping[str, Plan]:
 STRATEGIES = (
     Strategy(
         name="fsdp",
-        summary="fully sharded data parallelism (ZeRO, stage 3): parameters gathered block by block, gradients scattered as sums",
+        summary=(
+            "fully sharded data parallelism (ZeRO, stage 3): parameters gathered block by block, gradients "
+            "scattered as sums"
+        ),
         source="Zhao et al., VLDB 2023; Rajbhandari et al., SC 2020",
         options=FsdpOptions,
         compile=_compile,

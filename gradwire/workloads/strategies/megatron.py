@@ -121,7 +121,10 @@ def _state_bytes(cluster: Cluster, options: MegatronOptions) -> float:
 STRATEGIES = (
     Strategy(
         name="megatron",
-        summary="tensor, sequence, context, pipeline (GPipe, 1F1B, interleaved), expert and data parallelism together, for transformers",
+        summary=(
+            "tensor, sequence, context, pipeline (GPipe, 1F1B, interleaved), expert and data parallelism "
+            "together, for transformers"
+        ),
         source="Shoeybi et al. 2019; Narayanan et al., SC 2021; Huang et al., NeurIPS 2019; Lepikhin et al. 2020",
         options=MegatronOptions,
         compile=_compile,

@@ -94,7 +94,8 @@ def compile_netops(job: Job, options: NetOpsOptions) -> Mapping[str, Plan]:
         return {name: compile_parameter_server(job, pieces, name, variant=variant)}
     if options.distribution != "round-robin":
         raise InputFault(
-            f"strategy.options.distribution = '{options.distribution}': without the barrier parameters leave as they are "
+            f"strategy.options.distribution = '{options.distribution}': without the barrier parameters leave as they "
+            "are "
             "updated; leave it out or set barrier = true"
         )
     exchange = Exchange("broadcast", server_thread=True, wait_free=options.wait_free)

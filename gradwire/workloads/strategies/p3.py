@@ -78,7 +78,9 @@ def compile_p3(job: Job, options: P3Options) -> Mapping[str, Plan]:
 STRATEGIES = (
     Strategy(
         name="p3",
-        summary="slices in the order of the next forward pass, by priority queues at workers and servers; broadcast at once",
+        summary=(
+            "slices in the order of the next forward pass, by priority queues at workers and servers; broadcast at once"
+        ),
         source="P3, section 4",
         options=P3Options,
         compile=compile_p3,

@@ -75,7 +75,10 @@ def _compile(name: str, job: Job, options: Zero1Options) -> Mapping[str, Plan]:
 STRATEGIES = (
     Strategy(
         name="zero1",
-        summary="ZeRO, stage 1: gradients summed behind the backward pass, each worker updates a part, updated parameters gathered",
+        summary=(
+            "ZeRO, stage 1: gradients summed behind the backward pass, each worker updates a part, updated "
+            "parameters gathered"
+        ),
         source="Rajbhandari et al., SC 2020; DeepSpeed",
         options=Zero1Options,
         compile=partial(_compile, "zero1"),
@@ -84,7 +87,10 @@ STRATEGIES = (
     ),
     Strategy(
         name="zero2",
-        summary="ZeRO, stage 2: gradients scattered as sums, bucket by bucket, during the backward pass, updated parameters gathered",
+        summary=(
+            "ZeRO, stage 2: gradients scattered as sums, bucket by bucket, during the backward pass, updated "
+            "parameters gathered"
+        ),
         source="Rajbhandari et al., SC 2020; DeepSpeed",
         options=Zero2Options,
         compile=partial(_compile, "zero2"),

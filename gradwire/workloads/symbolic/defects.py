@@ -54,7 +54,8 @@ def racing(op: int, other: int, does: Access, other_does: Access, chunk: int, la
     """
     when = {-1: " of the iteration before", 0: "", 1: " of the next iteration"}[later]
     what = (
-        f"{DOES[does]} chunk {chunk}, which {{other}}{when} {DOES[other_does]}, and nothing makes either wait for the other: "
+        f"{DOES[does]} chunk {chunk}, which {{other}}{when} {DOES[other_does]}, and nothing makes either wait for the "
+        "other: "
         "what comes out depends on which is first"
     )
     return Defect(op, -1, what, other)

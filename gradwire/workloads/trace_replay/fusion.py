@@ -36,7 +36,8 @@ def fuse_calls(workload: Workload, most_bytes: int) -> Workload:
     result = _merge(workload, target, size)
     if len(_Graph.of(result).position) != _Graph.of(result).count:
         raise InputFault(
-            f"strategy.options.fuse: all-reduces of '{workload.name}' that are fused up to {most_bytes} bytes would wait for one another; "
+            f"strategy.options.fuse: all-reduces of '{workload.name}' that are fused up to {most_bytes} bytes would "
+            "wait for one another; "
             "take a smaller size, or leave it out"
         )
     return result

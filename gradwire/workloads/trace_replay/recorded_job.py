@@ -57,7 +57,8 @@ def growing_groups(workload: Workload, wanted: Iterable[str | int]) -> tuple[int
                 raise InputFault(f"{KEY}: the trace has no group {choice}; it has {_groups_in_words(workload)}")
         if not numbers:
             raise InputFault(
-                f"{KEY} = '{choice}': no group of the trace has all of its {workload.ranks} ranks: give the numbers of those that grow "
+                f"{KEY} = '{choice}': no group of the trace has all of its {workload.ranks} ranks: give the numbers "
+                "of those that grow "
                 f"({_groups_in_words(workload)})"
             )
         chosen |= numbers
@@ -84,11 +85,13 @@ def grow_job(workload: Workload, copies: int, groups: tuple[int, ...]) -> Worklo
         return workload
     if len(workload.tasks) * copies > MOST_TASKS:
         raise InputFault(
-            f"{KEY}: {len(workload.tasks):,} tasks, {copies} times, are more than the {MOST_TASKS:,} that are replayed: use fewer workers"
+            f"{KEY}: {len(workload.tasks):,} tasks, {copies} times, are more than the {MOST_TASKS:,} that are "
+            "replayed: use fewer workers"
         )
     if len(workload.splits) and np.isin(workload.tasks.group[workload.tasks.split >= 0], groups).any():
         raise InputFault(
-            f"{KEY}: a group that grows has all-to-alls with parts of different sizes, and nothing says how they are divided among more "
+            f"{KEY}: a group that grows has all-to-alls with parts of different sizes, and nothing says how they are "
+            "divided among more "
             "ranks; leave it out"
         )
     return _Growth(workload, copies, groups).workload()
@@ -163,7 +166,8 @@ class _Growth:
         """What was done, for whoever reads the plan."""
         numbers = ", ".join(map(str, self._groups))
         yield (
-            f"grown: the {self._of.ranks} recorded ranks, {self._copies} times; group{'s' if len(self._groups) > 1 else ''} {numbers} "
+            f"grown: the {self._of.ranks} recorded ranks, {self._copies} times; "
+            f"group{'s' if len(self._groups) > 1 else ''} {numbers} "
             f"of the trace with the ranks of all copies, other groups and messages copied"
         )
         if divided:
@@ -172,7 +176,8 @@ class _Growth:
             )
             up = ", rounded up to whole elements" if rounded else ""
             yield (
-                f"grown: all-gathers beside reduce-scatters in a group that grows are of divided state ({divided:,} of a copy): a rank "
+                f"grown: all-gathers beside reduce-scatters in a group that grows are of divided state ({divided:,} "
+                "of a copy): a rank "
                 f"puts in 1/{self._copies} of what is recorded{up}"
             )
         gathers = self._in_growing & (self._of.tasks.kind == Kind.ALL_GATHER)

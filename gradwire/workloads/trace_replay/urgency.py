@@ -28,13 +28,15 @@ def recorded_priorities(workload: Workload) -> Int64:
     tasks = workload.tasks
     if not len(tasks.priority):
         raise InputFault(
-            f"{OPTION} = 'recorded': the trace has no priorities (comm_priority of Chakra's nodes); take 'needed-first' or 'none'"
+            f"{OPTION} = 'recorded': the trace has no priorities (comm_priority of Chakra's nodes); take "
+            "'needed-first' or 'none'"
         )
     of_calls = (tasks.kind != Kind.COMPUTE) & (tasks.kind != Kind.RECV) & (tasks.kind != Kind.BARRIER)
     distinct: Int64 = np.unique(np.maximum(tasks.priority[of_calls], 0))[::-1]
     if len(distinct) > MOST_CLASSES:
         raise InputFault(
-            f"{OPTION} = 'recorded': the trace has {len(distinct):,} distinct priorities, and a fabric at most {MOST_CLASSES} classes; "
+            f"{OPTION} = 'recorded': the trace has {len(distinct):,} distinct priorities, and a fabric at most "
+            f"{MOST_CLASSES} classes; "
             "take 'needed-first', which divides calls among as many as you like"
         )
     return distinct

@@ -104,7 +104,8 @@ def _world(by_rank: dict[int, RankRecord], reading: Reading, findings: Findings)
     largest = max(in_groups, 1 + max(by_rank))
     if not largest <= world <= MOST_RANKS:
         record = by_rank[max(by_rank)]
-        findings.refuse(record.file, "", f"speaks of rank {largest - 1}, and there are {world} ranks" if world < largest else
+        findings.refuse(record.file, "", f"speaks of rank {largest - 1}, and there are {world} "
+        "ranks" if world < largest else
                         f"{world:,} ranks are more than the {MOST_RANKS:,} that are read")  # fmt: skip
     return world
 
@@ -140,7 +141,8 @@ def _fill_missing(by_rank: dict[int, RankRecord], world: int, findings: Findings
         findings.refuse(source.file, "", what)
         return []
     findings.note(
-        source.file, "", f"there is no file of {named} ({len(missing)} of {world}): taken to do what rank {min(by_rank)} does, "
+        source.file, "", f"there is no file of {named} ({len(missing)} of {world}): taken to do what rank "
+        f"{min(by_rank)} does, "
             "whose communication is among all ranks; differences between ranks are lost",
     )  # fmt: skip
     return [by_rank.get(rank, source) for rank in range(world)]
@@ -303,7 +305,8 @@ class _Assembly:
                 idle = ranks[next(index for index, tasks in enumerate(lists) if len(tasks) == len(least))]
                 self._findings.refuse(
                     *self._place(int(most[len(least)])),
-                    f"no call of rank {idle} belongs to this one: it has {len(least)} calls in the group of the ranks {list(ranks)[:8]}, "
+                    f"no call of rank {idle} belongs to this one: it has {len(least)} calls in the group of the ranks "
+                    f"{list(ranks)[:8]}, "
                     f"and another rank {len(most)}",
                 )
                 continue
@@ -321,7 +324,8 @@ class _Assembly:
             one, another = (Kind(int(self._kind[task])).with_article for task in (first, other))
             self._findings.refuse(
                 *self._place(other),
-                f"{another} of {self._size[other]:,} bytes meets {one} of {self._size[first]:,} bytes of {file}, {where}",
+                f"{another} of {self._size[other]:,} bytes meets {one} of {self._size[first]:,} bytes of {file}, "
+                f"{where}",
             )
         self._call[tasks] = self._calls + np.arange(tasks.shape[1])
         self._calls += tasks.shape[1]
@@ -354,7 +358,10 @@ class _Assembly:
             one, another = (
                 f"{self._priority[task]}" if self._priority[task] >= 0 else "none" for task in (first, other)
             )
-            what = f"of priority {another} here, and of priority {one} in {file}, {where}: which of them does the call have?"
+            what = (
+                f"of priority {another} here, and of priority {one} in {file}, {where}: which of them does the "
+                "call have?"
+            )
             self._findings.refuse(*self._place(other), what)
 
     def _match_messages(self, messages: dict[tuple[int, int, int], tuple[list[int], list[int]]]) -> None:

@@ -297,11 +297,13 @@ class RankRecord:
         """Adds a communication; returns its number. Raises InputFault for a size that cannot be."""
         if not 0 <= call.size_bytes <= MOST_BYTES:
             raise InputFault(
-                f"{self.file}: {call.place}: {call.kind.with_article} of {call.size_bytes:,} bytes; it must be 0 or more, and at most 2^50"
+                f"{self.file}: {call.place}: {call.kind.with_article} of {call.size_bytes:,} bytes; it must be 0 or "
+                "more, and at most 2^50"
             )
         if not UNKNOWN <= call.duration_ns <= LONGEST_NS:
             raise InputFault(
-                f"{self.file}: {call.place}: {call.kind.with_article} that lasted {call.duration_ns / 1e9:g} s; it must be 0 or more, and "
+                f"{self.file}: {call.place}: {call.kind.with_article} that lasted {call.duration_ns / 1e9:g} s; it "
+                "must be 0 or more, and "
                 "at most 10^6 s"
             )
         number = self._add(call.kind, call.duration_ns, UNKNOWN, after, call.place)

@@ -219,7 +219,8 @@ def _checked_workload(file: Path, header: Any, columns: Mapping[str, npt.NDArray
     version = header.get("version")
     if version not in (VERSION, WITH_PRIORITIES, WITH_SPLITS):
         raise InputFault(
-            f"{file}: has version {version} of its format, and this gradwire reads {VERSION} to {WITH_SPLITS}; import the traces again"
+            f"{file}: has version {version} of its format, and this gradwire reads {VERSION} to {WITH_SPLITS}; import "
+            "the traces again"
         )
     of_tasks = {f"tasks.{f.name}" for f in fields(Tasks)}
     if version == VERSION or (version == WITH_SPLITS and PRIORITY not in columns):

@@ -45,17 +45,20 @@ def test_the_file_as_it_is(tmp_path: Path) -> None:
     [
         (LAST, "STRATEGIES = 5", "STRATEGIES = 5: must be a tuple of Strategy"),
         (LAST, "", "has no STRATEGIES: end it with"),
-        (FIELD, f"{FIELD}    classes=2,\n", "Strategy(classes=2): must be a function of the options, like classes=lambda options: 2"),
+        (FIELD, f"{FIELD}    "
+        "classes=2,\n", "Strategy(classes=2): must be a function of the options, like classes=lambda options: 2"),
         (FIELD, f"{FIELD}    classes=lambda options: 'x',\n", "its `classes` returned 'x': it must be a whole number"),
         (FIELD, f"{FIELD}    classes=lambda options: 1 // 0,\n", "two_tree.py:54, in <lambda>: ZeroDivisionError"),
         (FIELD, '    needs_servers="no",\n', "Strategy(needs_servers='no'): must be True or False"),
         ("    options=TreeOptions,\n", "    options=dict,\n", "must be a class derived from gradwire.plugin's Options"),
         ('    summary="two mirrored trees",\n', "    summary='',\n", "Strategy(summary=''): must be a line of text"),
-        (END, "    return workers.build()\n", "`compile` returned a Plan: return plans by their labels, like {'two-tree': plan}"),
+        (END, "    return "
+        "workers.build()\n", "`compile` returned a Plan: return plans by their labels, like {'two-tree': plan}"),
         (END, "    return {}\n", "`compile` returned an empty mapping"),
         (END, '    return {"two-tree": 5}\n', "returned a mapping of str to int"),
         (BEGIN, f'{BEGIN}    {{}}["x"]\n', "two_tree.py:20, in compile_trees: KeyError: 'x'"),
-        ('"traffic_class": 0', '"traffic_class": 1', "sends messages in class 1, and the network has class 0 alone: give"),
+        ('"traffic_class": '
+         '0', '"traffic_class": 1', "sends messages in class 1, and the network has class 0 alone: give"),
     ],
 )  # fmt: skip
 def test_a_mistake(tmp_path: Path, old: str, new: str, said: str) -> None:

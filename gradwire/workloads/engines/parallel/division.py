@@ -118,15 +118,18 @@ class Division:
         """Rejects what cannot be together."""
         if self.sequence and self.tensor == 1:
             raise InputFault(
-                "strategy.options.sequence_parallel = true: divides tokens among a tensor group's workers; needs tensor > 1"
+                "strategy.options.sequence_parallel = true: divides tokens among a tensor group's workers; needs "
+                "tensor > 1"
             )
         if self.token_skew is not None and self.experts == 1:
             raise InputFault(
-                f"strategy.options.token_skew = {self.token_skew:g}: says how tokens are spread over workers; needs experts > 1"
+                f"strategy.options.token_skew = {self.token_skew:g}: says how tokens are spread over workers; needs "
+                "experts > 1"
             )
         if self.context > 1 and self.experts > 1:
             raise InputFault(
-                f"strategy.options.context = {self.context}: divides tokens that experts = {self.experts} brings to other workers; "
+                f"strategy.options.context = {self.context}: divides tokens that experts = {self.experts} brings to "
+                "other workers; "
                 "one of them has to be 1"
             )
         if self.chunks > 1 and (self.stages == 1 or self.schedule != "1f1b"):
@@ -141,7 +144,8 @@ class Division:
             )
         if self.bucket_parameters is not None and not self.overlap_gradients:
             raise InputFault(
-                f"strategy.options.bucket_parameters = {self.bucket_parameters}: buckets are for overlap_gradients = true"
+                f"strategy.options.bucket_parameters = {self.bucket_parameters}: buckets are for overlap_gradients = "
+                "true"
             )
 
     def bucket_values(self, replicas: int) -> int:

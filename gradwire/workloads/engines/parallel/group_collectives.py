@@ -222,7 +222,8 @@ class Way:
         )
         if count % schedule.parts:
             raise InputFault(
-                f"strategy.options.algorithm = '{name}': divides an {HALVES[half]} among {count} into {schedule.parts} parts, of which "
+                f"strategy.options.algorithm = '{name}': divides an {HALVES[half]} among {count} into "
+                f"{schedule.parts} parts, of which "
                 f"{count} are not a multiple; take 'ring'"
             )
         schedule = schedule.segmented(count // schedule.parts)

@@ -89,20 +89,24 @@ class _ModelParallelPlan:
         division, job = self.division, self.job
         if self.batch % division.microbatches:
             raise InputFault(
-                f"strategy.options.microbatches = {division.microbatches}: must divide the {self.batch} samples of a replica"
+                f"strategy.options.microbatches = {division.microbatches}: must divide the {self.batch} samples of a "
+                "replica"
             )
         if self.grid.data % division.experts:
             raise InputFault(
-                f"strategy.options.experts = {division.experts}: must divide the {self.grid.data} replicas that the workers make"
+                f"strategy.options.experts = {division.experts}: must divide the {self.grid.data} replicas that the "
+                "workers make"
             )
         if self.grid.data % division.context:
             raise InputFault(
-                f"strategy.options.context = {division.context}: must divide the {self.grid.data} workers that have the same share of the "
+                f"strategy.options.context = {division.context}: must divide the {self.grid.data} workers that have "
+                "the same share of the "
                 "model"
             )
         if division.recompute == "selective" and not any(layer.name.endswith(CORE) for layer in job.profile.layers):
             raise InputFault(
-                f"strategy.options.recompute = 'selective': '{job.profile.name}' has no layers of attention's scores to compute again; "
+                f"strategy.options.recompute = 'selective': '{job.profile.name}' has no layers of attention's scores "
+                "to compute again; "
                 "take 'full', or 'none'"
             )
 

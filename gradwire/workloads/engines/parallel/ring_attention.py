@@ -39,7 +39,8 @@ def key_value_values(profile: Profile, activation_values: int) -> int:
     core = any(layer.name.endswith(CORE) for layer in profile.layers)
     if products is None or projection is None or not (core and products.tensors[0].rows):
         raise InputFault(
-            f"model.name = '{profile.name}': has no layers of queries, keys and values from which to tell what strategy.options.context "
+            f"model.name = '{profile.name}': has no layers of queries, keys and values from which to tell what "
+            "strategy.options.context "
             "exchanges; take a transformer without latent attention, such as llama3-8b, or context = 1"
         )
     width = products.tensors[0].rows

@@ -75,8 +75,10 @@ def cut(profile: Profile, stages: int, experts: int = 1, chunks: int = 1) -> Cut
     blocks = sorted({int(match[2]) for match in matches if match})
     if not blocks:
         raise InputFault(
-            f"model.name = '{profile.name}': has no blocks of attention and feed-forward layers, by which it is divided, run "
-            "again or summed; take a transformer, such as llama3-8b, or leave out strategy.options.tensor, stages, experts, "
+            f"model.name = '{profile.name}': has no blocks of attention and feed-forward layers, by which it is "
+            "divided, run "
+            "again or summed; take a transformer, such as llama3-8b, or leave out strategy.options.tensor, stages, "
+            "experts, "
             "recompute and overlap_gradients"
         )
     pieces = stages * chunks
@@ -105,7 +107,8 @@ def cut(profile: Profile, stages: int, experts: int = 1, chunks: int = 1) -> Cut
         by_piece[piece] += _around_experts(profile, segment, experts) if experts > 1 else [segment]
     if experts > 1 and not any(segment.routed_values for segments in by_piece for segment in segments):
         raise InputFault(
-            f"strategy.options.experts = {experts}: '{profile.name}' has no experts; take a mixture, such as mixtral-8x7b"
+            f"strategy.options.experts = {experts}: '{profile.name}' has no experts; take a mixture, such as "
+            "mixtral-8x7b"
         )
     return Cut(tuple(map(tuple, by_piece)), _activation_values(profile))
 
@@ -164,7 +167,8 @@ def shares_of_workers(segment: Segment, workers: int, skew: float | None) -> lis
     count = segment.experts
     if not 1 / count <= skew <= 1 / segment.per_token:
         raise InputFault(
-            f"strategy.options.token_skew = {skew:g}: must be from 1/{count} (all {count} experts get as much) to 1/{segment.per_token} "
+            f"strategy.options.token_skew = {skew:g}: must be from 1/{count} (all {count} experts get as much) to "
+            f"1/{segment.per_token} "
             f"(each token goes to {segment.per_token}, and each time to the hottest)"
         )
     other = (1 - skew) / (count - 1) if count > 1 else 0.0

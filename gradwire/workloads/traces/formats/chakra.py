@@ -99,7 +99,8 @@ def messages(path: Path, file: IO[bytes], watch: Watch) -> Iterator[tuple[int, b
         length, start = head or (0, at)
         if length > MOST_MESSAGE_BYTES:
             raise InputFault(
-                f"{path}: byte {base + at}: a message of {length:,} bytes is claimed there; the file is damaged, or is not Chakra"
+                f"{path}: byte {base + at}: a message of {length:,} bytes is claimed there; the file is damaged, or "
+                "is not Chakra"
             )
         if head is None or start + length > len(data):
             more = _more(path, file)
@@ -191,7 +192,8 @@ class _ChakraReader:
         self._width = reading.element_bytes if in_elements else 1
         if in_elements and self._width is None:
             record.findings.refuse(
-                record.file, "", "its sizes are counts of elements (schema symbolic_tensor_network) of a type that it does not say: give "
+                record.file, "", "its sizes are counts of elements (schema symbolic_tensor_network) of a type that it "
+                "does not say: give "
                 "the bytes of an element with --element-bytes, such as 2 for bfloat16",
             )  # fmt: skip
         elif in_elements:
@@ -239,7 +241,8 @@ class _ChakraReader:
                 findings.refuse(
                     file,
                     item,
-                    "nodes with num_ops and no duration: give the rate of a device with --flop-rate, such as 150TFLOP/s",
+                    "nodes with num_ops and no duration: give the rate of a device with --flop-rate, such as "
+                    "150TFLOP/s",
                 )
                 return 0
             rate = self._reading.flops_per_s
@@ -347,7 +350,8 @@ class _ChakraReader:
         record = self._record
         if self._dialect.of_pytorch:
             record.findings.note(
-                record.file, "", f"written by the converter from PyTorch (schema '{self._dialect.schema}'): ctrl_deps name callers, the "
+                record.file, "", f"written by the converter from PyTorch (schema '{self._dialect.schema}'): ctrl_deps "
+                "name callers, the "
                 "order is in data_deps",
             )  # fmt: skip
         self._judge_sizes()
@@ -370,7 +374,8 @@ class _ChakraReader:
             return
         if dialect.agree_elements:
             findings.refuse(
-                file, "", "comm_size equals the elements of the nodes' tensors and not their bytes, which is not what this schema "
+                file, "", "comm_size equals the elements of the nodes' tensors and not their bytes, which is not what "
+                "this schema "
                 f"('{dialect.schema}') has", dialect.agree_elements,
             )  # fmt: skip
         elif dialect.schema == OWN:
@@ -384,7 +389,8 @@ class _ChakraReader:
             )
         elif self._record.calls:
             findings.note(
-                file, "", f"comm_size is taken as bytes, as Chakra's own tools write it (schema '{dialect.schema}'); nothing in the file "
+                file, "", f"comm_size is taken as bytes, as Chakra's own tools write it (schema '{dialect.schema}'); "
+                "nothing in the file "
                 "confirms it",
             )  # fmt: skip
 

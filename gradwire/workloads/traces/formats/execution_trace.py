@@ -61,9 +61,11 @@ class ExecutionTraceHead(msgspec.Struct):
 
 
 ATTRIBUTES = {
-    "collective_name": "Collective name", "dtype": "dtype", "in_msg_nelems": "In msg nelems", "out_msg_nelems": "Out msg nelems",
+    "collective_name": "Collective "
+                       "name", "dtype": "dtype", "in_msg_nelems": "In msg nelems", "out_msg_nelems": "Out msg nelems",
     "in_split_size": "In split size", "out_split_size": "Out split size", "global_rank_start": "Global rank start",
-    "global_rank_stride": "Global rank stride", "pg_name": "Process Group Name", "pg_size": "Group size", "src_rank": "Src Rank",
+    "global_rank_stride": "Global rank "
+                          "stride", "pg_name": "Process Group Name", "pg_size": "Group size", "src_rank": "Src Rank",
     "dst_rank": "Dst Rank",
 }  # fmt: skip
 """Attributes of a node by the names that a profile gives the same facts."""

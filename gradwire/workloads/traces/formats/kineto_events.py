@@ -173,7 +173,8 @@ class _Sorter:
             raise InputFault(f"{self._path}: traceEvents[{number}] ({event.name}): {error}") from error
         if not math.isfinite(begin_us + duration_us) or duration_us < 0 or abs(begin_us) + duration_us > LATEST_US:
             raise InputFault(
-                f"{self._path}: traceEvents[{number}] ({event.name}): begins at {begin_us:g} us and lasts {duration_us:g} us, "
+                f"{self._path}: traceEvents[{number}] ({event.name}): begins at {begin_us:g} us and lasts "
+                f"{duration_us:g} us, "
                 "which cannot be"
             )
         return round(begin_us * 1e3), round((begin_us + duration_us) * 1e3)

@@ -254,14 +254,16 @@ def read(path: Path, reading: Reading, watch: Watch) -> RankRecord:
     _say_who(events, record, reading)
     if events.head.gradwire:
         record.findings.note(
-            record.file, "", "written by gradwire: collectives are in it as the messages that they were made of, and what a computation "
+            record.file, "", "written by gradwire: collectives are in it as the messages that they were made of, and "
+            "what a computation "
             "waited for is not; `gradwire trace --chakra` writes that as well",
         )  # fmt: skip
     window, host_calls = _time_and_calls(events, record, reading)
     calls, listed, waits = _calls(host_calls, record)
     if len(events.nccl) and not events.calls:
         record.findings.refuse(
-            record.file, "", f"kernels of NCCL, such as {events.nccl_name[:60]}, and no record_param_comms that says their sizes; torch "
+            record.file, "", f"kernels of NCCL, such as {events.nccl_name[:60]}, and no record_param_comms that says "
+            "their sizes; torch "
             "records those from 2.2 on", len(events.nccl),
         )  # fmt: skip
         return record
@@ -330,7 +332,8 @@ def _without_nested(host_calls: list[HostCall], record: RankRecord) -> Iterator[
                 )
             else:
                 record.findings.refuse(
-                    record.file, call.place, f"'{call.arguments.collective}' in '{outer.arguments.collective}': which of them communicates?"
+                    record.file, call.place, f"'{call.arguments.collective}' in '{outer.arguments.collective}': which "
+                    "of them communicates?"
                 )  # fmt: skip
             continue
         last[call.tid] = call
@@ -365,7 +368,8 @@ def _judge(record: RankRecord, events: KinetoEvents, chain: Timeline, *, whole: 
         )
     if chain.contradicted:
         findings.note(
-            file, "", "waits whose computation began before the communication had ended: none of the file's waits is believed, and "
+            file, "", "waits whose computation began before the communication had ended: none of the file's waits is "
+            "believed, and "
             "everything is waited for at the end", chain.contradicted,
         )  # fmt: skip
     if chain.unwaited:
@@ -374,7 +378,8 @@ def _judge(record: RankRecord, events: KinetoEvents, chain: Timeline, *, whole: 
         )
     if chain.stray_kernels and whole and not findings.refused:  # the kernels of refused calls are stray as well
         findings.refuse(
-            file, "", f"kernels of NCCL, such as {events.nccl_name[:60]}, outside of any record_param_comms: what they send is not said",
+            file, "", f"kernels of NCCL, such as {events.nccl_name[:60]}, outside of any record_param_comms: what "
+            "they send is not said",
             chain.stray_kernels,
         )  # fmt: skip
     if len(events.nccl):

@@ -78,8 +78,11 @@ OF_RESULT = frozenset({Kind.SCATTER, Kind.RECV})
 
 class CallArguments(msgspec.Struct, rename={
     "collective": "Collective name", "in_elements": "In msg nelems", "out_elements": "Out msg nelems", "dtype": "dtype",
-    "group": "Process Group Name", "ranks": "Process Group Ranks", "group_size": "Group size", "start": "Global rank start",
-    "stride": "Global rank stride", "in_split": "In split size", "out_split": "Out split size", "src": "Src Rank", "dst": "Dst Rank",
+    "group": "Process Group "
+             "Name", "ranks": "Process Group Ranks", "group_size": "Group size", "start": "Global rank start",
+    "stride": "Global rank "
+              "stride", "in_split": "In split "
+                                    "size", "out_split": "Out split size", "src": "Src Rank", "dst": "Dst Rank",
     "member": "Rank",
 }):  # fmt: skip
     """What a `record_param_comms` event says."""
@@ -194,7 +197,8 @@ def _size_of(kind: Kind, arguments: CallArguments, item: str, record: RankRecord
     ratio = _ratio(kind, arguments)
     if ratio is not None and arguments.group_size and ratio != arguments.group_size:
         findings.refuse(
-            file, item, f"{kind.with_article} among {arguments.group_size} ranks, of {arguments.in_elements} elements in and "
+            file, item, f"{kind.with_article} among {arguments.group_size} ranks, of {arguments.in_elements} elements "
+            "in and "
             f"{arguments.out_elements} out, which do not fit"
         )  # fmt: skip
         return None

@@ -158,7 +158,8 @@ def test_a_slice_that_does_not_wait_for_its_block_is_refused() -> None:
     [
         (attention(4), {"context": 3}, r"strategy\.options\.context = 3: must divide the 4 workers"),
         (mixture(4), {"context": 2, "experts": 2}, r"strategy\.options\.context = 2: .* one of them has to be 1"),
-        (replace(attention(2), profile=model("deepseek-v3")), {"context": 2}, "has no layers of queries, keys and values"),
+        (replace(attention(2), profile=model("deepseek-v3")), {"context": 2}, "has no layers of queries, keys and "
+        "values"),
     ],
 )  # fmt: skip
 def test_what_does_not_go_together_is_told(job: Job, options: Mapping[str, Any], complaint: str) -> None:

@@ -253,11 +253,16 @@ def test_experts_and_what_all_share_have_divided_optimizers_of_their_own(sharded
         (mixture(2), {"experts": 2, "token_skew": 0.2}, r"token_skew = 0\.2: must be from 1/4 .* to 1/2"),
         (mixture(2), {"experts": 2, "token_skew": 0.6}, r"token_skew = 0\.6: must be from 1/4 .* to 1/2"),
         (small_transformer(4, 2), {"chunks": 2}, r"chunks = 2: interleaves .* needs stages > 1"),
-        (small_transformer(4, 2), {"chunks": 2, "stages": 2, "schedule": "gpipe"}, 'needs stages > 1 and schedule = "1f1b"'),
-        (small_transformer(4, 2, batch=3), {"chunks": 2, "stages": 2, "microbatches": 3}, r"microbatches = 3: must be a multiple of"),
-        (small_transformer(6, 4, batch=4), {"chunks": 2, "stages": 4, "microbatches": 4}, r"chunks = 2: must divide the 6 blocks"),
-        (small_transformer(4, 2), {"bucket_parameters": 9}, r"bucket_parameters = 9: buckets are for overlap_gradients = true"),
-        (small_transformer(4, 2), {"recompute": "selective"}, r"recompute = 'selective': 'small' has no layers of attention's scores"),
+        (small_transformer(4, 2), {"chunks": 2, "stages": 2, "schedule": "gpipe"}, 'needs stages > 1 and schedule = '
+        '"1f1b"'),
+        (small_transformer(4, 2, batch=3), {"chunks": 2, "stages": 2, "microbatches": 3}, r"microbatches = 3: must be "
+        r"a multiple of"),
+        (small_transformer(6, 4, batch=4), {"chunks": 2, "stages": 4, "microbatches": 4}, r"chunks = 2: must divide "
+        r"the 6 blocks"),
+        (small_transformer(4, 2), {"bucket_parameters": 9}, r"bucket_parameters = 9: buckets are for "
+        r"overlap_gradients = true"),
+        (small_transformer(4, 2), {"recompute": "selective"}, r"recompute = 'selective': 'small' has no layers of "
+        r"attention's scores"),
     ],
 )  # fmt: skip
 def test_what_does_not_go_together_is_told(job: Job, options: dict[str, Any], complaint: str) -> None:

@@ -164,9 +164,12 @@ def test_as_many_ranks_as_recorded_are_the_recorded_plan(scenario: Path) -> None
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["cluster.workers=4"], "the trace has 2 ranks, and is replayed with as many; to grow it to 4 by data parallelism, say which"),
-        (["cluster.workers=5", "model.grow=all-ranks"], "cluster.workers = 5: the trace has 2 ranks, and grows to a multiple of them"),
-        (["cluster.workers=1", "model.grow=all-ranks"], "cluster.workers = 1: the trace has 2 ranks, and grows to a multiple of them"),
+        (["cluster.workers=4"], "the trace has 2 ranks, and is replayed with as many; to grow it to 4 by data "
+        "parallelism, say which"),
+        (["cluster.workers=5", "model.grow=all-ranks"], "cluster.workers = 5: the trace has 2 ranks, and grows to a "
+        "multiple of them"),
+        (["cluster.workers=1", "model.grow=all-ranks"], "cluster.workers = 1: the trace has 2 ranks, and grows to a "
+        "multiple of them"),
         (["cluster.workers=4", "model.grow=[[3]]"], "model.grow: the trace has no group 3; it has 0: ranks 0, 1"),
         (["cluster.workers=4", "model.grow=[[-1]]"], "model.grow: the trace has no group -1"),
         (["cluster.workers=4", "model.grow=some"], "model.grow = 'some': must be \"all-ranks\", or a list"),

@@ -256,7 +256,8 @@ def test_the_checker_follows_each_and_refuses_one_that_lost_a_row(
     [
         (Collective.ALL_REDUCE, "butterfly", range(6), "power of two, like 4 or 8; ring takes any number"),
         (Collective.ALL_GATHER, "recursive-doubling", range(6), "power of two"),
-        (Collective.ALL_TO_ALL, "two-level", (0, 0, 1), "as many on every machine, and they are 2, 1; direct takes any"),
+        (Collective.ALL_TO_ALL, "two-level", (0, 0, 1), "as many on every machine, and they are 2, 1; direct takes "
+        "any"),
         (Collective.ALL_REDUCE, "pairwise", range(4), "no such algorithm; there are ring, double-tree"),
     ],
 )  # fmt: skip
