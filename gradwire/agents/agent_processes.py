@@ -53,7 +53,7 @@ START_DELAY_NS = 5_000_000
 """Time between the command to start and the start, in which every agent sets its timer."""
 START_GRAIN_NS = 1_000_000_000
 """On the virtual clock a replay begins with a full second, for which nobody has to wait. Other processes and the
-kernel itself wake up at times of their own, and as two timers of the virtual clock are half a microsecond apart at
+kernel itself wake up at other times, and as two timers of the virtual clock are half a microsecond apart at
 least, all of them count. So what is done before the replay, such as the loading of a plan, does not shift it against
 these: of 99,416 ops of a ring, 77,661 moved by up to half a microsecond when agents loaded plans in another way, and
 544 do with this."""
@@ -180,8 +180,8 @@ class AgentGroup:
 
     Entering does not wait, so that their imports run while the network is built; `carrying` gives them their hosts.
 
-    per_host: whether each host has a process of its own, or each machine with several NICs; otherwise one process carries all hosts, which
-        is faster on one core.
+    per_host: whether each host, or each machine with several NICs, has a separate process; otherwise one
+        process carries all hosts, which is faster on one core.
     by_fork: whether they are forks of this process, which must have one thread then.
     """
 
@@ -290,7 +290,7 @@ class AgentGroup:
         return [answers[process.number] for process in self._processes]
 
     def _note(self, answers: list[Answer]) -> None:
-        """Keeps what agents say of workers that die, and of their own ends."""
+        """Keeps what agents say of workers that die, and of how they themselves end."""
         self._deaths += [answer.what for answer in answers if isinstance(answer, Died)]
         self._cut_short += [answer for answer in answers if isinstance(answer, CutShort)]
 

@@ -114,8 +114,8 @@ def window_states(sockets: Mapping[int, socket.socket], connections: Iterable[Co
 
 
 def _window_state(connection: Connection, sock: socket.socket) -> WindowState:
-    told = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, WINDOWS.size).ljust(WINDOWS.size, b"\0")
-    segment, round_trip, window, acknowledged, busy, receive, buffer, offered = WINDOWS.unpack(told)
+    state = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, WINDOWS.size).ljust(WINDOWS.size, b"\0")
+    segment, round_trip, window, acknowledged, busy, receive, buffer, offered = WINDOWS.unpack(state)
     return WindowState(
         connection=connection.number,
         src_host=connection.src_host,

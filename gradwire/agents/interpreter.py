@@ -1,4 +1,4 @@
-"""Replays a plan for some of its ranks, without I/O: told what happened and when, it says which messages to send.
+"""Replays a plan for some of its ranks, without I/O: from what happened, and when, it decides which messages to send.
 
 The states of an op
 ===================
@@ -6,12 +6,13 @@ The states of an op
 Each op of each iteration passes through these states, always downwards:
 
     WAITING   Some dependency has not ended. The message that a RECV receives counts as one more dependency.
-    READY     All dependencies have ended and the op queues for its lane: a COMPUTE or REDUCE for its stream, a SEND for its send
-              queue. A RECV needs no lane and ends as soon as it is ready.
-    RUNNING   The op holds its lane. A COMPUTE or REDUCE holds it until a timer ends it. A SEND first waits out its software latency,
-              if it has any, also on a timer, and then holds the queue until the network has taken its last byte: until that has left
-              the host, or, where systems buffer, until a socket has it.
-    ENDED     The op is in the log, its lane is free, and every op that depends on it has one dependency less to wait for.
+    READY     All dependencies have ended and the op queues for its lane: a COMPUTE or REDUCE for its stream, a SEND for
+              its send queue. A RECV needs no lane and ends as soon as it is ready.
+    RUNNING   The op holds its lane. A COMPUTE or REDUCE holds it until a timer ends it. A SEND first waits out its
+              software latency, if it has any, also on a timer, and then holds the queue until the network has taken its
+              last byte: until that has left the host, or, where systems buffer, until a socket has it.
+    ENDED     The op is in the log, its lane is free, and every op that depends on it has one dependency less to wait
+              for.
 
 No variable holds the state; where the op is found says it. A waiting op has a count in `_pending`, a ready one an
 entry in its lane, a running one a timer or a message under way, and an ended one a row in the log. An op that has just

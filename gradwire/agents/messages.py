@@ -1,7 +1,7 @@
 """What the run loop and the processes that it starts tell each other over pipes: typed messages, one JSON object per
 line.
 
-An agent process is told commands and gives answers; the capturing process only answers. Settings, which they read
+An agent process takes commands and gives answers; the capturing process only answers. Settings, which they read
 before anything else, are a file of the same form. Both ends of a pipe are one version of gradwire, and nothing of it
 is kept.
 """

@@ -192,7 +192,7 @@ class OpLogger:
     """Takes one row per executed op, at most `rows` in all; `freeze` returns the log.
 
     The table has its full size from the start and is written once before it is used. Columns that grew side by side
-    would take pages of memory in turn, and each page would be a mapping of its own (see above).
+    would take pages of memory in turn, and each page would be a separate mapping (see above).
     """
 
     def __init__(self, rows: int) -> None:

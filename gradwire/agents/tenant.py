@@ -1,4 +1,4 @@
-"""Another tenant of the network, as a fault: one flow of TCP between two hosts, at a rate of its own, from a moment to
+"""Another tenant of the network, as a fault: one flow of TCP between two hosts, at a given rate, from a moment to
 another.
 
 The kernel paces the flow (SO_MAX_PACING_RATE), so it sends at its rate where it can and at its fair share where it

@@ -1,4 +1,4 @@
-"""Calls into a strategy's own code, which may be its user's: what that code raises, or returns by mistake, is told
+"""Calls into a strategy's code, which may be its user's: what that code raises, or returns by mistake, is reported
 with its place there.
 
 What gradwire's own strategies raise is a bug of gradwire, and passes through unchanged.

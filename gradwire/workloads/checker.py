@@ -18,7 +18,7 @@ from gradwire.faults import InternalFault
 from gradwire.workloads.symbolic.verification import defects
 
 FEW_STREAMS = 16
-"""Streams are numbered below the number of ops, or below this: a replay has streams of its own behind those that a
+"""Streams are numbered below the number of ops, or below this: a replay adds streams behind those that a
 trace may use."""
 
 

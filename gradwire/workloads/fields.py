@@ -232,7 +232,7 @@ MOST_SAMPLES = 10**9
 LARGEST_RATIO = 1e6
 """The largest factor between two speeds, and its inverse the smallest."""
 MOST_WORKERS = 1024
-"""Workers of a cluster, and servers beside them. A network of 1,024 hosts was built in the kernel's default memory,
+"""Workers of a cluster, and servers besides. A network of 1,024 hosts was built in the kernel's default memory,
 half a minute after its boot; 2,000 workers in a ring take gigabytes and minutes to compile."""
 OF_ETHERNET = Because("from the slowest Ethernet to beyond the fastest")
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]

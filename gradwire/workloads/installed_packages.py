@@ -1,7 +1,8 @@
 """What installed packages add: strategies, models and devices, through an entry-point group for each of these kinds.
 
 Packages are found by their metadata. None is imported until a scenario names what it adds, so a broken package affects
-only the scenarios that use it. `installed_catalogue` has the models and devices that a scenario can name without defining them:
+only the scenarios that use it. `installed_catalogue` has the models and devices that a scenario can name without
+defining them:
 gradwire's and theirs.
 """
 

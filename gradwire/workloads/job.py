@@ -16,12 +16,12 @@ BYTES_PER_PARAMETER = 4
 
 @dataclass(frozen=True)
 class Cluster:
-    """Who runs where: workers fill one host after the other; servers are beside the workers (co-located) or on hosts
+    """Who runs where: workers fill one host after the other; servers are on the workers' hosts (co-located) or on hosts
     behind them.
 
     workers_per_host: GPUs of one machine, which exchange data over the machine's own link and share its ports.
     nics_per_host: ports of one machine, among which its workers are divided in order; servers take those of their
-    machines in turn, so that each rail has as many. The fabric knows each as a host of its own, which plans learn when
+    machines in turn, so that each rail has as many. The fabric knows each as a separate host, which plans learn when
     they are compiled (scenario/resolution/compilation.py); to strategies a host is a machine.
     """
 
@@ -84,9 +84,9 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Costs:
-    """Constants beside network and GPU, each with its source in the scenario. Infinite rates are free."""
+    """Constants besides those of network and GPU, each with its source in the scenario. Infinite rates are free."""
 
-    #: Rate at which one server adds gradients, beside the network.
+    #: Rate at which one server adds gradients, while the network carries others.
     aggregation_bytes_per_s: float = float("inf")
     #: Software latency of every message before its first byte leaves.
     message_latency_s: float = 0.0

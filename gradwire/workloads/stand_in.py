@@ -109,7 +109,7 @@ class StandIn:
         """Costs per message and per byte that add up to as much. Copying is not scaled: a worker copies what it always
         does.
 
-        Raises InputFault for a latency of its own inside machines, because loads do not count these messages apart.
+        Raises InputFault for another latency inside machines, because loads do not count these messages apart.
         """
         if costs.local_latency_s is not None:
             raise InputFault(

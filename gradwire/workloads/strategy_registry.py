@@ -1,5 +1,4 @@
-"""Strategies by name: those that gradwire comes with, those that installed packages add, and those that a program
-registers.
+"""The strategies that gradwire comes with, that installed packages add, and that a program registers.
 
 `strategy(name)` looks one up; `strategy_names()` lists them all. gradwire's own are whatever the modules of
 workloads/strategies list as their STRATEGIES. Packages add theirs through the entry-point group `gradwire.strategies`
@@ -101,7 +100,7 @@ def strategies_in(path: Path) -> tuple[Strategy, ...]:
 
 @cache
 def _module(path: Path, text: str) -> types.ModuleType:
-    """Runs a file's text as a module, once for each text. No byte code is written beside the file."""
+    """Runs a file's text as a module, once for each text. No byte code is written next to the file."""
     module = types.ModuleType(f"gradwire_strategy_file_{hashlib.sha256(f'{path} {text}'.encode()).hexdigest()[:16]}")
     module.__file__ = str(path)
     # Classes look their module up by its name, as pydantic does to resolve the annotations of options.
@@ -171,8 +170,8 @@ THIS_PROCESS = "this process, which registered it"
 def strategy(name: str, files: Mapping[str, str] | None = None) -> Strategy:
     """The strategy of that name.
 
-    files: paths of strategies' own files by name, which go before what is installed. Only those are run that a
-    scenario names which was given to be compiled.
+    files: names of strategies, each with the path of its file; they take precedence over what is installed. Only those
+    are run that a scenario names which was given to be compiled.
 
     Raises InputFault with the known names if there is none, if several packages claim the name, or if its package or
     file cannot or may not be imported.

@@ -1,1 +1,1 @@
-"""Captures the packets of ports to files, in a process of its own."""
+"""Captures the packets of ports to files, in a separate process."""

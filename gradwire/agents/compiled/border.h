@@ -8,11 +8,12 @@
 #include <stdint.h>
 
 /* Of the rest of this file: compared when the agent is loaded */
-#define BORDER_DIGEST UINT64_C(0xa4f0948d1cda48e2)
+#define BORDER_DIGEST UINT64_C(0x0bf4dab26322566f)
 
 /* What Python found where */
 #define SIZED(type, size_bytes) _Static_assert(sizeof(type) == (size_bytes), #type " has another size in Python")
-#define PLACED(type, field, at) _Static_assert(offsetof(type, field) == (at), #field " of " #type " is elsewhere in Python")
+#define PLACED(type, field, at) \
+	_Static_assert(offsetof(type, field) == (at), #field " of " #type " is elsewhere in Python")
 
 /* agents/transfer.py */
 #define PAYLOAD_FILE_BYTES INT64_C(16777216)

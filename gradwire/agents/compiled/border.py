@@ -76,7 +76,8 @@ _UNIT = re.compile(r"(\d*)([a-zA-Z?])")
 _DIGEST_PLACE = "@digest@"
 _CHECKS = r"""/* What Python found where */
 #define SIZED(type, size_bytes) _Static_assert(sizeof(type) == (size_bytes), #type " has another size in Python")
-#define PLACED(type, field, at) _Static_assert(offsetof(type, field) == (at), #field " of " #type " is elsewhere in Python")
+#define PLACED(type, field, at) \
+	_Static_assert(offsetof(type, field) == (at), #field " of " #type " is elsewhere in Python")
 """
 
 

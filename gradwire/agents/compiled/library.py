@@ -67,7 +67,7 @@ class SharedArrays:
         return Lists(self.at(start, Longs), self.at(of, Ints))
 
     def lists_by(self, places: npt.NDArray[Any], values: npt.NDArray[Any], count: int) -> Lists:
-        """Of each of `count` places, the values beside it, in their order."""
+        """For each of `count` numbers, the values that go with it, in their order."""
         start = np.zeros(count + 1, np.int64)
         np.cumsum(np.bincount(places, minlength=count), out=start[1:])
         return self.lists(start, values[np.argsort(places, kind="stable")])

@@ -52,7 +52,7 @@ class _Memory:
     used_bytes: int = 0
     #: Op of the latest promise; None: there was no need for one yet.
     granted: int | None = None
-    #: RECV of that promise's token at each sender below that has been told.
+    #: RECV of that promise's token at each sender below that knows of it.
     tokens: dict[int, int] = field(default_factory=dict)
 
 
@@ -76,7 +76,7 @@ class Aggregators:
         cluster, fabric = self._job.cluster, self._fabric
         host = cluster.server_host(piece.server)
         home = fabric.switch_of(cluster.server_port(piece.server))
-        beside = [contribution for number, contribution in workers.items() if cluster.worker_host(number) == host]
+        same_host = [contribution for number, contribution in workers.items() if cluster.worker_host(number) == host]
         below: dict[int, list[Contribution]] = {}
         for number, contribution in workers.items():
             if cluster.worker_host(number) != host:
@@ -85,7 +85,7 @@ class Aggregators:
         if below:
             leaves = [self._gather(leaf, contributions, chunk, piece) for leaf, contributions in sorted(below.items())]
             near.append(self._gather(self._spine_of(piece.server), leaves, chunk, piece))
-        arriving = [*beside, self._gather(home, near, chunk, piece)] if near else beside
+        arriving = [*same_host, self._gather(home, near, chunk, piece)] if near else same_host
         return [self._pass_on(contribution, server, chunk, piece) for contribution in arriving]
 
     def _spine_of(self, server: int) -> int:

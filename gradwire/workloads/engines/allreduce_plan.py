@@ -15,7 +15,7 @@ Source: GradientFlow, sections 2.3, 2.4, 2.6. An iteration of a worker:
    with the last phase. 'barrier': when all workers have all buckets (NetOps, section 8.2.1). 'layer': a layer's
    forward pass waits for its own bucket only.
 
-Where the papers are silent: adding what arrived takes its time (Costs.aggregation_bytes_per_s) on a stream of its own,
+Where the papers are silent: adding what arrived takes its time (Costs.aggregation_bytes_per_s) on a separate stream,
 before the sum is passed on; a message between GPUs of one machine takes the machine's own link, one at a time from a
 GPU. A worker that is behind takes its neighbour's message into the network's buffers: there is no rendezvous.
 
@@ -54,7 +54,7 @@ from gradwire.workloads.strategy import Options
 ForwardWaits = Literal["all", "barrier", "layer"]
 
 COPY_LANE, HOLD_LANE, READING_LANE = 2, 4, 6
-"""Streams beside the one that computes: copying, waiting for a cycle, and reading reports of what is ready."""
+"""Streams next to the one that computes: copying, waiting for a cycle, and reading reports of what is ready."""
 
 
 @dataclass(frozen=True)

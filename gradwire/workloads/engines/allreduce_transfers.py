@@ -18,7 +18,7 @@ from gradwire.workloads.engines.collectives.in_network import Switches
 from gradwire.workloads.job import Costs
 
 REDUCE_LANE, GATE_LANE = 1, 3
-"""Streams beside the one that computes: adding, and one in which no time is spent."""
+"""Streams next to the one that computes: adding, and one in which no time is spent."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ class Transfers:
         return np.array(sends, np.int64)[led_by], np.array(recvs, np.int64)
 
     def _leads(self) -> tuple[Int64, Int64]:
-        """Transfers that have a SEND of their own, the first of each multicast among them; and for each transfer,
+        """Transfers that have a separate SEND, the first of each multicast among them; and for each transfer,
         which of these it has."""
         count = len(self.row)
         copies = self.schedule.copies

@@ -4,8 +4,8 @@ iteration.
 Source: P3, sections 2 and 4. A key is a chunk: a tensor, a server's share of one, or a slice. In every iteration
 
 1. each worker pushes a key once the backward pass has yielded its layer;
-2. the server adds what arrives (REDUCE, one stream per server, beside the network) and has updated the key after the
-   last worker's push;
+2. the server adds what arrives (REDUCE, one stream per server, while the network carries others) and has updated the
+   key after the last worker's push;
 3. it broadcasts the key at once (P3), or notifies each worker, which then asks for it and gets a copy of it (MXNet's
    KVStore);
 4. the forward op of a layer in the next iteration waits for the keys of that layer alone.
@@ -13,9 +13,9 @@ Source: P3, sections 2 and 4. A key is a chunk: a tensor, a server's share of on
 An iteration of a worker ends with its backward pass; whatever is still under way then counts towards the next one's
 time.
 
-Where the paper is silent: a server broadcasts to the worker of its own number first and then in turn, so that servers
-do not all begin with worker 0; a worker and a server on one host exchange data through memory, at no cost to the
-network.
+Where the paper is silent: a server broadcasts to the worker that has the same number first and then in turn, so that
+servers do not all begin with worker 0; a worker and a server on one host exchange data through memory, at no cost to
+the network.
 
 Plans of small slices have hundreds of thousands of messages, so every step adds whole columns of them.
 """
@@ -40,7 +40,7 @@ DATA_CLASS = 0
 ADDING_LANE, FIRST_KEY_LANE = 1, 3
 """Streams of a server: the one in which it adds or, where keys are updated in parallel, the first of one per key."""
 NOTIFIED_LANE = 1
-"""A worker's stream for taking note of notifications, beside its GPU."""
+"""A worker's stream for taking note of notifications, separate from its GPU."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Exchange:
     server_thread: bool = False
     #: Whether keys are pushed as the backward pass yields them; otherwise all of them after it.
     wait_free: bool = True
-    #: "serial": a server adds in one stream. "parallel": each key has a stream of its own at the same rate.
+    #: "serial": a server adds in one stream. "parallel": each key has a separate stream at the same rate.
     updates: Updates = "serial"
     #: Whether notifications and requests wait behind the data of their pair; otherwise they travel in the control
     #: class.

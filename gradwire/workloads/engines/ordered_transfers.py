@@ -101,7 +101,7 @@ def _answer(
 
 
 def _add_copy(servers: ParameterServer, worker: int, number: int, asked: int) -> int:
-    """The op that copies a piece for a worker after the request `asked`, in a thread of its own; `asked` itself if
+    """The op that copies a piece for a worker after the request `asked`, in a separate thread; `asked` itself if
     copies are free."""
     rate, size_bytes = servers.job.costs.copy_bytes_per_s, servers.pieces[number].size_bytes
     if math.isinf(rate):

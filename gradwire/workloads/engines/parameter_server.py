@@ -26,9 +26,9 @@ Source: Geryon, sections II-A, II-B and V-A; TicTac, section 2; NetOps, section 
    flow for each pair and traffic class. The order is the same in every iteration of a run; seeds vary it.
 2. The forward op of a layer starts when all chunks of that layer have arrived.
 3. Each layer's gradients are pushed as soon as the backward pass yields them, in that order.
-4. A server adds what arrives (REDUCE, one stream per server, beside the network). Once it has every worker's
-   contribution to every chunk, it sends a token to each worker; the tokens of all servers are the global barrier that
-   ends the iteration.
+4. A server adds what arrives (REDUCE, one stream per server, while the network carries others). Once it has every
+   worker's contribution to every chunk, it sends a token to each worker; the tokens of all servers are the global
+   barrier that ends the iteration.
 
 Step 1 can also go as NetOps simulates it (section 9.4): a server sends one message at a time, parameter by parameter
 to all workers ("round-robin") or all parameters to one worker after the other ("block").
@@ -71,7 +71,7 @@ class Flows:
 
 
 UPDATE_LANE = 2
-"""A server's stream of updates, which take no time, beside the one in which it adds."""
+"""A server's stream of updates, which take no time; it adds in another one."""
 
 
 class ParameterServer(Workers):
@@ -229,7 +229,7 @@ def one_class(_: int) -> int:
 class Variant:
     """What differs between the papers' parameter servers."""
 
-    #: "random": one flow per pair, each in an order of its own. "round-robin": a server sends parameter p to workers 0
+    #: "random": one flow per pair, each in another order. "round-robin": a server sends parameter p to workers 0
     #: to W - 1, then p + 1. "block": all parameters to worker 0, then to worker 1. The latter two send one message at
     #: a time, strictly in that order.
     distribution: DistributionOrder = "random"

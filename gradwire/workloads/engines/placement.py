@@ -57,7 +57,7 @@ def whole_variables(profile: Profile, servers: int) -> list[Piece]:
     """Whole tensors, round robin over the servers as TensorFlow creates all its variables, those that are not trained
     included.
 
-    replica_device_setter gives every variable the next server. Moving means and variances take turns of their own,
+    replica_device_setter gives every variable the next server. Moving means and variances take turns as well,
     which decides where weights go: with weights, beta, mean and variance for each convolution, four servers put all
     weights on the first one. This rule, and TF-slim's lists of variables, give the shares that NetOps measured (Table
     7), where trained tensors alone do not.

@@ -109,7 +109,7 @@ class Workers:
         self.passes = [add(self.builder, job, rank) for rank in self.workers]
 
     def end(self, worker: int, *after: int) -> None:
-        """Ends a worker's iteration after these ops of its own; the next one begins then."""
+        """Ends a worker's iteration after these of its ops; the next one begins then."""
         begin, end = self.passes[worker].begin, self.builder.compute(self.workers[worker])
         self.builder.depend(end, *after)
         self.builder.depend(begin, end, lag=1)

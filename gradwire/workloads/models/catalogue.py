@@ -1,4 +1,4 @@
-"""Models and devices by name: those that gradwire comes with, and whatever is added to them."""
+"""The models and devices that gradwire comes with, and whatever is added to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gradwire.workloads.models.synthetic import base_name
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Models and devices by name, each made when it is first needed: making one may import another package, and so
+    """Models and devices, each made when it is first needed: making one may import another package, and so
     fail."""
 
     models: Mapping[str, Callable[[], Profile]]
@@ -65,7 +65,7 @@ class Catalogue:
             try:
                 yield name, make()
             except InputFault:
-                continue  # told by whoever names the device
+                continue  # reported to whoever names the device
 
     def known_for(self, profile: Profile) -> str:
         """Phrases a sentence that says which devices would work for this model."""

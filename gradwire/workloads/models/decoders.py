@@ -27,7 +27,7 @@ class Experts:
     """Feed-forward parts of which each token takes a few (Shazeer et al. 2017; Mixtral, Jiang et al. 2024)."""
 
     count: int
-    #: Experts that each token goes through, beside the shared ones.
+    #: Experts that each token goes through, besides the shared ones.
     per_token: int
     #: Features between an expert's products.
     ffn: int
@@ -74,7 +74,7 @@ class Decoder:
     ffn_bias: bool = False
     #: Whether queries, keys and values are one tensor (GPT-2).
     fused_qkv: bool = False
-    #: Whether the feed-forward part is SwiGLU, with a third product beside the first.
+    #: Whether the feed-forward part is SwiGLU, with a third product in parallel with the first.
     gated: bool = True
     #: Trainable tensors of a normalisation: RMS_NORM or LAYER_NORM.
     norm: tuple[str, ...] = RMS_NORM

@@ -29,7 +29,7 @@ class Device:
 
     description: str
     facts: tuple[Fact, ...] = ()
-    #: For models without a fact of their own, the model whose seconds per FLOP they take.
+    #: For models without a fact, the model whose seconds per FLOP they take.
     alike: Mapping[str, str] = field(default_factory=dict)
     #: Peak rate, for models that have neither a fact nor an alike model.
     flops_per_s: float | None = None

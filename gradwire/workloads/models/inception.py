@@ -34,7 +34,7 @@ def _mixed(net: Network, x: Node, name: str, branches: Sequence[Sequence[Step]],
 
 
 def _reduction(net: Network, x: Node, name: str, branches: Sequence[Sequence[Step]], padding: Padding) -> Node:
-    """Branches that end with stride 2, beside a maximum pooling of stride 2."""
+    """Branches that end with stride 2, in parallel with a maximum pooling of stride 2."""
     outputs = [_branch(net, x, f"{name}/branch{index}", steps, padding) for index, steps in enumerate(branches)]
     return concat(*outputs, net.pool(x, 3, 2, padding, name=f"{name}/pool"))
 

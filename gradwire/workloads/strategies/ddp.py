@@ -48,7 +48,7 @@ class DdpOptions(AllreduceOptions):
     algorithm: AnyAlgorithm = "ring"
     """Of the allreduces. NCCL has rings and double trees; "auto" takes one for each bucket (docs/collectives.md)."""
     channels: int = Field(1, ge=1, le=64)
-    """Rings that each allreduce by "ring" is divided among, each over connections of its own."""
+    """Rings that each allreduce by "ring" is divided among, each over separate connections."""
     bucket_cap: SizeBytes = Field(CAP_BYTES, ge=1)
     """The gradient that brings a bucket to this size closes it (PyTorch's `bucket_cap_mb`)."""
     first_bucket_cap: SizeBytes = Field(FIRST_CAP_BYTES, ge=1)

@@ -109,23 +109,23 @@ class _Sender:
     #: Rank of the server.
     rank: int
     #: Numbers of the workers on the server's own host, and of all others.
-    beside: list[int]
+    same_host: list[int]
     remote: list[int]
     #: Send queue to other hosts.
     queue: int
-    #: Multicast group of the remote workers; None: each gets a copy of its own.
+    #: Multicast group of the remote workers; None: each gets a separate copy.
     group: int | None
 
     @classmethod
     def of(cls, servers: ParameterServer, server: int, *, multicast: bool) -> _Sender:
         """Server number `server`, whose queue and group are added to the plan."""
         cluster, workers = servers.job.cluster, range(len(servers.workers))
-        beside = [worker for worker in workers if cluster.worker_host(worker) == cluster.server_host(server)]
-        remote = [worker for worker in workers if worker not in beside]
+        same_host = [worker for worker in workers if cluster.worker_host(worker) == cluster.server_host(server)]
+        remote = [worker for worker in workers if worker not in same_host]
         members = (servers.workers[worker] for worker in remote)
         group = servers.builder.group(members) if multicast and remote else None
         rank = servers.servers[server]
-        return cls(servers, rank, beside, remote, servers.builder.queue(rank), group)
+        return cls(servers, rank, same_host, remote, servers.builder.queue(rank), group)
 
     def send(self, number: int, turns: Sequence[int]) -> tuple[list[int], dict[int, int]]:
         """Sends a piece to all workers, in their turns where each gets a copy; returns SENDs, and the RECV of each
@@ -133,8 +133,8 @@ class _Sender:
         servers, builder = self.servers, self.servers.builder
         sends: list[int] = []
         recvs: dict[int, int] = {}
-        queues = {worker: servers.flows.queue(self.rank, servers.workers[worker], 0) for worker in self.beside}
-        orders = dict.fromkeys(self.beside, number)
+        queues = {worker: servers.flows.queue(self.rank, servers.workers[worker], 0) for worker in self.same_host}
+        orders = dict.fromkeys(self.same_host, number)
         if self.group is None:
             queues |= dict.fromkeys(self.remote, self.queue)
             orders |= {worker: turns[worker] for worker in self.remote}

@@ -5,16 +5,16 @@ varied:
 
 | option | values | section |
 |---|---|---|
-| distribution | round-robin: parameter p to workers 0 to W - 1, then p + 1 | 6, 9.4 (the default of the paper's simulator) |
+| distribution | round-robin: parameter p to workers 0 to W - 1, then p + 1 | 6, 9.4 (the simulator's default) |
 | | block: all parameters to worker 0, then all to worker 1 | 9.4 |
-| | random: an order of its own for each worker, all of them at once | 9.4, after TicTac |
+| | random: another order for each worker, all of them at once | 9.4, after TicTac |
 | placement | whole: tensors round robin over the servers in creation order | 9.1 (TensorFlow's default) |
 | | variables: the same, untrained variables included, which take turns as well | 9.1, Table 7 (what TensorFlow does) |
 | | shares: each server gets its printed share of the bytes, option `shares` | Table 7 |
 | | greedy: whole tensors, largest first, each to the server with the least | evenly, without cutting |
 | | split: every tensor cut into one even part per server | 9.1 (Table 8) |
 | barrier | true; false: a parameter goes to all workers as soon as it is updated | 9.3 (Table 9) |
-| message_parameters | 0: a tensor is one message; otherwise cut into messages of at most this many, each passed on alone | 9.2 |
+| message_parameters | 0: a tensor is one message; else the most in a message, each passed on alone | 9.2 |
 | wait_free | true; false: gradients are pushed after the whole backward pass | 3.1 (true) |
 | cluster.servers, cluster.colocated | 1 and false: the paper's single dedicated server | 5 |
 
@@ -53,7 +53,7 @@ class NetOpsOptions(Options):
 
     distribution: DistributionOrder = "round-robin"
     """The order in which servers send. "round-robin": a parameter to all workers, then the next. "block": all
-    parameters to a worker, then to the next. "random": an order of its own for each worker, all of them at once."""
+    parameters to a worker, then to the next. "random": another order for each worker, all of them at once."""
     placement: Literal["whole", "variables", "shares", "greedy", "split"] = "whole"
     """Which server holds what. "whole": parameters round robin. "variables": weights and biases apart. "shares": by
     `shares`. "greedy": by size. "split": evenly over all servers."""

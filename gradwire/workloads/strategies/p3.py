@@ -10,7 +10,7 @@ Where the paper is silent:
 - Of slices with the same priority the earlier part of the tensor goes first.
 - The server's thread broadcasts with blocking calls as well, so what waits there is sent by priority, one message at a
   time.
-- What `p3-slicing` keeps of P3 beside the slices: here all but the order (`delivery = "pull"` gives it the KVStore's
+- What `p3-slicing` keeps of P3 besides the slices: here all but the order (`delivery = "pull"` gives it the KVStore's
   notify and pull).
 
 Blocking sends: the paper says that the thread goes at the speed of the network, which is what transport.send_ends =

@@ -1,7 +1,8 @@
 """Vanilla: TensorFlow's parameter server as it is, the baseline of Geryon and TicTac.
 
 Source: Geryon, section V-A; TicTac, section 2; NetOps, section 3. Whole tensors go round robin over the servers, and
-each worker pulls them in a random order of its own. The iteration: workloads/engines/parameter_server.py.
+each worker pulls them in a random order, another one for each worker. The iteration:
+workloads/engines/parameter_server.py.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ workloads/engines/parallel/sharded.py; stage 3 is `fsdp`.
 
 Stage 1 divides the optimizer's states, and stage 2 the gradients as well. So in stage 1, gradients may stay until the
 backward pass is over, when DeepSpeed sums them (`reduce_gradients`); in stage 2, they are summed and dropped as the
-backward pass yields them. Both sum by reduce-scatters, which is what the paper counts, unless told otherwise:
+backward pass yields them. Both sum by reduce-scatters, which is what the paper counts, unless options say otherwise:
 DeepSpeed's default sums buckets of several owners by allreduces (`use_multi_rank_bucket_allreduce`), and PyTorch's
 ZeroRedundancyOptimizer stands behind DistributedDataParallel, which does as well. A worker then sends as much as with
 data parallelism, and the allgather on top.

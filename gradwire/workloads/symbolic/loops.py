@@ -1,7 +1,7 @@
 """Loops over arrays from one source, run in two ways: by Python, or compiled to machine code by numba.
 
 To load numba and machine code takes a second, which small plans do not need. Compiling takes some seconds of one core,
-once; numba keeps the machine code beside the source, or in its own cache.
+once; numba keeps the machine code next to the source, or in its cache.
 """
 
 from __future__ import annotations

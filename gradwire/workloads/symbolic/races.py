@@ -135,7 +135,7 @@ class _Races:
         if ordered.all():
             return None
         races = pairs.of(~ordered)
-        # Best told is what is used too early; it may bring races between those that change it with it.
+        # What is used too early says most; it may bring races between those that change it with it.
         uses = np.isin(races.then_does, USING) * 2 + np.isin(races.first_does, USING)
         return self._defect(races.of(np.argsort(-uses, kind="stable")[:1]))
 
@@ -177,17 +177,17 @@ class _Races:
         return again
 
     def _defect(self, pair: _Pairs) -> Defect:
-        """The race between the two nodes of a pair, told of the one that uses the chunk."""
+        """The race between the two nodes of a pair, as a defect of the one that uses the chunk."""
         nodes, does = [], []
         for node, what in ((int(pair.first[0]), pair.first_does[0]), (int(pair.then[0]), pair.then_does[0])):
             op = self._last_of(node) if node >= self.nodes else node
             nodes.append(op)
             does.append(Access(int(what)))
         chunk = int(self.holdings.rows_key[pair.row[0]] % max(1, len(self.graph.plan.chunk_bytes)))
-        told, other = (0, 1) if does[0] in USING else (1, 0)
+        user, other = (0, 1) if does[0] in USING else (1, 0)
         count = self.graph.count
-        later = nodes[other] // count - nodes[told] // count
-        return racing(nodes[told] % count, nodes[other] % count, does[told], does[other], chunk, later)
+        later = nodes[other] // count - nodes[user] // count
+        return racing(nodes[user] % count, nodes[other] % count, does[user], does[other], chunk, later)
 
     def _last_of(self, join: int) -> int:
         """The last of what makes a sum complete, in the order of the graph."""

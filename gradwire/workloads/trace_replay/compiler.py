@@ -31,7 +31,7 @@ from gradwire.workloads.traces.record import matrix
 from gradwire.workloads.traces.workload import POINT_TO_POINT, UNKNOWN, Kind, Workload
 
 GATE_LANE = 8
-"""A stream beside those that compute, in which no time is spent."""
+"""A stream next to those that compute, in which no time is spent."""
 CALL_ORDERS = 1 << 16
 """Numbers that each call has for the order of its messages, more than any schedule has steps."""
 

@@ -103,11 +103,11 @@ def compile_replay(job: Job, options: ReplayOptions) -> Mapping[str, Plan]:
     if job.trace is None:
         raise InputFault("strategy.name = 'replay': there is nothing to replay: give model.trace, or another strategy")
     trace = job.trace if options.fuse is None else fuse_calls(job.trace, options.fuse)
-    classes, told = _classify(trace, options)
+    classes, notes = _classify(trace, options)
     routes, adding = routes_of(options), adds_in_network_by(options)
     switches = Switches.of(job) if adding else None
     plan = compile_workload(trace, job.cluster, job.costs, routes, job.compute_s, job.samples, classes, switches)
-    return {NAME: replace(plan, notes=(*job.trace.notes, *told, *plan.notes))}
+    return {NAME: replace(plan, notes=(*job.trace.notes, *notes, *plan.notes))}
 
 
 def rules_of(options: ReplayOptions) -> dict[Collective, Rule]:

@@ -106,7 +106,7 @@ thousands of ranks."""
 
 @dataclass(frozen=True)
 class Format:
-    """A format of traces: how a file of it is told from its beginning, and what reads one rank's."""
+    """A format of traces: how a file's beginning shows that it is one, and what reads the file of one rank."""
 
     name: str
     recognises: Callable[[bytes], bool]

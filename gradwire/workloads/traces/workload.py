@@ -225,12 +225,12 @@ def _checked_workload(file: Path, header: Any, columns: Mapping[str, npt.NDArray
     of_tasks = {f"tasks.{f.name}" for f in fields(Tasks)}
     if version == VERSION or (version == WITH_SPLITS and PRIORITY not in columns):
         of_tasks.remove(PRIORITY)
-    beside = {"dep_start", "dep_task", SPLITS}
+    others = {"dep_start", "dep_task", SPLITS}
     if version != WITH_SPLITS:
         of_tasks.remove(SPLIT)
-        beside.remove(SPLITS)
+        others.remove(SPLITS)
     count = len(columns.get("tasks.kind", ()))
-    sound = set(columns) == {*of_tasks, *beside}
+    sound = set(columns) == {*of_tasks, *others}
     sound = sound and all(column.dtype == np.int64 and column.ndim == 1 for column in columns.values())
     if not sound or any(len(columns[name]) != count for name in of_tasks):
         raise InputFault(f"{file}: its columns are not those of a workload; import the traces again")

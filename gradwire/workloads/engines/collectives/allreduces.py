@@ -143,7 +143,7 @@ def two_level(machines: Sequence[Sequence[int]]) -> Schedule:
     """A reduce-scatter inside each machine, a ring among members in the same place of all machines (their rail), an
     allgather inside.
 
-    machines: members of each, equally many. Every member has its share on a rail of its own.
+    machines: members of each, equally many. Every member has its share on another rail.
     """
     size, groups = len(machines[0]), len(machines)
     blocks = [range(i * groups, (i + 1) * groups) for i in range(size)]
@@ -340,11 +340,11 @@ def channelled_ring(kind: Collective, machines: Sequence[int], channels: int) ->
 
 def _order(machines: Sequence[int], channel: int) -> list[int]:
     """Members in the order of a channel's ring: each one's place is taken by the `channel`-th next of its machine."""
-    beside: dict[int, list[int]] = {}
+    on_machine: dict[int, list[int]] = {}
     for member, machine in enumerate(machines):
-        beside.setdefault(machine, []).append(member)
-    position = {member: at for neighbours in beside.values() for at, member in enumerate(neighbours)}
+        on_machine.setdefault(machine, []).append(member)
+    position = {member: at for neighbours in on_machine.values() for at, member in enumerate(neighbours)}
     return [
         neighbours[(position[member] + channel) % len(neighbours)]
-        for member, neighbours in ((member, beside[machine]) for member, machine in enumerate(machines))
+        for member, neighbours in ((member, on_machine[machine]) for member, machine in enumerate(machines))
     ]

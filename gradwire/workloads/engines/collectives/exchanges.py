@@ -1,4 +1,4 @@
-"""Collectives in which every member has a part of its own: allgathers, reduce-scatters, all-to-alls, gathers and
+"""Collectives in which every member has another part: allgathers, reduce-scatters, all-to-alls, gathers and
 scatters; and barriers.
 
 Part i is what member i puts in, or gets; of an all-to-all, part i * N + j is what goes from i to j. Sources: Thakur,

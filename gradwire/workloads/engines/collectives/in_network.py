@@ -90,7 +90,7 @@ class Tree:
 
     @property
     def trees(self) -> int:
-        """Trees that parts are divided among, each with a spine of its own as its root."""
+        """Trees that parts are divided among, each with another spine as its root."""
         return max(1, self.spines)
 
     def leaf(self, member: int) -> int:
@@ -102,7 +102,7 @@ class Tree:
         return self.members + self.leaves + tree % self.trees
 
     def schedule(self, parts: int, rows: Iterator[Row]) -> Schedule:
-        """A schedule of these rows, with connections of its own for each pair."""
+        """A schedule of these rows, with separate connections for each pair."""
         return schedule_of(self.members + self.leaves + self.spines, parts, rows).connected()
 
 

@@ -161,7 +161,7 @@ class Schedule:
     ranks: int
     parts: int
     rows: Int64
-    #: By row, the number of its connection where each pair of ranks has connections of its own, as in NCCL's channels;
+    #: By row, the number of its connection where each pair of ranks has separate connections, as in NCCL's channels;
     #: None where all that a rank sends to other hosts takes turns.
     channel: Int64 | None = None
     #: By row, the number of the multicast that it is a copy of, and -1 of none; None where there is none at all.
@@ -236,14 +236,14 @@ class Schedule:
         return Schedule(self.ranks, self.parts * segments, rows, channel, numbers, (self, segments))
 
     def only(self, combine: Combine) -> Schedule:
-        """The rows that ADD, or those that COPY, as a schedule of its own: of a ring, its reduce-scatter or its
+        """The rows that ADD, or those that COPY, as a separate schedule: of a ring, its reduce-scatter or its
         allgather."""
         chosen = self.combine == combine
         channel, copies = (None if column is None else column[chosen] for column in (self.channel, self.copies))
         return Schedule(self.ranks, self.parts, self.rows[chosen], channel, copies)
 
     def connected(self) -> Schedule:
-        """The same with a connection of its own for each pair of ranks."""
+        """The same schedule with a separate connection for each pair of ranks."""
         return replace(self, channel=np.zeros(len(self.rows), np.int64))
 
     def among(self, members: Iterable[int], ranks: int) -> Schedule:

@@ -41,7 +41,7 @@ def passes_of_stage(
     "gpipe": all forward passes, then all backward passes. "1f1b": as many forward passes as there are stages behind
     this one, then one forward and one backward pass in turn, then the backward passes that are left. With several
     chunks, `stages` microbatches go through a chunk and then through the next one, and twice as many passes go ahead,
-    beside those through all chunks but the last.
+    besides those through all chunks but the last.
     """
     forward = _order(stages, microbatches, chunks)
     backward = [Pass(False, forward_pass.microbatch, chunks - 1 - forward_pass.chunk) for forward_pass in forward]
@@ -105,7 +105,7 @@ class Division:
     recompute: Recompute = "none"
     #: Whether replicas divide the optimizer's state.
     sharded_optimizer: bool = False
-    #: Whether gradients are summed beside the last backward passes, in buckets of so many parameters (None: Megatron's
+    #: Whether gradients are summed during the last backward passes, in buckets of so many parameters (None: Megatron's
     #: default).
     overlap_gradients: bool = False
     bucket_parameters: int | None = None

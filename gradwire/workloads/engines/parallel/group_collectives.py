@@ -46,7 +46,7 @@ OF_HALVES = {
     (Combine.ADD, "halving-doubling"): "recursive-halving",
     (Combine.COPY, "halving-doubling"): "recursive-doubling",
 }
-"""What the halves of an allreduce are called where they have a name of their own."""
+"""The names of an allreduce's two halves."""
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ def owner(group: Sequence[int], part: int) -> int:
 
 
 def allgathers(groups: Groups, way: Way) -> Schedule:
-    """An allgather in each group, of parts of its own: those of the first group come first."""
+    """An allgather in each group, of the group's parts: those of the first group come first."""
     first_parts = [(group, number * len(group)) for number, group in enumerate(groups)]
     return _side_by_side(first_parts, way, Combine.COPY, [0] * len(groups))
 

@@ -4,8 +4,8 @@ those that they have.
 Sources: Liu, Zaharia and Abbeel, Ring Attention with Blockwise Transformers for Near-Infinite Context, 2023;
 Megatron-LM's `--context-parallel-size`. Of N workers, each has an N-th of the tokens, and attends to its own keys and
 values first, then to those of the worker before it, and so on: N slices of equal time. A block of keys and values goes
-from each worker to the next, and on from there as soon as it has arrived, beside computation. In the backward pass
-they go around once more, and behind them the gradients of each block, to which every worker adds its own when its
+from each worker to the next, and on from there as soon as it has arrived, while computation goes on. In the backward
+pass they go around once more, and behind them the gradients of each block, to which every worker adds its own when its
 slice is over, until they are at the block's owner.
 
 Assumed: tokens are dealt so that causal masks leave all slices as long (Megatron-LM gives each worker two pieces, one
@@ -32,7 +32,7 @@ QKV, PROJECTION = "/qkv", "/proj"
 def key_value_values(profile: Profile, activation_values: int) -> int:
     """Values that the keys and values of one sample have in a block, where its activations have so many.
 
-    Raises InputFault for attention whose keys and values are not products of their own.
+    Raises InputFault for attention whose keys and values are not separate products.
     """
     products = next((layer for layer in profile.layers if layer.name.endswith(QKV)), None)
     projection = next((layer for layer in profile.layers if layer.name.endswith(PROJECTION)), None)

@@ -60,9 +60,9 @@ def uncut(profile: Profile) -> Cut:
 
 def cut(profile: Profile, stages: int, experts: int = 1, chunks: int = 1) -> Cut:
     """Halves of blocks, with what is before the first block (the embedding) and behind the last one (the output) as
-    segments of their own.
+    separate segments.
 
-    With `experts`, the workers that experts are divided among, the experts of a mixture are a segment of their own
+    With `experts`, the workers that experts are divided among, the experts of a mixture are a separate segment
     between the router and whatever follows. With `chunks`, each stage has so many pieces of the model, a round of
     stages apart: the cut is in `stages` times `chunks` pieces. Blocks are divided evenly; the first piece has the
     embedding as well and the last one the output. Workers that share the embedding sum its outputs, and those that
@@ -94,7 +94,7 @@ def cut(profile: Profile, stages: int, experts: int = 1, chunks: int = 1) -> Cut
         values = _parameters(profile, layers)
         match = matches[layers[0]]
         is_first = layers[0] == 0
-        # A model of one's own may count its blocks from 1.
+        # A user's model may count its blocks from 1.
         piece = blocks.index(int(match[2])) * pieces // len(blocks) if match else 0 if is_first else pieces - 1
         segment = Segment(
             name or profile.layers[layers[0]].name,

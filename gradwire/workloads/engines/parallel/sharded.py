@@ -11,7 +11,7 @@ Source: Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion 
 
 1. The backward pass yields gradients, which fill buckets. A bucket's gradients are summed so that each worker has the
    sum of its part: by a reduce-scatter, or by an allreduce, of which a worker uses its part and drops the rest. That
-   happens as buckets fill up, beside the backward pass, or after it.
+   happens as buckets fill up, during the backward pass, or after it.
 2. When all buckets are summed, each worker updates its part of every bucket's parameters.
 3. An allgather of each bucket brings the updated parameters to all, in the order in which the next forward pass uses
    them. That begins when all of them are there, or else each bucket's layers wait for their own.
@@ -41,11 +41,11 @@ With groups smaller than all (hybrid sharding), neighbours share: steps 1 to 3 h
 step 3 the owners of a shard, one in each group, sum it by an allreduce.
 
 Allgathers go one after the other in the order in which their units compute, each as early as `prefetch` lets it. So do
-reduce-scatters, beside them, and the allreduces of shards beside both, as on the three streams of PyTorch's FSDP2
-(torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, `foreach_reduce`). All go around a ring by default. In the
-plan, a shard of a unit is up to three chunks (datatypes/plan.py), or more where its allreduce cuts it further: the
-gradients, to which all contribute and which the owners receive; and the parameters of either pass, to which a group's
-owner contributes and which its group receives.
+reduce-scatters, in parallel with them, and the allreduces of shards in parallel with both, as on the three streams of
+PyTorch's FSDP2 (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, `foreach_reduce`). All go around a ring by
+default. In the plan, a shard of a unit is up to three chunks (datatypes/plan.py), or more where its allreduce cuts it
+further: the gradients, to which all contribute and which the owners receive; and the parameters of either pass, to
+which a group's owner contributes and which its group receives.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Partition:
     gradient_bytes: int
     #: Step 1: whether by a reduce-scatter; otherwise by an allreduce.
     scatter: bool
-    #: Step 1: whether beside the backward pass.
+    #: Step 1: whether during the backward pass.
     overlap: bool
     #: Step 3: whether layers wait for their own parameters alone.
     overlap_gather: bool

@@ -1,1 +1,1 @@
-"""One file per format of traces, and how a file's format is told."""
+"""One module per format of traces: how a file of it is recognised, and how it is read."""

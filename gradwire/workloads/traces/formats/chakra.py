@@ -48,8 +48,8 @@ from gradwire.workloads.traces.workload import UNKNOWN, Kind
 
 NAME = "Chakra execution trace"
 KINDS = {
-    0: Kind.ALL_REDUCE, 1: Kind.REDUCE, 2: Kind.ALL_GATHER, 3: Kind.GATHER, 4: Kind.SCATTER, 5: Kind.BROADCAST, 6: Kind.ALL_TO_ALL,
-    7: Kind.REDUCE_SCATTER, 8: Kind.REDUCE_SCATTER, 9: Kind.BARRIER,
+    0: Kind.ALL_REDUCE, 1: Kind.REDUCE, 2: Kind.ALL_GATHER, 3: Kind.GATHER, 4: Kind.SCATTER, 5: Kind.BROADCAST,
+    6: Kind.ALL_TO_ALL, 7: Kind.REDUCE_SCATTER, 8: Kind.REDUCE_SCATTER, 9: Kind.BARRIER,
 }  # fmt: skip
 """By CollectiveCommType."""
 OF_PYTORCH = re.compile(r"\d+\.\d+\.\d+(-chakra\.\d+\.\d+\.\d+)?")

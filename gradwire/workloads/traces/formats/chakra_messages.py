@@ -18,10 +18,10 @@ _PACKAGE = "gradwire.chakra"
 METADATA, MEM_LOAD, MEM_STORE, COMP, SEND, RECV, COLL = range(1, 8)
 """Values of NodeType."""
 TYPES = {
-    "INVALID_NODE": 0, "METADATA_NODE": METADATA, "MEM_LOAD_NODE": MEM_LOAD, "MEM_STORE_NODE": MEM_STORE, "COMP_NODE": COMP,
-    "COMM_SEND_NODE": SEND, "COMM_RECV_NODE": RECV, "COMM_COLL_NODE": COLL,
+    "INVALID_NODE": 0, "METADATA_NODE": METADATA, "MEM_LOAD_NODE": MEM_LOAD, "MEM_STORE_NODE": MEM_STORE,
+    "COMP_NODE": COMP, "COMM_SEND_NODE": SEND, "COMM_RECV_NODE": RECV, "COMM_COLL_NODE": COLL,
 }  # fmt: skip
-"""The same by name, as JSON has them."""
+"""Values of NodeType by the names that JSON has for them."""
 
 _MESSAGES: dict[str, dict[str, tuple[int, int, int, str]]] = {
     "BoolList": {"values": (1, _Field.TYPE_BOOL, _MANY, "")},

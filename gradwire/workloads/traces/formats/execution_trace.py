@@ -55,7 +55,7 @@ class TraceNode(msgspec.Struct):
 
 
 class ExecutionTraceHead(msgspec.Struct):
-    """What a trace says beside its nodes."""
+    """What a trace says besides its nodes."""
 
     schema: str
 

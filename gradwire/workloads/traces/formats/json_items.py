@@ -89,7 +89,7 @@ def _read(path: Path, file: IO[bytes], size_bytes: int, *, peek: bool = False) -
 
 
 class JsonItems(Generic[Item, Head]):
-    """The items of the list at `key` of a JSON object, one after the other, and then what the object has besides the list.
+    """The items of the list at `key` of a JSON object, one after the other, and then the rest of the object.
 
     item, head: types that msgspec decodes items, and the object without its list, into. Iterating raises InputFault,
     with the file and the number of the item, for what is not valid, and for a file that ends early.

@@ -51,7 +51,7 @@ class Event(msgspec.Struct):
 
 
 class KinetoHead(msgspec.Struct):
-    """What a profile says beside its events."""
+    """What a profile says besides its events."""
 
     distributedInfo: dict[str, Any] | None = None  # noqa: N815 (the format's name)
     traceName: str = ""  # noqa: N815

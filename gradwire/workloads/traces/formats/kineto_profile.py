@@ -77,7 +77,7 @@ class Timeline:
     """A rank's chain."""
 
     moments: list[Moment]
-    #: Time of its own before each moment, and after the last.
+    #: Time in which the rank computes before each moment, and after the last.
     own_ns: list[int]
     #: NCCL's stream of each call; -1 for none.
     stream: list[int]

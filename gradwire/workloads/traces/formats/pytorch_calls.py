@@ -14,9 +14,9 @@ from gradwire.workloads.traces.workload import POINT_TO_POINT, ROOTED, UNKNOWN, 
 
 ELEMENT_BYTES = {
     "float": 4, "float32": 4, "double": 8, "float64": 8, "half": 2, "float16": 2, "bfloat16": 2,
-    "byte": 1, "uint8": 1, "unsignedchar": 1, "char": 1, "int8": 1, "bool": 1, "short": 2, "int16": 2, "uint16": 2, "int": 4, "int32": 4,
-    "uint32": 4, "long": 8, "longint": 8, "int64": 8, "uint64": 8, "complexhalf": 4, "complexfloat": 8, "complex64": 8,
-    "complexdouble": 16, "complex128": 16, "float8e4m3fn": 1, "float8e5m2": 1, "float8e4m3fnuz": 1, "float8e5m2fnuz": 1,
+    "byte": 1, "uint8": 1, "unsignedchar": 1, "char": 1, "int8": 1, "bool": 1, "short": 2, "int16": 2, "uint16": 2,
+    "int": 4, "int32": 4, "uint32": 4, "long": 8, "longint": 8, "int64": 8, "uint64": 8,
+    "complexhalf": 4, "complexfloat": 8, "complex64": 8, "complexdouble": 16, "complex128": 16, "float8e4m3fn": 1, "float8e5m2": 1, "float8e4m3fnuz": 1, "float8e5m2fnuz": 1,
 }  # fmt: skip
 """Bytes of an element by the names of c10/core/ScalarType.h in PyTorch, and by those of NumPy and C; without
 punctuation, in lower case."""
@@ -136,7 +136,7 @@ def call_of(arguments: CallArguments, item: str, record: RankRecord, duration_ns
 def _parts(
     arguments: CallArguments, size_bytes: int, width: int, members: int, item: str, record: RankRecord
 ) -> Parts | None:
-    """The parts of an all-to-all in which they differ; None where they cannot be told."""
+    """The parts of an all-to-all whose parts differ in size; None where the file does not say them."""
     sizes = size_bytes, UNKNOWN if arguments.out_elements is None else arguments.out_elements * width
     try:
         if sizes[1] < 0:
@@ -217,7 +217,7 @@ def _ratio(kind: Kind, arguments: CallArguments) -> float | None:
 
 
 def _group_of(arguments: CallArguments, item: str, record: RankRecord) -> str | None:
-    """The group's name, whose ranks the record then has; None where they cannot be told."""
+    """The group's name, whose ranks the record then has; None where the file does not say them."""
     findings, file, name = record.findings, record.file, arguments.group
     known = record.groups.get(name)
     written = arguments.ranks.strip()
