@@ -12,14 +12,14 @@ URGENT, LESS, LEAST = 1, 2, 3
 
 def served(lane: Stream | SendQueue) -> list[tuple[int, int]]:
     """Iteration and op of all that waits, in the order in which it is served."""
-    found = []
+    order = []
     while (waiting := lane.pop()) is not None:
-        found.append((waiting.iteration, waiting.op))
+        order.append((waiting.iteration, waiting.op))
         if isinstance(lane, Stream):
             lane.is_running = False
         else:
             lane.is_busy = False
-    return found
+    return order
 
 
 def test_computation_is_served_as_it_became_ready_and_then_in_the_plans_order() -> None:

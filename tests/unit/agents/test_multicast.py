@@ -35,8 +35,8 @@ WINDOW_BYTES = 3200
 @st.composite
 def grouped(draw: st.DrawFn) -> Fabric:
     """A fabric with one group."""
-    leaves, each, spines = draw(st.integers(1, 4)), draw(st.integers(1, 4)), draw(st.integers(1, 3))
-    hosts = leaves * each
+    leaves, per_leaf, spines = draw(st.integers(1, 4)), draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    hosts = leaves * per_leaf
     source = draw(st.integers(0, hosts - 1))
     others = [host for host in range(hosts) if host != source]
     members = tuple(sorted(draw(st.sets(st.sampled_from(others), min_size=1)))) if others else ()

@@ -30,8 +30,8 @@ def slow(
 def test_work_goes_on_at_a_share_of_its_speed_while_the_fault_lasts(begin_ns: int, work_ns: int, end_ns: int) -> None:
     assert Pace([slow(1000, 1000)], [7]).end_ns(7, 0, begin_ns, work_ns) == end_ns
     assert Pace([slow(1000, 1000)], [7]).end_ns(6, 0, begin_ns, work_ns) == begin_ns + work_ns
-    found = slowed_end_ns(np.array([begin_ns]), np.array([work_ns]), [Slow(1000, 2000, 2.0)])
-    assert found.tolist() == [end_ns]
+    ends_ns = slowed_end_ns(np.array([begin_ns]), np.array([work_ns]), [Slow(1000, 2000, 2.0)])
+    assert ends_ns.tolist() == [end_ns]
 
 
 def test_several_faults_multiply_and_the_analysis_agrees_to_the_nanosecond() -> None:

@@ -19,11 +19,11 @@ def test_a_message_belongs_to_the_recv_of_the_rank_that_it_reaches() -> None:
         compute = builder.compute(rank)
         builder.iteration(rank, compute, compute)
     plan = builder.build(compute_s=0.0, samples=1)
-    own = RankGraph(plan, {members[0], members[1]})
-    assert [own.recv_of(send, rank) for rank in members[:2]] == recvs[:2]
-    assert own.recv_of(alone, members[1]) == received
-    assert own.only_recv[send] == -1, "compiled agents take a message with such a RECV for one to a single rank"
-    assert own.only_recv[alone] == received
+    graph = RankGraph(plan, {members[0], members[1]})
+    assert [graph.recv_of(send, rank) for rank in members[:2]] == recvs[:2]
+    assert graph.recv_of(alone, members[1]) == received
+    assert graph.only_recv[send] == -1, "compiled agents take a message with such a RECV for one to a single rank"
+    assert graph.only_recv[alone] == received
     elsewhere = RankGraph(plan, {members[2]})
     assert elsewhere.recv_of(send, members[2]) == recvs[2]
     assert elsewhere.only_recv[alone] == -1

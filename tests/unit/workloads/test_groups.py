@@ -113,19 +113,19 @@ def needed_arrivals(plan: Plan) -> Iterator[tuple[int, int, int]]:
 
 def test_who_does_not_wait_for_what_it_needs_is_refused() -> None:
     plan = mixed()
-    found = list(needed_arrivals(plan))
-    assert len(found) == 2 + 2 + 2 + 1
-    for dep in found:
+    needed = list(needed_arrivals(plan))
+    assert len(needed) == 2 + 2 + 2 + 1
+    for dep in needed:
         with pytest.raises(PlanError, match="needs chunk"):
-            check(with_dependencies(plan, [each for each in dependencies(plan) if each != dep]))
+            check(with_dependencies(plan, [kept for kept in dependencies(plan) if kept != dep]))
 
 
 def test_agents_find_that_something_needed_is_not_there() -> None:
     """Rank 3 waits for one message only, the activations."""
     plan = mixed()
-    (dep,) = (each for each in needed_arrivals(plan) if plan.ops.rank[each[0]] == 3)
+    (dep,) = (arrival for arrival in needed_arrivals(plan) if plan.ops.rank[arrival[0]] == 3)
     with pytest.raises(InternalFault, match="of this iteration, but holds that of iteration"):
-        replay(with_dependencies(plan, [each for each in dependencies(plan) if each != dep]), 2)
+        replay(with_dependencies(plan, [arrival for arrival in dependencies(plan) if arrival != dep]), 2)
 
 
 def test_who_sends_before_it_has_anything_is_refused() -> None:

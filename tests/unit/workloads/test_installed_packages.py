@@ -61,7 +61,7 @@ def test_a_packages_model_and_device_are_found_and_listed(package: Any, call: An
     assert catalogue.devices_for(profile)[0] == "own-gpu"
     assert compute_time(profile, "own-gpu", catalogue=catalogue).forward_s[0] == pytest.approx(0.5 / 3 / 4)
     for command, name in (("models", "two-layers"), ("devices", "own-gpu")):
-        (facts,) = (each for each in json.loads(call(command, "--json")[1]) if each["name"] == name)
+        (facts,) = (listed for listed in json.loads(call(command, "--json")[1]) if listed["name"] == name)
         assert facts["from"] == ["own 1.2"]
         assert "own 1.2" in " ".join(call(command)[1].split())
     scenario = write_own_files(tmp_path)

@@ -40,20 +40,20 @@ def compiled(
     return compile_point(point.section)
 
 
-def plan_of(found: Compiled) -> Plan:
-    (plan,) = found.plans.values()
+def plan_of(of_nics: Compiled) -> Plan:
+    (plan,) = of_nics.plans.values()
     return plan
 
 
 def test_a_machines_workers_are_divided_among_its_nics_in_order() -> None:
-    found = compiled(2, rails=True)
-    plan = plan_of(found)
+    of_nics = compiled(2, rails=True)
+    plan = plan_of(of_nics)
     check(plan)
     assert plan.rank_host.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
-    assert (found.fabric.hosts, found.fabric.nics_per_host, found.fabric.topology) == (4, 2, Topology.LEAF_SPINE)
-    assert found.fabric.hosts_of_leaves == ((0, 2), (1, 3))
-    assert "8 workers on 2 hosts" in summary_lines(plan, found.fabric)[0]
-    assert any("2 hosts with 2 NICs each at 10 Gbit/s" in line for line in summary_lines(plan, found.fabric))
+    assert (of_nics.fabric.hosts, of_nics.fabric.nics_per_host, of_nics.fabric.topology) == (4, 2, Topology.LEAF_SPINE)
+    assert of_nics.fabric.hosts_of_leaves == ((0, 2), (1, 3))
+    assert "8 workers on 2 hosts" in summary_lines(plan, of_nics.fabric)[0]
+    assert any("2 hosts with 2 NICs each at 10 Gbit/s" in line for line in summary_lines(plan, of_nics.fabric))
 
 
 def test_messages_between_nics_of_a_machine_stay_inside_it() -> None:
@@ -69,15 +69,15 @@ def test_messages_between_nics_of_a_machine_stay_inside_it() -> None:
     "strategy", ["vanilla", "p3", "multicast-ps", "aggregation-ps", "multicast-aggregation-ps", "kvstore"]
 )
 def test_servers_take_the_nics_of_their_machines_in_turn(strategy: str, rails: bool) -> None:
-    found = compiled(2, strategy=strategy, rails=rails, servers=2)
-    plan = plan_of(found)
+    of_nics = compiled(2, strategy=strategy, rails=rails, servers=2)
+    plan = plan_of(of_nics)
     check(plan)
     assert plan.rank_host[plan.rank_role == Role.SERVER].tolist() == [0, 3]
     assert plan.rank_host[plan.rank_role == Role.WORKER].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
     on_switches = plan.rank_host[plan.rank_role == Role.AGGREGATOR]
-    assert (on_switches >= found.fabric.hosts).all()
+    assert (on_switches >= of_nics.fabric.hosts).all()
     assert all(source // 2 not in {member // 2 for member in members} for source, members in plan.multicasts())
-    assert fluid_times(plan, found.fabric).iteration_s > 0
+    assert fluid_times(plan, of_nics.fabric).iteration_s > 0
 
 
 def test_a_group_with_another_nic_of_its_senders_machine_is_refused() -> None:
@@ -90,13 +90,13 @@ def test_a_group_with_another_nic_of_its_senders_machine_is_refused() -> None:
 @pytest.mark.parametrize("rails", [False, True])
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
 def test_switches_add_what_comes_by_every_nic(strategy: str, rails: bool) -> None:
-    found = compiled(2, strategy=strategy, options={"algorithm": "in-network"}, rails=rails)
-    plan = plan_of(found)
+    of_nics = compiled(2, strategy=strategy, options={"algorithm": "in-network"}, rails=rails)
+    plan = plan_of(of_nics)
     check(plan)
     remote = plan.is_remote() & (plan.rank_role[plan.ops.rank] == Role.WORKER)
     sent = np.bincount(plan.rank_host[plan.ops.rank[remote]], plan.ops.size_bytes[remote].astype(np.float64))
     assert sent.max() == pytest.approx(sent.min(), rel=1e-5), "NICs share what a machine sends"
-    assert fluid_times(plan, found.fabric).iteration_s > 0
+    assert fluid_times(plan, of_nics.fabric).iteration_s > 0
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,8 @@ def computed_s(plan: Plan) -> list[float]:
     """What each worker computes in an iteration."""
     ops = plan.ops
     passes = (ops.kind == OpKind.COMPUTE) & (ops.layer >= 0)
-    found: list[float] = (np.bincount(ops.rank[passes], ops.duration_ns[passes])[plan.workers] / 1e9).tolist()
-    return found
+    seconds: list[float] = (np.bincount(ops.rank[passes], ops.duration_ns[passes])[plan.workers] / 1e9).tolist()
+    return seconds
 
 
 def test_draws_have_the_mean_and_the_variation_that_are_asked_for() -> None:

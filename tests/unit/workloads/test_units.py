@@ -28,7 +28,8 @@ TEN_GIGABIT = [
     "10_000M",
 ]
 REFUSED = (
-    [(RATE, text) for text in ("10", "gbit", "-1gbit", "1..5gbit", "", "10GB", "10 GB/s", "10GBps", "10 zbit", "10e", "10/s", "1e999gbit")]
+    [(RATE, text) for text in ("10", "gbit", "-1gbit", "1..5gbit", "", "10GB", "10 GB/s", "10GBps", "10 zbit", "10e", "10/s")]
+    + [(RATE, "1e999gbit")]
     + [(SIZE, text) for text in ("4", "4M", "4Mb", "64Kib", "4 gbit", "5s", "B", "-1B", "1e999GB")]
     + [(BYTE_RATE, text) for text in ("2", "2GB", "2gb/s", "2Gb/s", "2gbit", "1e999GB/s")]
     + [(DURATION, text) for text in ("5", "5 MS", "5 m", "5 days", "ms", "-5ms", "1e999s")]

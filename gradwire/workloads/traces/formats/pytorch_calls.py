@@ -16,7 +16,8 @@ ELEMENT_BYTES = {
     "float": 4, "float32": 4, "double": 8, "float64": 8, "half": 2, "float16": 2, "bfloat16": 2,
     "byte": 1, "uint8": 1, "unsignedchar": 1, "char": 1, "int8": 1, "bool": 1, "short": 2, "int16": 2, "uint16": 2,
     "int": 4, "int32": 4, "uint32": 4, "long": 8, "longint": 8, "int64": 8, "uint64": 8,
-    "complexhalf": 4, "complexfloat": 8, "complex64": 8, "complexdouble": 16, "complex128": 16, "float8e4m3fn": 1, "float8e5m2": 1, "float8e4m3fnuz": 1, "float8e5m2fnuz": 1,
+    "complexhalf": 4, "complexfloat": 8, "complex64": 8, "complexdouble": 16, "complex128": 16,
+    "float8e4m3fn": 1, "float8e5m2": 1, "float8e4m3fnuz": 1, "float8e5m2fnuz": 1,
 }  # fmt: skip
 """Bytes of an element by the names of c10/core/ScalarType.h in PyTorch, and by those of NumPy and C; without
 punctuation, in lower case."""

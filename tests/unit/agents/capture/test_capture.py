@@ -84,19 +84,19 @@ def test_every_message_is_in_the_file_wherever_packets_cut_it(tmp_path: Path) ->
     assert file.packets == len(taken)
     assert path.stat().st_size < 0.3 * sum(one.size_bytes for one in taken)
     capture = read_capture(path, 1500, start_ns=START_NS)
-    found = capture.messages
+    messages = capture.messages
     assert capture.lost_headers == 0
-    assert sorted(found.message.tolist()) == list(range(90))
-    assert found.message[found.outbound].tolist() == list(range(50))
-    by_op = {int(op): index for index, op in enumerate(found.message)}
+    assert sorted(messages.message.tolist()) == list(range(90))
+    assert messages.message[messages.outbound].tolist() == list(range(50))
+    by_op = {int(op): index for index, op in enumerate(messages.message)}
     for head in heads:
         index = by_op[head.message]
-        assert found.size_bytes[index] == head.size_bytes
-        assert found.iteration[index] == head.iteration
-        assert found.wire_bytes[index] == HEADER_BYTES + head.size_bytes
-        assert found.workers[index] == 1
-    assert (found.last_ns >= found.first_ns).all()
-    assert int(found.wire_bytes.sum()) + 16 == int(capture.packets.stream_bytes.sum()), "two hellos of 8 bytes"
+        assert messages.size_bytes[index] == head.size_bytes
+        assert messages.iteration[index] == head.iteration
+        assert messages.wire_bytes[index] == HEADER_BYTES + head.size_bytes
+        assert messages.workers[index] == 1
+    assert (messages.last_ns >= messages.first_ns).all()
+    assert int(messages.wire_bytes.sum()) + 16 == int(capture.packets.stream_bytes.sum()), "two hellos of 8 bytes"
 
 
 def test_packets_without_messages_are_kept_unchanged(tmp_path: Path) -> None:

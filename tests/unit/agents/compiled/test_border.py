@@ -134,14 +134,14 @@ def test_lists_of_calls_are_what_the_kernel_reads() -> None:
 def _fields(text: str, name: str) -> list[tuple[str, str]]:
     body = re.search(rf"struct {name} {{(.*?)}}", text, re.DOTALL)
     assert body
-    found = []
+    fields_of_type = []
     for of_type, names in re.findall(r"(?:__)?([us]\d+|u?int\d+_t) ([^;]+);", re.sub(r"/\*.*?\*/", "", body[1])):
         short = of_type.replace("uint", "u").replace("int", "s").removesuffix("_t")
-        found += [(short, field.strip()) for field in names.split(",")]
-    return found
+        fields_of_type += [(short, field.strip()) for field in names.split(",")]
+    return fields_of_type
 
 
 def _number(text: str, name: str) -> int:
-    found = re.search(rf"#define {name}\s+(\S+)", text)
-    assert found
-    return int(found[1], 0)
+    match = re.search(rf"#define {name}\s+(\S+)", text)
+    assert match
+    return int(match[1], 0)

@@ -119,7 +119,11 @@ def test_whole_plans(library: ctypes.CDLL, name: str, *, leaves: bool) -> None:
 
 @pytest.mark.parametrize("leaves", [False, True])
 def test_messages_of_all_sizes_between_all(library: ctypes.CDLL, *, leaves: bool) -> None:
-    transfers = [Transfer(each.src, each.dst, size_bytes) for size_bytes in SIZES for each in all_to_all(3, size_bytes)]
+    transfers = [
+        Transfer(transfer.src, transfer.dst, size_bytes)
+        for size_bytes in SIZES
+        for transfer in all_to_all(3, size_bytes)
+    ]
     plan = compile_transfers("sizes", 3, transfers)
     assert_whole(plan, replayed(library, plan, 3, leaves=leaves), 3, leaves=leaves)
 

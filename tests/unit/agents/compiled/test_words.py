@@ -35,7 +35,7 @@ PEERS = {(3, True): "10.0.0.2", (3, False): "10.0.0.1"}
 def fault(why: Details) -> Fault:
     details = AnyDetails(**{c_name(type(why)): why})
     told = Told(failure=1 + FAILURES.index(type(why)), details=details)
-    return fault_of(told, PLAN, PEERS, lambda place: (place // 10, place % 10), 2)
+    return fault_of(told, PLAN, PEERS, lambda slot: (slot // 10, slot % 10), 2)
 
 
 @pytest.mark.parametrize(
@@ -87,6 +87,6 @@ def fault(why: Details) -> Fault:
     ],
 )
 def test_each_says_who_is_at_fault(why: Details, kind: type[Fault], said: str) -> None:
-    found = fault(why)
-    assert type(found) is kind
-    assert str(found) == said
+    error = fault(why)
+    assert type(error) is kind
+    assert str(error) == said

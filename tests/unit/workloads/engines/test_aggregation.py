@@ -49,7 +49,7 @@ def test_aggregators_are_wired_as_hosts() -> None:
     command = " ".join(link_command(SINGLE.links()[-1], Naming(SINGLE), pids))
     assert command.startswith("link add s1-eth4 ")
     assert command.endswith("peer name a1-eth0 mtu 1500 gso_max_size 65536 address 02:00:00:00:00:04 netns 103")
-    neighbours = [each.words.split()[3] for each in neighbour_requests(SINGLE, 2)]
+    neighbours = [request.words.split()[3] for request in neighbour_requests(SINGLE, 2)]
     assert neighbours == ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"]
 
 
@@ -126,8 +126,8 @@ def test_one_result_a_chunk_on_each_link_and_the_server_gets_one(example: tuple[
         held = arriving[host]
         assert bytes_of[link.b.device, link.b.number] == held
         # A worker sends all but what goes to a server on its own host.
-        own = local_bytes(plan, host)
-        assert bytes_of[name, 0] == (model_bytes - own if host < cluster.worker_hosts else 0)
+        local = local_bytes(plan, host)
+        assert bytes_of[name, 0] == (model_bytes - local if host < cluster.worker_hosts else 0)
     assert arriving.sum() <= model_bytes
     for link in job.fabric.links()[job.fabric.hosts :]:
         if "a" not in link.a.device:
@@ -240,6 +240,6 @@ def test_bounds_know_that_one_result_arrives_and_no_aggregator_is_slow() -> None
     profile = profile_of([(LayerKind.FC, [2500])] * 3)
     job = replace(job_of(profile, Cluster(2, 1, colocated=False)), fabric=SINGLE)
     plan = compiled(job, "multicast-aggregation-ps", {})["multicast-aggregation-ps"]
-    found = bounds(plan, SINGLE).bandwidth_s
+    bandwidth_s = bounds(plan, SINGLE).bandwidth_s
     line_bits = 30_000 * 8 / SINGLE.goodput_share()
-    assert found == pytest.approx(line_bits / 1e9, rel=0.01)
+    assert bandwidth_s == pytest.approx(line_bits / 1e9, rel=0.01)

@@ -106,7 +106,7 @@ def test_round_robin_distribution_gives_every_message_a_place_of_its_own(
 ) -> None:
     pieces = in_messages(partitioned(profile_of([(LayerKind.FC, tensors)]), servers), limit)
     places = in_turn(pieces, workers)
-    assert sorted(place for own in places for place in own) == list(range(workers * len(pieces)))
+    assert sorted(number for of_worker in places for number in of_worker) == list(range(workers * len(pieces)))
 
 
 @quick

@@ -132,17 +132,17 @@ def test_a_forward_time_of_its_own_leaves_the_backward_pass() -> None:
 def test_modules_take_their_times_of_another_device_and_leave_the_models_own(kind: str) -> None:
     base, grown = model("inception-v3-netops"), model(f"inception-v3-netops+3{kind}")
     slowest, traced = compute_time(base, "ec2-netops-slowest"), compute_time(grown, "ec2-netops")
-    found = with_modules_of(slowest, grown, traced)
+    times = with_modules_of(slowest, grown, traced)
     mine = [layer.name.startswith("added_") for layer in grown.layers]
     for both, before, elsewhere in (
-        (found.forward_s, slowest.forward_s, traced.forward_s),
-        (found.backward_s, slowest.backward_s, traced.backward_s),
+        (times.forward_s, slowest.forward_s, traced.forward_s),
+        (times.backward_s, slowest.backward_s, traced.backward_s),
     ):
         assert tuple(s for s, new in zip(both, mine, strict=True) if not new) == before
         assert [s for s, new in zip(both, mine, strict=True) if new] == [
             s for s, new in zip(elsewhere, mine, strict=True) if new
         ]
-    assert found.fitted_on == slowest.fitted_on
+    assert times.fitted_on == slowest.fitted_on
 
 
 def test_speedup_touches_its_kind_alone() -> None:

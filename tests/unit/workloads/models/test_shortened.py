@@ -42,10 +42,10 @@ def test_parameters_are_those_of_the_blocks_that_stay() -> None:
 def test_layers_read_the_layer_that_stands_where_theirs_stood() -> None:
     profile = model("llama3-8b")
     few = shortened(profile, 3)
-    place = {layer.name: number for number, layer in enumerate(few.layers)}
-    first_of_second = few.layers[place["block1/attention/norm"]]
+    number_of = {layer.name: number for number, layer in enumerate(few.layers)}
+    first_of_second = few.layers[number_of["block1/attention/norm"]]
     assert [few.layers[number].name for number in first_of_second.inputs] == ["block0/ffn/add"]
-    assert [few.layers[number].name for number in few.layers[place["final_norm"]].inputs] == ["block2/ffn/add"]
+    assert [few.layers[number].name for number in few.layers[number_of["final_norm"]].inputs] == ["block2/ffn/add"]
 
 
 def test_blocks_of_several_kinds_stay_in_proportion() -> None:

@@ -150,7 +150,7 @@ def test_a_slice_that_does_not_wait_for_its_block_is_refused() -> None:
     assert len(waits) == 2 * 3 * (2 + 2 + 1)  # blocks, workers; blocks that come, forward and back, and gradients
     for dep in waits:
         with pytest.raises(PlanError, match="needs chunk"):
-            check(with_dependencies(plan, [each for each in dependencies(plan) if each != dep]))
+            check(with_dependencies(plan, [kept for kept in dependencies(plan) if kept != dep]))
 
 
 @pytest.mark.parametrize(

@@ -42,10 +42,10 @@ def test_tensorflows_order_gives_other_buckets() -> None:
     order."""
     profile = model("resnet50")
     job = Job(profile, compute_time(profile, "v100"), Cluster(2), profile.batch)
-    found = [bucket.values for bucket in ddp_buckets(job, DdpOptions())]
-    assert found[:2] == RECORDED[:2]
-    assert found != RECORDED
-    assert sum(found) == sum(RECORDED)
+    values = [bucket.values for bucket in ddp_buckets(job, DdpOptions())]
+    assert values[:2] == RECORDED[:2]
+    assert values != RECORDED
+    assert sum(values) == sum(RECORDED)
 
 
 def test_a_trace_of_two_ranks_is_the_plan_of_two_workers() -> None:

@@ -149,7 +149,7 @@ def test_a_pass_that_does_not_wait_for_its_parameters_is_refused() -> None:
     assert len(waits) == 3 * (3 + 2)
     for dep in waits:
         with pytest.raises(PlanError, match="needs chunk"):
-            check(with_dependencies(plan, [each for each in dependencies(plan) if each != dep]))
+            check(with_dependencies(plan, [kept for kept in dependencies(plan) if kept != dep]))
 
 
 def test_every_message_is_needed() -> None:
@@ -235,7 +235,7 @@ def test_an_allreduce_of_shards_that_does_not_wait_for_its_reduce_scatter_is_ref
     assert len(between) == 4
     for dep in between:
         with pytest.raises(PlanError):
-            check(with_dependencies(plan, [each for each in dependencies(plan) if each != dep]))
+            check(with_dependencies(plan, [kept for kept in dependencies(plan) if kept != dep]))
 
 
 def _between_collectives(plan: Plan) -> list[tuple[int, int, int]]:
@@ -258,9 +258,9 @@ def test_groups_that_do_not_come_out_even_are_refused() -> None:
 def test_other_algorithms_move_as_many_bytes(algorithm: str, shard: int | None, per_host: int) -> None:
     job = blocks(3, 8, root_values=1000)
     job = replace(job, cluster=replace(job.cluster, workers_per_host=per_host))
-    plan, ring = (plan_of(job, "fsdp", {"shard": shard, "algorithm": each}) for each in (algorithm, "ring"))
+    plan, ring = (plan_of(job, "fsdp", {"shard": shard, "algorithm": run}) for run in (algorithm, "ring"))
     check(plan)
-    sent, by_ring = (int(each.ops.size_bytes[each.ops.kind == OpKind.SEND].sum()) for each in (plan, ring))
+    sent, by_ring = (int(run.ops.size_bytes[run.ops.kind == OpKind.SEND].sum()) for run in (plan, ring))
     assert sent == by_ring
     assert plan.digest() != ring.digest()
 

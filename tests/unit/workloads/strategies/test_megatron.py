@@ -84,8 +84,8 @@ def test_a_tensor_group_sums_activations_four_times_a_block(tensor: int) -> None
     job = llama(tensor)
     plan = divided(job, {"tensor": tensor})
     check(plan)
-    each = tensor * 2 * (tensor - 1)
-    assert shared(plan) == {"outputs": (2 * 32 + 1) * each, "gradients": (2 * 32 + 1) * each}
+    per_tensor = tensor * 2 * (tensor - 1)
+    assert shared(plan) == {"outputs": (2 * 32 + 1) * per_tensor, "gradients": (2 * 32 + 1) * per_tensor}
     allreduces, values = 4 * 32 + 2, LLAMA_TOKENS * LLAMA_WIDTH
     sent = 2 * (tensor - 1) * 2 * values // tensor * allreduces
     assert sent_bytes(plan).tolist() == [sent] * tensor
@@ -257,8 +257,8 @@ def test_the_experts_of_public_mixtures_are_found_as_they_are_printed() -> None:
         ("deepseek-v3", 64, 58, 8 * 4096 * 7168),
     ):
         (segments,) = cut(model(name), 1, experts).stages
-        found = [segment for segment in segments if segment.routed_values]
-        assert (len(found), {segment.routed_values for segment in found}) == (mixtures, {routed})
+        mixtures_of = [segment for segment in segments if segment.routed_values]
+        assert (len(mixtures_of), {segment.routed_values for segment in mixtures_of}) == (mixtures, {routed})
         assert sum(segment.values for segment in segments) == model(name).parameters
 
 
@@ -270,7 +270,7 @@ def test_an_expert_that_does_not_wait_for_its_tokens_is_refused() -> None:
     assert len(received) == 2 * 4 * 2
     for dep in received:
         with pytest.raises(PlanError, match="needs chunk"):
-            check(with_dependencies(plan, [each for each in dependencies(plan) if each != dep]))
+            check(with_dependencies(plan, [kept for kept in dependencies(plan) if kept != dep]))
 
 
 def three_ways(schedule: str = "1f1b") -> Plan:
@@ -303,7 +303,7 @@ def test_a_pass_that_does_not_wait_for_its_activations_is_refused() -> None:
     assert len(received) == 4 * 2 * 2  # each pair of counterparts, each microbatch, both ways
     for dep in [*received, *(dep for dep in summed if ops.lane[dep[1]] != 0)]:
         with pytest.raises(PlanError):
-            check(with_dependencies(plan, [each for each in dependencies(plan) if each != dep]))
+            check(with_dependencies(plan, [kept for kept in dependencies(plan) if kept != dep]))
 
 
 def test_inside_a_host_activations_take_the_machines_own_link() -> None:

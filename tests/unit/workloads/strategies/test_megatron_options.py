@@ -36,13 +36,15 @@ from tests.unit.workloads.strategies.test_megatron import (
 
 def sent_by(plan: Plan, sends: list[int]) -> list[int]:
     """Bytes that each worker sends in these messages."""
-    return np.bincount(plan.ops.rank[sends], plan.ops.size_bytes[sends], len(plan.workers)).astype(int).tolist()  # type: ignore[no-any-return]
+    ops = plan.ops
+    sent: list[int] = np.bincount(ops.rank[sends], ops.size_bytes[sends], len(plan.workers)).astype(int).tolist()
+    return sent
 
 
 def halves(plan: Plan) -> Counter[Combine]:
     """Messages by what the receiver does."""
     ops = plan.ops
-    return Counter(Combine(each) for each in ops.combine[(ops.kind == OpKind.RECV) & (ops.chunk >= 0)].tolist())
+    return Counter(Combine(how) for how in ops.combine[(ops.kind == OpKind.RECV) & (ops.chunk >= 0)].tolist())
 
 
 @pytest.mark.parametrize("tensor", [2, 4])
@@ -52,8 +54,8 @@ def test_sequence_parallelism_sends_the_bytes_of_tensor_parallelism(tensor: int)
     plan, before = (divided(llama(tensor), {"tensor": tensor, "sequence_parallel": on}) for on in (True, False))
     check(plan)
     assert sent_bytes(plan).tolist() == sent_bytes(before).tolist()
-    each = (4 * 32 + 2) * tensor * (tensor - 1)
-    assert halves(plan) == halves(before) == {Combine.ADD: each, Combine.COPY: each}
+    per_half = (4 * 32 + 2) * tensor * (tensor - 1)
+    assert halves(plan) == halves(before) == {Combine.ADD: per_half, Combine.COPY: per_half}
 
 
 def test_with_sequence_parallelism_no_more_than_ones_tokens_are_handed_on() -> None:
@@ -115,9 +117,9 @@ def test_a_block_is_passed_forward_again_before_its_backward_pass() -> None:
     check(plan)
     assert plan.compute_s == pytest.approx(before.compute_s * 4 / 3)
     assert critical_path_s(plan, FAST) == pytest.approx(critical_path_s(before, FAST) * 4 / 3, rel=1e-3)
-    each = 2 * 2 * (2 - 1)
-    assert len(of_kind(before, "")) == (4 * 2 + 2) * each
-    assert len(of_kind(plan, "")) == (6 * 2 + 2) * each
+    per_call = 2 * 2 * (2 - 1)
+    assert len(of_kind(before, "")) == (4 * 2 + 2) * per_call
+    assert len(of_kind(plan, "")) == (6 * 2 + 2) * per_call
 
 
 def test_experts_get_their_tokens_again_too() -> None:
@@ -150,8 +152,8 @@ def test_the_hottest_expert_gets_its_share_and_the_others_the_rest(workers: int,
         {"experts": experts, "tensor": tensor, "token_skew": 0.3},
     )
     check(plan)
-    each, rest = 8 // experts, 16 * 8 * 2 // tensor
-    hot, cold = 0.3 + (each - 1) / 10, each / 10
+    per_worker, rest = 8 // experts, 16 * 8 * 2 // tensor
+    hot, cold = 0.3 + (per_worker - 1) / 10, per_worker / 10
     ops, tokens = plan.ops, of_kind(plan, "tokens to forward")
     into = np.bincount(ops.peer[tokens], ops.size_bytes[tokens], workers)
     replica = np.arange(workers) // tensor % experts
@@ -193,8 +195,8 @@ def test_buckets_of_gradients_close_when_they_are_full() -> None:
     check(plan)
     named = [name for name in plan.tensors if "parameters" in name]
     sums = ["block1/ffn to lm_head", "block0/ffn to block1/attention", "embeddings to block0/attention"]
-    assert named == [f"parameters of {each}" for each in sums] + [
-        f"updated parameters of {each}" for each in sums[::-1]
+    assert named == [f"parameters of {values}" for values in sums] + [
+        f"updated parameters of {values}" for values in sums[::-1]
     ]
 
 
@@ -280,7 +282,7 @@ def test_replicas_sum_by_other_algorithms_as_many_bytes(algorithm: str, options:
         with pytest.raises(InputFault, match="'double-tree': a reduce-scatter has no such algorithm; there are ring"):
             divided(job, {**chosen, "algorithm": algorithm})
         return
-    plan, ring = (divided(job, {**chosen, "algorithm": each}) for each in (algorithm, "ring"))
+    plan, ring = (divided(job, {**chosen, "algorithm": named}) for named in (algorithm, "ring"))
     check(plan)
     if algorithm != "auto":  # which doubles where so little is sent
         assert sent_bytes(plan).sum() == sent_bytes(ring).sum()

@@ -274,7 +274,7 @@ def test_kvstore_asks_for_a_split_tensor_once_all_its_servers_have_notified() ->
     servers = {int(ops.order[request]): names for request, names in heard.items()}
     # Keys 0 and 2 go whole to servers 0 and 0 (key * 9973 mod 2), the two parts of tensor 1 to servers 0 and 1 (ranks
     # 1 and 2).
-    assert [servers[place] for place in sorted(servers)] == [{1}, {1, 2}, {1, 2}, {1}]
+    assert [servers[key] for key in sorted(servers)] == [{1}, {1, 2}, {1, 2}, {1}]
 
 
 def test_control_in_line_shares_the_flow_of_the_data() -> None:
@@ -350,8 +350,8 @@ def test_a_kvstore_server_copies_its_answers_in_the_thread_that_adds() -> None:
         ops = plan.ops
         timed = np.flatnonzero(ops.kind == OpKind.REDUCE)
         assert len(np.unique(ops.lane[timed])) == 1
-        found = Counter((int(ops.chunk[op]), int(ops.duration_ns[op]) / 1e6) for op in timed)
-        assert found == (expected_ms or {(0, 1.0): 2, (1, 0.5): 2})
+        counted = Counter((int(ops.chunk[op]), int(ops.duration_ns[op]) / 1e6) for op in timed)
+        assert counted == (expected_ms or {(0, 1.0): 2, (1, 0.5): 2})
         answers = [op for op in sends_of(plan, Role.SERVER) if ops.chunk[op] >= 0]
         copied = [op for op, on, _ in dependencies(plan) if op in answers and ops.duration_ns[on] >= 2e6]
         assert len(copied) == (len(answers) if name == "kvstore" else 0)

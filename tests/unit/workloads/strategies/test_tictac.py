@@ -123,8 +123,8 @@ def test_a_missing_or_doubled_message_is_refused(
     kind: OpKind, job: Job, choice: tuple[str, dict[str, Any]], pick: int
 ) -> None:
     plan = only(compiled(job, *choice))
-    found = np.flatnonzero(plan.ops.kind == kind)
-    op = int(found[pick % len(found)])
+    candidates = np.flatnonzero(plan.ops.kind == kind)
+    op = int(candidates[pick % len(candidates)])
     with pytest.raises(PlanError):
         check(without_op(plan, op))
     with pytest.raises(PlanError):
@@ -152,7 +152,7 @@ def test_a_reordered_counting_queue_is_still_complete_but_a_contradicting_depend
     queues = np.flatnonzero(plan.queue_discipline == Discipline.COUNTER)
     ops = plan.ops
     sends = [np.flatnonzero((ops.kind == OpKind.SEND) & (ops.lane == queue)) for queue in queues]
-    long = [found[np.argsort(ops.order[found])] for found in sends if len(found) > 1]
+    long = [of_queue[np.argsort(ops.order[of_queue])] for of_queue in sends if len(of_queue) > 1]
     assume(long)
     queue = long[pick % len(long)]
     with pytest.raises(PlanError, match="never becomes ready"):

@@ -40,25 +40,25 @@ def graphs(draw: st.DrawFn) -> OperationGraph:
 
 def dep(graph: OperationGraph, op: int) -> set[int]:
     """Section 4.1: the recv ops that the op is directly or transitively dependent on."""
-    found = set(graph.compute[op].recvs)
+    needed = set(graph.compute[op].recvs)
     for earlier in graph.compute[op].inputs:
-        found |= dep(graph, earlier)
-    return found
+        needed |= dep(graph, earlier)
+    return needed
 
 
 def definition(
     graph: OperationGraph, outstanding: set[int], time: tuple[int, ...]
 ) -> dict[int, tuple[float, float, float]]:
     """M, P and M+ of each outstanding recv, as Algorithm 1 and the text say."""
-    found: dict[int, tuple[float, float, float]] = {}
+    properties_of: dict[int, tuple[float, float, float]] = {}
     deps = [dep(graph, op) & outstanding for op in range(len(graph.compute))]
     for recv in outstanding:
         load = sum(op.time_ns for op, needs in zip(graph.compute, deps, strict=True) if needs == {recv})
         impending = min(
             (sum(time[r] for r in needs) for needs in deps if recv in needs and len(needs) > 1), default=math.inf
         )
-        found[recv] = (time[recv], load, impending)
-    return found
+        properties_of[recv] = (time[recv], load, impending)
+    return properties_of
 
 
 def comes_before(a: tuple[float, float, float], b: tuple[float, float, float]) -> bool:
@@ -72,8 +72,8 @@ def comes_before(a: tuple[float, float, float], b: tuple[float, float, float]) -
 @given(graph=graphs())
 def test_tic_is_the_definition(graph: OperationGraph) -> None:
     ones = (1,) * len(graph.recv_ns)
-    found = definition(graph, set(range(len(ones))), ones)
-    assert tic(graph) == sorted(found, key=lambda recv: (found[recv][2], recv))
+    properties_of = definition(graph, set(range(len(ones))), ones)
+    assert tic(graph) == sorted(properties_of, key=lambda recv: (properties_of[recv][2], recv))
 
 
 @settings(deadline=None, max_examples=300)
@@ -81,14 +81,18 @@ def test_tic_is_the_definition(graph: OperationGraph) -> None:
 def test_tac_is_the_definition(graph: OperationGraph) -> None:
     outstanding = set(range(len(graph.recv_ns)))
     for chosen in tac(graph):
-        found = definition(graph, outstanding, graph.recv_ns)
+        properties_of = definition(graph, outstanding, graph.recv_ns)
         expected = min(outstanding)
         for candidate in sorted(outstanding):
-            if comes_before(found[candidate], found[expected]):
+            if comes_before(properties_of[candidate], properties_of[expected]):
                 expected = candidate
         assert chosen == expected
-        undominated = [a for a in outstanding if not any(comes_before(found[b], found[a]) for b in outstanding)]
-        strict = [a for a in undominated if all(comes_before(found[a], found[b]) for b in outstanding - {a})]
+        undominated = [
+            a for a in outstanding if not any(comes_before(properties_of[b], properties_of[a]) for b in outstanding)
+        ]
+        strict = [
+            a for a in undominated if all(comes_before(properties_of[a], properties_of[b]) for b in outstanding - {a})
+        ]
         assert not strict or chosen == strict[0]
         outstanding.remove(chosen)
     assert not outstanding

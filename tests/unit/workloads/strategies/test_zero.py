@@ -39,7 +39,11 @@ def test_an_allreduce_and_an_allgather_are_half_as_much_again(stage: str) -> Non
     assert sent_bytes(summed_by_allreduce).tolist() == [1.5 * size for size in sent_bytes(plan_of(job, "ddp")).tolist()]
 
 
-@pytest.mark.parametrize(("parameters", "gradients", "width"), [("bf16", "bf16", 4), ("bf16", "fp32", 6), ("fp32", "fp16", 6)])  # fmt: skip
+WIDTHS = [("bf16", "bf16", 4), ("bf16", "fp32", 6), ("fp32", "fp16", 6)]
+"""Formats of parameters and gradients, and bytes of both together."""
+
+
+@pytest.mark.parametrize(("parameters", "gradients", "width"), WIDTHS)
 def test_parameters_and_gradients_have_formats_of_their_own(parameters: str, gradients: str, width: int) -> None:
     """A worker sends 3 of 4 parts of 12,000 values once in either format."""
     plan = plan_of(blocks(1, 4, values=12_000), "zero2", {"parameters": parameters, "gradients": gradients})
@@ -56,7 +60,7 @@ def test_buckets_fill_as_deepspeed_fills_them() -> None:
         "block0/ffn/weights",
         "embeddings/weights",
     ]
-    assert plan.chunk_bytes.tolist() == [2 * each for part in (100, 50, 125, 125, 50, 100) for each in (part, part)]
+    assert plan.chunk_bytes.tolist() == [2 * size for part in (100, 50, 125, 125, 50, 100) for size in (part, part)]
 
 
 def expected_s(stage: str, workers: int) -> float:
@@ -145,7 +149,7 @@ def test_an_update_that_does_not_wait_for_the_last_sum_is_refused(stage: str) ->
     assert len(summed) == 3
     for dep in summed:
         with pytest.raises(PlanError, match="needs chunk"):
-            check(with_dependencies(plan, [each for each in dependencies(plan) if each != dep]))
+            check(with_dependencies(plan, [kept for kept in dependencies(plan) if kept != dep]))
 
 
 @each_stage
@@ -161,9 +165,9 @@ def test_a_forward_pass_that_does_not_wait_for_what_was_updated_is_refused(stage
     gathered = [dep for dep in gathered if dep[1] not in updates]
     assert len(gathered) == 2 * 3
     for rank in range(3):
-        own = [dep for dep in gathered if plan.ops.rank[dep[0]] == rank]
+        of_rank = [dep for dep in gathered if plan.ops.rank[dep[0]] == rank]
         with pytest.raises(PlanError, match="needs chunk"):
-            check(with_dependencies(plan, [each for each in dependencies(plan) if each not in own]))
+            check(with_dependencies(plan, [kept for kept in dependencies(plan) if kept not in of_rank]))
 
 
 def test_wrong_options_are_refused_by_name() -> None:

@@ -29,7 +29,7 @@ quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCh
 def executed(plan: Plan) -> list[list[Defect]]:
     """What is found in each order, the same either way."""
     graph = Graph(plan)
-    found = []
+    outcomes = []
     for order in ORDERS:
         held = [Holdings(plan), Holdings(plan)]
         in_python, in_code = (
@@ -39,8 +39,8 @@ def executed(plan: Plan) -> list[list[Defect]]:
         assert in_python == in_code
         assert (held[0].summed == held[1].summed).all()
         assert bool(in_python) == is_refused_by_a_ledger(graph, order(graph))
-        found.append(in_python)
-    return found
+        outcomes.append(in_python)
+    return outcomes
 
 
 def is_refused_by_a_ledger(graph: Graph, urgency: Int64) -> bool:
@@ -66,7 +66,7 @@ class OnLedger:
     """What ops do to a Ledger, step by step."""
 
     def __init__(self, plan: Plan) -> None:
-        ops, self.number = plan.ops, {int(rank): place for place, rank in enumerate(plan.workers)}
+        ops, self.number = plan.ops, {int(rank): index for index, rank in enumerate(plan.workers)}
         self.ledger = Ledger(len(self.number), plan.contributors())
         self.rank, self.chunk, self.message = ops.rank.tolist(), ops.chunk.tolist(), ops.message.tolist()
         self.combine = [Combine(number) if number else None for number in ops.combine.tolist()]
@@ -103,7 +103,11 @@ class OnLedger:
 
 
 @quick
-@given(job_and_choice=allreduces(most_workers=5), lost=st.integers(0, 10_000), kind=st.sampled_from(["dep", "yield", "how"]))  # fmt: skip
+@given(
+    job_and_choice=allreduces(most_workers=5),
+    lost=st.integers(0, 10_000),
+    kind=st.sampled_from(["dep", "yield", "how"]),
+)
 def test_both_find_the_same(job_and_choice: tuple[Job, tuple[str, dict[str, object]]], lost: int, kind: str) -> None:
     job, (name, options) = job_and_choice
     plan = plan_of(job, name, options)
@@ -127,7 +131,7 @@ def test_groups_cycles_and_more_workers_than_a_word_has_bits() -> None:
     assert executed(grouped) == [[]] * len(ORDERS)
     op, on, _ = next(dep for dep in dependencies(grouped) if dep[2] == 0)
     cyclic = with_dependencies(grouped, [*dependencies(grouped), (on, op, 0)])
-    assert {defect.what for found in executed(cyclic) for defect in found} == {never_ready(0, 0).what}
+    assert {defect.what for outcome in executed(cyclic) for defect in outcome} == {never_ready(0, 0).what}
     assert all(executed(cyclic))
     wide = plan_of(job_of(profile_of([(LayerKind.FC, [70])]), Cluster(70)), "ring")
     assert executed(wide) == [[]] * len(ORDERS)

@@ -50,9 +50,9 @@ def race_of(plan: Plan) -> Defect | None:
     """The race that both find, if any, in a plan that orders show nothing of."""
     graph, holdings, shown = executed(plan)
     assert is_sound(shown)
-    found = [race(graph, holdings, in_code=in_code) for in_code in (False, True)]
-    assert (found[0] is None) == (found[1] is None)
-    return found[0]
+    races = [race(graph, holdings, in_code=in_code) for in_code in (False, True)]
+    assert (races[0] is None) == (races[1] is None)
+    return races[0]
 
 
 def without(plan: Plan, number: int) -> Plan:

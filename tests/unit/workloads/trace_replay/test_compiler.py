@@ -102,12 +102,12 @@ def test_calls_and_bytes_are_those_of_the_trace(tmp_path: Path, algorithms: dict
     assert set(call.tolist()) == set(range(int(source.tasks.call.max()) + 1))
     for number in range(int(source.tasks.call.max()) + 1):
         tasks = np.flatnonzero(source.tasks.call == number)
-        own = sends[call == number]
+        of_call = sends[call == number]
         kind = Kind(int(source.tasks.kind[tasks[0]]))
         expected = 7 if kind in (Kind.SEND, Kind.RECV) else sent_in_all(kind, len(tasks))
-        assert plan.ops.size_bytes[own].sum() == expected, kind
+        assert plan.ops.size_bytes[of_call].sum() == expected, kind
         ranks = set(source.tasks.rank[tasks].tolist())
-        assert set(plan.ops.rank[own].tolist()) | set(plan.ops.peer[own].tolist()) == ranks
+        assert set(plan.ops.rank[of_call].tolist()) | set(plan.ops.peer[of_call].tolist()) == ranks
     computes = plan.ops.kind == OpKind.COMPUTE
     assert plan.ops.duration_ns[computes].sum() == sum((50 * (rank + 1) + 10 * (rank > 0)) * 1000 for rank in range(4))
 

@@ -26,8 +26,8 @@ def recorded(steps: list[Step], element_bytes: int = 4, priority: list[int] | No
         for number, (kind, amount, group, after) in enumerate(steps):
             computes = kind is Kind.COMPUTE
             duration, size = (amount, -1) if computes else (-1, amount)
-            own = (-1, -1, 0) if computes else (group, number, -1)
-            rows.append((rank, kind, duration, size, element_bytes, own[0], -1, own[1], own[2]))
+            of_task = (-1, -1, 0) if computes else (group, number, -1)
+            rows.append((rank, kind, duration, size, element_bytes, of_task[0], -1, of_task[1], of_task[2]))
             deps.append([rank * len(steps) + on for on in after])
     columns = [np.array(column, np.int64) for column in zip(*rows, strict=True)]
     start = np.concatenate([[0], np.cumsum([len(after) for after in deps])]).astype(np.int64)
@@ -50,8 +50,8 @@ BACKWARD: list[Step] = [
 
 
 def sizes(workload: Workload) -> list[int]:
-    own = (workload.tasks.rank == 0) & (workload.tasks.kind == REDUCE)
-    return [int(size) for size in workload.tasks.size_bytes[own]]
+    reductions = (workload.tasks.rank == 0) & (workload.tasks.kind == REDUCE)
+    return [int(size) for size in workload.tasks.size_bytes[reductions]]
 
 
 @pytest.mark.parametrize(

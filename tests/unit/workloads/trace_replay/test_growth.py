@@ -45,7 +45,7 @@ def sent_of_rank(source: Workload) -> list[int]:
     check(plan)
     sends = plan.ops.kind == OpKind.SEND
     sums = np.bincount(plan.ops.rank[sends], plan.ops.size_bytes[sends].astype(np.float64), source.ranks)
-    return [int(each) for each in sums]
+    return [int(total) for total in sums]
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -63,13 +63,13 @@ def test_a_grown_workload_is_a_workload_of_copies(
     assert (more.ranks, len(more.tasks)) == (copies * of.ranks, copies * count)
     assert more.compute_s == pytest.approx(np.tile(of.compute_s, copies))
     for copy in range(copies):
-        own = slice(copy * count, (copy + 1) * count)
-        assert (more.tasks.rank[own] == of.tasks.rank + copy * of.ranks).all()
-        assert (more.tasks.kind[own] == of.tasks.kind).all()
-        edges = slice(more.dep_start[own][0], more.dep_start[own][0] + len(of.dep_task)) if count else slice(0)
+        in_copy = slice(copy * count, (copy + 1) * count)
+        assert (more.tasks.rank[in_copy] == of.tasks.rank + copy * of.ranks).all()
+        assert (more.tasks.kind[in_copy] == of.tasks.kind).all()
+        edges = slice(more.dep_start[in_copy][0], more.dep_start[in_copy][0] + len(of.dep_task)) if count else slice(0)
         assert (more.dep_task[edges] == of.dep_task + copy * count).all()
         for group, ranks in enumerate(of.groups):
-            here = more.tasks.group[own][of.tasks.group == group]
+            here = more.tasks.group[in_copy][of.tasks.group == group]
             if len(here):
                 (number,) = set(here.tolist())
                 everywhere = [c * of.ranks + rank for c in range(copies) for rank in ranks]
@@ -157,7 +157,7 @@ def test_as_many_ranks_as_recorded_are_the_recorded_plan(scenario: Path) -> None
         compile_point(load_scenario(scenario, words).points[0].section).plans
         for words in ([], ["model.grow=all-ranks"])
     ]
-    one, other = (plan.digest() for each in plans for plan in each.values())
+    one, other = (plan.digest() for by_label in plans for plan in by_label.values())
     assert one == other
 
 

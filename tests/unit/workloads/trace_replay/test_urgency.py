@@ -76,7 +76,7 @@ def test_calls_are_divided_by_their_slack(tmp_path: Path, classes: int, expected
     source = backward_pass(tmp_path)
     by_task = classes_by_need(source, classes)
     by_call = [set(by_task[source.tasks.call == call].tolist()) for call in range(3)]
-    assert by_call == [{each} for each in expected]
+    assert by_call == [{level} for level in expected]
     assert set(by_task[source.tasks.call < 0].tolist()) == {0}
 
 
@@ -110,7 +110,7 @@ def test_the_latest_rank_starts_a_call_and_the_soonest_waits(tmp_path: Path) -> 
     nodes[0].append(chakra_node(5, chakra.SEND, [1], comm_size=8, comm_dst=1))
     nodes[1].append(chakra_node(5, chakra.RECV, [3], comm_size=8, comm_src=0))
     nodes[1].append(chakra_node(6, chakra.COMP, [5, 4], duration_us=5))
-    outcome = imported(*(chakra_file(tmp_path / f"{rank}.et", own) for rank, own in nodes.items()))
+    outcome = imported(*(chakra_file(tmp_path / f"{rank}.et", of_rank) for rank, of_rank in nodes.items()))
     assert outcome.workload is not None
     assert slacks_ns(outcome.workload).tolist() == [30_000, 225_000]
 
@@ -165,7 +165,8 @@ def test_recorded_priorities_become_classes_the_larger_first(tmp_path: Path) -> 
     check(plan)
     sends = plan.ops.kind == OpKind.SEND
     assert {
-        (int(order) >> 16, int(its_class)) for order, its_class in zip(plan.ops.order[sends], plan.ops.traffic_class[sends], strict=True)
+        (int(order) >> 16, int(its_class))
+        for order, its_class in zip(plan.ops.order[sends], plan.ops.traffic_class[sends], strict=True)
     } == {(0, 1), (1, 0), (2, 2), (3, CONTROL_CLASS)}  # fmt: skip
     assert len(set(plan.ops.lane[sends & (plan.ops.rank == 0)].tolist())) == 3, "a class waits in another's queue"
 
@@ -207,8 +208,8 @@ def test_a_plans_classes_are_written_as_priorities_and_come_back(tmp_path: Path)
         its: plan.ops.size_bytes[(plan.ops.kind == OpKind.SEND) & (plan.ops.traffic_class == its)].sum() for its in used
     }
     again = classes_as_recorded(outcome.workload)
-    for place, its in enumerate(used):
-        assert tasks.size_bytes[sends & (again == place)].sum() == by_class[its]
+    for level, its in enumerate(used):
+        assert tasks.size_bytes[sends & (again == level)].sum() == by_class[its]
 
 
 @pytest.fixture
@@ -271,7 +272,7 @@ def test_wrong_options_are_refused(scenario: Path, settings_of: list[str], says:
 )
 def test_priorities_that_cannot_be_classes(tmp_path: Path, count: int, says: str) -> None:
     said: list[dict[str, Any]] = [{"comm_priority": priority} for priority in range(count)] or [{}]
-    nodes = [reduction(number, [], **each) for number, each in enumerate(said, start=1)]
+    nodes = [reduction(number, [], **attributes) for number, attributes in enumerate(said, start=1)]
     imported(*(chakra_file(tmp_path / f"{rank}.et", nodes) for rank in range(2))).write(tmp_path / "small")
     path = tmp_path / "scenario.toml"
     path.write_text(SCENARIO)

@@ -36,24 +36,24 @@ def workloads(draw: st.DrawFn) -> Workload:
         kind = draw(st.sampled_from(list(Kind)))
         width = draw(st.sampled_from([1, 2, 4]))
         size = width * draw(st.integers(0, 50))
-        place = f"step {number}"
+        item = f"step {number}"
         if kind is Kind.COMPUTE:
             record = records[draw(st.integers(0, ranks - 1))]
             record.compute(draw(st.integers(0, 9000)), draw(st.sampled_from([0, 2])), after(record))
         elif kind in POINT_TO_POINT:
             if ranks > 1:
                 src, dst = draw(st.lists(st.integers(0, ranks - 1), min_size=2, max_size=2, unique=True))
-                add(src, Call(Kind.SEND, place, size, width, peer=dst))
-                add(dst, Call(Kind.RECV, place, size, width, peer=src))
+                add(src, Call(Kind.SEND, item, size, width, peer=dst))
+                add(dst, Call(Kind.RECV, item, size, width, peer=src))
         else:
             name = draw(st.sampled_from(sorted(names)))
             root = draw(st.sampled_from(names[name])) if kind in ROOTED else -1
             for rank in names[name]:
-                add(rank, Call(kind, place, 0 if kind is Kind.BARRIER else size, width, name, root))
+                add(rank, Call(kind, item, 0 if kind is Kind.BARRIER else size, width, name, root))
     records[0].call(Call(Kind.BARRIER, "the end", group="g0"))
     for rank in range(1, ranks):
         records[rank].call(Call(Kind.BARRIER, "the end", group="g0"))
     findings = Findings()
-    found = assemble("random", records, Reading(), findings)
-    assert found is not None, findings.all
-    return found
+    workload = assemble("random", records, Reading(), findings)
+    assert workload is not None, findings.all
+    return workload

@@ -131,8 +131,8 @@ def execution_trace(path: Path, calls: Iterable[dict[str, Any]], *, ranks: list[
         tensors = [[[1, 2, 0, said["elements"], 4, "cuda:1"]]] if said["elements"] else []
         inputs = [*tensors, said["sequence"], ["0", "default_pg"], said["member"], said["name"], [], [], 0, 1, 2]
         attributes = {
-            "collective_name": said["name"], "dtype": "Float", "in_msg_nelems": said["elements"], "out_msg_nelems": said["elements"],
-            "pg_name": "0", "pg_size": 2,
+            "collective_name": said["name"], "dtype": "Float", "in_msg_nelems": said["elements"],
+            "out_msg_nelems": said["elements"], "pg_name": "0", "pg_size": 2,
         }  # fmt: skip
         listed = [{"name": name, "type": "", "value": value} for name, value in attributes.items()]
         node = {
@@ -202,9 +202,10 @@ def jsonized(message: Any) -> dict[str, Any]:
 def graph_node(node: Any) -> dict[str, Any]:
     """A node as a `workload_graph` has it."""
     known = chakra_json.GraphNode.__struct_fields__
-    said = {each.name: chakra.value_of(each) for each in node.attr if each.name in known}
+    said = {attribute.name: chakra.value_of(attribute) for attribute in node.attr if attribute.name in known}
     return {
-        "Id": node.id, "Name": node.name, "NodeType": node.type, "runtime": node.duration_micros, "data_deps": list(node.data_deps),
+        "Id": node.id, "Name": node.name, "NodeType": node.type, "runtime": node.duration_micros,
+        "data_deps": list(node.data_deps),
         **{name: value for name, value in said.items() if isinstance(value, int | float | str | None)},
     }  # fmt: skip
 

@@ -27,7 +27,7 @@ PAIRS: dict[str, tuple[int, ...]] = {"tp0": (0, 1), "tp1": (2, 3), "dp0": (0, 2)
 
 
 def of_ranks(folder: Path, nodes: dict[int, list[Any]], reading: Reading | None = None) -> Imported:
-    paths = [chakra_file(folder / f"r{rank}.et", own) for rank, own in nodes.items()]
+    paths = [chakra_file(folder / f"r{rank}.et", of_rank) for rank, of_rank in nodes.items()]
     return imported(*paths, reading=reading)
 
 
@@ -133,17 +133,17 @@ ROW_BYTES = 8
 def of_experts(folder: Path, **said: Any) -> Imported:
     """An all-to-all of profiles of three ranks, with rows of two floats."""
     paths = []
-    for rank, own in enumerate(SPLITS):
+    for rank, of_rank in enumerate(SPLITS):
         got = [other[rank] for other in SPLITS]
         trace = KinetoFile(rank, range(3))
         listed: dict[str, Any] = {
-            "In split size": str(list(own)),
+            "In split size": str(list(of_rank)),
             "Out split size": str(got),
             "Out msg nelems": 2 * sum(got),
             "Process Group Ranks": "[0, 1, 2]",
             "Group size": 3,
         } | (said if rank == 1 else {})
-        trace.collective("all_to_allv", 2 * sum(own), at=0, begin=10, dur=5, **listed)
+        trace.collective("all_to_allv", 2 * sum(of_rank), at=0, begin=10, dur=5, **listed)
         paths.append(trace.write(folder / f"{rank}.json"))
     return imported(*paths)
 
@@ -166,8 +166,8 @@ def test_parts_of_different_sizes_are_replayed_as_recorded(tmp_path: Path, algor
     )
     assert {(src, dst): size for src, dst, size in moved} == {
         (src, dst): rows * ROW_BYTES
-        for src, own in enumerate(SPLITS)
-        for dst, rows in enumerate(own)
+        for src, of_src in enumerate(SPLITS)
+        for dst, rows in enumerate(of_src)
         if src != dst and rows
     }
     assert outcome.summary is not None
@@ -194,7 +194,9 @@ def test_a_rank_whose_parts_are_alike_says_nothing_of_them(tmp_path: Path) -> No
 def test_parts_on_which_ranks_do_not_agree_are_refused(tmp_path: Path, said: dict[str, Any], complaint: str) -> None:
     outcome = of_experts(tmp_path, **said)
     assert outcome.workload is None
-    assert any(re.search(complaint, each.words) and "1.json" in each.words for each in outcome.refusals), words(outcome)
+    assert any(re.search(complaint, finding.words) and "1.json" in finding.words for finding in outcome.refusals), (
+        words(outcome)
+    )
 
 
 def test_parts_of_different_sizes_say_nothing_of_ranks_without_a_file_or_of_more_ranks(tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ from tests.unit.workloads.traces.small_traces import (
 @given(st.sampled_from(FORMATS), st.integers(0, 10**9))
 def test_it_ends_as_it_should(format_name: str, number: int) -> None:
     with tempfile.TemporaryDirectory() as folder, limited_memory():
-        found = outcome(hostile_input(format_name, number), Path(folder))
-    assert found.sound, f"{format_name} {number}: {found.ended}\n{found.details}"
+        result = outcome(hostile_input(format_name, number), Path(folder))
+    assert result.sound, f"{format_name} {number}: {result.ended}\n{result.details}"
 
 
 def test_inputs_repeat_and_some_of_each_format_become_workloads(tmp_path: Path) -> None:
@@ -99,8 +99,8 @@ def test_very_many_calls_and_groups(tmp_path: Path, world: int, said: dict[str, 
     if world == 2:
         trace.collective("allreduce", 5, at=0, begin=5, dur=1)
     for number in range(1, 2000):
-        own = {"Process Group Name": str(number), **said}
-        trace.collective("allreduce", 50, at=20 * number, begin=20 * number + 5, dur=1, **own)
+        arguments = {"Process Group Name": str(number), **said}
+        trace.collective("allreduce", 50, at=20 * number, begin=20 * number + 5, dur=1, **arguments)
     path = trace.write(tmp_path / "a.json")
     with limited_memory():
         assert tried(tmp_path, path).ended == "refused"

@@ -51,9 +51,9 @@ def reduced(outcome: Imported) -> list[int]:
     """Elements of four bytes of rank 0's all-reduces, in order."""
     assert outcome.workload is not None, words(outcome)
     tasks = outcome.workload.tasks
-    own = (tasks.kind == Kind.ALL_REDUCE) & (tasks.rank == 0)
-    found: list[int] = (tasks.size_bytes[own] // 4).tolist()
-    return found
+    reductions = (tasks.kind == Kind.ALL_REDUCE) & (tasks.rank == 0)
+    values: list[int] = (tasks.size_bytes[reductions] // 4).tolist()
+    return values
 
 
 @pytest.mark.parametrize("outcome", [kineto, execution_trace])
@@ -69,10 +69,10 @@ def test_a_step_of_the_profile_waits_where_ddp_does() -> None:
     outcome = kineto()
     assert outcome.workload is not None
     tasks = outcome.workload.tasks
-    own = np.flatnonzero(tasks.rank == 0)
+    of_rank = np.flatnonzero(tasks.rank == 0)
     waits = [
         (task, on)
-        for task in own[tasks.kind[own] == Kind.COMPUTE].tolist()
+        for task in of_rank[tasks.kind[of_rank] == Kind.COMPUTE].tolist()
         for on in outcome.workload.dep_task[
             outcome.workload.dep_start[task] : outcome.workload.dep_start[task + 1]
         ].tolist()

@@ -41,7 +41,7 @@ Holdings = list[dict[int, Counter[int]]]
 
 def fitting(kind: Collective, name: str, per_machine: int) -> list[Layout]:
     layouts = [Layout(tuple(i // per_machine for i in range(count))) for count in MEMBERS]
-    return [own for own in layouts if ALGORITHMS[kind][name].fits(own) and own.members > per_machine]
+    return [layout for layout in layouts if ALGORITHMS[kind][name].fits(layout) and layout.members > per_machine]
 
 
 def built(kind: Collective, name: str, layout: Layout, *, root: int = 0, channels: int = 1) -> Schedule:
@@ -67,7 +67,7 @@ def carried_out(schedule: Schedule, kind: Collective, members: int, root: int) -
 
 
 @pytest.mark.parametrize("per_machine", [1, 2, 3])
-@pytest.mark.parametrize(("kind", "name"), [each for each in NAMED if each[0] in DATA])
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, name in NAMED if kind in DATA])
 def test_what_is_promised_is_delivered(kind: Collective, name: str, per_machine: int) -> None:
     layouts = fitting(kind, name, per_machine)
     assert layouts
@@ -218,7 +218,8 @@ def replayed(
     zeros = np.zeros(members, np.int64)
     root = 1 if kind in ROOTED else -1
     tasks = Tasks(
-        np.arange(members), zeros + int(Kind[kind.name]), zeros - 1, zeros + size, zeros + 4, zeros, zeros + root, zeros, zeros - 1
+        np.arange(members), zeros + int(Kind[kind.name]), zeros - 1, zeros + size, zeros + 4, zeros, zeros + root,
+        zeros, zeros - 1,
     )  # fmt: skip
     nothing = np.zeros(0, np.int64)
     call = Workload("one call", members, (tuple(range(members)),), tasks, np.zeros(members + 1, np.int64), nothing)

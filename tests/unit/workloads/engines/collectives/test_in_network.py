@@ -36,10 +36,10 @@ def on(fabric: Fabric, per_host: int) -> Fabric:
 
 def compiled(job: Job, name: str, options: dict[str, Any]) -> Plan:
     chosen = strategy(name)
-    own = chosen.options.model_validate({"algorithm": NAME, **options})
-    assert chosen.aggregators(own)
+    settings = chosen.options.model_validate({"algorithm": NAME, **options})
+    assert chosen.aggregators(settings)
     assert not chosen.aggregators(chosen.options())
-    (plan,) = chosen.compile(job, own).values()
+    (plan,) = chosen.compile(job, settings).values()
     return plan
 
 
@@ -75,9 +75,9 @@ def test_every_place_of_a_machine_sends_by_every_spine(spines: int, beside: int)
     schedule = all_reduce(tree)
     assert schedule.parts == beside * spines
     leaves = range(members, members + 2)
-    place = {part: src % beside for src, dst, part in schedule.rows[:, :3].tolist() if src < members and dst in leaves}
+    rail = {part: src % beside for src, dst, part in schedule.rows[:, :3].tolist() if src < members and dst in leaves}
     passed = {
-        (place[part], dst)
+        (rail[part], dst)
         for src, dst, part in schedule.rows[:, :3].tolist()
         if src in leaves and dst not in range(members + 2)
     }

@@ -80,8 +80,8 @@ def one_bucket(
         1,
         Costs(message_latency_s=latency_s),
     )
-    found = strategy("ddp")
-    (plan,) = found.compile(job, found.options.model_validate(options)).values()
+    ddp = strategy("ddp")
+    (plan,) = ddp.compile(job, ddp.options.model_validate(options)).values()
     check(plan)
     return plan
 

@@ -28,7 +28,7 @@ def test_copies_of_a_message_stay_copies_of_its_segment() -> None:
     assert cut.channel is not None
     assert cut.rows[:, 4:].tolist() == np.repeat(rows[:, 4:], 2, axis=0).tolist(), "nothing but the part is another"
     told = zip(cut.src, cut.dst, cut.part, cut.step, cut.channel, cut.copies, strict=True)
-    assert [tuple(map(int, each)) for each in told] == [
+    assert [tuple(map(int, triple)) for triple in told] == [
         (0, 1, 0, 0, 4, 0),
         (0, 1, 2, 0, 4, 1),
         (0, 2, 0, 0, 4, 0),

@@ -38,8 +38,8 @@ def test_1f1b_keeps_as_many_activations_as_there_are_stages_from_here_on(stage: 
 
 
 def test_1f1b_of_the_second_of_three_stages() -> None:
-    found = "".join(f"{'F' if forward else 'B'}{number}" for forward, number, _ in passes_of_stage("1f1b", 3, 1, 4))
-    assert found == "F0F1B0F2B1F3B2B3"
+    order = "".join(f"{'F' if forward else 'B'}{number}" for forward, number, _ in passes_of_stage("1f1b", 3, 1, 4))
+    assert order == "F0F1B0F2B1F3B2B3"
 
 
 @given(stages=st.integers(2, 6), rounds=st.integers(1, 4), chunks=st.integers(2, 4), data=st.data())

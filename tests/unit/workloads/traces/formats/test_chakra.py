@@ -149,7 +149,9 @@ def test_what_would_be_a_guess_is_refused_with_its_node(
     nodes[1] = chakra_node(6, chakra.COLL, [5], **{**ALL_REDUCE, **attributes})
     outcome = imported(*both(tmp_path, nodes))
     assert outcome.workload is None
-    assert any("node 6: " in each.words and complaint in each.words for each in outcome.refusals), words(outcome)
+    assert any("node 6: " in finding.words and complaint in finding.words for finding in outcome.refusals), words(
+        outcome
+    )
 
 
 def test_groups_that_are_given(tmp_path: Path) -> None:

@@ -16,13 +16,13 @@ def chain(workload: Workload, rank: int = 0) -> list[tuple[str, int, list[int]]]
     """A rank's tasks: kind, microseconds (computation) or bytes, and what each waits for; numbered from 0."""
     tasks = workload.tasks
     first = int((tasks.rank < rank).sum())
-    found = []
+    steps = []
     for task in range(first, first + int((tasks.rank == rank).sum())):
         kind = Kind(int(tasks.kind[task]))
         amount = int(tasks.duration_ns[task]) // 1000 if kind is Kind.COMPUTE else int(tasks.size_bytes[task])
         after = workload.dep_task[workload.dep_start[task] : workload.dep_start[task + 1]] - first
-        found.append((kind.words, amount, sorted(after.tolist())))
-    return found
+        steps.append((kind.words, amount, sorted(after.tolist())))
+    return steps
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.json.gz"])
@@ -112,8 +112,8 @@ def test_what_would_be_a_guess_is_refused_with_file_and_event(
     outcome = imported(trace.write(tmp_path / "a.json"))
     assert outcome.workload is None
     assert any(
-        f"{tmp_path / 'a.json'}: traceEvents[0]: " in each.words and complaint in each.words
-        for each in outcome.refusals
+        f"{tmp_path / 'a.json'}: traceEvents[0]: " in finding.words and complaint in finding.words
+        for finding in outcome.refusals
     )
 
 
@@ -149,7 +149,7 @@ def test_kernels_of_nccl_without_sizes_are_refused(tmp_path: Path) -> None:
     trace = KinetoFile()
     trace.kernel(0, 10, 5, name="ncclKernel_AllReduce_RING_LL_Sum_float")
     outcome = imported(trace.write(tmp_path / "a.json"))
-    assert [each.what.partition(",")[0] for each in outcome.refusals] == ["kernels of NCCL"]
+    assert [finding.what.partition(",")[0] for finding in outcome.refusals] == ["kernels of NCCL"]
 
 
 def test_how_far_the_gpu_is_behind_the_host_is_no_computation(tmp_path: Path) -> None:
