@@ -1,18 +1,19 @@
 """What passed a machine's port by its captured packets, for figures of utilisation: never by what the agents' logs say of it.
 
-A capture file is read as a stream, once, and kept as columns beside it (analysis/packets/captures.py). Only points whose verdict is valid
-are read: it has compared the packets with the port's counters and the plan's messages, and the times of iterations by packets alone with
-those of the logs (analysis/verdict/packet_checks.py).
+A capture file is read as a stream, once, and kept as columns in the cache (analysis/packets/captures.py). Only points whose
+verdict is valid are read: it has compared the packets with the port's counters and the plan's messages, and the times of
+iterations by packets alone with those of the logs (analysis/verdict/packet_checks.py).
 """
 
 from __future__ import annotations
 
 from gradwire.analysis.iterations import iteration_ends_ns
-from gradwire.analysis.packets.captures import read_captures
+from gradwire.analysis.packets.captures import CACHED_CAPTURES, read_captures
 from gradwire.analysis.packets.reading import Bool, Capture
 from gradwire.analysis.parameters import describe
 from gradwire.analysis.utilisation.line_use import Utilisation, utilisation
 from gradwire.datatypes.plan import Plan
+from gradwire.vm.kernel import cache_folder
 from reproduction.scoring.evidence import NoEvidence, PointEvidence
 
 FROM_PACKETS = "from captured packets"
@@ -31,7 +32,7 @@ def capture_of(point: PointEvidence, host: str = "h1") -> Capture:
     (wanted,) = (port.interface for port in point.fabric.ports_named((host,)))
     if wanted not in ports:
         raise NoEvidence(f"{name}: port {wanted} was not captured (run.capture of its scenario)")
-    return read_captures(point.folder, point.fabric, record)[ports.index(wanted)]
+    return read_captures(point.folder, point.fabric, record, cache_folder() / CACHED_CAPTURES)[ports.index(wanted)]
 
 
 def use_of_port(point: PointEvidence, bin_s: float, host: str = "h1") -> Utilisation:
