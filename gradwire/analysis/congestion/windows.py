@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from gradwire.analysis.fluid.delays import Delays, delays_of
 from gradwire.analysis.fluid.ideal import LARGEST_PLAN_OPS, IdealRun
-from gradwire.analysis.fluid.paths import SpineOf, ports_between
+from gradwire.analysis.fluid.paths import SpineOf, port_rates_bps, ports_between
 from gradwire.datatypes.delays import link_delays_s
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import PlannedFault, PointRecord, WindowState
@@ -85,13 +85,13 @@ def short_windows(fabric: Fabric, record: PointRecord, spine_of: SpineOf | None)
     if not states:
         return ()
     port_s = delays_of(fabric, link_delays_s(fabric, [told.fault for told in record.faults])).port_s
-    rates = [fabric.rate_bps] * (2 * fabric.hosts) + 2 * [trunk.rate_bps for trunk in fabric.tree.trunks]
+    rates_bps = port_rates_bps(fabric)
     names, found = fabric.endpoint_names(), []
     for state in states:
         there = ports_between(fabric, state.src_host, state.dst_host, spine_of)
         back = ports_between(fabric, state.dst_host, state.src_host, spine_of)
         round_trip_s = sum(port_s[port] for port in (*there, *back))
-        rate_bps = min((rates[port] for port in there), default=0.0)
+        rate_bps = min((float(rates_bps[port]) for port in there), default=0.0)
         path_bytes = rate_bps / 8 * fabric.goodput_share() * round_trip_s
         window_bytes = kept_bytes(state)
         if window_bytes < min(path_bytes, state.acknowledged_bytes):
