@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 
 import numpy as np
 
 from gradwire.analysis.agreement.causes import ENOUGH_WITHIN_MARGIN, Cause, Deviation, Trial
-from gradwire.analysis.agreement.held import Held
+from gradwire.analysis.agreement.held import Float64, Held
 from gradwire.analysis.agreement.skew import Amplification, amplification
 from gradwire.analysis.agreement.wording import rough
 from gradwire.analysis.bounds import slowest_bps
@@ -54,6 +55,38 @@ class Seen:
     short_windows: tuple[ShortWindow, ...] = ()
 
 
+class _Estimates:
+    """Estimates of a run that several trials need, each made once, when it is asked for."""
+
+    def __init__(self, run: IdealRun, ideal_s: float) -> None:
+        self._run = run
+        self._times_s = {0: ideal_s}
+        self._amplifications: dict[tuple[int, float], Amplification] = {}
+
+    @cached_property
+    def iterations_s(self) -> Float64:
+        """Time of each measured iteration on an ideal network."""
+        return self._run.iterations_s()
+
+    def holding(self, held_bytes: int) -> IdealRun:
+        """The run on a network that holds so much of each connection; the run itself for 0."""
+        return self._run.of(Buffered(held_bytes)) if held_bytes else self._run
+
+    def time_s(self, held_bytes: int) -> float:
+        """Mean of the measured iterations on that network."""
+        if held_bytes not in self._times_s:
+            self._times_s[held_bytes] = self.holding(held_bytes).time_s()
+        return self._times_s[held_bytes]
+
+    def amplification(self, held_bytes: int, most_delay_s: float, whole_bytes: int) -> Amplification:
+        """What delays of messages do there. whole_bytes: as of `amplification`, the same for all trials of a run."""
+        key = held_bytes, most_delay_s
+        if key not in self._amplifications:
+            holding, undelayed_s = self.holding(held_bytes), self.time_s(held_bytes)
+            self._amplifications[key] = amplification(holding, most_delay_s, whole_bytes, undelayed_s)
+        return self._amplifications[key]
+
+
 def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
     """Each effect in an estimate of its own, in the order in which they should be believed: what is known exactly first, bounds last.
 
@@ -69,14 +102,15 @@ def trials(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
     if any(seen.far.port_s):
         yield from _with_long_links(run, seen)
         return
+    estimates = _Estimates(run, deviation.ideal_s)
     yield from _with_long_bursts(run, seen)
-    yield from _without_start(run, deviation, seen)
-    yield from _without_end(run, deviation, seen)
+    yield from _without_start(run, deviation, seen, estimates)
+    yield from _without_end(deviation, seen, estimates)
     yield from _with_acks(run)
-    yield from _with_held_bytes(run, seen)
+    yield from _with_held_bytes(run, seen, estimates)
     yield from _with_copies(deviation, seen)
-    yield from _with_jitter(run, deviation, seen)
-    yield from _with_workers_apart(run, seen)
+    yield from _with_jitter(run, deviation, seen, estimates)
+    yield from _with_workers_apart(seen, estimates)
     yield from _with_bursts(run, seen)
 
 
@@ -98,21 +132,21 @@ def _with_long_links(run: IdealRun, seen: Seen) -> Iterator[Trial]:
         yield Trial(Cause.WINDOWS, with_windows(run, seen.far, seen.short_windows).time_s(), effect)
 
 
-def _without_start(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
+def _without_start(run: IdealRun, deviation: Deviation, seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
     """What the estimate would have to be if nothing but the cold start were off."""
     if run.window.warmup or len(seen.iterations_s) < 2:
         return
-    others_s, ideal_s = float(np.mean(seen.iterations_s[1:])), float(np.mean(run.iterations_s()[1:]))
+    others_s, ideal_s = float(np.mean(seen.iterations_s[1:])), float(np.mean(estimates.iterations_s[1:]))
     first = quantity(seen.iterations_s[0], "s")
     effect = f"It is measured and took {first}; the others take {others_s / ideal_s:.3f} times their estimate"
     yield Trial(Cause.START, deviation.measured_s - deviation.late_s - (others_s - ideal_s), effect)
 
 
-def _without_end(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
+def _without_end(deviation: Deviation, seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
     """What the estimate would have to be if nothing but the end of the run were off, after which no traffic competes any more."""
     if len(seen.iterations_s) < 2:
         return
-    others_s, ideal_s = float(np.mean(seen.iterations_s[:-1])), float(np.mean(run.iterations_s()[:-1]))
+    others_s, ideal_s = float(np.mean(seen.iterations_s[:-1])), float(np.mean(estimates.iterations_s[:-1]))
     last = quantity(seen.iterations_s[-1], "s")
     effect = f"None follows it, so that it took {last}; the others take {others_s / ideal_s:.3f} times their estimate"
     yield Trial(Cause.END, deviation.measured_s - deviation.late_s - (others_s - ideal_s), effect)
@@ -127,13 +161,13 @@ def _with_acks(run: IdealRun) -> Iterator[Trial]:
         yield Trial(Cause.ACKS, slower.time_s(), effect)
 
 
-def _with_held_bytes(run: IdealRun, seen: Seen) -> Iterator[Trial]:
+def _with_held_bytes(run: IdealRun, seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
     """Queues go on while so much of a connection has not arrived; what most of the payload met, and what half of it did."""
     sizes = {seen.held.most_bytes: "up to", seen.held.typical_bytes: "typically"}
     for size_bytes, often in sizes.items():
         if not size_bytes:
             continue
-        with_held_s = run.of(Buffered(size_bytes)).time_s()
+        with_held_s = estimates.time_s(size_bytes)
         held = f"{often} {rough(size_bytes, 'bytes')} per connection"
         if isinstance(run.send_ends, Buffered):
             unsent = quantity(run.send_ends.unsent_bytes, "bytes")
@@ -160,7 +194,7 @@ def _with_copies(deviation: Deviation, seen: Seen) -> Iterator[Trial]:
         yield Trial(Cause.SWITCHES, deviation.ideal_s - seen.copies_apart_s, effect, is_bound=True)
 
 
-def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Trial]:
+def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
     """Messages arrive late at random, by up to a turn of another flow, on a network that holds what this one held.
 
     Between two flows that share a port evenly, a message is late by a turn at most, and by its own size if it is shorter. That may happen
@@ -173,8 +207,7 @@ def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Tr
     turn_s = turn_bytes * 8 / (run.fabric.goodput_share() * run.fabric.rate_bps)
     sizes = dict.fromkeys((seen.held.most_bytes, seen.held.typical_bytes))
     for held_bytes, ports in product(sizes, (1, 2 * (1 + len(run.fabric.tree.tiers)))):
-        holding = run.of(Buffered(held_bytes)) if held_bytes else run
-        held = amplification(holding, ports * turn_s, turn_bytes)
+        held = estimates.amplification(held_bytes, ports * turn_s, turn_bytes)
         if deviation.share(held.random_s - held.undelayed_s) < ENOUGH_WITHIN_MARGIN:
             continue  # What is held may explain it; that messages are late as well does not.
         where = f" at each of {ports} ports" if ports > 1 else ""
@@ -182,11 +215,11 @@ def _with_jitter(run: IdealRun, deviation: Deviation, seen: Seen) -> Iterator[Tr
         if not held.is_amplified:
             yield Trial(Cause.BURSTS, held.random_s, f"Messages arrive {late}")
         elif deviation.is_explained(held.random_s):
-            alone = amplification(run, ports * turn_s, turn_bytes, deviation.ideal_s)
+            alone = estimates.amplification(0, ports * turn_s, turn_bytes)
             yield Trial(Cause.SKEW, held.random_s, _skew_in_words(late, alone, held, held_bytes))
 
 
-def _with_workers_apart(run: IdealRun, seen: Seen) -> Iterator[Trial]:
+def _with_workers_apart(seen: Seen, estimates: _Estimates) -> Iterator[Trial]:
     """Workers begin as far apart as they did, once. What they met then decides whether they get back in step."""
     apart_s = max(seen.apart_s, default=0.0)
     for held_bytes in dict.fromkeys((seen.held.most_bytes, seen.held.typical_bytes)) if apart_s else ():
@@ -194,8 +227,7 @@ def _with_workers_apart(run: IdealRun, seen: Seen) -> Iterator[Trial]:
         if held_bytes:
             held = rough(held_bytes, "bytes")
             effect += f", and do not get back in step where queues go on with up to {held} of a connection not arrived, as they did"
-        holding = run.of(Buffered(held_bytes)) if held_bytes else run
-        yield Trial(Cause.SKEW, holding.time_apart_s(seen.apart_s), effect)
+        yield Trial(Cause.SKEW, estimates.holding(held_bytes).time_apart_s(seen.apart_s), effect)
 
 
 def _skew_in_words(late: str, alone: Amplification, held: Amplification, held_bytes: int) -> str:
