@@ -19,7 +19,7 @@ from typing import NoReturn, Protocol
 from rich.console import RenderableType
 
 from gradwire import PACKAGE
-from gradwire.analysis.frames.points import write_points_csv
+from gradwire.analysis.point_frames import write_points_csv
 from gradwire.analysis.points import PointResult
 from gradwire.datatypes.plan import Plan
 from gradwire.faults import InputFault

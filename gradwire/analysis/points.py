@@ -1,4 +1,4 @@
-"""One row per point: its parameters, its measurements and its verdict. analysis/frames/points.py writes them to points.csv."""
+"""One row per point: its parameters, its measurements and its verdict. analysis/point_frames.py writes them to points.csv."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from gradwire.analysis.packets.line_use import compute_share
 from gradwire.analysis.points import PointResult
-from gradwire.analysis.utilisation.line_use import compute_share
 from gradwire.datatypes.plan import Combine
 from reproduction.geryon.points import FC, SKEWED, share_of_kind
 from reproduction.measuring.captured import FROM_PACKETS, capture_of, carries_data, use_of_port

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from gradwire.analysis.points import PointResult
-from gradwire.analysis.printed.tolerances import Order
+from gradwire.analysis.printed import Order
 from gradwire.datatypes.plan import Int64, OpKind, Plan, Role
 from reproduction.gradientflow.points import (
     FP32_BYTES,

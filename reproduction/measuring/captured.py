@@ -8,10 +8,10 @@ iterations by packets alone with those of the logs (analysis/verdict/packet_chec
 from __future__ import annotations
 
 from gradwire.analysis.iterations import iteration_ends_ns
+from gradwire.analysis.packets.capture_files import Bool, Capture
 from gradwire.analysis.packets.captures import CACHED_CAPTURES, read_captures
-from gradwire.analysis.packets.reading import Bool, Capture
+from gradwire.analysis.packets.line_use import Utilisation, utilisation
 from gradwire.analysis.parameters import describe
-from gradwire.analysis.utilisation.line_use import Utilisation, utilisation
 from gradwire.datatypes.plan import Plan
 from gradwire.vm.kernel import cache_folder
 from reproduction.scoring.evidence import NoEvidence, PointEvidence

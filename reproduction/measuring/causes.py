@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.analysis.path.critical_path import CriticalPath, critical_path
+from gradwire.analysis.timeline.critical_path import CriticalPath, critical_path
 from reproduction.scoring.evidence import NoEvidence, PointEvidence, Points
 from reproduction.scoring.explanations import Explanation
 from reproduction.scoring.reference import Claim

@@ -5,7 +5,7 @@ Mechanisms and their sweeps: mechanisms.py. Why claims differ: explanations.py.
 
 from __future__ import annotations
 
-from gradwire.analysis.printed.tolerances import Order
+from gradwire.analysis.printed import Order
 from gradwire.datatypes.plan import Combine, OpKind, Plan, Role
 from gradwire.datatypes.records import OpLog
 from reproduction.netops.points import (

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from gradwire.analysis.link_loads import binned_bytes
-from gradwire.analysis.packets.reading import Bool, Capture
-from gradwire.analysis.utilisation.line_use import BIN_S, Float64, compute_share
+from gradwire.analysis.packets.capture_files import Bool, Capture
+from gradwire.analysis.packets.line_use import BIN_S, Float64, compute_share
 from gradwire.datatypes.plan import Plan, Role
 from reproduction.measuring.captured import capture_of, carries_data, use_of_port
 from reproduction.measuring.causes import path_of_slowest

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradwire.analysis.iterations import iteration_ends_ns
-from gradwire.analysis.packets.reading import Bool
-from gradwire.analysis.utilisation.line_use import BIN_S, Float64
+from gradwire.analysis.packets.capture_files import Bool
+from gradwire.analysis.packets.line_use import BIN_S, Float64
 from gradwire.datatypes.records import Int64
 from reproduction.measuring.captured import FROM_PACKETS, use_of_port
 from reproduction.pages.curves import draws

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradwire.analysis.printed.tolerances import APPROX_SHARE, EFFICIENCY_POINTS, EXACT_SHARE, NUMBER_SHARE
+from gradwire.analysis.printed import APPROX_SHARE, EFFICIENCY_POINTS, EXACT_SHARE, NUMBER_SHARE
 from gradwire.analysis.report.tables import Link, TextTable, markdown_table
 from reproduction.pages.facts import Facts
 from reproduction.pages.rows import ClaimRow
@@ -23,7 +23,7 @@ curve runs; or a formula. It holds if
 - a bound is kept, an order is the printed one, ties told apart from differences,
 - a curve runs as its predicate says, or a formula gives what the plan or the run does.
 
-`gradwire/analysis/printed/tolerances.py` gives each tolerance with its reason. A cell that a constant was fitted on never counts. A claim
+`gradwire/analysis/printed.py` gives each tolerance with its reason. A cell that a constant was fitted on never counts. A claim
 is direct if its scenario runs as large as printed, and scaled if it runs on fewer machines, as its page says. Numbers that are off by more
 than 15 % are explained from plans and logs; each paper's page tells every cause once, with the claims that it explains."""
 

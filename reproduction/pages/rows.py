@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from gradwire.analysis.frames.csv_files import read_texts, write_csv
+from gradwire.analysis.point_frames import read_texts, write_csv
 from gradwire.faults import InputFault
 from reproduction.scoring.reference import Kind, rank_text
 from reproduction.scoring.score import Outcome, Result, Status, group_of

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from gradwire.analysis.parameters import Value, describe, fits, parameter_number
 from gradwire.analysis.points import PointResult, pool_seeds
-from gradwire.analysis.printed.tolerances import Order
+from gradwire.analysis.printed import Order
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PointRecord

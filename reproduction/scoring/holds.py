@@ -1,4 +1,4 @@
-"""The judge: whether a claim holds, with the tolerances of gradwire/analysis/printed/tolerances.py.
+"""The judge: whether a claim holds, with the tolerances of gradwire/analysis/printed.py.
 
 Shapes and formulas carry the answer of their predicate (reproduction/scoring/shapes.py); everything else is decided here.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gradwire.analysis.printed.tolerances import (
+from gradwire.analysis.printed import (
     EFFICIENCY_METRICS,
     EFFICIENCY_POINTS,
     TIE_SHARE,

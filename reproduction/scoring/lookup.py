@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gradwire.analysis.points import PointResult, half_interval
-from gradwire.analysis.printed.tolerances import Order
+from gradwire.analysis.printed import Order
 from gradwire.faults import InternalFault
 from reproduction.scoring.evidence import Measured, Points, ranked
 from reproduction.scoring.reference import Claim, Kind, rank_names

@@ -1,7 +1,7 @@
 """What the papers print: reference values and their sources, read from <paper>/reference.toml and checked whole.
 
 Nothing here is measured, and nothing in the emulator is computed from it. Values that gradwire itself shows beside its points are in
-gradwire/analysis/printed, and claims take them from there (`shipped = true`).
+gradwire/analysis/printed_values, and claims take them from there (`shipped = true`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from gradwire.analysis.printed.cells import shipped_values
+from gradwire.analysis.cells import shipped_values
 from gradwire.faults import InputFault, InternalFault
 from gradwire.validation import key_of, reason_of
 
@@ -198,7 +198,7 @@ def _completed(scenario: object, claim: Any) -> Any:
     value = shipped_values().get(str(scenario), {}).get(str(claim.get("id")))
     if value is None:
         raise ValueError(
-            f"claim {claim.get('id')}: shipped = true, but gradwire/analysis/printed has no such value of {scenario}"
+            f"claim {claim.get('id')}: shipped = true, but gradwire/analysis/printed_values has no such value of {scenario}"
         )
     shown = value.model_dump(exclude={"id", "value"}) | {"printed": value.value}
     if twice := sorted(shown.keys() & claim.keys()):

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from gradwire.analysis.printed.tolerances import Order
+from gradwire.analysis.printed import Order
 from gradwire.analysis.scheduling import schedules
 from gradwire.datatypes.plan import OpKind
 from reproduction.measuring.timelines import begin_ns

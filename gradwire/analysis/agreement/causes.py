@@ -1,6 +1,7 @@
 """Why a run is off its estimate on an ideal network: which effect, included in the estimate, brings it to what was measured.
 
-The decision is pure. What the effects are, and how each is included, is in analysis/agreement/trials.py.
+The decision is pure. What the effects are, and how each is included, is in analysis/agreement/trials.py. The sentences go on after
+"x fluid is 1.164: ".
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+
+from gradwire.analysis.quantities import quantity
 
 MARGIN = 0.02
 """How far a run may be off before a cause is looked for, as a share of its estimate.
@@ -128,3 +131,44 @@ def first_cause(deviation: Deviation, trials: Iterable[Trial]) -> Trial | None:
                 return trial
             enough.append(trial)
     return max(enough, key=lambda trial: deviation.explained(trial.with_effect_s), default=None)
+
+
+SUBJECTS = {
+    Cause.AGENTS: "late agents explain",
+    Cause.START: "the first iteration explains",
+    Cause.END: "the last iteration explains",
+    Cause.ACKS: "ACKs explain",
+    Cause.BURSTS: "bursts explain",
+    Cause.SOCKETS: "sockets explain",
+    Cause.SWITCHES: "switch queues explain",
+    Cause.SKEW: "skew explains",
+    Cause.DELAYS: "the links' delays explain",
+    Cause.WINDOWS: "sockets' windows explain",
+}
+
+
+def rough(value: float, unit: str) -> str:
+    """A quantity in two significant digits."""
+    return quantity(float(f"{value:.2g}"), unit)
+
+
+def unexplained(deviation: Deviation) -> str:
+    """What to say where no cause was found."""
+    return (
+        f"no known effect explains the difference between {quantity(deviation.measured_s, 's')} measured and "
+        f"{quantity(deviation.ideal_s, 's')} on an ideal network. Check this point before you trust it"
+    )
+
+
+def explained(deviation: Deviation, found: Trial) -> str:
+    """What to say of a cause: how much it explains, what it is, and the times that show it."""
+    measured, ideal, shown = (quantity(s, "s") for s in (deviation.measured_s, deviation.ideal_s, found.with_effect_s))
+    begin, effect = SUBJECTS[found.cause], found.effect
+    if found.is_bound:
+        bound = f"At most, that makes {shown} of the {ideal} that an ideal network takes, and {measured} were measured"
+        return f"{begin} it as far as can be told. {effect}. {bound}"
+    if found.cause in (Cause.AGENTS, Cause.START, Cause.END):
+        times = f"{measured} were measured, and an ideal network takes {ideal}"
+    else:
+        times = f"With that, an ideal network takes {shown} instead of {ideal}, and {measured} were measured"
+    return f"{begin} {deviation.explained(found.with_effect_s):.0%} of the difference. {effect}. {times}"

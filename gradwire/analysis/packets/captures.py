@@ -1,4 +1,6 @@
-"""Captures of a point: each is read once and kept as columns in the user's cache, and the folder gets a dissector that knows the plan.
+"""Captures of a point, and where their ports are in the network. Each is read once and kept as columns in the user's cache.
+
+The folder gets a dissector that knows the plan.
 
 Nothing in a run folder stands for a capture but the capture: whoever made the folder could have written the columns as well. The cache is
 the user's, and its files are named after the content of the capture.
@@ -9,23 +11,23 @@ from __future__ import annotations
 import hashlib
 import os
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from gradwire import PACKAGE
+from gradwire.analysis.packets.capture_files import Capture, read_capture
 from gradwire.analysis.packets.dissector import dissector_text
-from gradwire.analysis.packets.places import place_of
-from gradwire.analysis.packets.reading import Capture, read_capture
 from gradwire.array_files import NOT_SUCH_AN_ARCHIVE
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import CAPTURE_FOLDER, PointRecord
-from gradwire.faults import InputFault
+from gradwire.faults import InputFault, InternalFault
 from gradwire.files import replace_text
 from gradwire.regular_files import CAPTURE_BYTES, CHUNK_BYTES, opened
 
 READERS = (
-    "analysis/packets/reading.py",
+    "analysis/packets/capture_files.py",
     "datatypes/wire/trail.py",
     "datatypes/wire/headers.py",
     "datatypes/wire/framing.py",
@@ -36,6 +38,32 @@ CACHED_CAPTURES = "captures"
 """Their folder in the cache."""
 MOST_CACHED_BYTES = 2 << 30
 """Of all captures in the cache, beyond which those are removed that were not used for longest. A row of 41 bytes per packet: 50 million."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Location of a port in the fabric."""
+
+    #: Interface name of the port.
+    port: str
+    #: The port at the other end of its link.
+    far_port: str
+    #: Index of the host or aggregator at its link; None between switches.
+    endpoint: int | None
+    #: Whether the port belongs to that endpoint.
+    is_near: bool
+
+
+def place_of(fabric: Fabric, port: str) -> Place:
+    """The place of a port by its interface name. Raises InternalFault if the fabric has no such port."""
+    names = fabric.endpoint_names()
+    for link in fabric.links():
+        if port in (link.a.interface, link.b.interface):
+            near = link.a.interface == port
+            far = link.b if near else link.a
+            endpoint = names.index(link.a.device) if link.a.device in names else None
+            return Place(port, far.interface, endpoint, near and endpoint is not None)
+    raise InternalFault(f"a capture names port {port}, which the fabric does not have")
 
 
 def read_captures(folder: Path, fabric: Fabric, record: PointRecord, cached: Path) -> list[Capture]:

@@ -16,10 +16,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from gradwire.analysis.cells import EFFICIENCY, SPEEDUP
 from gradwire.analysis.parameters import parameter_number
 from gradwire.analysis.points import PointResult, interval, parameter_names
-from gradwire.analysis.printed.cells import EFFICIENCY, SPEEDUP
-from gradwire.analysis.printed.comparison import Comparison, find_row
+from gradwire.analysis.printed import Comparison, find_row
 from gradwire.files import replace_text, replacing
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")

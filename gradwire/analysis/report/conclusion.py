@@ -1,4 +1,7 @@
-"""What a run says, in two sentences: the fastest strategy and by how much, what limits it, and how many points are valid."""
+"""What a run says, in two sentences: the fastest strategy and by how much, what limits it, and how many points are valid.
+
+Remarks follow below a table of points that take another time than on an ideal network.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,61 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gradwire.analysis.agreement.causes import Cause
-from gradwire.analysis.contrast import Outcome
+from gradwire.analysis.agreement.causes import Agreement, Cause
 from gradwire.analysis.points import INVALID, VALID, PointResult
 from gradwire.analysis.report.charts import Labels
 from gradwire.analysis.report.ranking import COMPUTE_BOUND, Ranking, by_windows, limit, rank, seeds_wanted
+from gradwire.analysis.statistics import Outcome
 
+MOST_POINTS_NAMED = 3
+"""Points of one cause that are named beside the one that it is told of."""
 NOT_A_SETTING = ("strategy", "options", "seed")
 """Parameters in which the points of one setting may differ."""
 PLURALS = {"model": "models", "rate": "rates", "workers": "numbers of workers", "batch": "batch sizes"}
 """Several values of a parameter, in words."""
 NETWORK, WINDOWS, COMPUTATION = "the network is", "sockets' windows (transport.buffer) are", "computation is"
 """What may be the limit, with the verb that follows."""
-MOST_NAMED = 4
+MOST_SETTINGS_NAMED = 4
 """So many settings with the same limit are named; more are counted."""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A line about one cause."""
+
+    text: str
+    #: Whether it should be read before the results are trusted.
+    is_warning: bool
+
+
+def remarks(labels: Sequence[str], rows: Sequence[PointResult], agreements: Sequence[Agreement | None]) -> list[Remark]:
+    """One line per cause, told of the first point that has it; warnings first. All arguments have one element per point."""
+    by_cause: dict[Cause, list[int]] = {}
+    for index, agreement in enumerate(agreements):
+        if agreement and agreement.sentence:
+            by_cause.setdefault(agreement.cause, []).append(index)
+    ordered = sorted(by_cause, key=lambda cause: (cause is not Cause.UNEXPLAINED, list(Cause).index(cause)))
+    return [Remark(_told(by_cause[cause], labels, rows, agreements), cause is Cause.UNEXPLAINED) for cause in ordered]
+
+
+def _told(
+    points: Sequence[int], labels: Sequence[str], rows: Sequence[PointResult], agreements: Sequence[Agreement | None]
+) -> str:
+    """Of the first of these points all that is known, and of the others their names."""
+    first, *others = points
+    agreement, ratio = agreements[first], rows[first].fluid_ratio
+    assert agreement is not None
+    whose = f" of {labels[first]}" if len(rows) > 1 else ""
+    text = f"x fluid{whose}{f' is {ratio:.3f}' if ratio else ''}: {agreement.sentence}."
+    if not others:
+        return text
+    named = [_named(labels[index], rows[index].fluid_ratio) for index in others[:MOST_POINTS_NAMED]]
+    more = len(others) - len(named)
+    return f"{text} The same holds for {'; '.join(named)}{f'; and {more} more points' if more else ''}."
+
+
+def _named(label: str, ratio: float | None) -> str:
+    return f"{label} ({ratio:.3f})" if ratio else label
 
 
 @dataclass(frozen=True)
@@ -195,7 +239,7 @@ def _limits(settings: Sequence[Setting], write: Labels) -> str:
 def _places(limited: Sequence[Setting], settings: Sequence[Setting], write: Labels, prefix: str) -> str:
     """Some of the settings, with computation's share of an iteration there, after `prefix`: one by one if they are few."""
     shares = [f"{share:.0%}" for share in sorted(map(_computing, limited))]
-    if len(limited) > MOST_NAMED:
+    if len(limited) > MOST_SETTINGS_NAMED:
         range_ = " to ".join(dict.fromkeys((shares[0], shares[-1])))
         where = f"{_all(len(limited), len(settings))} {_kinds(settings, write)}"
         return f"{where} ({prefix}{range_} of the iteration)"

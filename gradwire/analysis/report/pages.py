@@ -2,6 +2,8 @@
 
 A page is one file that needs nothing else: its style and its script are in it. Its security policy forbids it to load anything, and lets
 a browser take just this style and this script, by their hashes: markup that came into a page by another way would do nothing.
+
+A report's page has all settings of its points: what is common to all, and where each point differs.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import base64
 import functools
 import hashlib
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,6 +43,8 @@ STYLE_ATTRIBUTE = re.compile(r' style="([^"]*)"')
 STYLE, SCRIPT = (re.compile(rf"<{name}>(.*?)</{name}>", re.DOTALL) for name in ("style", "script"))
 POLICY = "policy-of-this-page"
 """Stands in the page's head until its style and its script are written, whose hashes the policy has."""
+BY_SCENARIO, BY_DEFAULT = "scenario", "default"
+"""Who decides a setting."""
 
 
 @functools.cache
@@ -142,3 +147,46 @@ def _kind(table: TextTable, column: int, cell: str) -> str:
     if len(cell) > SENTENCE_LETTERS:
         return "words"
     return "" if words else "number"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The value of a key of a scenario, as a point has it."""
+
+    #: In words, with its unit.
+    value: str
+    #: BY_SCENARIO or BY_DEFAULT.
+    by: str
+
+
+Settings = Mapping[str, Setting]
+"""A point's settings by their dotted keys."""
+
+
+def common_settings(points: Sequence[Settings]) -> dict[str, Setting]:
+    """The settings that all points have alike; those of the scenario come first."""
+    first, *others = points or [{}]
+    alike = {key: found for key, found in first.items() if all(point.get(key) == found for point in others)}
+    return dict(sorted(alike.items(), key=lambda item: item[1].by != BY_SCENARIO))
+
+
+def own_settings(points: Sequence[Settings]) -> list[dict[str, Setting]]:
+    """What each point has besides the common settings."""
+    common = common_settings(points)
+    return [{key: found for key, found in point.items() if key not in common} for point in points]
+
+
+def settings_table(points: Sequence[Settings]) -> TextTable:
+    """One row per setting that all points have alike."""
+    rows = tuple((key, found.value, found.by) for key, found in common_settings(points).items())
+    tone = tuple("" if by == BY_SCENARIO else "quiet" for _, _, by in rows)
+    title = "Settings of all points" if len(points) > 1 else "Settings"
+    return TextTable(title, ("setting", "value", "set by"), rows, 2, tone)
+
+
+def in_line(settings: Settings) -> str:
+    """Settings in one line; a default is marked as such."""
+    words = [
+        f"{key} = {found.value}{' (default)' if found.by == BY_DEFAULT else ''}" for key, found in settings.items()
+    ]
+    return "; ".join(words)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gradwire.analysis.agreement.causes import Cause
-from gradwire.analysis.contrast import LEVEL_MARGIN, MOST_SEEDS, Contrast, Outcome, Sample, contrast
 from gradwire.analysis.points import INVALID, PointResult, pool_seeds
 from gradwire.analysis.report.tables import ABSENT, STATE_TONE, TextTable, spread_beside
+from gradwire.analysis.statistics import LEVEL_MARGIN, MOST_SEEDS, Contrast, Outcome, Sample, contrast
 
 BASELINE = "vanilla"
 MOST_NAMED = 4

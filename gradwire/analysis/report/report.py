@@ -12,19 +12,26 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from gradwire.analysis.agreement.causes import Agreement
+from gradwire.analysis.cells import PrintedCell
 from gradwire.analysis.parameters import describe
 from gradwire.analysis.points import VALID, PointResult, parameter_names, pool_seeds
-from gradwire.analysis.printed.cells import PrintedCell
-from gradwire.analysis.printed.comparison import Comparison, compare
+from gradwire.analysis.printed import Comparison, compare
 from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.charts import DPI, Labels, chart, save_chart, svg_text
-from gradwire.analysis.report.conclusion import conclusion
+from gradwire.analysis.report.conclusion import Remark, conclusion, remarks
 from gradwire.analysis.report.network_drawing import different_networks, network_drawing, rate_lines
-from gradwire.analysis.report.pages import HtmlTable, drawing, html_table, page
+from gradwire.analysis.report.pages import (
+    HtmlTable,
+    Settings,
+    drawing,
+    html_table,
+    in_line,
+    own_settings,
+    page,
+    settings_table,
+)
+from gradwire.analysis.report.panels import ranking_chart
 from gradwire.analysis.report.ranking import Ranking, ranking_table, reasons
-from gradwire.analysis.report.ranking_chart import ranking_chart
-from gradwire.analysis.report.remarks import Remark, remarks
-from gradwire.analysis.report.settings import Settings, in_line, own_settings, settings_table
 from gradwire.analysis.report.tables import (
     STATE_TONE,
     Constant,

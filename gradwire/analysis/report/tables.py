@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from gradwire.analysis.agreement.causes import Cause
+from gradwire.analysis.cells import EFFICIENCY, SPEEDUP
 from gradwire.analysis.points import INVALID, VALID, PointResult, parameter_names
-from gradwire.analysis.printed.cells import EFFICIENCY, SPEEDUP
-from gradwire.analysis.printed.comparison import ComparedCell, Comparison, Status, find_row
+from gradwire.analysis.printed import ComparedCell, Comparison, Status, find_row
 from gradwire.analysis.quantities import quantity
 from gradwire.analysis.report.charts import Labels
 

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from gradwire.analysis.bounds import transfers
-from gradwire.analysis.iterations import worker_times_s
-from gradwire.analysis.packets.periods import logged_periods_s, timed_workers, worker_periods_s
-from gradwire.analysis.packets.places import Place, place_of
-from gradwire.analysis.packets.reading import Capture
+from gradwire.analysis.iterations import logged_periods_s, timed_workers, worker_periods_s, worker_times_s
+from gradwire.analysis.packets.capture_files import Capture
+from gradwire.analysis.packets.captures import Place, place_of
 from gradwire.analysis.verdict.byte_checks import HANDSHAKE_BYTES
 from gradwire.analysis.verdict.checks import Check
 from gradwire.datatypes.fabric import Fabric

@@ -12,26 +12,35 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gradwire.analysis.agreement.short_windows import WindowUse
 from gradwire.analysis.bounds import bounds, slowest_bps
-from gradwire.analysis.congestion.windows import WindowUse
 from gradwire.analysis.fluid.estimate import FluidTimes
 from gradwire.analysis.fluid.paths import SpineOf
 from gradwire.analysis.iterations import iteration_times_s
-from gradwire.analysis.packets.reading import Capture
-from gradwire.analysis.verdict.beside_check import OF_ALL_CAPTURED, Beside, beside_check
+from gradwire.analysis.packets.capture_files import Capture
 from gradwire.analysis.verdict.byte_checks import agent_bytes_check, band_bytes_check, port_bytes_check
 from gradwire.analysis.verdict.checks import VIRTUAL_CLOCK, Check
-from gradwire.analysis.verdict.congestion_check import congestion_checks
-from gradwire.analysis.verdict.division_check import Divided, division_check
-from gradwire.analysis.verdict.fault_check import fault_check
+from gradwire.analysis.verdict.condition_checks import (
+    OF_ALL_CAPTURED,
+    STEADY_MEANING,
+    Beside,
+    Divided,
+    beside_check,
+    division_check,
+    fault_check,
+    steady_check,
+)
+from gradwire.analysis.verdict.congestion_checks import (
+    congestion_checks,
+    drops_check,
+    rate_probe_check,
+    retransmits_check,
+    window_check,
+)
 from gradwire.analysis.verdict.line_checks import line_checks
-from gradwire.analysis.verdict.loss_checks import drops_check, rate_probe_check, retransmits_check
 from gradwire.analysis.verdict.op_checks import op_checks
 from gradwire.analysis.verdict.packet_checks import capture_checks
-from gradwire.analysis.verdict.steady_check import MEANING as STEADY_MEANING
-from gradwire.analysis.verdict.steady_check import steady_check
 from gradwire.analysis.verdict.uplink_check import uplink_checks
-from gradwire.analysis.verdict.window_check import window_check
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import OpLog, PlannedFault, PointRecord

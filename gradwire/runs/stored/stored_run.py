@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from gradwire.analysis.congestion.windows import ShortWindow, short_windows
+from gradwire.analysis.agreement.short_windows import ShortWindow, short_windows
+from gradwire.analysis.packets.capture_files import Capture
 from gradwire.analysis.packets.captures import CACHED_CAPTURES, read_captures
-from gradwire.analysis.packets.reading import Capture
 from gradwire.analysis.verdict.verdict import Verdict
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gradwire.analysis.agreement.causes import Cause, Deviation, Trial, first_cause
-from gradwire.analysis.agreement.held import Held
+from gradwire.analysis.agreement.held_bytes import Held
 from gradwire.analysis.agreement.trials import Seen, trials
 from gradwire.analysis.fluid.estimate import Buffered, FluidTimes, Jitter, estimate
 from gradwire.analysis.fluid.ideal import IdealRun

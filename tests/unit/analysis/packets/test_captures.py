@@ -14,8 +14,8 @@ import pytest
 from gradwire import PACKAGE
 from gradwire.agents.capture.recorder import PortFile
 from gradwire.analysis.packets import captures
+from gradwire.analysis.packets.capture_files import Capture, read_capture
 from gradwire.analysis.packets.captures import read_captures, write_dissector
-from gradwire.analysis.packets.reading import Capture, read_capture
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.records import CAPTURE_FOLDER, CaptureRecord, PointRecord
 from gradwire.faults import InputFault

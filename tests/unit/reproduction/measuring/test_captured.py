@@ -11,7 +11,7 @@ import pytest
 
 from gradwire.agents.capture.packet_ring import Packet
 from gradwire.agents.capture.recorder import PortFile
-from gradwire.analysis.packets.reading import Capture, read_capture
+from gradwire.analysis.packets.capture_files import Capture, read_capture
 from gradwire.analysis.points import VALID
 from gradwire.analysis.verdict.verdict import judge
 from gradwire.datatypes.plan import Combine, Plan, Role

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from gradwire.analysis.printed.tolerances import Order
+from gradwire.analysis.printed import Order
 from gradwire.faults import InternalFault
 from reproduction.scoring.evidence import Measured, NoEvidence, Points, measured_claims, measures, ranked
 from reproduction.scoring.explanations import Explanation, explained_claims, explains
