@@ -36,11 +36,10 @@ from gradwire.scenario.resolution.compilation import compile_resolved
 from gradwire.vm.code_digest import plan_digest, run_digest
 from gradwire.vm.kernel import cached_kernel
 from gradwire.vm.machines import Clock
-from reproduction.measuring.causes import from_critical_path
-from reproduction.pages.facts import Facts
+from reproduction.measuring import from_critical_path
 from reproduction.pages.files import write_pages
 from reproduction.pages.report import terminal, write_report
-from reproduction.pages.reproduced import Reproduced, reproduced
+from reproduction.pages.reproduced import Facts, Reproduced, reproduced
 from reproduction.pages.rows import row_of, write_rows
 from reproduction.scoring.evidence import ModelFacts, NoEvidence, PointEvidence, Points
 from reproduction.scoring.reference import Paper, ScenarioReference, chosen, load_papers

@@ -8,10 +8,9 @@ import numpy as np
 
 from gradwire.datatypes.plan import Combine
 from reproduction.geryon.points import MODELS, SKEWED, SLICES, scheduling_ms
-from reproduction.measuring.timelines import begin_ns, received
+from reproduction.measuring import begin_ns, received
 from reproduction.pages.curves import draws
-from reproduction.scoring.evidence import Measured, Points, measures
-from reproduction.scoring.lookup import speedup
+from reproduction.scoring.evidence import Measured, Points, measures, speedup
 from reproduction.scoring.reference import Claim, Where
 from reproduction.scoring.shapes import SLACK, VISIBLE, Series, decreasing, increasing, near_linear
 

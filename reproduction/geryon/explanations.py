@@ -21,8 +21,7 @@ from reproduction.geryon.points import (
     share_of_kind,
     wait_ms,
 )
-from reproduction.measuring.causes import sentence
-from reproduction.measuring.timelines import begin_ns, received
+from reproduction.measuring import begin_ns, received, sentence
 from reproduction.scoring.evidence import PointEvidence, Points
 from reproduction.scoring.explanations import Explanation, explains, premise
 from reproduction.scoring.reference import Claim, printed_number

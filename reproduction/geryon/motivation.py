@@ -11,8 +11,7 @@ from gradwire.analysis.packets.line_use import compute_share
 from gradwire.analysis.points import PointResult
 from gradwire.datatypes.plan import Combine
 from reproduction.geryon.points import FC, SKEWED, share_of_kind
-from reproduction.measuring.captured import FROM_PACKETS, capture_of, carries_data, use_of_port
-from reproduction.measuring.timelines import begin_ns, computed
+from reproduction.measuring import FROM_PACKETS, begin_ns, capture_of, carries_data, computed, use_of_port
 from reproduction.pages.curves import draws
 from reproduction.scoring.evidence import Measured, PointEvidence, Points, measures
 from reproduction.scoring.reference import Claim, printed_number

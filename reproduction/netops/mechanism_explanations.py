@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from gradwire.datatypes.plan import Combine, Role
-from reproduction.measuring.causes import sentence
+from reproduction.measuring import sentence
 from reproduction.netops.points import (
     BASELINE,
     BITS,

@@ -13,8 +13,7 @@ from gradwire.analysis.link_loads import binned_bytes
 from gradwire.analysis.packets.capture_files import Bool, Capture
 from gradwire.analysis.packets.line_use import BIN_S, Float64, compute_share
 from gradwire.datatypes.plan import Plan, Role
-from reproduction.measuring.captured import capture_of, carries_data, use_of_port
-from reproduction.measuring.causes import path_of_slowest
+from reproduction.measuring import capture_of, carries_data, path_of_slowest, use_of_port
 from reproduction.p3.claims import (
     FIG_7,
     PLATEAU,

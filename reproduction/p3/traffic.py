@@ -11,7 +11,7 @@ from gradwire.analysis.iterations import iteration_ends_ns
 from gradwire.analysis.packets.capture_files import Bool
 from gradwire.analysis.packets.line_use import BIN_S, Float64
 from gradwire.datatypes.records import Int64
-from reproduction.measuring.captured import FROM_PACKETS, use_of_port
+from reproduction.measuring import FROM_PACKETS, use_of_port
 from reproduction.pages.curves import draws
 from reproduction.scoring.evidence import Measured, PointEvidence, Points, measures
 from reproduction.scoring.reference import Claim

@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
 from gradwire.analysis.cells import EFFICIENCY
 from gradwire.analysis.report.charts import PALETTE, STYLE, svg_text
-from reproduction.pages.values import value_text
+from reproduction.pages.tables import value_text
 from reproduction.scoring.score import Result, Status
 
 FEWEST = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from reproduction.pages.values import error_text
+from reproduction.pages.tables import error_text
 from reproduction.scoring.score import Result, Status
 
 

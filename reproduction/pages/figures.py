@@ -18,8 +18,7 @@ from gradwire.analysis.parameters import fits, parameter_number
 from gradwire.analysis.points import PointResult, interval
 from gradwire.analysis.report.charts import MARKERS, METRIC_AXES, PALETTE, STYLE, svg_text
 from reproduction.pages.curves import Drawing, drawings_of
-from reproduction.scoring.evidence import NoEvidence, Points
-from reproduction.scoring.lookup import speedup
+from reproduction.scoring.evidence import NoEvidence, Points, speedup
 from reproduction.scoring.reference import Claim, FigureReference, ScenarioReference, Where
 from reproduction.scoring.shapes import Series
 

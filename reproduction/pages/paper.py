@@ -9,19 +9,19 @@ from dataclasses import dataclass, replace
 from gradwire.analysis.difference import ClaimDifference
 from gradwire.analysis.report.tables import TextTable, escaped, markdown_table
 from reproduction.pages.differences import Difference, Seen, differences, unexplained
-from reproduction.pages.facts import Facts
-from reproduction.pages.moved import VISIBLY, change
 from reproduction.pages.report import background
-from reproduction.pages.reproduced import Reproduced, ReproducedScenario
+from reproduction.pages.reproduced import Facts, Reproduced, ReproducedScenario
+from reproduction.pages.rows import VISIBLY, change
 from reproduction.pages.tables import (
+    error_text,
     headline_table,
     listed_by_reason,
     predictions_table,
     scoreboard,
     short_claims,
+    shortened,
     summary_lines,
 )
-from reproduction.pages.values import error_text, shortened
 from reproduction.scoring.reference import Paper
 
 

@@ -11,10 +11,9 @@ from enum import StrEnum
 from typing import Protocol
 
 from gradwire.faults import InternalFault
-from reproduction.scoring.evidence import Measured, NoEvidence, Points, measure_of
+from reproduction.scoring.evidence import Measured, NoEvidence, Points, can_look_up, look_up, measure_of
 from reproduction.scoring.explanations import Explain, Explanation, Unexplained, explanation_of
 from reproduction.scoring.holds import holds
-from reproduction.scoring.lookup import can_look_up, look_up
 from reproduction.scoring.reference import NUMERIC, PAPERS, Claim, Kind, Paper, ScenarioReference, Where
 
 EXPLAINED_BEYOND = 0.15

@@ -9,19 +9,33 @@ from typing import TypeVar
 import numpy as np
 
 from gradwire.analysis.printed import Order
-from gradwire.analysis.scheduling import schedules
 from gradwire.datatypes.plan import OpKind
-from reproduction.measuring.timelines import begin_ns
+from reproduction.measuring import begin_ns
 from reproduction.pages.curves import Curves, draws
 from reproduction.scoring.evidence import Measured, ModelFacts, PointEvidence, Points, measures, ranked
 from reproduction.scoring.reference import Claim
 from reproduction.scoring.shapes import VISIBLE, Series, unimodal
+from reproduction.tictac.efficiency import schedules
 
 Model = TypeVar("Model")
 BASELINE = "random"
 WORKLOADS = ("training", "inference")
 MARGINAL = 0.05
 """Share of the step time: about what can be told apart in a printed figure."""
+UNIT_S = 0.05
+"""Unit of time of Fig. 1's toy, as in its scenario."""
+TABLE_1 = (
+    "alexnet-v2",
+    "inception-v1",
+    "inception-v2",
+    "inception-v3",
+    "resnet-50-v1",
+    "resnet-101-v1",
+    "resnet-50-v2",
+    "resnet-101-v2",
+    "vgg-16",
+    "vgg-19",
+)
 
 
 def models_of(points: Points) -> list[str]:
@@ -189,10 +203,6 @@ def _tic_is_close(points: Points, _: Claim) -> Measured:
     return Measured(text, holds=behind <= MARGINAL and least > 1 and mean > 1 + VISIBLE)
 
 
-UNIT_S = 0.05
-"""Unit of time of Fig. 1's toy, as in its scenario."""
-
-
 @measures("tictac-fig1", "unit-times")
 def _toy(points: Points, _: Claim) -> Measured:
     good, bad = (points.row(order=order).iteration_time_s for order in ("layer", "reverse"))
@@ -333,3 +343,17 @@ def _fig10(points: Points) -> Mapping[str, Series]:
 def _fig13(points: Points) -> Mapping[str, Series]:
     gains = _fig13_gains(points.valid())
     return {order.upper(): [(n + 1, pair[order]) for n, pair in enumerate(gains.values())] for order in ("tic", "tac")}
+
+
+@measures("tictac-sec22-order", "r152-params")
+def _tensors(points: Points, claim: Claim) -> Measured:
+    return Measured(float(len(points.model(**claim.where).tensor_parameters)), detail="counted from the profile")
+
+
+@measures("tictac-sec22-order", "r152-size")
+def _size(points: Points, claim: Claim) -> Measured:
+    return Measured(points.model(**claim.where).parameters * 4 / 2**20, detail="counted from the profile")
+
+
+measures("tictac-table1", *(f"{model}-par" for model in TABLE_1))(_tensors)
+measures("tictac-table1", *(f"{model}-size" for model in TABLE_1))(_size)

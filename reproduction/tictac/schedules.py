@@ -8,7 +8,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.analysis.scheduling import (
+from reproduction.pages.curves import draws
+from reproduction.scoring.evidence import Measured, PointEvidence, Points, measures
+from reproduction.scoring.reference import Claim
+from reproduction.scoring.shapes import VISIBLE, Series, interior_maximum
+from reproduction.tictac.claims import BASELINE, WORKLOADS, gains_by, halves, models_of
+from reproduction.tictac.efficiency import (
     Schedules,
     r_squared,
     schedules,
@@ -16,11 +21,6 @@ from gradwire.analysis.scheduling import (
     speedup_bound,
     straggler_effect,
 )
-from reproduction.pages.curves import draws
-from reproduction.scoring.evidence import Measured, PointEvidence, Points, measures
-from reproduction.scoring.reference import Claim
-from reproduction.scoring.shapes import VISIBLE, Series, interior_maximum
-from reproduction.tictac.claims import BASELINE, WORKLOADS, gains_by, halves, models_of
 
 Float64 = npt.NDArray[np.float64]
 

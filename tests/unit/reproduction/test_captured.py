@@ -17,7 +17,7 @@ from gradwire.analysis.verdict.verdict import judge
 from gradwire.datatypes.plan import Combine, Plan, Role
 from gradwire.datatypes.records import CAPTURE_FOLDER, OpLog, PointRecord
 from gradwire.workloads.builder import PlanBuilder
-from reproduction.measuring.captured import capture_of, use_of_port
+from reproduction.measuring import capture_of, use_of_port
 from reproduction.p3.explanations import others_gradients_share
 from reproduction.p3.traffic import traffic
 from reproduction.pages.curves import drawings_of

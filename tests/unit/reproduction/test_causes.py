@@ -10,11 +10,11 @@ import pytest
 from gradwire.datatypes.fabric import Fabric
 from gradwire.datatypes.plan import Plan
 from gradwire.datatypes.records import AgentSummary, NetworkCounts, OpLog, PointRecord
-from reproduction.measuring.causes import from_critical_path
+from reproduction.measuring import from_critical_path
 from reproduction.scoring.evidence import NoEvidence, PointEvidence, Points
 from reproduction.scoring.reference import Claim
 from tests.shared.stored_points import NO_MODEL, result
-from tests.unit.reproduction.measuring.test_timelines import small_plan
+from tests.unit.reproduction.test_timelines import small_plan
 
 SECOND_NS = 1_000_000_000
 

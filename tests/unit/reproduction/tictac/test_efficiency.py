@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gradwire.agents.replay.interpreter import Interpreter
-from gradwire.analysis.scheduling import r_squared, schedules, scheduling_efficiency, speedup_bound, straggler_effect
 from gradwire.datatypes.plan import Combine, Plan, Role
 from gradwire.datatypes.records import OpLog
 from gradwire.faults import InputFault, InternalFault
 from gradwire.workloads.builder import PlanBuilder
 from gradwire.workloads.job import Cluster
 from gradwire.workloads.models.profile import LayerKind
+from reproduction.tictac.efficiency import r_squared, schedules, scheduling_efficiency, speedup_bound, straggler_effect
 from tests.shared.simulation import Simulation, all_ranks
 from tests.shared.small_jobs import compiled, job_of, profile_of
 

@@ -8,7 +8,7 @@ import pytest
 from gradwire.datatypes.plan import Combine, Plan, Role
 from gradwire.datatypes.records import OpLog
 from gradwire.workloads.builder import PlanBuilder
-from reproduction.measuring.timelines import Spans, begin_ns, computed, forward_wait_s, received
+from reproduction.measuring import Spans, begin_ns, computed, forward_wait_s, received
 
 
 def spans(*triples: tuple[int, int, int]) -> Spans:

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from reproduction.pages.moved import change, moved
-from reproduction.pages.rows import row_of
+from reproduction.pages.rows import change, moved, row_of
 from tests.unit.reproduction.small_paper import LINE, small_reproduction
 
 ROWS = [row_of(result) for result in small_reproduction(LINE).results]
